@@ -1,0 +1,3 @@
+"""throughtime: recurrent sequence models, from raw sequences to a served model."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""The command `throughtime`. Modules here import typer and nothing heavy until a command runs."""

@@ -1,0 +1,91 @@
+"""The entry of the command line: the table of commands, and what an error looks like."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from throughtime.cli.output import flags, print_json
+from throughtime.errors import ThroughtimeError
+
+# Newer typers carry their own copy of click, so its errors are found by way of typer's.
+UsageError, ClickError = typer.BadParameter.__mro__[1:3]
+
+app = typer.Typer(
+    name="throughtime",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Recurrent sequence models: train them, judge them, look inside them, run them anywhere.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from throughtime import __version__
+
+        print(f"throughtime {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Hold the options of the bare command."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0, 1 for a failure, 2 for bad input."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    flags.json, flags.debug = "--json" in words, "--debug" in words
+    try:
+        code = app(args=words, prog_name="throughtime", standalone_mode=False)
+    except ClickError as error:
+        return _usage(error)
+    except (typer.Abort, KeyboardInterrupt):
+        return _fail("interrupted.", 130)
+    except ThroughtimeError as error:
+        return _fail(str(error), error.exit_code)
+    except BrokenPipeError:
+        # The reader of our output (`head`, say) has left; that is no failure of ours.
+        sys.stderr.close()
+        return 0
+    except OSError as error:
+        what = error.strerror or str(error)
+        return _fail(f"{error.filename}: {what}" if error.filename else what, 1)
+    except Exception as error:
+        return _fail(f"unexpected {type(error).__name__}: {error}; run again with --debug to see where.", 1)
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: Any) -> int:
+    """Say in one sentence what is wrong with the words of a command."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(context.get_help())
+        return 2
+    if not isinstance(error, UsageError) or context is None:
+        return _fail(error.format_message(), 2)
+    return _fail(f"{error.format_message().rstrip('.')}; see `{context.command_path} --help`.", 2)
+
+
+def _fail(sentence: str, code: int) -> int:
+    if flags.debug and sys.exc_info()[0] is not None:
+        traceback.print_exc()
+    if flags.json:
+        print_json({"error": sentence})
+    print(f"error: {sentence}", file=sys.stderr)
+    return code
+
+
+def run() -> None:
+    """What the installed script calls."""
+    sys.exit(main())

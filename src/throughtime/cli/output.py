@@ -1,0 +1,92 @@
+"""What every command has in common: `--json`, `--debug`, one result at the end, messages apart from it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout; messages go to stderr.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+Arguments = ParamSpec("Arguments")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A command's result: `values` for machines (`--json`), `shown` for people."""
+
+    values: dict[str, Any]
+    shown: list[RenderableType] = field(default_factory=list)
+
+
+@dataclass
+class Flags:
+    """The common options of the command that is running; `main` reads them when it fails."""
+
+    json: bool = False
+    debug: bool = False
+
+
+flags = Flags()
+
+
+def reported(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]:
+    """Make a command print its outcome: one JSON object with `--json`, else what people read."""
+
+    @functools.wraps(command)
+    def run(*arguments: Arguments.args, **options: Arguments.kwargs) -> None:
+        flags.json = bool(options.get("json", False))
+        flags.debug = bool(options.get("debug", False))
+        outcome = command(*arguments, **options)
+        if flags.json:
+            print_json(outcome.values)
+        else:
+            console = stdout()
+            for renderable in outcome.shown:
+                console.print(renderable)
+
+    return run
+
+
+def print_json(values: dict[str, Any]) -> None:
+    """One object, one line, on stdout. JSON has no infinity: it becomes null."""
+    print(json.dumps(_finite(values), ensure_ascii=False, allow_nan=False), flush=True)
+
+
+def stdout() -> Console:
+    """Where results go."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def stderr() -> Console:
+    """Where messages and progress go, so that stdout holds results only."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+def say(message: str) -> None:
+    """Tell the person something that is not the result."""
+    stderr().print(message, markup=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

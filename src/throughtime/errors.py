@@ -1,0 +1,40 @@
+"""What can go wrong, in two kinds: the user's input, and the run itself."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ThroughtimeError(Exception):
+    """A failure at run time. The message is one sentence that a user can act on."""
+
+    exit_code = 1
+
+
+class InputError(ThroughtimeError, ValueError):
+    """Bad input: the message names the file, line or option, and says what to do.
+
+    >>> raise InputError("pairs.tsv", "has one column, expected two separated by a tab", line=7)
+    Traceback (most recent call last):
+    throughtime.errors.InputError: pairs.tsv:7: has one column, expected two separated by a tab
+    """
+
+    exit_code = 2
+
+    def __init__(self, where: str, problem: str | None = None, line: int | None = None) -> None:
+        self.where, self.problem, self.line = where, problem, line
+        place = where if line is None else f"{where}:{line}"
+        super().__init__(place if problem is None else f"{place}: {problem}")
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
+    """The error for a name that is not in a table; it offers the nearest one that is.
+
+    >>> str(unknown("smoothing", "laplas", ["laplace", "kneser-ney"]))
+    "unknown smoothing 'laplas'; did you mean 'laplace'? Known: kneser-ney, laplace."
+    """
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f" did you mean {near[0]!r}?" if near else ""
+    return InputError(f"unknown {kind} {name!r};{hint} Known: {', '.join(names)}.")

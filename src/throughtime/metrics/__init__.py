@@ -1,0 +1,1 @@
+"""Numbers that judge a model; they know no model."""

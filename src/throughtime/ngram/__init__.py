@@ -1,0 +1,1 @@
+"""Language models that count, behind the same interface as neural ones."""

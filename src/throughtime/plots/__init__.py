@@ -1,0 +1,1 @@
+"""Pictures; they know no model."""

@@ -1,0 +1,1 @@
+"""A model run forward, token by token."""

@@ -1,0 +1,1 @@
+"""Data, model, loss and measure brought together."""

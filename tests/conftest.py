@@ -1,0 +1,51 @@
+"""What all tests share: where real corpora lie, and the command run inside this process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def corpora() -> Path:
+    """The folder of real corpora, or a skip with its reason."""
+    folder = os.environ.get("THROUGHTIME_DATA")
+    if not folder:
+        pytest.skip("THROUGHTIME_DATA is not set: no real corpora on this machine")
+    return Path(folder)
+
+
+@dataclass
+class Ran:
+    """One run of the command: its exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The one JSON object on stdout."""
+        value = json.loads(self.out)
+        assert isinstance(value, dict)
+        return value
+
+
+@pytest.fixture
+def throughtime(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Run the command with these words, as `main` would."""
+    from throughtime.cli.main import main
+
+    def run(*words: object) -> Ran:
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return Ran(code, out, err)
+
+    return run
