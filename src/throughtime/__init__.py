@@ -1,3 +1,58 @@
-"""throughtime: recurrent sequence models, from raw sequences to a served model."""
+"""throughtime: recurrent sequence models, from raw sequences to a served model.
 
-__version__ = "0.1.0"
+>>> import throughtime as tt
+>>> tt.Vocabulary.build(["to", "be", "or", "not", "to", "be"])[["be", "brave"]]
+[2, 0]
+
+The names below are imported when they are first used, so that `import throughtime` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from throughtime.version import __version__ as __version__
+
+_HOME = {
+    "Codec": "throughtime.text.codec",
+    "InputError": "throughtime.errors",
+    "Likelihood": "throughtime.metrics.likelihood",
+    "MarkovChain": "throughtime.ngram.markov",
+    "NgramCounts": "throughtime.ngram.counts",
+    "NgramModel": "throughtime.ngram.model",
+    "Vocabulary": "throughtime.text.vocabulary",
+    "corpus_bleu": "throughtime.metrics.bleu",
+    "generate": "throughtime.search.generate",
+    "load": "throughtime.tasks",
+    "notes_bleu": "throughtime.metrics.bleu",
+    "open_dataset": "throughtime.data.datasets",
+    "tokenizer": "throughtime.text.tokenizers",
+}
+
+__all__ = [*_HOME]  # noqa: PLE0604 - the names are the table's
+
+if TYPE_CHECKING:
+    from throughtime.data.datasets import open_dataset as open_dataset
+    from throughtime.errors import InputError as InputError
+    from throughtime.metrics.bleu import corpus_bleu as corpus_bleu
+    from throughtime.metrics.bleu import notes_bleu as notes_bleu
+    from throughtime.metrics.likelihood import Likelihood as Likelihood
+    from throughtime.ngram.counts import NgramCounts as NgramCounts
+    from throughtime.ngram.markov import MarkovChain as MarkovChain
+    from throughtime.ngram.model import NgramModel as NgramModel
+    from throughtime.search.generate import generate as generate
+    from throughtime.tasks import load as load
+    from throughtime.text.codec import Codec as Codec
+    from throughtime.text.tokenizers import tokenizer as tokenizer
+    from throughtime.text.vocabulary import Vocabulary as Vocabulary
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'throughtime' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

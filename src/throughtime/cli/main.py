@@ -9,11 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
+from throughtime.cli.evaluate import evaluate
+from throughtime.cli.generate import generate
 from throughtime.cli.output import flags, print_json
+from throughtime.cli.score import score
+from throughtime.cli.train import train_app
 from throughtime.errors import ThroughtimeError
 
 # Newer typers carry their own copy of click, so its errors are found by way of typer's.
-UsageError, ClickError = typer.BadParameter.__mro__[1:3]
+UsageError: Any = typer.BadParameter.__mro__[1]
+ClickError: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="throughtime",
@@ -27,7 +32,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from throughtime import __version__
+        from throughtime.version import __version__
 
         print(f"throughtime {__version__}")
         raise typer.Exit
@@ -40,6 +45,12 @@ def options(
     ] = False,
 ) -> None:
     """Hold the options of the bare command."""
+
+
+app.add_typer(train_app, name="train")
+app.command("evaluate")(evaluate)
+app.command("score")(score)
+app.command("generate")(generate)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _usage(error: Any) -> int:
     """Say in one sentence what is wrong with the words of a command."""
-    context = getattr(error, "ctx", None)
+    context: Any = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         print(context.get_help())
         return 2

@@ -1,1 +1,22 @@
-"""Data, model, loss and measure brought together."""
+"""Data, model, loss and measure brought together. A new task is one new file and one line in TASKS."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from throughtime.errors import unknown
+from throughtime.folder import ModelFolder
+
+TASKS = {"ngram": "throughtime.tasks.ngram"}
+"""Each task's module has a `load(folder, config)`; it is imported only when such a model is opened."""
+
+
+def load(path: Path | str) -> Any:
+    """Open a trained model, whatever its task: `tt.load("RUN").generate("the time")`."""
+    folder = ModelFolder.at(path)
+    task, config = folder.read_config()
+    if task not in TASKS:
+        raise unknown("task", task, TASKS)
+    return importlib.import_module(TASKS[task]).load(folder, config)

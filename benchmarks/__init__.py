@@ -1,0 +1,1 @@
+"""Speed and memory beside peers: ratios, taken in one run on one machine."""

@@ -1,0 +1,221 @@
+"""`throughtime data`: what corpora there are, what is known of one, and how to get it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from throughtime.cli.output import Debug, Json, Outcome, reported, stderr
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from throughtime.data.corpora import Corpus, CorpusFile, Part
+
+data_app = typer.Typer(
+    no_args_is_help=True, help="Corpora: list them, look at one, fetch one, convert files of your own."
+)
+
+Name = Annotated[str, typer.Argument(help="A corpus, such as `ptb`, `multi30k/tok` or `series/ETTh1`.")]
+SAMPLES = 3
+
+
+@data_app.command("list")
+@reported
+def list_corpora(json: Json = False, debug: Debug = False) -> Outcome:
+    """List the corpora of the catalogue, and whether each is on this machine.
+
+    found: in the folder that THROUGHTIME_DATA names. cache: fetched before. fetchable: one command away.
+    missing: has to be put in place by hand; `data show NAME` says how.
+
+    Example: throughtime data list
+    """
+    from rich.table import Table
+
+    from throughtime.data.catalogue import files_of, find, names, whereabouts
+
+    table = Table("name", "kind", "size", "licence", "where", box=None, pad_edge=False, header_style="bold")
+    table.columns[0].no_wrap = True
+    rows = []
+    for name in names():
+        corpus, files = find(name).corpus, files_of(name)
+        row: dict[str, Any] = {
+            "name": name,
+            "title": corpus.title,
+            "kind": find(name).part.kind,
+            "bytes": sum(file.size for file in files),
+            "licence": corpus.licence,
+            "where": whereabouts(corpus, files),
+        }
+        rows.append(row)
+        table.add_row(name, row["kind"], _size(row["bytes"]), row["licence"], row["where"])
+    return Outcome({"corpora": rows}, [table])
+
+
+@data_app.command()
+@reported
+def show(name: Name, json: Json = False, debug: Debug = False) -> Outcome:
+    """Show what is known of a corpus: splits, files and their sums, licence and citation, first records.
+
+    Example: throughtime data show multi30k/tok
+    """
+    from throughtime.data.catalogue import corpus as named
+    from throughtime.data.catalogue import files_of, find, whereabouts
+
+    corpus = named(name)
+    several = name == corpus.name and name not in corpus.names
+    parts = list(corpus.parts) if several else [find(name).part]
+    values = {
+        "name": name,
+        "title": corpus.title,
+        "description": corpus.description,
+        "where": whereabouts(corpus, files_of(name)),
+        "licence": corpus.licence,
+        "citation": corpus.citation,
+        "home": corpus.home or None,
+        "preparation": corpus.preparation or None,
+        "parts": [_part(corpus, part) for part in parts],
+        "files": [_file(corpus, file) for file in files_of(name)],
+        "sample": _sample(corpus, parts[0]),
+    }
+    return Outcome(values, _shown(values))
+
+
+@data_app.command()
+@reported
+def fetch(
+    name: Name,
+    force: Annotated[
+        bool, typer.Option("--force", help="Fetch again what lies in the cache, even if it is right.")
+    ] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> Outcome:
+    """Check the SHA-256 of a corpus's files, and fetch those that are missing or wrong.
+
+    Files go to the cache folder (THROUGHTIME_CACHE); an interrupted download goes on where it stopped.
+
+    Example: throughtime data fetch ptb
+    """
+    from throughtime.data import catalogue
+
+    corpus, files = catalogue.corpus(name), catalogue.files_of(name)
+    if force:
+        for file in files:
+            catalogue.cached_path(corpus, file).unlink(missing_ok=True)
+    wanted = catalogue.unsound(corpus, files)
+    fetchable = [file for file in wanted if file.address]
+    if fetchable:
+        with _bars(fetchable) as advance:
+            catalogue.fetch(corpus, fetchable, advance)
+    if len(fetchable) < len(wanted):
+        raise catalogue.missing(corpus, [file for file in wanted if not file.address])
+    values = {
+        "name": name,
+        "fetched": [file.path for file in wanted],
+        "files": [_file(corpus, file) for file in files],
+    }
+    done = f"{len(wanted)} fetched" if wanted else "nothing to fetch"
+    count = "its file is" if len(files) == 1 else f"all {len(files)} files are"
+    return Outcome(values, [f"{name}: {count} there, SHA-256 verified; {done}."])
+
+
+def _part(corpus: Corpus, part: Part) -> dict[str, Any]:
+    return {
+        "name": f"{corpus.name}/{part.name}" if part.name else corpus.name,
+        "kind": part.kind,
+        "reader": part.reader,
+        "layout": part.layout,
+        "tokens": part.tokens,
+        "normaliser": part.normaliser,
+        "languages": list(part.languages),
+        "splits": {split: list(paths) for split, paths in part.splits.items()},
+    }
+
+
+def _file(corpus: Corpus, file: CorpusFile) -> dict[str, Any]:
+    from throughtime.data.catalogue import locate
+
+    place = locate(corpus, file)
+    return {
+        "path": file.path,
+        "bytes": file.size,
+        "sha256": file.sha256,
+        "address": file.address or None,
+        "place": None if place is None else str(place),
+    }
+
+
+def _sample(corpus: Corpus, part: Part) -> list[dict[str, Any]]:
+    """The first records, where the files are on this machine."""
+    from throughtime.data.catalogue import files_of, locate
+
+    name = _part(corpus, part)["name"]
+    if not all(locate(corpus, file) for file in files_of(name)):
+        return []
+    from throughtime.data.datasets import open_dataset
+
+    records = open_dataset(name, download=False).records()
+    return [record._asdict() for record in itertools.islice(records, SAMPLES)]
+
+
+def _shown(values: dict[str, Any]) -> list[RenderableType]:
+    from rich.table import Table
+    from rich.text import Text
+
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="bold")
+    for key in ("title", "description", "where", "licence", "citation", "home", "preparation"):
+        if values[key]:
+            facts.add_row(key, Text(values[key]))
+    headings = ("name", "kind", "layout", "tokens", "languages", "splits")
+    parts = Table(*headings, box=None, pad_edge=False, header_style="bold")
+    for part in values["parts"]:
+        cells = (part[key] for key in ("name", "kind", "layout", "tokens"))
+        splits = (
+            ", ".join(part["splits"]) if "all" not in part["splits"] else "train, valid, test (90, 5, 5 %)"
+        )
+        parts.add_row(*cells, " ".join(part["languages"]), splits)
+    shown: list[RenderableType] = [facts, "", parts]
+    for file in values["files"]:
+        where = file["place"] or file["address"] or "missing"
+        shown += [
+            "",
+            Text.assemble((file["path"], "bold"), f", {_size(file['bytes'])}, {where}"),
+            f"  SHA-256 {file['sha256']}",
+        ]
+    if values["sample"]:
+        shown += ["", Text("first records", style="bold")]
+        shown += [Text(" | ".join(map(str, record.values()))) for record in values["sample"]]
+    return shown
+
+
+@contextlib.contextmanager
+def _bars(files: list[CorpusFile]) -> Iterator[Callable[[CorpusFile, int, int | None], None]]:
+    """A bar for each file that is being fetched, on stderr."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=stderr()) as bars:
+        tasks = {file.path: bars.add_task(file.path, total=file.size, visible=False) for file in files}
+
+        def advance(file: CorpusFile, done: int, total: int | None) -> None:
+            # A packed file is shorter on the way than on disk: what the server tells is right.
+            bars.update(tasks[file.path], completed=done, total=total or file.size, visible=True)
+
+        yield advance
+
+
+def _size(count: int) -> str:
+    """Bytes as people read them.
+
+    >>> _size(0), _size(2_180), _size(11_669_748)
+    ('-', '2.2 kB', '11.7 MB')
+    """
+    if not count:
+        return "-"
+    return f"{count / 1e3:.1f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"

@@ -1,0 +1,65 @@
+"""`throughtime generate`: a language model writes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from throughtime.cli.evaluate import Run
+from throughtime.cli.output import Debug, Json, Outcome, reported
+
+
+@reported
+def generate(
+    run: Run,
+    prompt: Annotated[str, typer.Option(help="What the text begins with.")] = "",
+    max_new_tokens: Annotated[
+        int | None, typer.Option(help="The most tokens to add; 100 unless the model says otherwise.", min=1)
+    ] = None,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Always the most likely token.")] = False,
+    temperature: Annotated[
+        float | None, typer.Option(help="Below 1 is more careful, above 1 more daring.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="Draw from the k most likely tokens only.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest tokens of this mass.")] = None,
+    num_return_sequences: Annotated[int, typer.Option(help="How many texts.", min=1)] = 1,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> Outcome:
+    """Continue a prompt, one token at a time.
+
+    [bold]Examples[/bold]
+
+      throughtime generate runs/ptb-5gram --prompt "the stock market" --seed 1
+
+      throughtime generate runs/letters --prompt "the time " --max-new-tokens 300 --temperature 0.8
+    """
+    from throughtime.tasks import load
+
+    model = load(run)
+    strategy = model.strategy(
+        greedy=greedy or None,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        num_return_sequences=num_return_sequences,
+        seed=seed,
+    )
+    if sys.stdout.isatty() and not json and num_return_sequences == 1 and not model.framing.backward:
+        for piece in model.stream(prompt, max_new_tokens=max_new_tokens, strategy=strategy):
+            print(piece, end="", flush=True)
+        print()
+        return Outcome({})
+    texts = model.generate(prompt, max_new_tokens=max_new_tokens, strategy=strategy)
+    values = {
+        "run": str(run),
+        "prompt": prompt,
+        "seed": seed,
+        "texts": [{"text": one.text, "log_prob": one.log_prob, "ended": one.ended} for one in texts],
+    }
+    from rich.text import Text
+
+    return Outcome(values, [Text(one.text) for one in texts])

@@ -1,0 +1,186 @@
+"""Sentence pairs in batches: padded, shifted, bucketed by length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from throughtime.data.batching.batch import Batch, real_positions
+from throughtime.data.batching.buckets import Buckets
+from throughtime.data.batching.draws import draws
+from throughtime.data.batching.position import Batches, at_least
+from throughtime.data.batching.ragged import RaggedIds
+from throughtime.errors import InputError
+
+
+def pad_or_truncate(ids: Sequence[int], length: int, pad_id: int = 0, eos_id: int | None = None) -> list[int]:
+    """`ids` made exactly `length` long; with an end token, what is cut makes room for it.
+
+    >>> pad_or_truncate([4, 12, 7], 5)
+    [4, 12, 7, 0, 0]
+    >>> pad_or_truncate([4, 12, 7, 5, 6, 8], 5)
+    [4, 12, 7, 5, 6]
+    >>> pad_or_truncate([4, 12, 7, 5, 6, 8], 5, eos_id=3)
+    [4, 12, 7, 5, 3]
+    """
+    at_least("length", length, 1)
+    end = [] if eos_id is None else [eos_id]
+    kept = [*ids[: length - len(end)], *end]
+    return kept + [pad_id] * (length - len(kept))
+
+
+class Specials(NamedTuple):
+    """The ids that one side's vocabulary reserves."""
+
+    pad_id: int = 0
+    bos_id: int | None = None
+    eos_id: int | None = None
+
+
+class Truncated(NamedTuple):
+    """How many sentences of each side lost their end to `max_length`."""
+
+    sources: int
+    targets: int
+
+
+@dataclass(frozen=True)
+class PairBatch(Batch):
+    """Source and target sentences, [time, batch].
+
+    `inputs` is what the decoder reads: `<bos>` and then the labels shifted by one. `indices` are the pairs'
+    numbers in the data, to give results back in their order.
+    """
+
+    source: Tensor
+    source_lengths: Tensor
+    inputs: Tensor
+    labels: Tensor
+    target_lengths: Tensor
+    indices: Tensor
+
+
+class PairBatches(Batches[RaggedIds, PairBatch]):
+    """Pairs bucketed by length, every one once an epoch.
+
+    Sentences come as bare ids: `<eos>` is put after each source (where its vocabulary has one) and each
+    target, and is kept when `max_length` (which counts it) cuts a sentence. `truncated` counts the cut ones
+    and `padding` is the share of padding in the current epoch. See `Buckets` for batch_size, max_tokens and
+    jitter; both limits hold for the batch of all ranks together. Without `shuffle` the batches go from
+    short to long and are always the same.
+
+    >>> marks = Specials(pad_id=0, bos_id=1, eos_id=2)
+    >>> sources, targets = [[5, 6, 7], [8], [9]], [[5], [6, 7], [8]]
+    >>> pairs = PairBatches(sources, targets, marks, marks, batch_size=2, shuffle=False)
+    >>> batch = next(iter(pairs))
+    >>> batch.indices
+    tensor([2, 1])
+    >>> batch.labels
+    tensor([[8, 6],
+            [2, 7],
+            [0, 2]])
+    >>> batch.inputs
+    tensor([[1, 1],
+            [8, 6],
+            [0, 7]])
+    """
+
+    def __init__(
+        self,
+        sources: RaggedIds | Iterable[Sequence[int]],
+        targets: RaggedIds | Iterable[Sequence[int]],
+        source_specials: Specials,
+        target_specials: Specials,
+        *,
+        batch_size: int | None = 64,
+        max_tokens: int | None = None,
+        max_length: int | None = None,
+        jitter: float = 1.0,
+        shuffle: bool = True,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        if target_specials.bos_id is None or target_specials.eos_id is None:
+            raise InputError("target vocabulary", "needs <bos> and <eos>; reserve them when you build it")
+        self._bos_id, self._pad_ids = target_specials.bos_id, (source_specials.pad_id, target_specials.pad_id)
+        self._sources, cut_sources = _side(sources, source_specials.eos_id, max_length)
+        self._targets, cut_targets = _side(targets, target_specials.eos_id, max_length)
+        self.truncated = Truncated(cut_sources, cut_targets)
+        self._check_sides()
+        self._buckets = Buckets(
+            self._sources.lengths, self._targets.lengths, batch_size=batch_size, max_tokens=max_tokens
+        )
+        self._seed, self._shuffle, self._jitter = seed, shuffle, at_least("jitter", jitter, 0)
+        settings = {
+            "pairs": len(self._sources),
+            "source_tokens": len(self._sources.flat),
+            "target_tokens": len(self._targets.flat),
+            "batch_size": batch_size,
+            "max_tokens": max_tokens,
+            "max_length": max_length,
+            "jitter": jitter,
+            "shuffle": shuffle,
+            "seed": seed,
+        }
+        super().__init__(settings, rank=rank, world_size=world_size)
+
+    @property
+    def padding(self) -> float:
+        """Padded positions over all positions, source and target together, in the current epoch."""
+        return self._buckets.padding(self.plan())
+
+    def _plan(self, epoch: int) -> RaggedIds:
+        if not self._shuffle:
+            return self._buckets.in_order()
+        return self._buckets.shuffled(draws(self._seed, epoch), self._jitter)
+
+    def _collate(self, plan: RaggedIds, index: int) -> PairBatch:
+        pairs = plan[index]
+        mine = self._mine(pairs)
+        source_pad, target_pad = self._pad_ids
+        source, source_lengths = self._sources.padded(mine, source_pad)
+        labels, target_lengths = self._targets.padded(mine, target_pad)
+        return PairBatch(
+            count=int(self._targets.lengths_of(pairs).sum()),
+            source=source,
+            source_lengths=source_lengths,
+            inputs=_shifted(labels, target_lengths, self._bos_id, target_pad),
+            labels=labels,
+            target_lengths=target_lengths,
+            indices=torch.from_numpy(mine.copy()),
+        )
+
+    def _check_sides(self) -> None:
+        if len(self._sources) != len(self._targets):
+            counts = f"{len(self._sources)} sources but {len(self._targets)} targets"
+            raise InputError("pairs", f"have {counts}; each source needs one target")
+        if not len(self._sources):
+            raise InputError("pairs", "are none; give at least one pair")
+        empty = np.flatnonzero(self._sources.lengths == 0)
+        if len(empty):
+            raise InputError("pairs", f"have an empty source at pair {empty[0]}; drop it or reserve <eos>")
+
+
+def _side(
+    rows: RaggedIds | Iterable[Sequence[int]], eos_id: int | None, max_length: int | None
+) -> tuple[RaggedIds, int]:
+    """One side with its end tokens, and how many of its sentences were cut."""
+    ragged = rows if isinstance(rows, RaggedIds) else RaggedIds.of(rows)
+    room = None if max_length is None else at_least("max_length", max_length, 2) - (eos_id is not None)
+    cut = 0 if room is None else int((ragged.lengths > room).sum())
+    if room is not None and cut:
+        ragged = ragged.cut(room)
+    return (ragged if eos_id is None else ragged.ended(eos_id)), cut
+
+
+def _shifted(labels: Tensor, lengths: Tensor, bos_id: int, pad_id: int) -> Tensor:
+    """What the decoder reads: `<bos>`, then each label one step later."""
+    first = torch.full_like(labels[:1], bos_id)
+    inputs = torch.cat([first, labels[:-1]])
+    return inputs.masked_fill(~real_positions(len(labels), lengths), pad_id)

@@ -1,0 +1,173 @@
+"""A series in windows: what is looked back on, and what is to be forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from throughtime.data.batching.batch import Batch
+from throughtime.data.batching.draws import draws, permutation
+from throughtime.data.batching.position import Batches, at_least
+from throughtime.data.batching.ragged import RaggedIds
+from throughtime.errors import InputError
+
+Values = NDArray[np.floating[Any]]
+
+
+def windows(values: ArrayLike, tau: int) -> tuple[Values, Values]:
+    """The `tau` values before each value, [n, tau], and that value, [n, 1], as views of the series.
+
+    >>> inputs, targets = windows([0.0, 0.1, 0.2, 0.3, 0.4], tau=2)
+    >>> inputs
+    array([[0. , 0.1],
+           [0.1, 0.2],
+           [0.2, 0.3]])
+    >>> targets.T
+    array([[0.2, 0.3, 0.4]])
+    """
+    series = as_series(values)
+    if series.shape[1] != 1:
+        raise InputError("values", f"have {series.shape[1]} channels; use SeriesWindows for more than one")
+    made = SeriesWindows(series, lookback=tau, horizon=1)
+    return made.inputs[:, :, 0], made.targets[:, :, 0]
+
+
+class SeriesWindows:
+    """All windows of a series, [T] or [T, C], as views: `inputs` [n, lookback, C], `targets` [n, horizon, C].
+
+    `times` keeps the windows whose targets all lie in that part of the series; what they look back on may
+    lie before it, so that each part of a split is forecast from its first value on.
+
+    >>> made = SeriesWindows(range(10), lookback=3, horizon=2, times=range(6, 10))
+    >>> made.inputs[:, :, 0].astype(int).tolist(), made.targets[:, :, 0].astype(int).tolist()
+    ([[3, 4, 5], [4, 5, 6], [5, 6, 7]], [[6, 7], [7, 8], [8, 9]])
+    """
+
+    def __init__(
+        self, values: ArrayLike, lookback: int, horizon: int, stride: int = 1, times: range | None = None
+    ) -> None:
+        for name, value in (("lookback", lookback), ("horizon", horizon), ("stride", stride)):
+            at_least(name, value, 1)
+        series = as_series(values)
+        times = range(len(series)) if times is None else times
+        if times.step != 1 or times.start < 0 or times.stop > len(series):
+            raise InputError("times", f"are {times}, but the series has steps 0 to {len(series) - 1}")
+        first, last = max(times.start, lookback), times.stop - horizon
+        if last < first:
+            problem = f"{len(series)} values in all, {len(times)} to forecast"
+            raise InputError(
+                "series", f"is too short for lookback {lookback} and horizon {horizon}: {problem}"
+            )
+        past = sliding_window_view(series, lookback, axis=0).swapaxes(1, 2)
+        future = sliding_window_view(series, horizon, axis=0).swapaxes(1, 2)
+        self.inputs: Values = past[first - lookback : last - lookback + 1 : stride]
+        self.targets: Values = future[first : last + 1 : stride]
+        self.first, self.stride = first, stride
+
+    def __len__(self) -> int:
+        """How many windows."""
+        return len(self.inputs)
+
+
+@dataclass(frozen=True)
+class SeriesBatch(Batch):
+    """Windows side by side: inputs [lookback, batch, C], targets [horizon, batch, C], and the windows."""
+
+    inputs: Tensor
+    targets: Tensor
+    indices: Tensor
+
+
+class SeriesBatches(Batches[RaggedIds, SeriesBatch]):
+    """Windows in batches, float32, every one once an epoch: in random order, or in time's without `shuffle`.
+
+    >>> made = SeriesWindows(range(5), lookback=2, horizon=1)
+    >>> [batch.indices.tolist() for batch in SeriesBatches(made, batch_size=2, shuffle=False)]
+    [[0, 1], [2]]
+    """
+
+    def __init__(
+        self,
+        windows: SeriesWindows,
+        batch_size: int,
+        *,
+        seed: int = 0,
+        shuffle: bool = True,
+        keep_last: bool = True,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        at_least("batch_size", batch_size, 1)
+        if not keep_last and len(windows) < batch_size:
+            raise InputError("batch_size", f"is {batch_size}, more than the {len(windows)} windows; lower it")
+        settings = {
+            "windows": len(windows),
+            "first_target": windows.first,
+            "stride": windows.stride,
+            "lookback": windows.inputs.shape[1],
+            "horizon": windows.targets.shape[1],
+            "batch_size": batch_size,
+            "shuffle": shuffle,
+            "keep_last": keep_last,
+            "seed": seed,
+        }
+        super().__init__(settings, rank=rank, world_size=world_size)
+        self._windows, self._batch_size = windows, batch_size
+        self._seed, self._shuffle, self._keep_last = seed, shuffle, keep_last
+
+    def _plan(self, epoch: int) -> RaggedIds:
+        count = len(self._windows)
+        order = permutation(count, draws(self._seed, epoch)) if self._shuffle else np.arange(count)
+        return RaggedIds.chunks(order, self._batch_size, self._keep_last)
+
+    def _collate(self, plan: RaggedIds, index: int) -> SeriesBatch:
+        rows = plan[index]
+        mine = self._mine(rows)
+        per_window = self._windows.targets[0].size
+        return SeriesBatch(
+            count=len(rows) * per_window,
+            inputs=_time_major(self._windows.inputs[mine]),
+            targets=_time_major(self._windows.targets[mine]),
+            indices=torch.from_numpy(mine.copy()),
+        )
+
+
+def split_by_time(steps: int, shares: Sequence[float]) -> tuple[range, ...]:
+    """The times of the parts of a series, one after another, sized by their shares.
+
+    >>> split_by_time(1000, (7, 1, 2))
+    (range(0, 700), range(700, 800), range(800, 1000))
+    """
+    if not shares or min(shares) <= 0:
+        raise InputError("shares", f"must all be above 0, got {tuple(shares)}")
+    ends = [round(steps * share / sum(shares)) for share in accumulate(shares)]
+    parts = tuple(range(start, stop) for start, stop in pairwise([0, *ends]))
+    if not all(parts):
+        raise InputError("shares", f"{tuple(shares)} leave a part of the {steps} steps empty")
+    return parts
+
+
+def as_series(values: ArrayLike) -> Values:
+    """Finite numbers as [T, channels], without copying an array of floats."""
+    series = np.asarray(values)
+    if series.dtype.kind not in "fiu" or series.ndim not in (1, 2) or not series.size:
+        problem = f"must be numbers, [time] or [time, channels], got {series.dtype} of shape {series.shape}"
+        raise InputError("values", problem)
+    series = series.astype(np.float64) if series.dtype.kind != "f" else series
+    series = series[:, None] if series.ndim == 1 else series
+    bad = np.flatnonzero(~np.isfinite(series).all(axis=1))
+    if len(bad):
+        raise InputError("values", f"at step {bad[0]} are missing or infinite; fill or drop them")
+    return series
+
+
+def _time_major(rows: Values) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(rows.swapaxes(0, 1), dtype=np.float32))

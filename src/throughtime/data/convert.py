@@ -1,0 +1,112 @@
+"""Records to a file of another format."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import IO, Any
+
+from throughtime.errors import InputError, ThroughtimeError, unknown
+from throughtime.files import whole_file
+
+Record = Any  # one of the named tuples of `throughtime.data.records`
+Write = Callable[[Record], None]
+
+
+def write_records(
+    records: Iterable[Record], out: Path | str, force: bool = False
+) -> tuple[int, tuple[str, ...]]:
+    r"""Write records as CSV, TSV or JSON lines, as the suffix says; returns how many and the columns' names.
+
+    CSV starts with a row of names and TSV does not, each as its reader expects. Words and tags are joined by
+    spaces, but stay lists in JSON.
+
+    >>> import tempfile
+    >>> from throughtime.data.records import Pair
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "pairs.csv"
+    ...     print(write_records([Pair("Go.", "Va !"), Pair("Run, now!", "Cours !")], file))
+    ...     print(file.read_text(), end="")
+    (2, ('source', 'target'))
+    source,target
+    Go.,Va !
+    "Run, now!",Cours !
+    """
+    out = Path(out)
+    check_output(out, force)
+    records = iter(records)
+    first = next(records, None)
+    if first is None:
+        raise ThroughtimeError(f"{out}: not written; no record is left to write")
+    with whole_file(out) as file:
+        write = FORMATS[out.suffix.lower()](file, first._fields)
+        for number, record in enumerate(itertools.chain([first], records), start=1):
+            try:
+                write(record)
+            except _UnwritableError as error:
+                raise InputError(str(out), f"cannot hold record {number}: {error}") from None
+    return number, first._fields
+
+
+def check_output(out: Path, force: bool) -> None:
+    """Refuse a format that is not known, and a file that is there already."""
+    if out.suffix.lower() not in FORMATS:
+        raise InputError(str(out), str(unknown("output format", out.suffix, FORMATS)))
+    if out.is_dir():
+        raise InputError(str(out), "is a folder; name a file to write")
+    if out.exists() and not force:
+        raise InputError(str(out), "exists already; choose another name, or overwrite it with --force")
+
+
+class _UnwritableError(Exception):
+    """Why a format cannot hold a record."""
+
+
+def _csv(file: IO[str], columns: tuple[str, ...]) -> Write:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(columns)
+
+    def write(record: Record) -> None:
+        writer.writerow(_cells(record))
+
+    return write
+
+
+def _tsv(file: IO[str], columns: tuple[str, ...]) -> Write:
+    def write(record: Record) -> None:
+        cells = _cells(record)
+        for column, cell in zip(columns, cells, strict=True):
+            if "\t" in cell or "\n" in cell:
+                raise _UnwritableError(
+                    f"its {column} has a tab or a line break; write .csv or .jsonl instead"
+                )
+        file.write("\t".join(cells) + "\n")
+
+    return write
+
+
+def _jsonl(file: IO[str], columns: tuple[str, ...]) -> Write:
+    def write(record: Record) -> None:
+        file.write(json.dumps(dict(zip(columns, record, strict=True)), ensure_ascii=False) + "\n")
+
+    return write
+
+
+FORMATS: dict[str, Callable[[IO[str], tuple[str, ...]], Write]] = {
+    ".csv": _csv,
+    ".tsv": _tsv,
+    ".jsonl": _jsonl,
+}
+
+
+def _cells(record: Record) -> list[str]:
+    return [" ".join(map(_word, value)) if isinstance(value, tuple) else str(value) for value in record]
+
+
+def _word(word: str) -> str:
+    if " " in word:
+        raise _UnwritableError(f"its word {word!r} has a space in it; write .jsonl instead")
+    return word

@@ -1,0 +1,169 @@
+"""Opening data: a name of the catalogue, or the user's own files."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+from throughtime.data import catalogue
+from throughtime.data.corpora import CORPORA
+from throughtime.data.dataset import Dataset, EmbeddedDataset, FileDataset
+from throughtime.data.readers import build_reader, reader_for
+from throughtime.data.splits import folder_splits, language_of
+from throughtime.errors import InputError, unknown
+
+__all__ = ["Dataset", "open_dataset"]
+
+LAYOUTS = ("lines", "stream")
+
+
+def open_dataset(
+    name: str,
+    *,
+    reader: str | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    layout: str | None = None,
+    skip_bad: bool = False,
+    download: bool = True,
+    progress: catalogue.FileProgress | None = None,
+) -> Dataset:
+    """Open a corpus by its catalogue name, a file, two parallel files joined by a comma, or a folder.
+
+    A name of the catalogue goes before a file of the same name, unless that has a separator or a suffix.
+    A folder holds files named after their splits, such as train.tsv, or train.en and train.fr. `source` and
+    `target` choose the languages of pairs, and so the direction; `layout` is `lines` (a line is a text) or
+    `stream` (the lines are one text); `download` allows fetching what is missing, of which
+    `progress` is told.
+
+    >>> dataset = open_dataset("embedded/en-fr", source="fr")
+    >>> dataset.kind, dataset.languages, dataset.splits
+    ('pairs', ('fr', 'en'), ('train', 'valid', 'test'))
+    """
+    if _is_path(name):
+        dataset = _open_path(name, reader, source, target, skip_bad)
+    else:
+        dataset = _open_catalogued(name, reader, source, target, skip_bad, download, progress)
+    if layout is not None:
+        if layout not in LAYOUTS:
+            raise unknown("layout", layout, LAYOUTS)
+        dataset.layout = layout
+    return dataset
+
+
+def _is_path(name: str) -> bool:
+    paths = [Path(piece) for piece in name.split(",")]
+    if not all(path.exists() for path in paths):
+        # Something that only a path can be gets a path's error message, not the catalogue's.
+        return len(paths) > 1 or Path(name).is_absolute() or name.startswith((".", "~"))
+    return len(paths) > 1 or len(paths[0].parts) > 1 or bool(paths[0].suffix) or name not in CORPORA
+
+
+def _open_catalogued(
+    name: str,
+    reader: str | None,
+    source: str | None,
+    target: str | None,
+    skip_bad: bool,
+    download: bool,
+    progress: catalogue.FileProgress | None,
+) -> Dataset:
+    entry = catalogue.find(name)
+    part = entry.part
+    languages = _direction(part.languages, source, target)
+    named = {split: part.paths(split, *languages) for split in part.splits}
+    wanted = itertools.chain.from_iterable(named.values())
+    places = iter(catalogue.require(entry.corpus, wanted, fetch_missing=download, progress=progress))
+    files = {split: tuple(itertools.islice(places, len(paths))) for split, paths in named.items()}
+    if part.reader == "embedded":
+        return EmbeddedDataset(
+            entry.name,
+            part.kind,
+            files,
+            tokens=part.tokens,
+            languages=languages,
+            reverse=languages != part.languages,
+        )
+    # Files by language come in the order asked for; the columns of one file have to be turned round.
+    by_language = any("{source}" in path for paths in part.splits.values() for path in paths)
+    return FileDataset(
+        entry.name,
+        build_reader(reader) if reader else build_reader(part.reader, part.options),
+        files,
+        layout=part.layout,
+        tokens=part.tokens,
+        normaliser=part.normaliser,
+        languages=languages,
+        reverse=not by_language and languages != part.languages,
+        skip_bad=skip_bad,
+    )
+
+
+def _direction(known: tuple[str, ...], source: str | None, target: str | None) -> tuple[str, ...]:
+    """Source and target language: those asked for, else the first two that the corpus lists.
+
+    >>> _direction(("en", "de", "fr"), None, None), _direction(("en", "de", "fr"), "de", None)
+    (('en', 'de'), ('de', 'en'))
+    """
+    for language in (source, target):
+        if language is not None and not known:
+            raise InputError(
+                f"language {language!r}", "cannot be chosen: this corpus is not of pairs of languages."
+            )
+        if language is not None and language not in known:
+            raise unknown("language", language, known)
+    if source is not None and source == target:
+        raise InputError(
+            "source and target", f"are both {source!r}; choose two languages of {', '.join(known)}."
+        )
+    first = source or next((language for language in known if language != target), None)
+    second = target or next((language for language in known if language != first), None)
+    return (first, second) if first is not None and second is not None else ()
+
+
+def _open_path(
+    name: str, reader: str | None, source: str | None, target: str | None, skip_bad: bool
+) -> Dataset:
+    paths = [Path(piece).expanduser() for piece in name.split(",")]
+    if absent := [path for path in paths if not path.exists()]:
+        raise InputError(
+            str(absent[0]), "does not exist; give a file, a folder, or a name of `throughtime data list`."
+        )
+    if len(paths) == 1 and paths[0].is_dir() and not (paths[0] / "seq.in").exists():
+        splits = _folder_files(paths[0], source, target)
+    else:
+        splits = {"all": tuple(_in_direction(paths, source, target))}
+    files = next(iter(splits.values()))
+    languages = tuple(language_of(path.name) or "" for path in files) if len(files) == 2 else ()
+    built = reader_for(files) if reader is None else build_reader(reader)
+    if built.name in ("jsonl", "csv") and source is not None and target is not None:
+        built = build_reader(built.name, {"source": source, "target": target})
+    if not languages and source and target:
+        languages = (source, target)
+    return FileDataset(name, built, splits, languages=languages, skip_bad=skip_bad)
+
+
+def _in_direction(paths: list[Path], source: str | None, target: str | None) -> list[Path]:
+    """Two parallel files, turned round where their suffixes are the languages asked for the other way."""
+    if len(paths) == 2:
+        last, first = (language_of(path.name) for path in paths)
+        if (source is not None and source == first) or (target is not None and target == last):
+            return paths[::-1]
+    return paths
+
+
+def _folder_files(folder: Path, source: str | None, target: str | None) -> dict[str, tuple[Path, ...]]:
+    """The files of each split in a folder: one, or two of the languages asked for."""
+    found = folder_splits(folder)
+    known = tuple(dict.fromkeys(language for files in found.values() for language in files if language))
+    if len(known) > 2 and (source is None or target is None):
+        raise InputError(str(folder), f"holds files in {', '.join(known)}; choose source and target.")
+    pair = _direction(known, source, target) if len(known) > 1 else ()
+    chosen = {}
+    for split, files in found.items():
+        if pair and not set(pair) <= set(files):
+            raise InputError(
+                str(folder), f"lacks a {split} file in {' or '.join(sorted(set(pair) - set(files)))}."
+            )
+        chosen[split] = tuple(files[language] for language in pair) if pair else tuple(files.values())
+    return chosen

@@ -1,0 +1,172 @@
+"""Fetching one file from the web: resumed where it broke off, and checked before it takes its name."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from throughtime.errors import ThroughtimeError
+
+Progress = Callable[[int, int | None], None]
+"""Called with the bytes that are there and the bytes that there will be, where the server tells."""
+
+CHUNK = 1 << 16
+
+
+class ChecksumError(ThroughtimeError):
+    """What arrived is whole but not the file that was asked for."""
+
+
+class UnreachableError(ThroughtimeError):
+    """The server cannot be found or does not answer at all."""
+
+
+class _BrokenOffError(Exception):
+    """The connection ended early; what arrived is kept and the rest is worth another try."""
+
+
+def wrong_sum(address: str, found: str, expected: str) -> str:
+    """The sentence for a file that is not the one the catalogue knows."""
+    return (
+        f"{address}: the file has SHA-256 {found} where {expected} is expected, so it was removed; "
+        "its publisher may have changed it."
+    )
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def download(
+    address: str,
+    path: Path,
+    *,
+    sha256: str | None = None,
+    progress: Progress | None = None,
+    timeout: float = 30.0,
+    attempts: int = 4,
+    pause: float = 1.0,
+) -> Path:
+    """Fetch `address` into `path`, which appears only when all of it is there and its SHA-256 is right.
+
+    Bytes gather in `path` + `.part`; a later call goes on from there when the server can.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    with _alone(part):
+        if path.exists() and (sha256 is None or sha256_of(path) == sha256):
+            return path  # another process fetched it while this one waited
+        resumed = part.stat().st_size > 0
+        _fetch(address, part, progress, timeout, attempts, pause)
+        if sha256 is not None and sha256_of(part) != sha256 and resumed:
+            # The kept bytes may be of another version than the rest: once more from the start.
+            _truncate(part)
+            _fetch(address, part, progress, timeout, attempts, pause)
+        if sha256 is not None and (found := sha256_of(part)) != sha256:
+            part.unlink()
+            raise ChecksumError(wrong_sum(address, found, sha256))
+        part.replace(path)
+    return path
+
+
+def _fetch(
+    address: str, part: Path, progress: Progress | None, timeout: float, attempts: int, pause: float
+) -> None:
+    """Bring `part` to its full length, with a few attempts where the connection breaks."""
+    for attempt in range(1, attempts + 1):
+        try:
+            _fetch_rest(address, part, progress, timeout)
+            return
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                    _truncate(part)  # more bytes are kept than the server has: they are of another version
+                elif error.code < http.HTTPStatus.INTERNAL_SERVER_ERROR:
+                    raise ThroughtimeError(
+                        f"{address}: the server answered {error.code} {error.reason}."
+                    ) from error
+            reason = f"the server answered {error.code} {error.reason}"
+        except urllib.error.URLError as error:
+            problem = f"{address}: cannot be reached ({error.reason}); check that this machine is online"
+            if attempt == attempts or isinstance(error.reason, socket.gaierror | ConnectionRefusedError):
+                raise UnreachableError(problem) from error
+            reason = problem
+        except (_BrokenOffError, http.client.HTTPException, OSError) as error:
+            reason = f"broke off ({str(error) or type(error).__name__}); run again to go on from there"
+        if attempt == attempts:
+            raise ThroughtimeError(f"{address}: {reason}.")
+        time.sleep(pause * attempt)
+
+
+def _fetch_rest(address: str, part: Path, progress: Progress | None, timeout: float) -> None:
+    """One request for the bytes that `part` lacks, appended as they come."""
+    start = part.stat().st_size
+    request = urllib.request.Request(address, headers={"User-Agent": "throughtime"})
+    if request.type not in ("http", "https"):
+        raise ThroughtimeError(f"{address}: only http and https addresses can be fetched.")
+    if start:
+        request.add_header("Range", f"bytes={start}-")
+    with urllib.request.urlopen(request, timeout=timeout) as response:
+        if start and not _continues(response, start):
+            _truncate(part)
+            start = 0
+        expected = _length(response)
+        total = None if expected is None else start + expected
+        received = 0
+        with part.open("ab") as file:
+            while chunk := response.read(CHUNK):
+                file.write(chunk)
+                received += len(chunk)
+                if progress is not None:
+                    progress(start + received, total)
+    if expected is not None and received < expected:
+        raise _BrokenOffError(f"{start + received} of {total} bytes arrived")
+
+
+def _continues(response: Any, start: int) -> bool:
+    """Whether the server sends exactly what comes after the first `start` bytes; many send all again."""
+    sent = str(response.headers.get("Content-Range", ""))
+    return response.status == http.HTTPStatus.PARTIAL_CONTENT and sent.startswith(f"bytes {start}-")
+
+
+def _length(response: Any) -> int | None:
+    """How many bytes this answer holds, where the server tells."""
+    length = response.headers.get("Content-Length")
+    return int(length) if length is not None and length.isdigit() else None
+
+
+def _truncate(part: Path) -> None:
+    with part.open("wb"):
+        pass
+
+
+@contextlib.contextmanager
+def _alone(part: Path) -> Iterator[None]:
+    """Let one process at a time write `part`: the ranks of one training run all ask for the same file."""
+    with part.open("ab") as file:
+        _lock(file)
+        # The process before may have renamed or removed the file that this one waited for.
+        part.touch()
+        try:
+            yield
+        finally:
+            if part.exists() and part.stat().st_size == 0:
+                part.unlink()
+
+
+def _lock(file: IO[bytes]) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows: without the lock the checksum still guards the result
+        return
+    fcntl.flock(file, fcntl.LOCK_EX)

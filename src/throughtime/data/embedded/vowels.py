@@ -1,0 +1,3 @@
+"""The letters before which French words change; every h of our lexicon is silent."""
+
+VOWELS = "aeiouéèêàâîôùûœh"

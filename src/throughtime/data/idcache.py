@@ -1,0 +1,207 @@
+"""The ids of a corpus on disk, so that a corpus may be larger than memory and is encoded once."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from throughtime.data.catalogue import cache_folder
+from throughtime.data.dataset import Dataset
+from throughtime.data.download import sha256_of
+from throughtime.errors import InputError
+from throughtime.files import whole_file, whole_folder
+
+# A change of what the files below mean: caches of older versions are then never looked at.
+VERSION = 1
+# Characters encoded at a time: enough to make looking up in bulk pay, little beside the ids of a corpus.
+CHUNK = 1 << 20
+
+
+class Codec(Protocol):
+    """What the cache needs of `throughtime.text.codec.Codec`."""
+
+    @property
+    def hash(self) -> str:
+        """What the ids depend on besides the text."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """Has `tokenize(text)`."""
+
+    @property
+    def vocabulary(self) -> Any:
+        """Has `encode_array(tokens)`, `eos_id` and a length."""
+
+
+@dataclass(frozen=True, eq=False)
+class TokenIds:
+    """All ids of a split as one array mapped from disk; text i is `ids[starts[i]:starts[i + 1]]`."""
+
+    ids: npt.NDArray[Any]  # [N], uint16 where the vocabulary fits, else int32
+    starts: npt.NDArray[np.int64]  # [texts + 1]
+    folder: Path
+
+    def __len__(self) -> int:
+        """How many tokens there are."""
+        return len(self.ids)
+
+    def text(self, number: int) -> npt.NDArray[Any]:
+        """The ids of one text; a corpus of layout `stream` is one text."""
+        return self.ids[self.starts[number] : self.starts[number + 1]]
+
+
+def token_ids(
+    dataset: Dataset,
+    split: str,
+    codec: Codec,
+    *,
+    eos: bool,
+    side: str | None = None,
+    cache: Path | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> TokenIds:
+    """The ids of a split: encoded on the first call, mapped from the cache on every later one.
+
+    The cache knows a split by the content of its files and by the codec, so a changed file or vocabulary is
+    another entry. `eos` ends each text (of layout `stream`: the one text) with the end token; `progress` is
+    told how many tokens there are so far.
+    """
+    cache = cache_folder() if cache is None else cache
+    folder = cache / "ids" / _key(dataset, split, codec, eos, side, cache)
+    if (found := _open(folder)) is not None:
+        return found
+    shutil.rmtree(folder, ignore_errors=True)  # damaged: half of it is worse than nothing
+    try:
+        with whole_folder(folder) as temporary:
+            _build(temporary, dataset, split, codec, eos, side, progress)
+    except OSError:
+        # Another process may have finished the same entry first; then the rename fails and its result serves.
+        if _open(folder) is None:
+            raise
+    built = _open(folder)
+    if built is None:
+        raise InputError(str(folder), "was changed while it was written; run again.")
+    return built
+
+
+def _open(folder: Path) -> TokenIds | None:
+    """The entry in this folder, or None where there is none that is whole."""
+    try:
+        header = json.loads((folder / "header.json").read_text("utf-8"))
+        ids = _mapped(folder / "ids.bin", np.dtype(header["dtype"]), header["tokens"])
+        starts = _mapped(folder / "starts.bin", np.dtype(np.int64), header["texts"] + 1)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return TokenIds(ids, starts, folder)
+
+
+def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> npt.NDArray[Any]:
+    if path.stat().st_size != count * dtype.itemsize:
+        raise ValueError(f"{path} has another length than its header tells")
+    return np.memmap(path, dtype, mode="r") if count else np.zeros(0, dtype)
+
+
+def _build(
+    folder: Path,
+    dataset: Dataset,
+    split: str,
+    codec: Codec,
+    eos: bool,
+    side: str | None,
+    progress: Callable[[int], None] | None,
+) -> None:
+    dtype = np.dtype(np.uint16 if len(codec.vocabulary) <= 1 << 16 else np.int32)
+    end = _end_id(codec) if eos else None
+    one_text = dataset.layout == "stream"
+    tokens = texts = 0
+    with (folder / "ids.bin").open("wb") as ids_file, (folder / "starts.bin").open("wb") as starts_file:
+        starts_file.write(np.zeros(1, np.int64).tobytes())
+        for chunk in _chunks(dataset.texts(split, side)):
+            ids, ends = _encoded(chunk, codec, None if one_text else end)
+            ids_file.write(ids.astype(dtype).tobytes())
+            if not one_text:
+                starts_file.write((ends + tokens).tobytes())
+                texts += len(ends)
+            tokens += len(ids)
+            if progress is not None:
+                progress(tokens)
+        if one_text:
+            if end is not None:
+                ids_file.write(np.array([end], dtype).tobytes())
+                tokens += 1
+            starts_file.write(np.array([tokens], np.int64).tobytes())
+            texts = 1
+    header = {"version": VERSION, "dtype": dtype.name, "tokens": tokens, "texts": texts, "data": dataset.name}
+    (folder / "header.json").write_text(json.dumps(header | {"split": split, "codec": codec.hash}), "utf-8")
+
+
+def _chunks(texts: Iterable[str], size: int = CHUNK) -> Iterator[list[str]]:
+    held: list[str] = []
+    length = 0
+    for text in texts:
+        held.append(text)
+        length += len(text)
+        if length >= size:
+            yield held
+            held, length = [], 0
+    if held:
+        yield held
+
+
+def _encoded(
+    texts: list[str], codec: Codec, end: int | None
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """The ids of some texts in a row, and where each ends; the vocabulary is asked once for all of them."""
+    tokenized = [codec.tokenizer.tokenize(text) for text in texts]
+    ends = np.cumsum([len(tokens) for tokens in tokenized], dtype=np.int64)
+    ids = np.asarray(codec.vocabulary.encode_array(list(itertools.chain.from_iterable(tokenized))), np.int32)
+    if end is None:
+        return ids, ends
+    return np.insert(ids, ends, end).astype(np.int32), ends + np.arange(1, len(ends) + 1)
+
+
+def _end_id(codec: Codec) -> int:
+    end: int | None = codec.vocabulary.eos_id
+    if end is None:
+        raise InputError("vocabulary", "has no end token (<eos> or [SEP]); reserve one when building it.")
+    return end
+
+
+def _key(dataset: Dataset, split: str, codec: Codec, eos: bool, side: str | None, cache: Path) -> str:
+    content = [_sum(path, cache) for path in dataset.files(split)] or [_sum_of_texts(dataset, split)]
+    parts = [VERSION, content, dataset.signature, split, side, eos, codec.hash]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def _sum_of_texts(dataset: Dataset, split: str) -> str:
+    digest = hashlib.sha256()
+    for text in dataset.texts(split):
+        digest.update(text.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def _sum(path: Path, cache: Path) -> str:
+    """The SHA-256 of a file, remembered as long as the file's size and time of change stay."""
+    path = path.resolve()
+    state = path.stat()
+    stamp = [str(path), state.st_size, state.st_mtime_ns]
+    memory = cache / "sums" / f"{hashlib.sha256(str(path).encode()).hexdigest()[:32]}.json"
+    try:
+        remembered = json.loads(memory.read_text("utf-8"))
+        if remembered["stamp"] == stamp:
+            return str(remembered["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    found = sha256_of(path)
+    with whole_file(memory) as file:
+        json.dump({"stamp": stamp, "sha256": found}, file)
+    return found

@@ -1,0 +1,66 @@
+"""Which reader a file wants, by its suffix and its first lines."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+
+from throughtime.data.readers.columns import ColumnTags
+from throughtime.data.readers.csv_pairs import CsvPairs
+from throughtime.data.readers.hsk import HskCards
+from throughtime.data.readers.jsonl import JsonlPairs
+from throughtime.data.readers.layout import as_date, as_number
+from throughtime.data.readers.moses import MosesPairs
+from throughtime.data.readers.plain import PlainText
+from throughtime.data.readers.reader import Reader
+from throughtime.data.readers.rows import csv_rows
+from throughtime.data.readers.series import SeriesTable
+from throughtime.data.readers.slots import FILES, SlotFiles
+from throughtime.data.readers.tsv import TsvPairs
+from throughtime.data.source import lines_or_errors, text_suffix
+from throughtime.errors import InputError
+
+BY_SUFFIX: dict[str, type[Reader]] = {
+    ".tsv": TsvPairs,
+    ".jsonl": JsonlPairs,
+    ".conll": ColumnTags,
+    ".conllu": ColumnTags,
+    ".bio": ColumnTags,
+    ".iob": ColumnTags,
+}
+SAMPLE = 20
+
+
+def guess_reader(paths: Sequence[Path | str]) -> type[Reader]:
+    """The reader that fits these files best; a person can always name another."""
+    if not paths:
+        raise InputError("no file given to read; name at least one")
+    if len(paths) == len(FILES) or any((Path(path) / FILES[0]).is_file() for path in paths):
+        return SlotFiles
+    if len(paths) == 2:
+        return MosesPairs
+    path = Path(paths[0])
+    suffix = text_suffix(path)
+    if suffix == ".csv":
+        return SeriesTable if _holds_series(path) else CsvPairs
+    return BY_SUFFIX.get(suffix) or _by_content(path)
+
+
+def _by_content(path: Path) -> type[Reader]:
+    lines = [line for _, line in itertools.islice(lines_or_errors(path), SAMPLE)]
+    texts = [line for line in lines if isinstance(line, str)]
+    if texts and texts[0].startswith("english: "):
+        return HskCards
+    # Tatoeba's files are called .txt and hold columns: two texts parted by a tab on every line.
+    if texts and all(line.count("\t") and all(line.split("\t")[:2]) for line in texts):
+        return TsvPairs
+    return PlainText
+
+
+def _holds_series(path: Path) -> bool:
+    rows = [row for _, row in itertools.islice(csv_rows(path), 2)]
+    cells = [row for row in rows if isinstance(row, list)]
+    if not cells or "ds" in cells[0]:
+        return bool(cells)
+    return any(as_date(cell) for cell in cells[-1]) or all(as_number(cell) is not None for cell in cells[-1])

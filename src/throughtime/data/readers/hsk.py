@@ -1,0 +1,93 @@
+"""The five-line format of the HSK deck: english, hsk, mandarin, pinyin, and a line of two dashes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from throughtime.data.readers.reader import Kind
+from throughtime.data.records import Flashcard, Pair
+from throughtime.data.source import BadRecords, lines_or_errors
+from throughtime.errors import InputError, unknown
+
+END = "--"
+
+
+class HskCards:
+    """A record is `english: ...`, `hsk: ...`, `mandarin: ...`, `pinyin: ...` and `--`, a line each."""
+
+    name: ClassVar[str] = "hsk"
+    kind: ClassVar[Kind] = "cards"
+    columns: ClassVar[tuple[str, ...]] = Flashcard._fields
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Flashcard]:
+        """Yield one `Flashcard` for each record of each file."""
+        for path in paths:
+            for lines in _blocks(path):
+                card = _card(str(path), lines)
+                if isinstance(card, InputError):
+                    bad.found(card)
+                else:
+                    yield card
+
+
+class HskPairs:
+    """Two fields of each flashcard as a pair: English to Mandarin unless told otherwise."""
+
+    name: ClassVar[str] = "hsk-pairs"
+    kind: ClassVar[Kind] = "pairs"
+    columns: ClassVar[tuple[str, ...]] = Pair._fields
+
+    def __init__(self, source: str = "english", target: str = "mandarin") -> None:
+        for field in (source, target):
+            if field not in Flashcard._fields:
+                raise unknown("field of a flashcard", field, Flashcard._fields)
+        self.source, self.target = source, target
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Pair]:
+        """Yield one `Pair` for each record of each file."""
+        for card in HskCards().read(paths, bad):
+            yield Pair(getattr(card, self.source), getattr(card, self.target))
+
+
+Numbered = tuple[int, str | InputError]
+
+
+def _blocks(path: Path) -> Iterator[list[Numbered]]:
+    """The lines of each record, its `--` included; no more than six, so that a wrong file fills no memory."""
+    lines: list[Numbered] = []
+    for number, line in lines_or_errors(path):
+        if not lines and line == "":
+            continue
+        if len(lines) <= len(Flashcard._fields) or line == END:
+            lines.append((number, line))
+        if line == END:
+            yield lines
+            lines = []
+    if lines:
+        yield [*lines, (lines[-1][0] + 1, END)]
+
+
+def _card(where: str, lines: list[Numbered]) -> Flashcard | InputError:
+    values = []
+    # The lines end with END, so whichever of the two is shorter, the fault is met before it runs out.
+    for field, (number, line) in zip((*Flashcard._fields, END), lines, strict=False):
+        if isinstance(line, InputError):
+            return line
+        if field == END:
+            if line != END:
+                return InputError(
+                    where, f"is a line too many, expected {END!r}, found {line[:40]!r}", line=number
+                )
+            break
+        name, mark, value = line.partition(": ")
+        if name != field or not mark:
+            found = "the end of the record" if line == END else repr(line[:40])
+            return InputError(
+                where, f"is no {field} line, expected '{field}: ...', found {found}", line=number
+            )
+        if not value.strip():
+            return InputError(where, f"has no text after '{field}:'", line=number)
+        values.append(value)
+    return Flashcard(*values)

@@ -1,0 +1,175 @@
+"""Which columns of a table of series hold what, and a row of it read accordingly."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from throughtime.data.readers.rows import place, ragged
+from throughtime.errors import InputError
+
+DATE = re.compile(r"\d{4}-\d\d(-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?)?", re.ASCII)
+WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
+
+
+class Row(NamedTuple):
+    """One row: of which series, at which time (as written, and to compare), with which values."""
+
+    line: int
+    unique_id: str
+    ds: str
+    moment: Any  # datetime, int, or None where the table has no times
+    values: list[float]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that a person chose by name; what is not chosen is found by `find_layout`."""
+
+    time: str | None = None
+    identifier: str | None = None
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the columns stand in one file; `name` is its series' name where no column tells one."""
+
+    path: Path
+    name: str
+    width: int
+    header: bool
+    identifier: int | None
+    time: int | None
+    whole: bool
+    values: tuple[int, ...]
+    columns: tuple[str, ...]
+
+    def row(self, line: int, cells: list[str]) -> Row:
+        """Read one row, or raise what is wrong with it."""
+        if len(cells) != self.width:
+            raise ragged(self.path, line, cells, self.width)
+        unique_id = self.name if self.identifier is None else cells[self.identifier].strip()
+        if not unique_id:
+            raise InputError(str(self.path), "does not name its series", line=line)
+        ds, moment = "", None
+        if self.time is not None:
+            ds = cells[self.time].strip()
+            moment = self._moment(line, ds)
+        numbers = [
+            self._number(line, cells[place], column)
+            for place, column in zip(self.values, self.columns, strict=True)
+        ]
+        return Row(line, unique_id, ds, moment, numbers)
+
+    @property
+    def dated(self) -> bool:
+        """Whether the times are dates, not whole numbers."""
+        return self.time is not None and not self.whole
+
+    def series_name(self, unique_id: str, column: str) -> str:
+        """The name of one column's series; in a long table it follows the name that the row gives."""
+        if len(self.columns) == 1:
+            return unique_id
+        return column if self.identifier is None else f"{unique_id}/{column}"
+
+    def _moment(self, line: int, text: str) -> datetime | int:
+        if self.whole and WHOLE.fullmatch(text):
+            return int(text)
+        moment = None if self.whole else as_date(text)
+        if moment is None:
+            wanted = "a whole number" if self.whole else "YYYY-MM, YYYY-MM-DD or YYYY-MM-DD HH:MM:SS"
+            raise InputError(str(self.path), f"has no readable time, {text!r} is not {wanted}", line=line)
+        return moment
+
+    def _number(self, line: int, text: str, column: str) -> float:
+        number = as_number(text)
+        if number is not None and math.isfinite(number):
+            return number
+        if not text.strip():
+            problem = f"has no value in column {column!r}; fill the gap or remove the row"
+        elif number is not None:
+            problem = f"has {text.strip()} in column {column!r}; fill the gap or remove the row"
+        else:
+            hint = "; write dates as YYYY-MM-DD" if re.search(r"\d[-/.]\d", text) else ""
+            problem = f"has no number in column {column!r}: {text[:40]!r}{hint}"
+        raise InputError(str(self.path), problem, line=line)
+
+
+def find_layout(path: Path, name: str, chosen: Columns, first: list[str], second: list[str]) -> Layout:
+    """The layout that a file's first row shows, and its second, which may be empty, under a header."""
+    header = not all(as_number(cell) is not None or as_date(cell) for cell in first)
+    names = [cell.strip() for cell in first] if header else [""] * len(first)
+    sample = second if header else first
+    if header:
+        _check_names(path, names)
+    identifier = _identifier(path, names, chosen.identifier)
+    time = _time(path, names, sample, chosen.time, identifier)
+    if chosen.values:
+        values = tuple(place(path, names, column) for column in chosen.values)
+    else:
+        values = tuple(each for each in range(len(names)) if each not in (identifier, time))
+    if not values:
+        raise InputError(str(path), "has no column of values beside its times", line=1)
+    if header and not all(names[each] for each in values):
+        problem = "has a column without a name; name it, or choose columns with the option values"
+        raise InputError(str(path), problem, line=1)
+    numbered = ("y",) if len(values) == 1 else tuple(f"y{each}" for each in range(len(values)))
+    return Layout(
+        path=path,
+        name=name,
+        width=len(first),
+        header=header,
+        identifier=identifier,
+        time=time,
+        whole=time is not None and len(sample) > time and bool(WHOLE.fullmatch(sample[time].strip())),
+        values=values,
+        columns=tuple(names[each] for each in values) if header else numbered,
+    )
+
+
+def as_number(text: str) -> float | None:
+    """The number that a cell spells, infinite and NaN too; Python's `1_000` is no number here."""
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def as_date(text: str) -> datetime | None:
+    """The time that a cell spells in one of the ISO forms, or None."""
+    text = text.strip()
+    if not DATE.fullmatch(text):
+        return None
+    try:
+        return datetime.fromisoformat(f"{text}-01" if len(text) == len("YYYY-MM") else text)
+    except ValueError:
+        return None
+
+
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    twice = [name for name in names if name and names.count(name) > 1]
+    if twice:
+        raise InputError(str(path), f"names the column {twice[0]!r} twice; rename one", line=1)
+
+
+def _identifier(path: Path, names: list[str], chosen: str | None) -> int | None:
+    if chosen is not None:
+        return place(path, names, chosen)
+    return names.index("unique_id") if "unique_id" in names else None
+
+
+def _time(
+    path: Path, names: list[str], sample: list[str], chosen: str | None, identifier: int | None
+) -> int | None:
+    if chosen is not None:
+        return place(path, names, chosen)
+    if "ds" in names:
+        return names.index("ds")
+    dates = (each for each, cell in enumerate(sample) if each != identifier and DATE.fullmatch(cell.strip()))
+    return next(dates, None)

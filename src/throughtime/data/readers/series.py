@@ -1,0 +1,147 @@
+"""Numbers through time in a CSV file, one series or many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from throughtime.data.readers.layout import Columns, Layout, Row, find_layout
+from throughtime.data.readers.reader import Kind
+from throughtime.data.readers.rows import csv_rows
+from throughtime.data.records import Observation
+from throughtime.data.source import BadRecords, text_stem
+from throughtime.errors import InputError
+
+Line = tuple[int, list[str] | InputError]
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One series: its times (`datetime64`, or whole numbers) and a value in each column at each time."""
+
+    unique_id: str
+    ds: npt.NDArray[Any]  # [T]
+    columns: tuple[str, ...]
+    values: npt.NDArray[np.float64]  # [T, C]
+
+
+class SeriesTable:
+    """A CSV file in one of three layouts, known by its header and first row.
+
+    Long (`unique_id,ds,y`: a row is one time of one series), wide (a column of dates and columns of values),
+    or values only (the times are 0, 1, 2, ...). The time is the column `time`, else `ds`, else the first that
+    holds dates; a column so named may hold whole numbers instead. The values are the columns `values`, else
+    all others.
+    """
+
+    name: ClassVar[str] = "series"
+    kind: ClassVar[Kind] = "series"
+    columns: ClassVar[tuple[str, ...]] = Observation._fields
+
+    def __init__(
+        self,
+        time: str | None = None,
+        identifier: str | None = None,
+        values: tuple[str, ...] = (),
+        delimiter: str = ",",
+    ) -> None:
+        if len(delimiter) != 1:
+            raise InputError(
+                "the reader series", f"option delimiter is {delimiter!r}, expected one character"
+            )
+        self.chosen = Columns(time, identifier, values)
+        self.delimiter = delimiter
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Observation]:
+        """Yield one `Observation` for each value; several columns of a row are series of their own."""
+        for path in paths:
+            for layout, row in self.rows(path, bad):
+                for column, value in zip(layout.columns, row.values, strict=True):
+                    yield Observation(layout.series_name(row.unique_id, column), row.ds, value)
+
+    def rows(self, path: Path, bad: BadRecords) -> Iterator[tuple[Layout, Row]]:
+        """Yield the good rows of a file, each later than the one before it in its series."""
+        lines = csv_rows(path, self.delimiter)
+        layout, waiting = self._layout(path, lines)
+        last: dict[str, Row] = {}
+        for number, cells in chain(waiting, lines):
+            try:
+                if isinstance(cells, InputError):
+                    raise cells
+                row = layout.row(number, cells)
+                last[row.unique_id] = row = _after(path, row, last.get(row.unique_id))
+            except InputError as error:
+                bad.found(error)
+                continue
+            yield layout, row
+
+    def _layout(self, path: Path, lines: Iterator[Line]) -> tuple[Layout, list[Line]]:
+        """The layout, and those lines that it took to find it which are still to be read."""
+        number, first = next(lines, (1, InputError(str(path), "has no rows")))
+        # Without its first row nothing in a table can be trusted: skipping bad records does not help there.
+        if isinstance(first, InputError):
+            raise first
+        waiting: list[Line] = []
+        sample: list[str] = []
+        for line in lines:
+            waiting.append(line)
+            if isinstance(line[1], list) and len(line[1]) == len(first):
+                sample = line[1]
+                break
+        layout = find_layout(path, text_stem(path), self.chosen, first, sample)
+        if not layout.header:
+            return layout, [(number, first), *waiting]
+        if not waiting:
+            raise InputError(str(path), "has a header but no rows of values", line=1)
+        return layout, waiting
+
+
+def read_series(
+    path: Path | str, table: SeriesTable | None = None, bad: BadRecords | None = None
+) -> list[Series]:
+    r"""Every series of a file: one of each `unique_id` of a long table, one with all columns of a wide one.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "rain.csv"
+    ...     _ = file.write_text("month,north,south\n1949-01,3.5,4\n1949-02,2,0\n")
+    ...     [rain] = read_series(file)
+    >>> rain.unique_id, rain.columns, str(rain.ds[1]), rain.values.tolist()
+    ('rain', ('north', 'south'), '1949-02', [[3.5, 4.0], [2.0, 0.0]])
+    """
+    rows: dict[str, list[Row]] = {}
+    columns: tuple[str, ...] = ()
+    dated = False
+    for layout, row in (table or SeriesTable()).rows(Path(path), bad or BadRecords()):
+        columns, dated = layout.columns, layout.dated
+        rows.setdefault(row.unique_id, []).append(row)
+    if not rows:
+        raise InputError(str(path), "has no good row")
+    return [_series(unique_id, columns, dated, series) for unique_id, series in rows.items()]
+
+
+def _series(unique_id: str, columns: tuple[str, ...], dated: bool, rows: list[Row]) -> Series:
+    # numpy reads the unit off the spelling: months stay months, hours become seconds or minutes.
+    times = np.array([row.ds for row in rows], dtype="datetime64") if dated else [row.moment for row in rows]
+    values = np.array([row.values for row in rows], dtype=np.float64)
+    return Series(unique_id, np.asarray(times), columns, values)
+
+
+def _after(path: Path, row: Row, before: Row | None) -> Row:
+    """The row with its place in time, which must be later than the row before it in its series."""
+    if row.moment is None:
+        index = 0 if before is None else before.moment + 1
+        return row._replace(ds=str(index), moment=index)
+    if before is None or row.moment > before.moment:
+        return row
+    if row.moment == before.moment:
+        problem = f"repeats the time of line {before.line}, {row.ds}; keep one row for each time"
+    else:
+        problem = f"is out of order, {row.ds} comes after {before.ds}; sort the rows by time"
+    raise InputError(str(path), problem, line=row.line)

@@ -1,0 +1,247 @@
+"""Text files as they are found: plain or packed, UTF-8, line by line, with every fault named by its line."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import gzip
+import io
+import lzma
+import re
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, cast
+
+from throughtime.errors import InputError
+
+BLOCK = 1 << 18
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+PACKED_SUFFIXES = frozenset({".gz", ".xz", ".zip"})
+
+# Deleting these bytes and comparing lengths checks a block many times faster than a regular expression.
+_CONTROL_BYTES = bytes(set(range(32)) - {9, 10} | {127})
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+_LATE_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
+_DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
+
+
+class BadRecords:
+    """What to do with records that cannot be read: refuse the first, or skip and count them all.
+
+    A reason is the first clause of an error's problem, up to a comma, colon or semicolon.
+
+    >>> bad = BadRecords(skip=True)
+    >>> bad.found(InputError("pairs.tsv", "has one column, expected two", line=4))
+    >>> bad.count, dict(bad.reasons)
+    (1, {'has one column': 1})
+    >>> bad.report()
+    'skipped 1 bad record of pairs.tsv: line 4 has one column, expected two'
+    """
+
+    kept = 5
+
+    def __init__(self, skip: bool = False) -> None:
+        self.skip = skip
+        self.count = 0
+        self.reasons: Counter[str] = Counter()
+        self.examples: list[InputError] = []
+
+    def found(self, error: InputError) -> None:
+        """Raise the error, or count it where bad records are skipped."""
+        if not self.skip:
+            raise error
+        self.count += 1
+        self.reasons[re.split(r"[,:;]", error.problem or error.where, maxsplit=1)[0]] += 1
+        if len(self.examples) < self.kept:
+            self.examples.append(error)
+
+    def report(self) -> str:
+        """One sentence: how many were skipped, and the first few."""
+        if not self.count:
+            return "skipped no bad records"
+        files = list(dict.fromkeys(error.where for error in self.examples))
+        shown = [
+            f"{'' if len(files) == 1 else error.where + ' '}line {error.line} {error.problem}"
+            for error in self.examples
+        ]
+        more = [f"and {self.count - len(shown):,} more"] if self.count > len(shown) else []
+        records = "record" if self.count == 1 else "records"
+        return f"skipped {self.count:,} bad {records} of {', '.join(files)}: {'; '.join(shown + more)}"
+
+
+def read_lines(path: Path | str) -> Iterator[tuple[int, str]]:
+    r"""Number and text of each line, without its line break; the first bad line raises.
+
+    Only ``\n`` and ``\r\n`` end a line. Memory holds one block of the file, however long the file is.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "poem.txt"
+    ...     _ = file.write_bytes(b"\xef\xbb\xbfTwo roads\r\ndiverged")
+    ...     list(read_lines(file))
+    [(1, 'Two roads'), (2, 'diverged')]
+    """
+    for number, line in lines_or_errors(path):
+        if isinstance(line, InputError):
+            raise line
+        yield number, line
+
+
+def lines_or_errors(path: Path | str) -> Iterator[tuple[int, str | InputError]]:
+    """Like `read_lines`, but a bad line is handed over as its error, so that a reader can skip its record."""
+    where = str(path)
+    number = offset = 0
+    with open_source(path) as file:
+        for block in _whole_lines(file):
+            if not offset and block.startswith(BYTE_ORDER_MARK):
+                block, offset = block[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK)
+                if not block:
+                    break
+            for line in _split(block, where, number, offset):
+                number += 1
+                yield number, line
+            offset += len(block)
+    if not number:
+        raise InputError(where, "is empty; give a file that holds at least one line")
+
+
+@contextlib.contextmanager
+def open_source(path: Path | str) -> Iterator[IO[bytes]]:
+    """The bytes of a file, unpacked if it is gzip, xz or zip (`archive.zip!member` where many are in it)."""
+    path = Path(path)
+    archive, member = _archive_and_member(path)
+    if archive.is_dir():
+        raise InputError(str(path), "is a folder, expected a file; name a file in it")
+    if not archive.exists():
+        raise InputError(str(path), f"no such file;{_neighbour(archive)} check the path")
+    try:
+        with contextlib.ExitStack() as stack:
+            yield _unpacked(stack, stack.enter_context(archive.open("rb")), archive, member)
+    except PermissionError:
+        raise InputError(str(path), "may not be read; change its permissions") from None
+    except _DAMAGE:
+        problem = "is truncated or damaged and cannot be unpacked; fetch it again"
+        raise InputError(str(path), problem) from None
+
+
+def text_suffix(path: Path | str) -> str:
+    """The suffix that tells the format, under the one that tells the packing.
+
+    >>> text_suffix("train.tsv.gz"), text_suffix("fra-eng.zip"), text_suffix("fra-eng.zip!fra.txt")
+    ('.tsv', '', '.txt')
+    """
+    return _unpacked_name(path).suffix.lower()
+
+
+def text_stem(path: Path | str) -> str:
+    """The name of a file without its suffixes.
+
+    >>> text_stem("data/rain.csv.gz"), text_stem("series.zip!daily/rain.csv")
+    ('rain', 'rain')
+    """
+    return _unpacked_name(path).stem
+
+
+def _unpacked_name(path: Path | str) -> Path:
+    path = Path(path)
+    while path.suffix.lower() in PACKED_SUFFIXES:
+        path = path.with_suffix("")
+    return path
+
+
+def _archive_and_member(path: Path) -> tuple[Path, str]:
+    """`data/a.zip!b/c.txt` is member `b/c.txt` of `data/a.zip`, unless a file has just that name."""
+    archive, mark, member = str(path).partition("!")
+    if not mark or path.exists() or not archive.lower().endswith(".zip"):
+        return path, ""
+    return Path(archive), member
+
+
+def _unpacked(stack: contextlib.ExitStack, file: io.BufferedReader, archive: Path, member: str) -> IO[bytes]:
+    # Content decides, not the suffix: downloads are often unpacked or renamed on the way.
+    head = file.peek(6)
+    if head.startswith(b"\x1f\x8b"):
+        return cast(IO[bytes], stack.enter_context(gzip.open(file)))
+    if head.startswith(b"\xfd7zXZ\x00"):
+        return stack.enter_context(lzma.open(file))
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _zip_member(stack, stack.enter_context(zipfile.ZipFile(file)), archive, member)
+    if member:
+        raise InputError(str(archive), "is not a zip archive, so it has no members; name the file alone")
+    return file
+
+
+def _zip_member(
+    stack: contextlib.ExitStack, packed: zipfile.ZipFile, archive: Path, member: str
+) -> IO[bytes]:
+    names = [entry.filename for entry in packed.infolist() if not entry.is_dir()]
+    if not names:
+        raise InputError(str(archive), "is a zip archive without files")
+    if not member and len(names) > 1:
+        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        problem = f"holds {len(names)} files ({shown}); name one, as in '{archive.name}!{names[0]}'"
+        raise InputError(str(archive), problem)
+    if member and member not in names:
+        near = difflib.get_close_matches(member, names, n=1) or names[:1]
+        raise InputError(str(archive), f"holds no {member!r}; did you mean {near[0]!r}?")
+    try:
+        return stack.enter_context(packed.open(member or names[0]))
+    except (RuntimeError, NotImplementedError):
+        problem = "is encrypted or packed in an unusual way; unpack it yourself and name the file"
+        raise InputError(str(archive), problem) from None
+
+
+def _neighbour(path: Path) -> str:
+    if not path.parent.is_dir():
+        return ""
+    near = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
+    return f" did you mean {near[0]!r}?" if near else ""
+
+
+def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
+    r"""Blocks of whole lines; the last line gets the ``\n`` that it may lack."""
+    parts: list[bytes] = []
+    while chunk := file.read(BLOCK):
+        cut = chunk.rfind(b"\n") + 1
+        if cut:
+            parts.append(chunk[:cut])
+            yield b"".join(parts)
+            parts = [chunk[cut:]]
+        else:
+            parts.append(chunk)
+    rest = b"".join(parts)
+    if rest:
+        yield rest if rest == BYTE_ORDER_MARK else rest + b"\n"
+
+
+def _split(block: bytes, where: str, number: int, offset: int) -> Iterator[str | InputError]:
+    plain = block.replace(b"\r\n", b"\n")
+    clean = len(plain.translate(None, _CONTROL_BYTES)) == len(plain)
+    if clean and not (b"\xc2" in plain and _LATE_CONTROL.search(plain)):
+        with contextlib.suppress(UnicodeDecodeError):
+            yield from plain.decode("utf-8").split("\n")[:-1]
+            return
+    # Something is wrong in this block: go line by line to say where.
+    for raw in block.split(b"\n")[:-1]:
+        number += 1
+        yield _decoded(raw, where, number, offset)
+        offset += len(raw) + 1
+
+
+def _decoded(raw: bytes, where: str, number: int, offset: int) -> str | InputError:
+    try:
+        text = raw.removesuffix(b"\r").decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = offset + error.start
+        cure = "convert the file to UTF-8, for example with `iconv -f LATIN1 -t UTF-8`"
+        if not place and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+            cure = "it looks like UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`"
+        problem = f"is not UTF-8, byte 0x{raw[error.start]:02X} at offset {place:,}; {cure}"
+        return InputError(where, problem, line=number)
+    if control := _CONTROL.search(text):
+        character = f"U+{ord(control[0]):04X} at column {control.start() + 1}"
+        return InputError(where, f"holds a control character, {character}; remove it", line=number)
+    return text

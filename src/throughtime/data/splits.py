@@ -1,0 +1,86 @@
+"""Parts of a corpus: cut from one file, or found as files in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from throughtime.errors import InputError
+
+SPLITS = ("train", "valid", "test")
+HELDOUT = ("valid", "test")
+ALIASES = {
+    "train": "train",
+    "training": "train",
+    "valid": "valid",
+    "validation": "valid",
+    "val": "valid",
+    "dev": "valid",
+    "test": "test",
+}
+# What a last suffix may be other than a language.
+FORMATS = frozenset({"txt", "tsv", "csv", "jsonl", "tokens", "conll", "conllu", "tags", "text"})
+PACKED = frozenset({"gz", "xz", "zip"})
+
+
+def bounds(split: str, count: int) -> tuple[int, int]:
+    """First record of a split of `count` records, and the one after its last: 90, 5 and 5 %, none left out.
+
+    >>> [bounds(split, 100) for split in ("train", "valid", "test", "heldout", "all")]
+    [(0, 90), (90, 95), (95, 100), (90, 100), (0, 100)]
+    >>> bounds("valid", 7)  # three records are enough for one in every split
+    (5, 6)
+    """
+    share = max(1, (count + 10) // 20) if count > 2 else 0
+    edges = {"train": 0, "valid": count - 2 * share, "test": count - share, "end": count}
+    first, after = {
+        "train": ("train", "valid"),
+        "valid": ("valid", "test"),
+        "test": ("test", "end"),
+        "heldout": ("valid", "end"),
+        "all": ("train", "end"),
+    }[split]
+    return edges[first], edges[after]
+
+
+def split_of(name: str) -> str | None:
+    """The split that a file's or folder's name tells of.
+
+    >>> [split_of(name) for name in ("ptb.valid.txt", "dev.en", "test_2016_flickr.de", "readme.txt")]
+    ['valid', 'valid', 'test', None]
+    """
+    pieces = [piece for word in name.lower().split(".") for piece in (word, word.split("_")[0])]
+    return next((ALIASES[piece] for piece in pieces if piece in ALIASES), None)
+
+
+def language_of(name: str) -> str | None:
+    """The language that a file's last suffix tells of, where that is no format.
+
+    >>> language_of("train.lc.norm.tok.en"), language_of("train.fr.gz"), language_of("train.tsv")
+    ('en', 'fr', None)
+    """
+    suffixes = name.split(".")[1:]
+    while suffixes and suffixes[-1].lower() in PACKED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes and suffixes[-1].lower() not in FORMATS else None
+
+
+def folder_splits(folder: Path) -> dict[str, dict[str, Path]]:
+    """The files (or folders) of each split in a folder, by language, which is empty where a name has none."""
+    found: dict[str, dict[str, Path]] = {}
+    for path in sorted(folder.iterdir()):
+        split = None if path.name.startswith(".") else split_of(path.name)
+        if split is None:
+            continue
+        language = "" if path.is_dir() else language_of(path.name) or ""
+        files = found.setdefault(split, {})
+        if language in files:
+            raise InputError(
+                str(folder),
+                f"has both {files[language].name} and {path.name} for {split}; move one away or name a file.",
+            )
+        files[language] = path
+    if not found:
+        raise InputError(
+            str(folder), "holds no files named train, valid or test (such as train.tsv); name a file."
+        )
+    return {split: found[split] for split in SPLITS if split in found}

@@ -1,0 +1,121 @@
+"""A trained model is a folder in the Hugging Face manner: JSON, safetensors, text. No pickle.
+
+config.json             format, version, task, and the configuration the model was made with
+model.safetensors       its tensors
+tokenizer files         see throughtime.text.codec
+generation_config.json  how it generates unless told otherwise
+README.md               a model card with its measured scores
+metrics.jsonl           one line per measurement
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from throughtime.errors import InputError
+from throughtime.files import whole_file
+from throughtime.version import __version__
+
+if TYPE_CHECKING:
+    import numpy as np
+
+FORMAT = "throughtime"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """Where a model lies. Reading refuses with a sentence what is torn, foreign or too new."""
+
+    path: Path
+
+    @classmethod
+    def at(cls, path: Path | str) -> ModelFolder:
+        """The model folder at this path, or one sentence that says why it is none."""
+        folder = Path(path)
+        if not folder.exists():
+            raise InputError(str(path), "no such model folder; `throughtime train ... --out` makes one")
+        if not folder.is_dir():
+            raise InputError(str(path), "is a file, expected the folder of a trained model")
+        if not (folder / "config.json").is_file():
+            raise InputError(str(path), "holds no config.json, so it is not the folder of a trained model")
+        return cls(folder)
+
+    def write_config(self, task: str, config: Mapping[str, Any]) -> None:
+        """What the model is, and what made it."""
+        head = {"format": FORMAT, "version": VERSION, "task": task, "throughtime": __version__}
+        self.write_json("config.json", {**head, "config": dict(config)})
+
+    def read_config(self) -> tuple[str, dict[str, Any]]:
+        """The task's name and its configuration."""
+        values = self.read_json("config.json")
+        where = str(self.path / "config.json")
+        if values.get("format") != FORMAT:
+            raise InputError(
+                where, f"was not written by throughtime (its format is {values.get('format')!r})"
+            )
+        version = values.get("version")
+        if not isinstance(version, int) or version > VERSION:
+            raise InputError(
+                where, f"has version {version!r}, this release reads up to {VERSION}; use a newer release"
+            )
+        task, config = values.get("task"), values.get("config")
+        if not isinstance(task, str) or not isinstance(config, dict):
+            raise InputError(
+                where, "lacks its 'task' or 'config'; the file is damaged, train the model again"
+            )
+        return task, config
+
+    def write_tensors(self, tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """The model's arrays."""
+        from safetensors.numpy import save
+
+        with whole_file(self.path / "model.safetensors", "wb") as file:
+            file.write(save(dict(tensors), metadata={"format": FORMAT}))
+
+    def read_tensors(self) -> dict[str, np.ndarray[Any, Any]]:
+        """The model's arrays."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        path = self.path / "model.safetensors"
+        if not path.is_file():
+            raise InputError(str(path), "is missing; the model folder is not whole, train the model again")
+        try:
+            return load_file(path)
+        except (SafetensorError, OSError) as error:
+            raise InputError(str(path), f"cannot be read ({error}); the file is torn or foreign") from None
+
+    def write_json(self, name: str, values: Mapping[str, Any]) -> None:
+        """A JSON file of the folder, readable by people."""
+        with whole_file(self.path / name) as file:
+            json.dump(values, file, ensure_ascii=False, indent=2)
+            file.write("\n")
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """A JSON file of the folder."""
+        path = self.path / name
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise InputError(str(path), "is missing; the model folder is not whole") from None
+        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise InputError(str(path), f"is not valid JSON ({error}); the file is damaged") from None
+        if not isinstance(values, dict):
+            raise InputError(str(path), "holds no JSON object; the file is damaged")
+        return values
+
+    def write_card(self, text: str) -> None:
+        """README.md, the model card."""
+        with whole_file(self.path / "README.md") as file:
+            file.write(text)
+
+    def write_metrics(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """metrics.jsonl, whole."""
+        with whole_file(self.path / "metrics.jsonl") as file:
+            for line in lines:
+                file.write(json.dumps(dict(line), ensure_ascii=False) + "\n")

@@ -1,0 +1,122 @@
+"""BLEU twice: the notes' formula for one sentence, and the standard measures of a corpus by sacrebleu."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from throughtime.errors import InputError
+
+
+def ngram_precision(prediction: Sequence[str], label: Sequence[str], n: int) -> float:
+    """p_n: the share of the prediction's n-grams found in the label, each at most as often as there.
+
+    >>> [round(ngram_precision("ABBCD", "ABCDEF", n), 3) for n in (1, 2, 3, 4)]
+    [0.8, 0.75, 0.333, 0.0]
+    """
+    if n < 1:
+        raise InputError("n", f"is {n}, expected 1 or more")
+    found, wanted = _ngrams(prediction, n), _ngrams(label, n)
+    total = found.total()
+    return sum(min(count, wanted[gram]) for gram, count in found.items()) / total if total else 0.0
+
+
+def notes_bleu(prediction: Sequence[str], label: Sequence[str], k: int | None = None) -> float:
+    r"""exp(min(0, 1 - len_label / len_pred)) \prod_{n=1}^{k} p_n^{1/2^n}
+
+    k is the longest matching n where it is not given, and at most the prediction's length where it is. A
+    prediction that is empty, or matches nothing, scores 0.
+
+    >>> round(notes_bleu("ABBCD", "ABCDEF", k=2), 4), round(notes_bleu("ABBCD", "ABCDEF", k=3), 4)
+    (0.6815, 0.594)
+    """
+    if k is not None and k < 1:
+        raise InputError("k", f"is {k}, expected 1 or more")
+    if not prediction:
+        return 0.0
+    longest = len(prediction) if k is None else min(k, len(prediction))
+    precisions = [ngram_precision(prediction, label, n) for n in range(1, longest + 1)]
+    if k is None:
+        # Where no n-gram of a length matches, no longer one does.
+        precisions = [p for p in precisions if p > 0]
+    if not precisions:
+        return 0.0
+    score = math.exp(min(0.0, 1 - len(label) / len(prediction)))
+    for n, p in enumerate(precisions, start=1):
+        score *= p ** (0.5**n)
+    return score
+
+
+@dataclass(frozen=True)
+class CorpusScore:
+    """A measure's value and the signature that says how it was taken."""
+
+    name: str
+    value: float
+    signature: str
+
+
+def corpus_bleu(
+    predictions: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    tokenize: str | None = None,
+    lowercase: bool = False,
+    language: str | None = None,
+) -> CorpusScore:
+    """Corpus BLEU by sacrebleu; `references` holds a list per set of references, each as long as predictions.
+
+    The tokenizer is sacrebleu's 13a, `zh` for a target language that begins with "zh", or the one named.
+
+    >>> round(corpus_bleu(["hello there general kenobi"], [["hello there general kenobi"]]).value, 6)
+    100.0
+    """
+    from sacrebleu.metrics.bleu import BLEU
+
+    chinese = language is not None and language.lower().startswith("zh")
+    chosen = tokenize or ("zh" if chinese else "13a")
+    if chosen not in BLEU.TOKENIZERS:
+        raise InputError("--tokenize", f"is {chosen!r}; sacrebleu knows {', '.join(sorted(BLEU.TOKENIZERS))}")
+    # Tokenised text is often just what is meant to be judged: `tokenize none` need not be warned about.
+    return _score(BLEU(tokenize=chosen, lowercase=lowercase, force=True), predictions, references)
+
+
+def corpus_chrf(
+    predictions: Sequence[str], references: Sequence[Sequence[str]], *, word_order: int = 0
+) -> CorpusScore:
+    """Character n-gram F-score by sacrebleu: chrF, or chrF++ with `word_order=2`."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    return _score(CHRF(word_order=word_order), predictions, references)
+
+
+def corpus_ter(
+    predictions: Sequence[str], references: Sequence[Sequence[str]], *, language: str | None = None
+) -> CorpusScore:
+    """Translation edit rate by sacrebleu: edits per reference word, lower is better."""
+    from sacrebleu.metrics.ter import TER
+
+    asian = language is not None and language.lower()[:2] in ("zh", "ja", "ko")
+    return _score(TER(normalized=asian, asian_support=asian), predictions, references)
+
+
+def _score(metric: Any, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> CorpusScore:
+    if not predictions:
+        raise InputError("there is no prediction to score")
+    for number, one in enumerate(references, start=1):
+        if len(one) != len(predictions):
+            raise InputError(
+                f"reference set {number} has {len(one)} lines but there are {len(predictions)} predictions; "
+                "they must belong together line by line"
+            )
+    if not references:
+        raise InputError("there is no reference to score against")
+    result = metric.corpus_score(list(predictions), [list(one) for one in references])
+    return CorpusScore(result.name, result.score, str(metric.get_signature()))
+
+
+def _ngrams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1))

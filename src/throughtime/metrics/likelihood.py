@@ -1,0 +1,71 @@
+"""How surprised a model is: cross-entropy, perplexity, bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """A sum of surprisals with the counts to divide it by. Sums add up; means of means do not.
+
+    >>> short, long = Likelihood(nats=2.0, tokens=1), Likelihood(nats=2.0, tokens=3)
+    >>> (short + long).cross_entropy                # not the mean of 2.0 and 0.67
+    1.0
+    >>> round(Likelihood.of([math.log(1 / 28)] * 100).perplexity, 9)         # uniform over 28 tokens
+    28.0
+    """
+
+    nats: float = 0.0
+    tokens: int = 0
+    characters: int = 0
+
+    @classmethod
+    def of(cls, log_probs: Iterable[float], characters: int = 0) -> Likelihood:
+        """The likelihood of tokens with these ln P; exact summation, so the order does not matter."""
+        values = list(log_probs)
+        nats = math.inf if -math.inf in values else -math.fsum(values)
+        return cls(nats, len(values), characters)
+
+    def __add__(self, other: Likelihood) -> Likelihood:
+        """Both texts together."""
+        return Likelihood(
+            self.nats + other.nats, self.tokens + other.tokens, self.characters + other.characters
+        )
+
+    @property
+    def cross_entropy(self) -> float:
+        """Mean surprisal of a token, in nats."""
+        return self.nats / self.tokens if self.tokens else math.nan
+
+    @property
+    def perplexity(self) -> float:
+        """exp(cross-entropy): the geometric mean of the number of choices. 1 at best, infinite at worst."""
+        try:
+            return math.exp(self.cross_entropy)
+        except OverflowError:
+            return math.inf
+
+    @property
+    def bits_per_token(self) -> float:
+        """Mean surprisal of a token, in bits."""
+        return self.cross_entropy / math.log(2)
+
+    @property
+    def bits_per_character(self) -> float:
+        """Surprisal of the text divided by its characters; comparable whatever the tokens are."""
+        return self.nats / math.log(2) / self.characters if self.characters else math.nan
+
+    def values(self) -> dict[str, float | int]:
+        """All of it, by name."""
+        return {
+            "perplexity": self.perplexity,
+            "cross_entropy": self.cross_entropy,
+            "bits_per_token": self.bits_per_token,
+            "bits_per_character": self.bits_per_character,
+            "nats": self.nats,
+            "tokens": self.tokens,
+            "characters": self.characters,
+        }

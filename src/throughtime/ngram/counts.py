@@ -1,0 +1,185 @@
+"""n-gram counts of every length up to an order, as a trie in flat arrays.
+
+An n-gram w_1..w_n is a node of level n. Its key is `node(w_1..w_{n-1}) * V + w_n`, so that sorting the keys
+puts the continuations of one context side by side and a look-up is a binary search over the whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from throughtime.errors import InputError
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+MISSING = -1
+"""The node of an n-gram that was never seen, and of one that would begin before its sentence."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """The n-grams of one length: sorted keys and how often each occurred."""
+
+    keys: Ints  # [nodes]
+    count: Ints  # [nodes]
+    vocabulary_size: int
+
+    @cached_property
+    def context(self) -> Ints:
+        """Each node's parent: the n-gram without its last word."""
+        return self.keys // self.vocabulary_size
+
+    @cached_property
+    def word(self) -> Ints:
+        """Each node's last word."""
+        return self.keys % self.vocabulary_size
+
+    def find(self, context: Ints, word: Ints) -> Ints:
+        """The nodes of these contexts continued by these words, MISSING where there is none."""
+        known = (context >= 0) & (word >= 0)
+        wanted = np.where(known, context * self.vocabulary_size + word, MISSING)
+        if not len(self.keys):
+            return np.full(wanted.shape, MISSING)
+        place = np.searchsorted(self.keys, wanted).clip(max=len(self.keys) - 1)
+        return np.where(known & (self.keys[place] == wanted), place, MISSING)
+
+    def children(self, context: Ints) -> tuple[Ints, Ints]:
+        """All continuations of these contexts: the row each belongs to, and its node."""
+        first = np.searchsorted(self.keys, context * self.vocabulary_size)
+        after = np.searchsorted(self.keys, (context + 1) * self.vocabulary_size)
+        size = np.where(context >= 0, after - first, 0)
+        row = np.repeat(np.arange(len(context)), size)
+        within = np.arange(len(row)) - np.repeat(np.cumsum(size) - size, size)
+        return row, np.repeat(first, size) + within
+
+
+@dataclass(frozen=True)
+class NgramCounts:
+    """Counts of all n-grams up to `order` over ids 0..V-1.
+
+    `never` lists ids that are context but never prediction: the beginning of a sentence, and padding.
+
+    >>> counts = NgramCounts.of([[0, 1, 0, 2]], order=2, vocabulary_size=3)
+    >>> counts.levels[0].count.tolist()         # a twice, b once, c once
+    [2, 1, 1]
+    >>> [(int(c), int(w)) for c, w in zip(counts.levels[1].context, counts.levels[1].word)]
+    [(0, 1), (0, 2), (1, 0)]
+    """
+
+    levels: tuple[Level, ...]
+    vocabulary_size: int
+    never: tuple[int, ...] = ()
+
+    @property
+    def order(self) -> int:
+        """The length of the longest n-grams."""
+        return len(self.levels)
+
+    @property
+    def predictable(self) -> int:
+        """How many ids can come next: the m of 1/m."""
+        return self.vocabulary_size - len(self.never)
+
+    @classmethod
+    def of(
+        cls,
+        sentences: Sequence[Sequence[int]],
+        order: int,
+        vocabulary_size: int,
+        never: Sequence[int] = (),
+    ) -> NgramCounts:
+        """Count sentences; no n-gram crosses from one into the next."""
+        lengths = np.fromiter((len(sentence) for sentence in sentences), np.int64, len(sentences))
+        ids = np.fromiter(chain.from_iterable(sentences), np.int64, int(lengths.sum()))
+        return cls.of_stream(ids, _starts(lengths), order, vocabulary_size, never)
+
+    @classmethod
+    def of_stream(
+        cls, ids: Ints, starts: Ints, order: int, vocabulary_size: int, never: Sequence[int] = ()
+    ) -> NgramCounts:
+        """Count one array of ids in which a new sentence begins at each of `starts`."""
+        if order < 1:
+            raise InputError("--order", f"is {order}, expected 1 or more")
+        if not len(ids):
+            raise InputError("the training text", "holds no token, so there is nothing to count")
+        once = np.bincount(ids, minlength=vocabulary_size)
+        levels = [Level(np.arange(vocabulary_size), once, vocabulary_size)]
+        node = ids
+        for _ in range(1, order):
+            keys = continue_nodes(node, starts) * vocabulary_size + ids
+            seen = keys >= 0
+            unique, inverse, count = _unique(keys[seen])
+            levels.append(Level(unique, count, vocabulary_size))
+            node = np.full(len(ids), MISSING)
+            node[seen] = inverse
+        return cls(tuple(levels), vocabulary_size, tuple(sorted(set(never))))
+
+    @cached_property
+    def suffix(self) -> tuple[Ints, ...]:
+        """For each level, each node's n-gram without its first word, as a node of the level below."""
+        links = [np.zeros(self.vocabulary_size, np.int64)]
+        for n in range(1, self.order):
+            level = self.levels[n]
+            if n == 1:
+                links.append(level.word)
+            else:
+                links.append(self.levels[n - 1].find(links[n - 1][level.context], level.word))
+        return tuple(links)
+
+    @cached_property
+    def first(self) -> tuple[Ints, ...]:
+        """For each level, each node's first word."""
+        words = [np.arange(self.vocabulary_size)]
+        for level in self.levels[1:]:
+            words.append(words[-1][level.context])
+        return tuple(words)
+
+    def nodes(self, ids: Ints, starts: Ints) -> list[Ints]:
+        """For each level n, the node of the n-gram that ends at each position."""
+        found = [ids]
+        for level in self.levels[1:]:
+            found.append(level.find(continue_nodes(found[-1], starts), ids))
+        return found
+
+    def count(self, ngram: Sequence[int]) -> int:
+        """How often this n-gram occurred."""
+        node = np.array([ngram[0]])
+        for level, word in zip(self.levels[1:], ngram[1:], strict=False):
+            node = level.find(node, np.array([word]))
+        return int(self.levels[len(ngram) - 1].count[node[0]]) if node[0] >= 0 else 0
+
+
+def continue_nodes(node: Ints, starts: Ints) -> Ints:
+    """The node that ends one position earlier, the context of what is here; none at a sentence's start."""
+    before = np.empty_like(node)
+    before[1:] = node[:-1]
+    before[:1] = MISSING
+    before[starts] = MISSING
+    return before
+
+
+def _unique(keys: Ints) -> tuple[Ints, Ints, Ints]:
+    """The different keys in order, where each given one stands among them, and how often each occurs.
+
+    What np.unique gives, at half its time: a stable sort of integers is the faster one.
+    """
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    new = np.ones(len(keys), bool)
+    new[1:] = ordered[1:] != ordered[:-1]
+    inverse = np.empty(len(keys), np.int64)
+    inverse[order] = np.cumsum(new) - 1
+    first = np.flatnonzero(new)
+    return ordered[first], inverse, np.diff(first, append=len(keys))
+
+
+def _starts(lengths: Ints) -> Ints:
+    starts = np.cumsum(lengths) - lengths
+    return starts[lengths > 0]

@@ -1,0 +1,157 @@
+"""An n-gram language model over ids: counts, a smoothing, and the step interface that search needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from throughtime.errors import InputError
+from throughtime.ngram.counts import MISSING, Floats, Ints, Level, NgramCounts
+from throughtime.ngram.smoothing import Smoothing
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from throughtime.search.step import Memory, State, Step
+
+
+class NgramModel:
+    """P(next id | the last order - 1 ids).
+
+    >>> from throughtime.ngram.smoothing import RelativeFrequency
+    >>> text = [0, 1, 0, 1, 0, 2]                                        # a b a b a c
+    >>> model = NgramModel(NgramCounts.of([text], order=2, vocabulary_size=3), RelativeFrequency())
+    >>> model.distribution(np.array([[0]])).round(3).tolist()            # after a: b twice, c once
+    [[0.0, 0.667, 0.333]]
+    """
+
+    def __init__(self, counts: NgramCounts, smoothing: Smoothing) -> None:
+        self.counts = counts
+        self.smoothing = smoothing
+        self.interpolation = smoothing.fit(counts)
+
+    @property
+    def order(self) -> int:
+        """The length of the longest n-grams: one more than the words that are remembered."""
+        return self.counts.order
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many ids there are."""
+        return self.counts.vocabulary_size
+
+    def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
+        """ln P of every id given those before it in its own sequence; -inf for what cannot happen.
+
+        Ids that are never predicted (the beginning of a sentence) score 0 where they stand: they are given.
+        """
+        lengths = np.fromiter((len(sequence) for sequence in sequences), np.int64, len(sequences))
+        if not lengths.sum():
+            return [np.empty(0) for _ in sequences]
+        ids = np.concatenate([np.asarray(sequence, np.int64) for sequence in sequences])
+        ends = np.cumsum(lengths)
+        starts = (ends - lengths)[lengths > 0]
+        return np.split(self.stream_log_probs(ids, starts), ends[:-1])
+
+    def stream_log_probs(self, ids: Ints, starts: Ints) -> Floats:
+        """The same over one array in which a new sequence begins at each of `starts`."""
+        if len(ids) and (ids.min() < 0 or ids.max() >= self.vocabulary_size):
+            raise InputError(f"ids must lie in 0..{self.vocabulary_size - 1}; other ones cannot be scored")
+        base, own, back, to_nothing = self.interpolation
+        at = self.counts.nodes(ids, starts)
+        p = single = base[ids]
+        for n in range(2, self.order + 1):
+            context = np.full(len(ids), MISSING)
+            context[1:] = at[n - 2][:-1]
+            context[starts] = MISSING
+            p = _mix(context, at[n - 1], own[n - 1], back[n - 1], single if to_nothing else p)
+        with np.errstate(divide="ignore"):
+            log_p: Floats = np.log(p)
+        log_p[np.isin(ids, self.counts.never)] = 0.0
+        return log_p
+
+    def distribution(self, contexts: Ints) -> Floats:
+        """P of every id after each row of `contexts` ([rows, words], MISSING before a row's beginning).
+
+        Only the last order - 1 words of a row count. -> [rows, V]
+        """
+        base, own, back, to_nothing = self.interpolation
+        p = everywhere = np.tile(base, (len(contexts), 1))
+        for n in range(2, self.order + 1):
+            level, context = self.counts.levels[n - 1], self._context_nodes(contexts, n - 1)
+            weight = _weight(context, back[n - 1])
+            seen = ~np.isnan(weight)
+            p = np.where(seen, weight, 1.0)[:, None] * (everywhere if to_nothing else p)
+            row, node = level.children(np.where(seen, context, MISSING))
+            p[row, level.word[node]] += own[n - 1][node]
+        return p
+
+    def _context_nodes(self, contexts: Ints, words: int) -> Ints:
+        """The node of each row's last `words` words."""
+        if contexts.shape[1] < words:
+            return np.full(len(contexts), MISSING)
+        recent = contexts[:, contexts.shape[1] - words :]
+        node: Ints = recent[:, 0].astype(np.int64)
+        for level, word in zip(self.counts.levels[1:], recent.T[1:], strict=False):
+            node = level.find(node, word.astype(np.int64))
+        return node
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
+        """Read the prompts: the last id of each, the words before it, and nothing to keep per sentence."""
+        import torch
+
+        from throughtime.search.step import Memory
+
+        width = max(self.order - 1, 1)
+        words = torch.full((len(prompts), width + 1), MISSING)
+        for row, prompt in enumerate(prompts):
+            recent = list(prompt)[-width - 1 :]
+            if recent:
+                words[row, -len(recent) :] = torch.tensor(recent)
+        return words[:, -1], (words[:, :-1],), Memory.empty(len(prompts))
+
+    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
+        """One more word for each row."""
+        import torch
+
+        from throughtime.search.step import Step
+
+        words = torch.cat([state[0], last[:, None]], dim=1)  # [R, width + 1]
+        p = self.distribution(words.numpy())
+        return Step(torch.from_numpy(p).log(), (words[:, 1:],))
+
+    def tensors(self) -> dict[str, Ints]:
+        """What the model is made of, for saving: per length, the keys and the counts."""
+        named = {}
+        for n, level in enumerate(self.counts.levels, start=1):
+            if n > 1:
+                named[f"keys.{n}"] = level.keys
+            named[f"count.{n}"] = level.count
+        return named
+
+    @classmethod
+    def from_tensors(
+        cls, tensors: Mapping[str, Ints], never: Sequence[int], smoothing: Smoothing
+    ) -> NgramModel:
+        """The model that `tensors` came from."""
+        if "count.1" not in tensors:
+            raise InputError("the tensors hold no count.1, so they are not an n-gram model's; train it again")
+        size = len(tensors["count.1"])
+        levels = [Level(np.arange(size), np.asarray(tensors["count.1"]), size)]
+        while (n := len(levels) + 1) and f"keys.{n}" in tensors:
+            levels.append(Level(np.asarray(tensors[f"keys.{n}"]), np.asarray(tensors[f"count.{n}"]), size))
+        return cls(NgramCounts(tuple(levels), size, tuple(never)), smoothing)
+
+
+def _mix(context: Ints, node: Ints, own: Floats, back: Floats, lower: Floats) -> Floats:
+    """own + back * lower where the context was seen and continued; elsewhere what is below."""
+    weight = _weight(context, back)
+    here = np.where(node >= 0, own[node], 0.0) if len(own) else np.zeros(len(node))
+    return np.where(np.isnan(weight), lower, here + weight * lower)
+
+
+def _weight(context: Ints, back: Floats) -> Floats:
+    """What each context gives to the shorter one; NaN for one that was never seen or never continued."""
+    return np.where(context >= 0, back[context], np.nan) if len(back) else np.full(len(context), np.nan)

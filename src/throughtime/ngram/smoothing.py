@@ -1,0 +1,189 @@
+r"""From counts to probabilities: every smoothing is an interpolation with a shorter context.
+
+    P(w | c) = own(c, w) + back(c) * P(w | c shortened)        where the context c was seen
+             = P(w | c shortened)                              where it was not
+
+with P(w) = base(w) at the bottom. A smoothing is the choice of own, back and base; a new one is one class and
+one line in SMOOTHINGS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from throughtime.errors import InputError, unknown
+from throughtime.ngram.counts import Floats, Ints, NgramCounts
+
+
+class Interpolation(NamedTuple):
+    """A fitted smoothing. Index n - 1 belongs to n-grams of length n; index 0 is unused but for its place."""
+
+    base: Floats  # [V]: P(w)
+    own: tuple[Floats, ...]  # own[n-1]: [nodes of level n]
+    back: tuple[Floats, ...]  # back[n-1]: [nodes of level n-1]; NaN marks a context that was never continued
+    shortened_to_nothing: (
+        bool  # the notes' Laplace mixes every order with P(w), not with the next shorter one
+    )
+
+
+class Smoothing(Protocol):
+    """Turns counts into an interpolation."""
+
+    name: ClassVar[str]
+
+    def fit(self, counts: NgramCounts) -> Interpolation:
+        """Choose own, back and base for these counts."""
+        ...
+
+
+def context_total(counts: NgramCounts, n: int, count: Ints | Floats) -> Floats:
+    """n(c) for each context of level n: how often it was continued, so that rows sum to 1."""
+    nodes = len(counts.levels[n - 2].keys)
+    weights = np.asarray(count, np.float64)
+    return np.bincount(counts.levels[n - 1].context, weights=weights, minlength=nodes).astype(np.float64)
+
+
+def predicted(counts: NgramCounts) -> Floats:
+    """Counts of single words as predictions: those that only ever open a sentence count nothing."""
+    single = counts.levels[0].count.astype(np.float64)
+    single[list(counts.never)] = 0.0
+    return single
+
+
+def uniform(counts: NgramCounts) -> Floats:
+    """1/m over what can come next."""
+    flat = np.full(counts.vocabulary_size, 1.0 / counts.predictable)
+    flat[list(counts.never)] = 0.0
+    return flat
+
+
+@dataclass(frozen=True)
+class RelativeFrequency:
+    """P(w | c) = n(c, w) / n(c); an unseen context falls to the shorter one."""
+
+    name: ClassVar[str] = "relative-frequency"
+
+    def fit(self, counts: NgramCounts) -> Interpolation:
+        """Divide."""
+        single = predicted(counts)
+        own, back = [np.empty(0)], [np.empty(0)]
+        for n in range(2, counts.order + 1):
+            level = counts.levels[n - 1]
+            total = context_total(counts, n, level.count)
+            own.append(level.count / total[level.context])
+            back.append(np.where(total > 0, 0.0, np.nan))
+        return Interpolation(single / single.sum(), tuple(own), tuple(back), shortened_to_nothing=False)
+
+
+@dataclass(frozen=True)
+class Laplace:
+    r"""The notes' Laplace smoothing, for any order; `strengths` are e_1, e_2, ... (the last one goes on).
+
+    P(w) = (n(w) + e_1/m) / (n + e_1),   P(w | c) = (n(c, w) + e_n P(w)) / (n(c) + e_n)
+    """
+
+    strengths: tuple[float, ...] = (1.0,)
+    name: ClassVar[str] = "laplace"
+    shortened_to_nothing: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse strengths that are no pseudo-counts."""
+        if not self.strengths or min(self.strengths) < 0:
+            raise InputError("--strength", f"is {list(self.strengths)}, expected numbers of 0 or more")
+
+    def fit(self, counts: NgramCounts) -> Interpolation:
+        """Add e_n pseudo-counts, spread as the shorter context's probabilities."""
+        own, back = [np.empty(0)], [np.empty(0)]
+        single, e = predicted(counts), self._strength(1)
+        for n in range(2, counts.order + 1):
+            level = counts.levels[n - 1]
+            total = context_total(counts, n, level.count)
+            own.append(level.count / (total[level.context] + self._strength(n)))
+            with np.errstate(invalid="ignore"):
+                back.append(np.where(total > 0, self._strength(n) / (total + self._strength(n)), np.nan))
+        base = (single + e * uniform(counts)) / (single.sum() + e)
+        return Interpolation(base, tuple(own), tuple(back), self.shortened_to_nothing)
+
+    def _strength(self, n: int) -> float:
+        return self.strengths[min(n, len(self.strengths)) - 1]
+
+
+@dataclass(frozen=True)
+class Dirichlet(Laplace):
+    r"""Laplace smoothing made recursive: P(w | c) = (n(c, w) + e_n P(w | c shortened)) / (n(c) + e_n).
+
+    The mean of a hierarchy of Dirichlet priors; stronger than `laplace` from order 3 on.
+    """
+
+    strengths: tuple[float, ...] = (1.0,)
+    name: ClassVar[str] = "dirichlet"
+    shortened_to_nothing: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class KneserNey:
+    r"""Interpolated modified Kneser-Ney (Chen and Goodman, 1998).
+
+    own(c, w) = max(a(c, w) - D_a, 0) / sum_v a(c, v), where a is the count at the longest length, and below
+    it the number of different words seen before the n-gram; n-grams that open a sentence have none and keep
+    their count. D_1, D_2, D_3+ come from how many n-grams of that length were seen once to four times.
+    """
+
+    name: ClassVar[str] = "kneser-ney"
+
+    def fit(self, counts: NgramCounts) -> Interpolation:
+        """Discount each length by its own D_1, D_2, D_3+, and give what was taken to the shorter context."""
+        single = adjusted_counts(counts, 1)
+        single[list(counts.never)] = 0.0
+        taken = discounts(single)[single.clip(max=3).astype(np.int64)]
+        base = (single - taken + taken.sum() * uniform(counts)) / single.sum()
+        own, back = [np.empty(0)], [np.empty(0)]
+        for n in range(2, counts.order + 1):
+            level, adjusted = counts.levels[n - 1], adjusted_counts(counts, n)
+            total = context_total(counts, n, adjusted)
+            taken = discounts(adjusted)[adjusted.clip(max=3).astype(np.int64)]
+            with np.errstate(invalid="ignore", divide="ignore"):
+                spread = context_total(counts, n, taken) / total
+                share = (adjusted - taken) / total[level.context]
+            own.append(np.where(total[level.context] > 0, share, 0.0))
+            back.append(np.where(total > 0, spread, np.nan))
+        return Interpolation(base, tuple(own), tuple(back), shortened_to_nothing=False)
+
+
+def adjusted_counts(counts: NgramCounts, n: int) -> Floats:
+    """The a(c, w) of Kneser-Ney for the n-grams of length n."""
+    raw = counts.levels[n - 1].count.astype(np.float64)
+    if n == counts.order:
+        return raw
+    different: Floats = np.bincount(counts.suffix[n], minlength=len(raw)).astype(np.float64)
+    opens = np.isin(counts.first[n - 1], counts.never)
+    # A text without sentence marks begins somewhere too: its first n-grams have no word before them.
+    return np.where(opens | (different == 0), raw, different)
+
+
+def discounts(adjusted: Floats) -> Floats:
+    """D for counts of 0, 1, 2 and 3 or more; .5, 1, 1.5 where a corpus is too small to estimate them."""
+    of = [float(np.count_nonzero(adjusted == k)) for k in range(5)]
+    if min(of[1:]) == 0:
+        return np.array([0.0, 0.5, 1.0, 1.5])
+    y = of[1] / (of[1] + 2 * of[2])
+    estimated = [k - (k + 1) * y * of[k + 1] / of[k] for k in (1, 2, 3)]
+    return np.array([0.0, *(min(max(d, 0.0), k) for k, d in enumerate(estimated, start=1))])
+
+
+SMOOTHINGS: dict[str, type[Any]] = {
+    kind.name: kind for kind in (RelativeFrequency, Laplace, Dirichlet, KneserNey)
+}
+
+
+def smoothing(name: str, strengths: tuple[float, ...] = ()) -> Any:
+    """The smoothing of this name; `strengths` for those that take them."""
+    if name not in SMOOTHINGS:
+        raise unknown("smoothing", name, SMOOTHINGS)
+    kind = SMOOTHINGS[name]
+    if strengths and not issubclass(kind, Laplace):
+        raise InputError("--strength", f"has no meaning for {name} smoothing; leave it out")
+    return kind(tuple(strengths)) if strengths else kind()

@@ -1,0 +1,79 @@
+"""One look for all pictures: colours that everybody can tell apart, and nothing that is not data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from throughtime.errors import InputError, ThroughtimeError
+from throughtime.files import whole_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, strongest contrast first.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+INK, FAINT = "#333333", "#DDDDDD"
+FORMATS = ("png", "svg", "pdf")
+
+_STYLE: dict[str, Any] = {
+    "font.size": 11,
+    "axes.titlesize": 12,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 10,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "lines.linewidth": 1.8,
+    "legend.frameon": False,
+    "figure.facecolor": "white",
+    "figure.constrained_layout.use": True,
+    # The same picture is the same file: no random identifiers in an SVG.
+    "svg.hashsalt": "throughtime",
+}
+
+
+@contextmanager
+def figure(width: float = 7.0, height: float = 4.2) -> Iterator[Figure]:
+    """An empty figure of this size in inches; what is drawn within the block has the common look."""
+    try:
+        import matplotlib
+        from cycler import cycler
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise ThroughtimeError(
+            "pictures need matplotlib, which is not installed; run: pip install 'throughtime[plot]'"
+        ) from None
+    with matplotlib.rc_context({**_STYLE, "axes.prop_cycle": cycler(color=COLOURS)}):
+        yield Figure(figsize=(width, height))
+
+
+def save(figure: Figure, path: Path | str) -> Path:
+    """Write the figure in the format that the file's suffix names."""
+    path = Path(path)
+    kind = check_format(path)
+    # A date in the file would make equal pictures differ.
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+    with whole_file(path, "wb") as file:
+        figure.savefig(file, format=kind, dpi=160, metadata=metadata)
+    return path
+
+
+def check_format(path: Path | str) -> str:
+    """The format of a picture by its file's suffix; call it before long work that ends in a picture."""
+    kind = Path(path).suffix.lower().removeprefix(".")
+    if kind not in FORMATS:
+        raise InputError(str(path), f"is not a picture that can be written; end it in .{', .'.join(FORMATS)}")
+    return kind

@@ -1,0 +1,72 @@
+"""How a language model reads text: lines between marks or one stream, from the left or from the right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from throughtime.errors import InputError
+
+if TYPE_CHECKING:
+    from throughtime.text.codec import Codec
+
+
+@dataclass(frozen=True)
+class Framing:
+    """`marked` texts stand between a beginning and an end mark; unmarked ones are parts of one stream.
+
+    A `backward` framing turns the words round, so that any model becomes one from right to left.
+    """
+
+    codec: Codec
+    marked: bool
+    backward: bool = False
+
+    @property
+    def given(self) -> int:
+        """How many ids at the start of a sequence are given, not predicted."""
+        return int(self.marked)
+
+    @property
+    def end_id(self) -> int | None:
+        """The id that ends a sequence, where sequences end."""
+        return self._mark("eos", self.codec.vocabulary.eos_id) if self.marked else None
+
+    @property
+    def never_predicted(self) -> list[int]:
+        """Ids that stand for no token of the text: all marks but the end of a line."""
+        words = self.codec.vocabulary
+        marks = [words.bos_id, words.pad_id, words.mask_id, None if self.marked else words.eos_id]
+        return [mark for mark in marks if mark is not None]
+
+    def ids(self, text: str, end: bool = True) -> list[int]:
+        """One text as the model reads it."""
+        ids = self.codec.encode(text)
+        if self.backward:
+            ids.reverse()
+        if not self.marked:
+            return ids
+        begin, over = self._mark("bos", self.codec.vocabulary.bos_id), self.end_id
+        return [begin, *ids, *([over] if end and over is not None else [])]
+
+    def sequences(self, texts: Iterable[str]) -> list[list[int]]:
+        """Many texts: a sequence each where they are marked, else all of them as one."""
+        sequences = [self.ids(text) for text in texts]
+        if self.marked:
+            return sequences
+        ordered = reversed(sequences) if self.backward else sequences
+        return [[one for ids in ordered for one in ids]]
+
+    def text(self, ids: list[int]) -> str:
+        """Readable text, left to right, without the marks."""
+        return self.codec.decode(ids[::-1] if self.backward else ids)
+
+    def characters(self, texts: Iterable[str]) -> int:
+        """How many characters the texts have; the end of a line counts as one."""
+        return sum(len(self.codec.tokenizer.normalise(text)) + self.marked for text in texts)
+
+    def _mark(self, role: str, mark: int | None) -> int:
+        if mark is None:
+            raise InputError(f"the vocabulary has no <{role}> token, which a model of marked lines needs")
+        return mark

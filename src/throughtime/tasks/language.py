@@ -1,0 +1,184 @@
+"""A language model for people: text in, text and numbers out, whatever counts or learns underneath."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+from throughtime.errors import InputError
+from throughtime.metrics.likelihood import Likelihood
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from throughtime.data.datasets import Dataset
+    from throughtime.search import Strategy
+    from throughtime.search.step import Memory, State, Step
+    from throughtime.tasks.framing import Framing
+
+SENTENCES_AT_ONCE = 4_096
+STREAMED_WINDOW = 24
+"""Tokens that are decoded again to find out what a new one adds; spacing depends on near neighbours only."""
+
+
+class ScoringModel(Protocol):
+    """A step model that also scores whole sequences at once."""
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Any, State, Memory]:
+        """See `throughtime.search.StepModel`."""
+        ...
+
+    def step(self, last: Any, state: State, memory: Memory) -> Step:
+        """See `throughtime.search.StepModel`."""
+        ...
+
+    def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float64]]:
+        """ln P of every id given those before it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A text and how likely the model finds it."""
+
+    text: str
+    tokens: tuple[str, ...]
+    log_probs: tuple[float, ...]
+
+    @property
+    def total(self) -> float:
+        """ln P(text)."""
+        return sum(self.log_probs)
+
+    @property
+    def per_token(self) -> float:
+        """ln P(text) divided by its tokens, so that long texts are not at a loss."""
+        return self.total / len(self.log_probs) if self.log_probs else 0.0
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A text that the model wrote: `text` begins with the prompt."""
+
+    text: str
+    log_prob: float
+    ended: bool
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A likelihood and the share of tokens that the vocabulary does not know."""
+
+    likelihood: Likelihood
+    unknown: int
+
+    def values(self) -> dict[str, float | int]:
+        """All of it, by name."""
+        return {**self.likelihood.values(), "unknown": self.unknown}
+
+
+class LanguageModel:
+    """A scoring model with the framing it reads text in."""
+
+    def __init__(self, model: ScoringModel, framing: Framing) -> None:
+        self.model, self.framing = model, framing
+        self.generation: dict[str, Any] = {}
+
+    def score(self, texts: Sequence[str]) -> list[Scored]:
+        """How likely each text is, token by token, in the order of the texts."""
+        sequences = [self.framing.ids(text) for text in texts]
+        skip, words = self.framing.given, self.framing.codec.vocabulary
+        return [
+            Scored(text, tuple(words.tokens(ids[skip:])), tuple(float(p) for p in log_probs[skip:]))
+            for text, ids, log_probs in zip(texts, sequences, self.model.log_probs(sequences), strict=True)
+        ]
+
+    def evaluate(self, dataset: Dataset, split: str) -> Evaluation:
+        """The likelihood of a whole split. A stream is scored as the one sequence it is."""
+        total, unknown = Likelihood(), 0
+        unk, texts = self.framing.codec.vocabulary.unk_id, iter(dataset.texts(split))
+        while batch := list(islice(texts, SENTENCES_AT_ONCE) if self.framing.marked else texts):
+            sequences = self.framing.sequences(batch)
+            for ids, log_probs in zip(sequences, self.model.log_probs(sequences), strict=True):
+                total += Likelihood.of(float(p) for p in log_probs[self.framing.given :])
+                unknown += ids.count(unk) if unk is not None else 0
+            total += Likelihood(characters=self.framing.characters(batch))
+        if not total.tokens:
+            raise InputError(f"{dataset.name}, split {split}", "holds no token to score")
+        return Evaluation(total, unknown)
+
+    def generate(
+        self,
+        prompt: str = "",
+        *,
+        max_new_tokens: int | None = None,
+        strategy: Strategy | None = None,
+    ) -> list[Generated]:
+        """Continue a prompt; what is not given comes from generation_config.json."""
+        from throughtime.search import generate
+
+        ids = self.framing.ids(prompt, end=False)
+        results = generate(
+            self.model, [ids], strategy or self.strategy(), max_new_tokens=self._cap(max_new_tokens)
+        )
+        return [
+            Generated(self.framing.text([*ids, *one.tokens]), one.log_prob, one.ended) for one in results[0]
+        ]
+
+    def stream(
+        self, prompt: str = "", *, max_new_tokens: int | None = None, strategy: Strategy | None = None
+    ) -> Iterator[str]:
+        """The prompt and its continuation, piece by piece, as they are written; memory does not grow."""
+        import torch
+
+        from throughtime.search import moments
+
+        if self.framing.backward:
+            raise InputError("a right-to-left model cannot stream: its first word comes last")
+        ids = self.framing.ids(prompt, end=False)
+        window = deque(ids, maxlen=STREAMED_WINDOW)
+        yield self.framing.text(ids)
+        with torch.inference_mode():
+            for moment in moments(
+                self.model, [ids], strategy or self.strategy(), max_new_tokens=self._cap(max_new_tokens)
+            ):
+                for token in moment.hypotheses.last.tolist():
+                    before = self.framing.text(list(window))
+                    after = self.framing.text([*window, token])
+                    window.append(token)
+                    yield after[len(before) :] if after.startswith(before) else after
+
+    def strategy(
+        self,
+        *,
+        greedy: bool | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        num_return_sequences: int = 1,
+        seed: int | None = None,
+    ) -> Strategy:
+        """Greedy search or sampling; what is not given comes from generation_config.json."""
+        from throughtime.search import Greedy, Sampling
+
+        chosen = self.generation
+        end = self.framing.end_id
+        if greedy if greedy is not None else not chosen.get("do_sample", True):
+            return Greedy(end)
+        return Sampling(
+            end,
+            temperature=temperature if temperature is not None else chosen.get("temperature", 1.0),
+            top_k=top_k if top_k is not None else chosen.get("top_k"),
+            top_p=top_p if top_p is not None else chosen.get("top_p"),
+            each=num_return_sequences,
+            seed=seed,
+        )
+
+    def _cap(self, max_new_tokens: int | None) -> int:
+        return (
+            max_new_tokens if max_new_tokens is not None else int(self.generation.get("max_new_tokens", 100))
+        )

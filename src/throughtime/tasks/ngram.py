@@ -1,0 +1,107 @@
+"""The counted language model as a task: from a data set to a model folder and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from throughtime.config import Config, configured
+from throughtime.files import whole_folder
+from throughtime.folder import ModelFolder
+from throughtime.ngram.counts import NgramCounts
+from throughtime.ngram.model import NgramModel
+from throughtime.ngram.smoothing import smoothing
+from throughtime.tasks.framing import Framing
+from throughtime.tasks.language import LanguageModel
+
+if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+
+TASK = "ngram"
+
+
+class NgramConfig(Config):
+    """All that `train ngram` can be told. None means: as the data set suggests."""
+
+    data: str
+    split: str = "train"
+    tokens: str | None = None
+    normaliser: str | None = None
+    layout: Literal["lines", "stream"] | None = None
+    min_freq: int = 1
+    max_size: int | None = None
+    order: int = 3
+    smoothing: str = "kneser-ney"
+    strengths: tuple[float, ...] = ()
+    backward: bool = False
+
+    def settled(self, dataset: Dataset) -> NgramConfig:
+        """The same with the data set's suggestions filled in, as it is saved."""
+        tokens = self.tokens or dataset.tokens
+        suggested = dataset.normaliser if tokens == "char" else None
+        return self.model_copy(
+            update={
+                "tokens": tokens,
+                "normaliser": self.normaliser or suggested,
+                "layout": self.layout or dataset.layout,
+            }
+        )
+
+
+class NgramLanguageModel(LanguageModel):
+    """An n-gram model with its codec and the configuration that made it."""
+
+    model: NgramModel
+
+    def __init__(self, model: NgramModel, framing: Framing, config: NgramConfig) -> None:
+        super().__init__(model, framing)
+        self.config = config
+
+    def save(self, path: Path | str, metrics: list[Mapping[str, Any]], card: str) -> None:
+        """Write the model folder, whole or not at all."""
+        with whole_folder(path) as temporary:
+            folder = ModelFolder(temporary)
+            folder.write_config(TASK, self.config.model_dump(mode="json"))
+            folder.write_tensors(self.model.tensors())
+            self.framing.codec.save(temporary)
+            folder.write_json("generation_config.json", {"do_sample": True, "max_new_tokens": 100})
+            folder.write_metrics(metrics)
+            folder.write_card(card)
+
+
+def fit(config: NgramConfig, dataset: Dataset) -> NgramLanguageModel:
+    """Count a split of a data set."""
+    from throughtime.text.codec import Codec
+    from throughtime.text.tokenizers import tokenizer
+
+    config = config.settled(dataset)
+    assert config.tokens is not None
+    chosen = smoothing(config.smoothing, config.strengths)
+    options = {"normaliser": config.normaliser} if config.normaliser else {}
+    rule = tokenizer(config.tokens, **options) if options else config.tokens
+    marked = config.layout == "lines"
+    codec = Codec.build(
+        dataset.texts(config.split),
+        rule,
+        min_freq=config.min_freq,
+        max_size=config.max_size,
+        reserved=("<unk>", "<bos>", "<eos>") if marked else ("<unk>",),
+    )
+    framing = Framing(codec, marked, config.backward)
+    sequences = framing.sequences(dataset.texts(config.split))
+    counts = NgramCounts.of(sequences, config.order, len(codec.vocabulary), framing.never_predicted)
+    return NgramLanguageModel(NgramModel(counts, chosen), framing, config)
+
+
+def load(folder: ModelFolder, config: Mapping[str, Any]) -> NgramLanguageModel:
+    """The model that `save` wrote."""
+    from throughtime.text.codec import Codec
+
+    made = configured(NgramConfig, config, str(folder.path / "config.json"))
+    framing = Framing(Codec.load(folder.path), made.layout == "lines", made.backward)
+    chosen = smoothing(made.smoothing, made.strengths)
+    model = NgramModel.from_tensors(folder.read_tensors(), framing.never_predicted, chosen)
+    loaded = NgramLanguageModel(model, framing, made)
+    loaded.generation = folder.read_json("generation_config.json")
+    return loaded

@@ -1,0 +1,128 @@
+"""A tokenizer and a vocabulary together: text to ids and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from throughtime.errors import InputError
+from throughtime.files import whole_file
+from throughtime.text import tokenizers
+from throughtime.text.subword import SUBWORDS, SubwordTokenizer, read_definition, train_subword
+from throughtime.text.tokenizer import Tokenizer
+from throughtime.text.vocabulary import Vocabulary
+
+RESERVED = ("<pad>", "<unk>", "<bos>", "<eos>")
+SUBWORD_SIZE = 8000
+
+
+class Codec:
+    """Text to ids and back.
+
+    For a text whose tokens are all in the vocabulary, `decode(encode(text)) == tokenizer.normalise(text)`.
+
+    >>> codec = Codec.build(["go .", "run !"], tokenizer="translation")
+    >>> codec.encode("Run.", eos=True), codec.decode([2, 6, 7, 3])
+    ([6, 5, 3], 'run !')
+    """
+
+    def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary) -> None:
+        self.tokenizer, self.vocabulary = tokenizer, vocabulary
+        self._silent = frozenset(vocabulary[sorted(vocabulary.reserved)]) - {vocabulary.unk_id}
+
+    @classmethod
+    def build(
+        cls,
+        texts: Iterable[str],
+        tokenizer: str | Tokenizer,
+        min_freq: int = 1,
+        max_size: int | None = None,
+        reserved: Sequence[str] = RESERVED,
+    ) -> Codec:
+        """Make a codec for these texts, which are read once.
+
+        By the names `wordpiece`, `bpe` and `unigram` a tokenizer of `max_size` pieces (8,000 if not given) is
+        trained, with its own special tokens; `min_freq` and `reserved` are for whole tokens.
+        """
+        if isinstance(tokenizer, str) and tokenizer in SUBWORDS:
+            tokenizer = train_subword(tokenizer, texts, max_size or SUBWORD_SIZE)
+        if isinstance(tokenizer, SubwordTokenizer):
+            return cls(tokenizer, subword_vocabulary(tokenizer))
+        if isinstance(tokenizer, str):
+            tokenizer = tokenizers.tokenizer(tokenizer)
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(tokenizer.tokenize(text))
+        return cls(tokenizer, Vocabulary.from_counts(counts, min_freq, max_size, reserved))
+
+    def encode(self, text: str, bos: bool = False, eos: bool = False) -> list[int]:
+        """The ids of a text, on request with the ids that begin and end a sequence."""
+        ids = self.vocabulary[self.tokenizer.tokenize(text)]
+        if bos:
+            ids.insert(0, _needed(self.vocabulary.bos_id, "<bos>"))
+        if eos:
+            ids.append(_needed(self.vocabulary.eos_id, "<eos>"))
+        return ids
+
+    def decode(self, ids: Iterable[int], skip_reserved: bool = True) -> str:
+        """The text of these ids; reserved tokens are left out, save the one for the unknown."""
+        numbers = [int(number) for number in ids]
+        if skip_reserved:
+            numbers = [number for number in numbers if number not in self._silent]
+        return self.tokenizer.detokenize(self.vocabulary.tokens(numbers))
+
+    @cached_property
+    def hash(self) -> str:
+        """A digest of everything that decides which ids a text gets, the same on every machine."""
+        parts = [self.tokenizer.name, self.tokenizer.options(), self.vocabulary.hash]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def save(self, folder: Path | str) -> None:
+        """Write the tokenizer's files into a folder, which may hold other files."""
+        folder = Path(folder)
+        config: dict[str, Any] = {"tokenizer": self.tokenizer.name, "options": {}}
+        if isinstance(self.tokenizer, SubwordTokenizer):
+            with whole_file(folder / "tokenizer.json") as file:
+                file.write(self.tokenizer.definition)
+        else:
+            config["options"] = self.tokenizer.options()
+            self.vocabulary.save(folder / "vocabulary.txt")
+        with whole_file(folder / "tokenizer_config.json") as file:
+            json.dump(config, file, ensure_ascii=False, indent=2)
+            file.write("\n")
+
+    @classmethod
+    def load(cls, folder: Path | str) -> Codec:
+        """Read what `save` wrote."""
+        folder = Path(folder)
+        name, options = _read_config(folder / "tokenizer_config.json")
+        if name in SUBWORDS:
+            subword = SUBWORDS[name](read_definition(folder / "tokenizer.json"))
+            return cls(subword, subword_vocabulary(subword))
+        return cls(tokenizers.tokenizer(name, **options), Vocabulary.load(folder / "vocabulary.txt"))
+
+
+def subword_vocabulary(tokenizer: SubwordTokenizer) -> Vocabulary:
+    """The pieces under the ids that the tokenizer's definition gives them."""
+    return Vocabulary(tokenizer.vocabulary_tokens(), reserved=tokenizer.special_tokens())
+
+
+def _needed(number: int | None, name: str) -> int:
+    if number is None:
+        raise InputError("vocabulary", f"has no {name}; build it with {name} among its reserved tokens")
+    return number
+
+
+def _read_config(path: Path) -> tuple[str, dict[str, Any]]:
+    if not path.exists():
+        raise InputError(str(path), "does not exist; a folder with a tokenizer has this file")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        return str(config["tokenizer"]), dict(config["options"])
+    except (ValueError, KeyError, TypeError):
+        raise InputError(str(path), 'is damaged; it holds {"tokenizer": NAME, "options": {...}}') from None

@@ -1,0 +1,154 @@
+"""What can be counted in running text: n-grams, coverage, Zipf's law, entropy."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Ids = npt.NDArray[np.int32]
+Counts = npt.NDArray[np.int64]
+
+ZIPF_RANKS = (10, 1000)  # above, a few function words; below, words too rare to have a frequency
+
+
+@dataclass(frozen=True)
+class Running:
+    """Running tokens as ids, in texts that n-grams do not cross."""
+
+    ids: Ids  # [tokens]
+    types: list[str]  # the token of each id, in the order of first appearance
+    lengths: Counts  # [texts]
+
+    @classmethod
+    def of(cls, texts: Iterable[Sequence[str]], joined: bool = False) -> Running:
+        """Number the tokens of some texts; `joined` takes them for one text in many parts.
+
+        >>> Running.of([["to", "be"], ["or", "not", "to", "be"]]).ids.tolist()
+        [0, 1, 2, 3, 0, 1]
+        """
+        numbers: defaultdict[str, int] = defaultdict(count().__next__)
+        parts = [np.fromiter(map(numbers.__getitem__, text), np.int32, len(text)) for text in texts]
+        ids = np.concatenate(parts) if parts else np.zeros(0, np.int32)
+        lengths = [len(ids)] if joined else [len(part) for part in parts]
+        return cls(ids, list(numbers), np.array(lengths, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Ngrams:
+    """The n-grams of a text, the most frequent first, those of one count as they came."""
+
+    n: int
+    grams: Ids  # [distinct, n]
+    counts: Counts  # [distinct]
+    types: list[str]
+
+    @property
+    def distinct(self) -> int:
+        """How many different n-grams occur."""
+        return len(self.counts)
+
+    @property
+    def total(self) -> int:
+        """How many n-grams there are, repetitions included."""
+        return int(self.counts.sum())
+
+    @property
+    def possible(self) -> int:
+        """How many n-grams these types could make: |V|^n."""
+        return int(len(self.types) ** self.n)
+
+    def top(self, size: int) -> list[tuple[tuple[str, ...], int]]:
+        """The most frequent n-grams and their counts."""
+        grams = [tuple(self.types[number] for number in gram) for gram in self.grams[:size]]
+        return list(zip(grams, self.counts[:size].tolist(), strict=True))
+
+
+def ngram_counts(tokens: Running | Sequence[str], n: int) -> Ngrams:
+    """Count the n-grams of running tokens.
+
+    >>> ngram_counts("to be or not to be".split(), 2).top(2)
+    [(('to', 'be'), 2), (('be', 'or'), 1)]
+    """
+    running = tokens if isinstance(tokens, Running) else Running.of([tokens])
+    ids = running.ids.astype(np.int64)
+    starts = _starts(running.lengths, n)
+    # A gram's key is the number of its first n-1 tokens' gram and its last token: it never overflows.
+    keys = ids[starts]
+    for step in range(1, n):
+        _, prefix = np.unique(keys, return_inverse=True)
+        keys = prefix * max(len(running.types), 1) + ids[starts + step]
+    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
+    order = np.lexsort((first, -counts))
+    grams = ids[starts[first[order]][:, None] + np.arange(n)]
+    return Ngrams(n, grams.astype(np.int32), counts[order].astype(np.int64), running.types)
+
+
+def _starts(lengths: Counts, n: int) -> Counts:
+    """Where an n-gram may begin: n tokens of the same text must follow."""
+    ends = np.cumsum(lengths)
+    room = np.repeat(ends, lengths) - np.arange(lengths.sum())
+    return np.flatnonzero(room >= n)
+
+
+def coverage(counts: Counts, sizes: Sequence[int] = (100, 1000, 10000)) -> dict[int, float]:
+    """The share of the running tokens that the most frequent types cover; `counts` fall.
+
+    >>> coverage(np.array([6, 3, 1]), sizes=(1, 2))
+    {1: 0.6, 2: 0.9}
+    """
+    total = max(int(counts.sum()), 1)
+    return {size: int(counts[:size].sum()) / total for size in sizes}
+
+
+class ZipfFit(NamedTuple):
+    """The line log(frequency) = log(scale) - exponent * log(rank)."""
+
+    exponent: float
+    scale: float
+
+    def frequency(self, rank: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """The frequency that the line has at a rank."""
+        return np.asarray(self.scale * np.asarray(rank, dtype=np.float64) ** -self.exponent)
+
+
+def zipf_fit(counts: Counts, ranks: tuple[int, int] = ZIPF_RANKS) -> ZipfFit | None:
+    """Fit Zipf's law by least squares in logarithms over a range of ranks; None for too few types.
+
+    >>> round(zipf_fit(np.array([6000 / rank for rank in range(1, 1001)])).exponent, 6)
+    1.0
+    """
+    first, last = ranks
+    kept = counts[first - 1 : last]
+    if len(kept) < 3:
+        return None
+    x = np.log(np.arange(first, first + len(kept)))
+    slope, intercept = np.polyfit(x, np.log(kept), 1)
+    return ZipfFit(float(-slope), float(np.exp(intercept)))
+
+
+def surprisal(counts: Counts) -> npt.NDArray[np.float64]:
+    """The nats of information in meeting each type: -ln p."""
+    return np.asarray(np.log(counts.sum()) - np.log(counts))
+
+
+def entropy(counts: Counts) -> float:
+    """The mean surprisal of a token, in nats.
+
+    >>> round(bits(entropy(np.array([2, 2, 2, 2]))), 12)
+    2.0
+    """
+    if counts.sum() == 0:
+        return 0.0
+    return float((counts / counts.sum()) @ surprisal(counts))
+
+
+def bits(nats: float) -> float:
+    """Nats in bits."""
+    return nats / math.log(2)

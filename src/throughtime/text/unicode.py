@@ -1,0 +1,199 @@
+"""Words, ideographs, marks and emoji of any script, and the spaces that belong between them.
+
+Each character has a class, written as one letter, so that one pattern over the string of classes cuts any
+text. Tokens carry no spacing; `_gap` puts it back by rule. A text and its round trip differ in spacing only.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from throughtime.text.tokenizer import Tokenizer
+
+# The classes: w letter, d digit, m mark, i ideograph, kana or full-width mark, e emoji, k skin tone,
+# r half of a flag, z joiner, a apostrophe, h hyphen, n dot, g comma or colon, o opening mark,
+# c closing mark, b mark between words without spaces, p all other marks, s space.
+_BY_CHARACTER = {
+    **dict.fromkeys("'’", "a"),
+    **dict.fromkeys("-\u2010\u2011", "h"),
+    ".": "n",
+    **dict.fromkeys(",:", "g"),
+    **dict.fromkeys(";!?…%‰", "c"),
+    **dict.fromkeys("¿¡", "o"),
+    **dict.fromkeys("/@", "b"),
+    "_": "w",
+    "\u200d": "z",
+}
+_BY_RANGE = (
+    ("\u2600", "\u27bf", "e"),
+    ("\u2b00", "\u2bff", "e"),
+    ("\u2e80", "\u2fff", "i"),
+    ("\u3001", "\u30ff", "i"),
+    ("\u3100", "\u312f", "i"),
+    ("\u31a0", "\u4dbf", "i"),
+    ("\u4e00", "\u9fff", "i"),
+    ("\uf900", "\ufaff", "i"),
+    ("\ufe30", "\ufe4f", "i"),
+    ("\uff01", "\uff0f", "i"),
+    ("\uff1a", "\uff20", "i"),
+    ("\uff3b", "\uff40", "i"),
+    ("\uff5b", "\uff9f", "i"),
+    ("\U0001f1e6", "\U0001f1ff", "r"),
+    ("\U0001f3fb", "\U0001f3ff", "k"),
+    ("\U0001f000", "\U0001faff", "e"),
+    ("\U0001b000", "\U0001b16f", "i"),
+    ("\U00020000", "\U000323af", "i"),
+)
+_BY_CATEGORY = {"L": "w", "M": "m", "N": "d", "Cf": "m", "Ps": "o", "Pi": "o", "Pe": "c", "Pf": "c"}
+
+
+class _Classes(dict[int, str]):
+    """The class of each code point, found when first asked for."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = found = _class_of(chr(code))
+        return found
+
+
+def _class_of(character: str) -> str:
+    if character.isspace():
+        return "s"
+    if character in _BY_CHARACTER:
+        return _BY_CHARACTER[character]
+    category = unicodedata.category(character)
+    if category[0] == "M":
+        return "m"
+    for first, last, found in _BY_RANGE:
+        if first <= character <= last:
+            return found
+    return _BY_CATEGORY.get(category, _BY_CATEGORY.get(category[0], "p"))
+
+
+_CLASSES = _Classes()
+
+_TOKEN = re.compile(
+    # A word or number: a sign where no word stands before it; hyphens, apostrophes, dots between letters;
+    # a comma or colon between digits.
+    r"(?:(?<![^so])h(?=d))?[wd][wdmz]*(?:(?:[ahn]|(?<=d)g(?=d))[wd][wdmz]*)*"
+    # An emoji with its skin tones, variation selectors and what is joined to it; a flag.
+    r"|[ek][mkz]*(?:(?<=z)[ek][mkz]*)*|rr?[mz]*"
+    # Marks that lost their letter; any other character with the marks upon it.
+    r"|[mz]+|[^s][mz]*"
+)
+
+# French drops these words' last vowel before another word: l'homme is l' and homme.
+_ELIDED = re.compile(r"(?:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu)['’](?=[^\W\d_])", re.IGNORECASE)
+
+_TAKES_NUMBER = frozenset("$£¥")
+_NARROW = "\u202f"  # the narrow no-break space of French typography
+
+
+class UnicodeTokenizer(Tokenizer):
+    """Words whole, ideographs and kana one by one, each mark and each emoji a token, in any script.
+
+    Hyphens, apostrophes and dots inside a word stay in it; French elisions are tokens (l' homme).
+    `french=True` writes the narrow spaces that French has before ! ? ; : » and after «.
+
+    >>> tokenizer = UnicodeTokenizer()
+    >>> tokenizer.tokenize("I don't know. 我不知道。")
+    ['I', "don't", 'know', '.', '我', '不', '知', '道', '。']
+    >>> tokenizer.detokenize(["“", "Stop", ",", "”", "he", "said", "(", "twice", ")", "."])
+    '“Stop,” he said (twice).'
+    """
+
+    name: ClassVar[str] = "unicode"
+
+    def __init__(self, lower: bool = False, french: bool = False) -> None:
+        self.lower, self.french = lower, french
+
+    def tokenize(self, text: str) -> list[str]:
+        """The words, ideographs, marks and emoji of the text, in Unicode's composed form."""
+        text = unicodedata.normalize("NFC", text.lower() if self.lower else text)
+        tokens: list[str] = []
+        for match in _TOKEN.finditer(text.translate(_CLASSES)):
+            token = text[match.start() : match.end()]
+            if len(token) > 2 and ("'" in token or "’" in token):
+                while elided := _ELIDED.match(token):
+                    tokens.append(elided[0])
+                    token = token[elided.end() :]
+            tokens.append(token)
+        return tokens
+
+    def detokenize(self, tokens: Sequence[str]) -> str:
+        """The tokens with the spaces that a reader expects."""
+        parts: list[str] = []
+        quotes = _Quotes(tokens)
+        previous: _Piece | None = None
+        for token in tokens:
+            if not token:
+                continue
+            piece = _Piece(token, quotes)
+            if previous is not None:
+                parts.append(_gap(previous, piece, self.french))
+            parts.append(token)
+            previous = piece
+        return "".join(parts)
+
+    def options(self) -> dict[str, Any]:
+        """Whether letters are made small, and whether spacing is French."""
+        return {"lower": self.lower, "french": self.french}
+
+
+class _Quotes:
+    """Which quotation marks are open: the same mark may open and close."""
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        # A single ' after an s is no quotation but the genitive of "my parents' house".
+        alone = tokens.index("'") if tokens.count("'") == 1 else 0
+        self._open = {"'"} if alone and tokens[alone - 1].endswith("s") else set()
+
+    def closes(self, token: str) -> bool | None:
+        """Whether this mark closes a quotation; None for what is no such mark."""
+        if token == "„":
+            self._open.add("“")
+            return False
+        if token == "“":
+            closes = token in self._open
+            self._open.discard(token)
+            return closes
+        if token in {'"', "'"}:
+            self._open ^= {token}
+            return token not in self._open
+        return None
+
+
+class _Piece:
+    """A token as `_gap` sees it."""
+
+    __slots__ = ("closes", "first", "last", "opens", "token")
+
+    def __init__(self, token: str, quotes: _Quotes) -> None:
+        classes = token.translate(_CLASSES)
+        self.token, self.first, self.last = token, classes[0], classes[-1]
+        closing = quotes.closes(token)
+        is_mark = "w" not in classes and "d" not in classes
+        self.closes = closing is True or (closing is None and is_mark and self.first in "acgn")
+        elided = self.first == "w" and self.last == "a"
+        self.opens = closing is False or (closing is None and self.first == "o") or elided
+
+
+def _gap(left: _Piece, right: _Piece, french: bool) -> str:
+    """What stands between two tokens. Nothing, only where cutting the text again finds the same two."""
+    if right.first in "mzk" or (left.first == right.first == "r"):
+        return " "
+    if right.first == "h" and len(right.token) > 1:  # a number with its sign
+        return "" if left.last == "o" else " "
+    if left.first == "i" or right.first == "i":
+        return ""
+    if french and (right.token in {"!", "?", ";", ":", "»", "%"} or left.token == "«"):
+        return "" if {left.token, right.token} <= {"!", "?"} else _NARROW
+    if right.closes or left.opens or left.first == "b" or right.first == "b":
+        return ""
+    if left.token == right.token and len(left.token) == 1 and left.first in "ehp" and not left.closes:
+        return ""
+    if (left.token in _TAKES_NUMBER and right.first == "d") or (left.token == "#" and right.first in "wd"):
+        return ""
+    return " "

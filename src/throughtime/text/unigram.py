@@ -1,0 +1,155 @@
+"""Training of the unigram model (Kudo, 2018): expectation and maximisation over pieces, then pruning.
+
+It is here, and not left to a library, because the same text must always give the same pieces. All words of
+one length are treated at once: `spans[word, start, end]` is the piece between two places of a word, or none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.int32]
+
+LONGEST_PIECE = 16
+SEEDS_PER_PIECE = 8  # how many candidates are tried for each piece wanted
+MOST_WORDS = 200_000  # rarer words change the pieces little and cost much
+SPANS_AT_ONCE = 2_000_000  # keeps the memory of one step small
+KEPT_PER_ROUND = 0.75
+ROUNDS_OF_EXPECTATION = 2
+
+
+def unigram_pieces(counts: Mapping[str, int], size: int) -> list[tuple[str, float]]:
+    """The best `size` pieces for these words, with their log-probabilities, likeliest first.
+
+    Every single character stays, however many there are.
+
+    >>> pieces = unigram_pieces({"banana": 5, "ban": 3, "nab": 1}, size=5)
+    >>> sorted(piece for piece, _ in pieces)
+    ['a', 'b', 'ban', 'banana', 'n']
+    """
+    pieces, frequencies = _seeds(counts, size)
+    common = dict(Counter(counts).most_common(MOST_WORDS))
+    words = _buckets(list(common), pieces, np.array(list(common.values()), dtype=np.float64))
+    alternatives = _buckets(pieces, pieces, np.ones(len(pieces)))
+    single = np.array([len(piece) == 1 for piece in pieces])
+    scores = _log_probabilities(frequencies)
+    alive = np.ones(len(pieces), dtype=bool)
+    while True:
+        for _ in range(ROUNDS_OF_EXPECTATION):
+            frequencies = sum((bucket.expected(scores) for bucket in words), np.zeros(len(pieces)))
+            # A character that no segmentation needs must still be there when a new text needs it.
+            frequencies = np.where(single, np.maximum(frequencies, 0.1), frequencies)
+            scores = _log_probabilities(np.where(alive, frequencies, 0.0))
+        wanted = max(size, int(single.sum()))
+        if alive.sum() <= wanted:
+            break
+        keep = max(wanted, int(KEPT_PER_ROUND * alive.sum()))
+        losses = np.where(alive, 0.0, -np.inf)
+        used = alive & (frequencies > 0)
+        best = _best_alternatives(alternatives, scores, len(pieces))
+        losses[used] = frequencies[used] * (scores[used] - best[used])
+        losses[single] = np.inf
+        # Rounded, so that the order of additions on another machine changes nothing.
+        order = np.lexsort((np.arange(len(pieces)), -np.round(losses, 6)))
+        alive[order[keep:]] = False
+        scores = np.where(alive, scores, -np.inf)
+    found = [(piece, round(float(score), 6)) for piece, score in zip(pieces, scores, strict=True)]
+    return sorted(
+        (item for item, lives in zip(found, alive, strict=True) if lives), key=lambda x: (-x[1], x[0])
+    )
+
+
+class _Bucket:
+    """Words of one length, their counts, and the pieces that could make them up."""
+
+    def __init__(self, words: Ids, spans: Ids, counts: Floats) -> None:
+        self.words, self.spans, self.counts = words, spans, counts
+        self.length = spans.shape[1] - 1
+
+    def edges(self, scores: Floats) -> Floats:
+        """The score of each span, minus infinity where there is no piece: [words, start, end]."""
+        return np.append(scores, -np.inf)[self.spans]
+
+    def expected(self, scores: Floats) -> Floats:
+        """How often each piece is expected to be used in these words, over all segmentations."""
+        edges = self.edges(scores)
+        forward = np.zeros((len(self.words), self.length + 1))
+        backward = np.zeros_like(forward)
+        for end in range(1, self.length + 1):
+            forward[:, end] = np.logaddexp.reduce(forward[:, :end] + edges[:, :end, end], axis=1)
+        for start in range(self.length - 1, -1, -1):
+            backward[:, start] = np.logaddexp.reduce(
+                backward[:, start + 1 :] + edges[:, start, start + 1 :], axis=1
+            )
+        total = forward[:, -1, None, None]
+        use = np.exp(forward[:, :, None] + edges + backward[:, None, :] - total) * self.counts[:, None, None]
+        sums: Floats = np.bincount(self.spans.ravel(), use.ravel(), minlength=len(scores) + 1).astype(
+            np.float64
+        )
+        return sums[:-1]
+
+    def best_without_whole(self, scores: Floats) -> Floats:
+        """The score of each word's best segmentation into at least two pieces."""
+        edges = self.edges(scores)
+        edges[:, 0, self.length] = -np.inf
+        best = np.zeros((len(self.words), self.length + 1))
+        for end in range(1, self.length + 1):
+            best[:, end] = np.max(best[:, :end] + edges[:, :end, end], axis=1)
+        return best[:, -1]
+
+
+def _seeds(counts: Mapping[str, int], size: int) -> tuple[list[str], Floats]:
+    """All characters, and the substrings that cover most text; how often each occurs."""
+    occurrences: Counter[str] = Counter()
+    for word, count in counts.items():
+        for start in range(len(word)):
+            for end in range(start + 1, min(len(word), start + LONGEST_PIECE) + 1):
+                occurrences[word[start:end]] += count
+    singles = sorted(piece for piece in occurrences if len(piece) == 1)
+    longer = [piece for piece, count in occurrences.items() if len(piece) > 1 and count > 1]
+    longer.sort(key=lambda piece: (-occurrences[piece] * len(piece), piece))
+    pieces = singles + longer[: SEEDS_PER_PIECE * max(size, 1000)]
+    return pieces, np.array([occurrences[piece] for piece in pieces], dtype=np.float64)
+
+
+def _buckets(words: Sequence[str], pieces: Sequence[str], counts: Floats) -> list[_Bucket]:
+    ids = {piece: number for number, piece in enumerate(pieces)}
+    by_length: dict[int, list[int]] = defaultdict(list)
+    for number, word in enumerate(words):
+        by_length[len(word)].append(number)
+    buckets = []
+    for length, numbers in sorted(by_length.items()):
+        height = max(1, SPANS_AT_ONCE // (length + 1) ** 2)
+        for first in range(0, len(numbers), height):
+            rows = np.array(numbers[first : first + height], dtype=np.int32)
+            buckets.append(_Bucket(rows, _spans([words[row] for row in rows], ids), counts[rows]))
+    return buckets
+
+
+def _spans(words: Sequence[str], ids: Mapping[str, int]) -> Ids:
+    length, none = len(words[0]), len(ids)
+    spans = np.full((len(words), length + 1, length + 1), none, dtype=np.int32)
+    for row, word in enumerate(words):
+        for start in range(length):
+            for end in range(start + 1, min(length, start + LONGEST_PIECE) + 1):
+                spans[row, start, end] = ids.get(word[start:end], none)
+    return spans
+
+
+def _best_alternatives(buckets: Sequence[_Bucket], scores: Floats, size: int) -> Floats:
+    best = np.full(size, -np.inf)
+    for bucket in buckets:
+        if bucket.length > 1:
+            best[bucket.words] = bucket.best_without_whole(scores)
+    return best
+
+
+def _log_probabilities(frequencies: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        scores: Floats = np.log(frequencies) - np.log(frequencies.sum())
+    return scores

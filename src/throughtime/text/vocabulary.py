@@ -1,0 +1,261 @@
+"""The numbers of tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from throughtime.errors import InputError
+from throughtime.files import whole_file
+
+# The names under which a token of each role is recognised; the first that a vocabulary holds has the role.
+ROLES: dict[str, tuple[str, ...]] = {
+    "unk": ("<unk>", "[UNK]"),
+    "pad": ("<pad>", "[PAD]"),
+    "bos": ("<bos>", "[CLS]", "<s>", "<|endoftext|>"),
+    "eos": ("<eos>", "[SEP]", "</s>", "<|endoftext|>"),
+    "mask": ("<mask>", "[MASK]"),
+}
+_ROLE_NAMES = frozenset(name for names in ROLES.values() for name in names)
+
+# What ends a line or a column in some reader of text, or is no text at all, is written by its number.
+_NAMED = {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
+_UNNAMED = {escaped: character for character, escaped in _NAMED.items()}
+_TO_ESCAPE = re.compile("[\\\\\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029\ufeff\ud800-\udfff]")
+_ESCAPED = re.compile(r"\\(?:u[0-9a-f]{4}|.|$)")
+
+
+class _Ids(dict[str, int]):
+    """Token to id, with one id for all unknown tokens where there is one."""
+
+    unknown: int | None = None
+
+    def __missing__(self, token: str) -> int:
+        if self.unknown is None:
+            raise InputError(f"token {token!r}", "is not in the vocabulary, and the vocabulary has no <unk>")
+        return self.unknown
+
+
+class Vocabulary:
+    """Tokens and their ids, which count from 0.
+
+    `reserved` are tokens that stand for no text, besides those known by their names (`<pad>`, `[SEP]`, ...).
+
+    >>> vocabulary = Vocabulary.build("to be or not to be".split(), reserved=("<pad>", "<unk>"))
+    >>> vocabulary["to"], vocabulary[["be", "is"]], vocabulary.pad_id
+    (2, [3, 1], 0)
+    """
+
+    def __init__(
+        self,
+        tokens: Iterable[str],
+        counts: Mapping[str, int] | None = None,
+        reserved: Iterable[str] = (),
+    ) -> None:
+        self._tokens = tuple(tokens)
+        self._ids = _Ids((token, number) for number, token in enumerate(self._tokens))
+        if len(self._ids) != len(self._tokens):
+            twice = next(token for token, count in Counter(self._tokens).items() if count > 1)
+            raise InputError(f"token {twice!r}", "stands twice in the vocabulary; each token has one id")
+        self.counts = None if counts is None else dict(counts)
+        if "" in self._ids:
+            raise InputError("vocabulary", "has an empty token; each token is at least one character")
+        self.reserved = frozenset(_ROLE_NAMES | set(reserved)).intersection(self._ids)
+        self._ids.unknown = self.unk_id
+
+    @classmethod
+    def build(
+        cls,
+        tokens: Iterable[str],
+        min_freq: int = 1,
+        max_size: int | None = None,
+        reserved: Sequence[str] = ("<unk>",),
+    ) -> Vocabulary:
+        """The vocabulary of these running tokens."""
+        return cls.from_counts(Counter(tokens), min_freq, max_size, reserved)
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: Mapping[str, int],
+        min_freq: int = 1,
+        max_size: int | None = None,
+        reserved: Sequence[str] = ("<unk>",),
+    ) -> Vocabulary:
+        """Reserved tokens in their order, then the others by falling count, those of one count as they came.
+
+        `max_size` counts the reserved ones too.
+
+        >>> list(Vocabulary.from_counts({"a": 1, "b": 2, "c": 1}, max_size=3))
+        ['<unk>', 'b', 'a']
+        """
+        if max_size is not None and max_size < len(reserved):
+            raise InputError(f"max_size {max_size}", f"has no room for {len(reserved)} reserved tokens")
+        frequent = [token for token, count in counts.items() if count >= min_freq and token not in reserved]
+        frequent.sort(key=lambda token: -counts[token])
+        room = None if max_size is None else max_size - len(reserved)
+        tokens = [*reserved, *frequent[:room]]
+        return cls(tokens, {token: counts[token] for token in tokens if token in counts}, reserved)
+
+    def __len__(self) -> int:
+        """How many tokens there are."""
+        return len(self._tokens)
+
+    def __iter__(self) -> Iterator[str]:
+        """The tokens in the order of their ids."""
+        return iter(self._tokens)
+
+    def __contains__(self, token: object) -> bool:
+        """Whether a token has an id of its own."""
+        return token in self._ids
+
+    def __eq__(self, other: object) -> bool:
+        """Equal are those that give the same ids and reserve the same tokens."""
+        if not isinstance(other, Vocabulary):
+            return NotImplemented
+        return (self._tokens, self.reserved) == (other._tokens, other.reserved)
+
+    def __hash__(self) -> int:
+        """For sets and keys; see `hash` for a digest that lasts."""
+        return hash(self._tokens)
+
+    def __repr__(self) -> str:
+        """Its size."""
+        return f"Vocabulary of {len(self):,} tokens"
+
+    @overload  # a str is also an Iterable of str
+    def __getitem__(self, tokens: str) -> int: ...  # type: ignore[overload-overlap]
+    @overload
+    def __getitem__(self, tokens: Iterable[str]) -> list[int]: ...
+    def __getitem__(self, tokens: str | Iterable[str]) -> int | list[int]:
+        """The id of a token, or the ids of several."""
+        if isinstance(tokens, str):
+            return self._ids[tokens]
+        return list(map(self._ids.__getitem__, tokens))
+
+    def encode_array(self, tokens: Sequence[str]) -> npt.NDArray[np.int32]:
+        """The ids of many tokens, as an array."""
+        return np.fromiter(map(self._ids.__getitem__, tokens), dtype=np.int32, count=len(tokens))
+
+    def token(self, number: int) -> str:
+        """The token of an id."""
+        if not 0 <= number < len(self._tokens):
+            raise InputError(f"id {number}", f"is outside the vocabulary, whose ids are 0 to {len(self) - 1}")
+        return self._tokens[number]
+
+    def tokens(self, numbers: Iterable[int]) -> list[str]:
+        """The tokens of several ids."""
+        return [self.token(number) for number in numbers]
+
+    @property
+    def unk_id(self) -> int | None:
+        """The id that unknown tokens get."""
+        return self._role("unk")
+
+    @property
+    def pad_id(self) -> int | None:
+        """The id that fills a row of a batch."""
+        return self._role("pad")
+
+    @property
+    def bos_id(self) -> int | None:
+        """The id that begins a sequence."""
+        return self._role("bos")
+
+    @property
+    def eos_id(self) -> int | None:
+        """The id that ends a sequence."""
+        return self._role("eos")
+
+    @property
+    def mask_id(self) -> int | None:
+        """The id that hides a token."""
+        return self._role("mask")
+
+    def _role(self, role: str) -> int | None:
+        return next((self._ids[name] for name in ROLES[role] if name in self._ids), None)
+
+    @cached_property
+    def hash(self) -> str:
+        """A digest of the tokens in their order, the same on every machine."""
+        digest = hashlib.sha256()
+        for token in self._tokens:
+            encoded = token.encode("utf-8", "surrogatepass")
+            digest.update(len(encoded).to_bytes(4, "big") + encoded)
+        return digest.hexdigest()
+
+    def save(self, path: Path | str) -> None:
+        """Write one token a line, then its count and the word "reserved" where these apply."""
+        counts = self.counts or {}
+        with whole_file(path) as file:
+            for token in self._tokens:
+                columns = [
+                    _TO_ESCAPE.sub(_escape, token),
+                    str(counts.get(token, "")),
+                    "reserved" if token in self.reserved else "",
+                ]
+                file.write("\t".join(columns).rstrip("\t") + "\n")
+
+    @classmethod
+    def load(cls, path: Path | str) -> Vocabulary:
+        """Read what `save` wrote, or any file of one token a line."""
+        path = Path(path)
+        tokens: dict[str, None] = {}
+        counts: dict[str, int] = {}
+        reserved: list[str] = []
+        for number, line in enumerate(_lines(path), start=1):
+            token, count, mark = _columns(line, str(path), number)
+            if token in tokens:
+                raise InputError(
+                    str(path), f"token {token!r} stands twice; each token has one id", line=number
+                )
+            tokens[token] = None
+            if count is not None:
+                counts[token] = count
+            if mark:
+                reserved.append(token)
+        if not tokens:
+            raise InputError(str(path), "is empty; a vocabulary has one token a line")
+        return cls(tokens, counts or None, reserved)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise InputError(str(path), "is not UTF-8 text; write the vocabulary anew", line=line) from None
+    lines = text.removeprefix("\ufeff").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _columns(line: str, where: str, number: int) -> tuple[str, int | None, bool]:
+    """The token, its count if any, and whether it is reserved."""
+    written, _, rest = line.rstrip("\r").partition("\t")
+    count, _, mark = rest.partition("\t")
+    if (count and not count.isdecimal()) or mark not in ("", "reserved"):
+        raise InputError(where, f"{rest!r} is not a count, which may stand after the token", line=number)
+    if not written:
+        raise InputError(where, "has no token; each line holds one", line=number)
+    token = _ESCAPED.sub(lambda match: _unescape(match[0], where, number), written)
+    return token, int(count) if count else None, bool(mark)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return _NAMED.get(match[0]) or f"\\u{ord(match[0]):04x}"
+
+
+def _unescape(escaped: str, where: str, number: int) -> str:
+    if len(escaped) == 6:
+        return chr(int(escaped[2:], 16))
+    if escaped not in _UNNAMED:
+        raise InputError(where, f"{escaped!r} is no escape; a backslash is written \\\\", line=number)
+    return _UNNAMED[escaped]

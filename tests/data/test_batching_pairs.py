@@ -1,0 +1,257 @@
+"""Sentence pairs: padded and shifted right, each once an epoch, with little padding."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from throughtime.data.batching import (
+    Buckets,
+    PairBatch,
+    PairBatches,
+    RaggedIds,
+    Specials,
+    Truncated,
+    pad_or_truncate,
+)
+from throughtime.data.batching.draws import draws
+from throughtime.errors import InputError
+
+SOURCE, TARGET = Specials(pad_id=0, eos_id=3), Specials(pad_id=7, bos_id=8, eos_id=9)
+sentences = st.lists(st.integers(10, 99), max_size=12)
+corpus = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=60)
+
+
+def batches_of(pairs: Iterable[tuple[list[int], list[int]]], **own: object) -> PairBatches:
+    sources, targets = zip(*pairs, strict=True)
+    return PairBatches(sources, targets, SOURCE, TARGET, **own)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [([4, 12, 7], [4, 12, 7, 0, 0]), ([9], [9, 0, 0, 0, 0]), ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5])],
+)
+def test_padded_or_truncated_to_five(ids: list[int], expected: list[int]) -> None:
+    # R72
+    assert pad_or_truncate(ids, 5) == expected
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ([4, 12, 7], [4, 12, 7, 3, 0]),
+        ([4, 12, 7, 5], [4, 12, 7, 5, 3]),
+        ([4, 12, 7, 5, 6, 8], [4, 12, 7, 5, 3]),
+    ],
+)
+def test_the_end_token_is_kept(ids: list[int], expected: list[int]) -> None:
+    # R72
+    assert pad_or_truncate(ids, 5, eos_id=3) == expected
+
+
+def rows_of(batch: PairBatch) -> dict[int, tuple[list[int], list[int], list[int]]]:
+    """Source, decoder input and label of each pair without its padding, by the pair's number."""
+    found = {}
+    for row, pair in enumerate(batch.indices.tolist()):
+        source, target = int(batch.source_lengths[row]), int(batch.target_lengths[row])
+        found[pair] = (
+            batch.source[:source, row].tolist(),
+            batch.inputs[:target, row].tolist(),
+            batch.labels[:target, row].tolist(),
+        )
+        assert set(batch.source[source:, row].tolist()) <= {0}
+        assert set(batch.inputs[target:, row].tolist()) <= {7}
+        assert set(batch.labels[target:, row].tolist()) <= {7}
+    return found
+
+
+@given(pairs=corpus, batch_size=st.integers(1, 20), seed=st.integers(0, 99), shuffle=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_each_pair_once_an_epoch(
+    pairs: list[tuple[list[int], list[int]]], batch_size: int, seed: int, shuffle: bool
+) -> None:
+    # R71: <eos> ends both sides, <bos> starts the decoder's input, the label shifted by one
+    batches = batches_of(pairs, batch_size=batch_size, seed=seed, shuffle=shuffle)
+    for _ in range(2):
+        seen: dict[int, tuple[list[int], list[int], list[int]]] = {}
+        for batch in batches:
+            rows = rows_of(batch)
+            assert 1 <= len(rows) <= batch_size
+            assert not rows.keys() & seen.keys()
+            assert batch.count == int(batch.target_lengths.sum())
+            seen |= rows
+        assert len(seen) == len(pairs)
+        for number, (source, target) in enumerate(pairs):
+            assert seen[number] == ([*source, 3], [8, *target], [*target, 9])
+
+
+@given(pairs=corpus, max_tokens=st.integers(13, 80), batch_size=st.none() | st.integers(1, 9))
+@settings(max_examples=40, deadline=None)
+def test_a_token_budget_holds(
+    pairs: list[tuple[list[int], list[int]]], max_tokens: int, batch_size: int | None
+) -> None:
+    seen = []
+    for batch in batches_of(pairs, batch_size=batch_size, max_tokens=max_tokens):
+        assert max(batch.source.numel(), batch.labels.numel()) <= max_tokens
+        assert batch.source.shape[1] <= (batch_size or len(pairs))
+        seen += batch.indices.tolist()
+    assert sorted(seen) == list(range(len(pairs)))
+
+
+@given(pairs=corpus, max_length=st.integers(2, 14))
+@settings(max_examples=40, deadline=None)
+def test_truncation_is_counted_and_keeps_the_end_token(
+    pairs: list[tuple[list[int], list[int]]], max_length: int
+) -> None:
+    # R72
+    batches = batches_of(pairs, max_length=max_length)
+    long = [[len(side) + 1 > max_length for side in pair] for pair in pairs]
+    assert batches.truncated == Truncated(*(sum(side) for side in zip(*long, strict=True)))
+    for batch in batches:
+        for number, (source, _, labels) in rows_of(batch).items():
+            assert source == [*pairs[number][0][: max_length - 1], 3]
+            assert labels == [*pairs[number][1][: max_length - 1], 9]
+
+
+@given(pairs=corpus, batch_size=st.integers(1, 20))
+@settings(max_examples=30, deadline=None)
+def test_padding_is_what_the_tensors_hold(pairs: list[tuple[list[int], list[int]]], batch_size: int) -> None:
+    batches = batches_of(pairs, batch_size=batch_size)
+    padding = batches.padding
+    made = list(batches)
+    positions = sum(batch.source.numel() + batch.labels.numel() for batch in made)
+    real = sum(int(batch.source_lengths.sum() + batch.target_lengths.sum()) for batch in made)
+    assert padding == pytest.approx(1 - real / positions, abs=1e-12)
+
+
+def test_strips_meet_at_like_target_lengths() -> None:
+    pairs = [([10] * source, [10] * target) for source in (10, 101) for target in (1, 5, 9)]
+    batches = batches_of(pairs, batch_size=2, shuffle=False)
+    _, where_they_meet, _ = [batch.target_lengths.tolist() for batch in batches]
+    assert where_they_meet[0] == where_they_meet[1]
+
+
+@given(pairs=corpus, batch_size=st.integers(1, 20))
+@settings(max_examples=30, deadline=None)
+def test_strips_pad_no_more_than_sorting_by_source(
+    pairs: list[tuple[list[int], list[int]]], batch_size: int
+) -> None:
+    sources, targets = (np.array([len(side) for side in sides]) + 1 for sides in zip(*pairs, strict=True))
+    buckets = Buckets(sources, targets, batch_size=batch_size)
+    by_source = RaggedIds.chunks(np.lexsort((targets * (-1) ** (sources % 2), sources)), batch_size)
+    assert buckets.padding(buckets.in_order()) <= buckets.padding(by_source)
+
+
+def test_evaluation_goes_from_short_to_long_and_gives_the_order_back() -> None:
+    generator = np.random.default_rng(0)
+    pairs = [([10] * n, [10] * n) for n in generator.integers(1, 30, 200).tolist()]
+    batches = batches_of(pairs, batch_size=16, shuffle=False)
+    first, second = ([batch.indices.tolist() for batch in batches] for _ in range(2))
+    assert first == second
+    longest = [batch.source.shape[0] for batch in batches]
+    assert longest == sorted(longest)
+    results: list[int | None] = [None] * len(pairs)
+    for batch in batches:
+        for pair, length in zip(batch.indices.tolist(), batch.target_lengths.tolist(), strict=True):
+            results[pair] = length - 1
+    assert results == [len(target) for _, target in pairs]
+
+
+def test_training_mixes_lengths_over_the_epoch_and_partners_over_epochs() -> None:
+    generator = np.random.default_rng(0)
+    pairs = [([10] * n, [10] * n) for n in generator.integers(1, 12, 2000).tolist()]
+    batches = batches_of(pairs, batch_size=20, jitter=0)
+    epochs = [[frozenset(batch.indices.tolist()) for batch in batches] for _ in range(2)]
+    assert not set(epochs[0]) & set(epochs[1])
+    lengths = [batch.source.shape[0] for batch in batches]
+    assert lengths != sorted(lengths)
+    assert np.corrcoef(lengths, np.arange(len(lengths)))[0, 1] == pytest.approx(0, abs=0.3)
+
+
+def test_jitter_lets_more_pairs_meet() -> None:
+    lengths = np.random.default_rng(0).integers(1, 30, (3000, 2)).tolist()
+    pairs = [([10] * source, [10] * target) for source, target in lengths]
+
+    def partners_kept(jitter: float) -> float:
+        batches = batches_of(pairs, batch_size=20, jitter=jitter)
+        first, second = ({frozenset(b.indices.tolist()) for b in batches} for _ in range(2))
+        home = {pair: batch for batch in first for pair in batch}
+        return float(np.mean([len(home[pair] & batch) / len(batch) for batch in second for pair in batch]))
+
+    assert partners_kept(2.0) < 0.7 * partners_kept(0.0)
+
+
+def test_vocabularies_of_different_sizes() -> None:
+    # R73, the data's side
+    small, large = [[1, 2], [2, 1]], [[900_000, 5], [70_000, 6]]
+    marks = Specials(pad_id=999_999, bos_id=999_998, eos_id=999_997)
+    batch = next(iter(PairBatches(small, large, Specials(pad_id=0, eos_id=3), marks)))
+    assert int(batch.source.max()) == 3
+    assert int(batch.labels.max()) == 999_997
+    assert batch.inputs[0].tolist() == [999_998, 999_998]
+
+
+def test_a_source_may_end_bare() -> None:
+    batch = next(iter(PairBatches([[5, 6]], [[7]], Specials(), TARGET)))
+    assert batch.source.T.tolist() == [[5, 6]]
+    with pytest.raises(InputError, match="empty source at pair 1"):
+        PairBatches([[5], []], [[7], [7]], Specials(), TARGET)
+
+
+@pytest.mark.parametrize(
+    ("build", "problem"),
+    [
+        (lambda: PairBatches([[1]], [[1], [2]], SOURCE, TARGET), "1 sources but 2 targets"),
+        (lambda: PairBatches([], [], SOURCE, TARGET), "at least one pair"),
+        (lambda: PairBatches([[1]], [[1]], SOURCE, Specials(eos_id=1)), "needs <bos> and <eos>"),
+        (lambda: PairBatches([[1]], [[1]], SOURCE, TARGET, batch_size=None), "give one of them"),
+        (lambda: PairBatches([[1]], [[1]], SOURCE, TARGET, batch_size=0), "batch_size: must be 1 or more"),
+        (lambda: PairBatches([[1]], [[1]], SOURCE, TARGET, max_length=1), "max_length: must be 2 or more"),
+        (lambda: PairBatches([[1]], [[1]], SOURCE, TARGET, jitter=-1.0), "jitter: must be 0 or more"),
+        (
+            lambda: PairBatches([[1], [1] * 9], [[1], [1]], SOURCE, TARGET, max_tokens=9),
+            "pair 1 alone has 10",
+        ),
+        (lambda: PairBatches([[1], ["a"]], [[1], [1]], SOURCE, TARGET), "row 1: holds something"),
+        (lambda: RaggedIds(np.arange(4), np.array([0, 3, 2, 4])), "offsets: must rise"),
+    ],
+)
+def test_bad_input_is_refused(build: object, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        build()  # type: ignore[operator]
+
+
+def words(path: Path) -> RaggedIds:
+    known: dict[str, int] = {}
+    with path.open(encoding="utf-8") as file:
+        return RaggedIds.of(
+            [known.setdefault(word, len(known) + 4) for word in line.split()] for line in file
+        )
+
+
+def test_multi30k_is_hardly_padded(corpora: Path) -> None:
+    folder = corpora / "multi30k" / "tok"
+    sources, targets = (words(folder / f"train.lc.norm.tok.{language}") for language in ("en", "de"))
+    marks = Specials(0, 1, 2)
+    batches = PairBatches(sources, targets, marks, marks, batch_size=64)
+    assert batches.padding < 0.05
+    assert sum(len(batch.indices) for batch in batches) == 29_000
+    assert batches.padding < 0.05  # the second epoch's
+
+
+def test_an_epoch_of_167_thousand_pairs_is_planned_in_a_second() -> None:
+    lengths = 1 + draws(0, 0).poisson(8, 334_000)
+    sides = [
+        RaggedIds(np.zeros(part.sum(), np.int32), np.append(0, part.cumsum()))
+        for part in np.split(lengths, 2)
+    ]
+    batches = PairBatches(*sides, SOURCE, TARGET)
+    start = time.perf_counter()
+    assert len(batches) == 2610
+    assert time.perf_counter() - start < 1

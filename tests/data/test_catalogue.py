@@ -1,0 +1,200 @@
+"""The catalogue's table, and where its files are looked for, checked and fetched."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import string
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from throughtime.data import catalogue
+from throughtime.data.corpora import CORPORA, Corpus, CorpusFile, Part
+from throughtime.data.download import ChecksumError
+from throughtime.errors import InputError, ThroughtimeError
+
+TEXT = b"one two\nthree\n"
+SUM = hashlib.sha256(TEXT).hexdigest()
+
+
+@pytest.fixture(autouse=True)
+def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Path, Path]:
+    data, cache = tmp_path / "data", tmp_path / "cache"
+    monkeypatch.setenv("THROUGHTIME_DATA", str(data))
+    monkeypatch.setenv("THROUGHTIME_CACHE", str(cache))
+    return data, cache
+
+
+def corpus_of(*files: CorpusFile, preparation: str = "") -> Corpus:
+    part = Part("text", "text", {"all": tuple(file.path for file in files)})
+    return Corpus("tiny", "Tiny", "A text.", "CC0", "nobody", "https://tiny.test", (part,), files, preparation)
+
+
+@pytest.mark.parametrize("corpus", CORPORA.values(), ids=CORPORA.keys())
+def test_table_is_complete(corpus: Corpus) -> None:
+    assert all((corpus.title, corpus.description, corpus.licence, corpus.citation))
+    paths = {file.path for file in corpus.files}
+    assert len(paths) == len(corpus.files)
+    for file in corpus.files:
+        assert len(file.sha256) == 64
+        assert set(file.sha256) <= set(string.hexdigits.lower())
+        assert file.size > 0
+        assert not file.address or file.address.startswith(("http://", "https://"))
+    assert all(file.address for file in corpus.files) or (corpus.home and corpus.preparation)
+    used = {file.path for name in corpus.names for file in catalogue.files_of(name)}
+    assert used == paths
+    for part in corpus.parts:
+        assert set(part.splits) in ({"all"}, {"train", "valid", "test"})
+
+
+def test_readers_tokenizers_and_normalisers_exist() -> None:
+    readers = pytest.importorskip("throughtime.data.readers")
+    for corpus in CORPORA.values():
+        for part in corpus.parts:
+            if part.reader != "embedded":
+                assert readers.build_reader(part.reader, part.options).kind == part.kind
+
+
+def test_every_file_of_the_folder_has_its_sum(corpora: Path) -> None:
+    listed = {}
+    for line in (corpora / "SHA256SUMS").read_text().splitlines():
+        total, path = line.split()
+        listed[path.removeprefix("./")] = total
+    assert listed == {
+        f"{corpus.name}/{file.path}": file.sha256 for corpus in CORPORA.values() for file in corpus.files
+    }
+
+
+def test_every_corpus_is_found_by_its_folder(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THROUGHTIME_DATA", str(corpora))
+    for corpus in CORPORA.values():
+        assert catalogue.whereabouts(corpus, corpus.files) == "found"
+        assert catalogue.unsound(corpus, corpus.files) == []
+
+
+def test_names() -> None:
+    assert catalogue.find("multi30k/tok").part.tokens == "space"
+    assert catalogue.find("multi30k/raw").name == "multi30k"
+    assert catalogue.find("ptb/ptb.valid").part.splits == {"all": ("ptb.valid.txt",)}
+    single = catalogue.find("snips-slots/train/label").part
+    assert (single.reader, single.kind) == ("text", "text")
+    with pytest.raises(InputError, match="unknown corpus 'pbt'; did you mean 'ptb'"):
+        catalogue.find("pbt")
+    with pytest.raises(InputError, match="did you mean 'series/ETTh1'"):
+        catalogue.find("series/ETTh2")
+    with pytest.raises(InputError, match=r"series: holds several data sets; choose one of series/ETTh1, "):
+        catalogue.find("series")
+
+
+def test_own_folder_goes_before_cache(places: tuple[Path, Path]) -> None:
+    data, cache = places
+    file = CorpusFile("a.txt", SUM, len(TEXT), "https://tiny.test/a.txt")
+    tiny = corpus_of(file)
+    assert catalogue.whereabouts(tiny, tiny.files) == "fetchable"
+    kept = cache / "data" / "tiny" / "a.txt"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(TEXT)
+    assert (catalogue.whereabouts(tiny, tiny.files), catalogue.locate(tiny, file)) == ("cache", kept)
+    own = data / "tiny" / "a.txt"
+    own.parent.mkdir(parents=True)
+    own.write_bytes(TEXT)
+    assert (catalogue.whereabouts(tiny, tiny.files), catalogue.locate(tiny, file)) == ("found", own)
+
+
+def test_what_cannot_be_fetched_says_where_to_put_it(places: tuple[Path, Path]) -> None:
+    tiny = corpus_of(CorpusFile("a.txt", SUM, len(TEXT)), preparation="Cut it out")
+    assert catalogue.whereabouts(tiny, tiny.files) == "missing"
+    with pytest.raises(InputError) as raised:
+        catalogue.require(tiny, ["a.txt"])
+    place = places[0] / "tiny" / "a.txt"
+    assert str(raised.value) == (
+        f"tiny: {place} is missing; it cannot be fetched; get it from https://tiny.test. Cut it out."
+    )
+
+
+def test_fetching_can_be_forbidden() -> None:
+    tiny = corpus_of(CorpusFile("a.txt", SUM, len(TEXT), "https://tiny.test/a.txt"))
+    with pytest.raises(InputError, match=r"run `throughtime data fetch tiny`, or put it there from https://tiny"):
+        catalogue.require(tiny, ["a.txt"], fetch_missing=False)
+
+
+def test_another_text_under_the_same_name_is_refused(places: tuple[Path, Path]) -> None:
+    own = places[0] / "tiny" / "a.txt"
+    own.parent.mkdir(parents=True)
+    own.write_bytes(TEXT + b"more\n")
+    tiny = corpus_of(CorpusFile("a.txt", SUM, len(TEXT)))
+    with pytest.raises(InputError, match="has 19 bytes where the corpus tiny has 14"):
+        catalogue.require(tiny, ["a.txt"])
+    own.write_bytes(TEXT.upper())
+    with pytest.raises(InputError, match=f"where {SUM} is expected; remove or replace it"):
+        catalogue.unsound(tiny, tiny.files)
+
+
+def test_offline_says_where_to_put_the_file(places: tuple[Path, Path]) -> None:
+    tiny = corpus_of(CorpusFile("a.txt", SUM, len(TEXT), "http://127.0.0.1:9/a.txt"))
+    with pytest.raises(ThroughtimeError, match=f"online, or put the file at {places[0] / 'tiny' / 'a.txt'}"):
+        catalogue.require(tiny, ["a.txt"])
+
+
+def pretend_download(monkeypatch: pytest.MonkeyPatch, content: bytes) -> list[str]:
+    """Packed files come out of archives that the real downloader is tested to bring."""
+    asked: list[str] = []
+
+    def bring(address: str, path: Path, **options: object) -> Path:
+        asked.append(address)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return path
+
+    monkeypatch.setattr(catalogue, "download", bring)
+    return asked
+
+
+def test_gzip_is_unpacked(monkeypatch: pytest.MonkeyPatch, places: tuple[Path, Path]) -> None:
+    pretend_download(monkeypatch, gzip.compress(TEXT))
+    tiny = corpus_of(CorpusFile("deep/a.txt", SUM, len(TEXT), "https://tiny.test/a.txt.gz"))
+    [path] = catalogue.require(tiny, ["deep/a.txt"])
+    assert path == places[1] / "data" / "tiny" / "deep" / "a.txt"
+    assert path.read_bytes() == TEXT
+    assert [entry.name for entry in path.parent.iterdir()] == ["a.txt"]
+
+
+def test_members_of_one_archive_come_with_one_download(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        archive.writestr("in/a.txt", TEXT)
+        archive.writestr("in/b.txt", TEXT)
+    asked = pretend_download(monkeypatch, (tmp_path / "all.zip").read_bytes())
+    files = [CorpusFile(f"{x}.txt", SUM, len(TEXT), f"https://tiny.test/all.zip!in/{x}.txt") for x in "ab"]
+    tiny = corpus_of(*files)
+    paths = catalogue.require(tiny, ["a.txt", "b.txt"])
+    assert [path.read_bytes() for path in paths] == [TEXT, TEXT]
+    assert asked == ["https://tiny.test/all.zip"]
+    assert sorted(entry.name for entry in paths[0].parent.iterdir()) == ["a.txt", "b.txt"]
+    with pytest.raises(ThroughtimeError, match="cannot be unpacked"):
+        catalogue.fetch(tiny, [CorpusFile("c.txt", SUM, 1, "https://tiny.test/all.zip!in/c.txt")])
+
+
+def test_damaged_or_wrong_archives_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = corpus_of(CorpusFile("a.txt", SUM, len(TEXT), "https://tiny.test/a.txt.gz"))
+    pretend_download(monkeypatch, gzip.compress(TEXT)[:-4])
+    with pytest.raises(ThroughtimeError, match="cannot be unpacked"):
+        catalogue.require(tiny, ["a.txt"])
+    pretend_download(monkeypatch, gzip.compress(b"something else"))
+    with pytest.raises(ChecksumError, match=f"where {SUM} is expected"):
+        catalogue.require(tiny, ["a.txt"])
+    assert list(catalogue.cached_path(tiny, tiny.files[0]).parent.iterdir()) == []
+
+
+def test_cache_folder_of_the_platform(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("THROUGHTIME_CACHE")
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert catalogue.cache_folder() == tmp_path / "throughtime"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert catalogue.cache_folder() == Path.home() / ".cache" / "throughtime"
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert catalogue.cache_folder() == Path.home() / "Library" / "Caches" / "throughtime"

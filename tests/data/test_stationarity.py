@@ -1,0 +1,76 @@
+"""Drift made visible: a ramp and a random walk drift, noise does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from throughtime.data.stationarity import drift
+from throughtime.errors import InputError
+
+
+def remembering(memory: float, generator: np.random.Generator, steps: int = 1000) -> np.ndarray:
+    """A stationary series in which each value keeps a share of the one before."""
+    series = generator.normal(size=steps)
+    series[0] /= np.sqrt(1 - memory**2)
+    for step in range(1, steps):
+        series[step] += memory * series[step - 1]
+    return series
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_ramps_and_walks_drift_and_noise_does_not(seed: int) -> None:
+    # R9
+    generator = np.random.default_rng(seed)
+    ramp = np.linspace(0, 10, 1000) + 0.5 * generator.normal(size=1000)
+    assert drift(ramp).drifts
+    assert drift(ramp).spread > 0.9
+    assert drift(generator.normal(size=1000).cumsum()).drifts
+    assert not drift(generator.normal(size=1000)).drifts
+    assert not drift(remembering(0.5, generator)).drifts
+
+
+def test_segments_hold_their_own_statistics() -> None:
+    rng = np.random.default_rng(0)
+    series = np.concatenate([rng.normal(0, 1, 5000), 3 + 2 * remembering(0.8, rng, 5000)])
+    first, second = drift(series, segments=2).segments
+    assert (first.start, first.stop, second.start, second.stop) == (0, 5000, 5000, 10_000)
+    assert first.mean == pytest.approx(series[:5000].mean())
+    assert second.deviation == pytest.approx(series[5000:].std())
+    assert first.autocorrelation == pytest.approx(0, abs=0.05)
+    assert second.autocorrelation == pytest.approx(
+        np.corrcoef(series[5000:-1], series[5001:])[0, 1], abs=0.01
+    )
+
+
+def test_expected_is_what_stationary_series_show() -> None:
+    # The number beside `spread` is right: over many stationary series the two agree.
+    for memory in (0.0, 0.5, -0.5):
+        found = [drift(remembering(memory, np.random.default_rng(seed))) for seed in range(30)]
+        spread = np.sqrt(np.mean([one.spread**2 for one in found]))
+        assert spread == pytest.approx(np.mean([one.expected for one in found]), rel=0.2)
+
+
+def test_segments_cover_a_series_that_does_not_divide() -> None:
+    segments = drift(np.arange(103.0)).segments
+    assert [segment.stop for segment in segments[:-1]] == [segment.start for segment in segments[1:]]
+    assert (segments[0].start, segments[-1].stop) == (0, 103)
+
+
+def test_a_constant_does_not_drift() -> None:
+    still = drift(np.ones(100))
+    assert (still.spread, still.expected, still.drifts) == (0.0, 0.0, False)
+
+
+@pytest.mark.parametrize(
+    ("values", "segments", "problem"),
+    [
+        ([1.0] * 29, 10, "each of 3 values out of 29"),
+        ([1.0] * 30, 1, "segments"),
+        ([1.0, float("inf")] * 30, 10, "finite"),
+        (np.zeros((40, 2)), 10, "one series"),
+    ],
+)
+def test_bad_input_is_refused(values: object, segments: int, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        drift(values, segments)  # type: ignore[arg-type]

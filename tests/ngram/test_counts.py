@@ -1,0 +1,54 @@
+"""Counts against a Counter over tuples."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from throughtime.errors import InputError
+from throughtime.ngram.counts import MISSING, NgramCounts
+
+WORDS = 5
+texts = st.lists(st.lists(st.integers(0, WORDS - 1), max_size=12), min_size=1, max_size=6).filter(any)
+
+
+@given(texts, st.integers(1, 5))
+def test_counts_equal_a_plain_counter(sentences, order):  # R13
+    counts = NgramCounts.of(sentences, order, WORDS)
+    for n in range(1, order + 1):
+        plain = Counter(tuple(s[i : i + n]) for s in sentences for i in range(len(s) - n + 1))
+        for gram, count in plain.items():
+            assert counts.count(gram) == count
+        assert int(counts.levels[n - 1].count.sum()) == plain.total()
+        if n > 1:
+            assert len(counts.levels[n - 1].keys) == len(plain)
+
+
+@given(texts, st.integers(2, 4))
+def test_suffix_links_and_first_words(sentences, order):
+    counts = NgramCounts.of(sentences, order, WORDS)
+    grams = [[(w,) for w in range(WORDS)]]
+    for n in range(1, order):
+        level = counts.levels[n]
+        grams.append([(*grams[-1][c], int(w)) for c, w in zip(level.context, level.word, strict=True)])
+        for node, gram in enumerate(grams[n]):
+            assert counts.first[n][node] == gram[0]
+            assert grams[n - 1][counts.suffix[n][node]] == gram[1:]
+
+
+def test_children_lists_each_context_and_nothing_for_a_missing_one():
+    counts = NgramCounts.of([[0, 1, 0, 2]], 2, 3)
+    rows, nodes = counts.levels[1].children(np.array([MISSING, 0, 2]))
+    assert rows.tolist() == [1, 1]
+    assert counts.levels[1].word[nodes].tolist() == [1, 2]
+
+
+def test_nothing_to_count_and_bad_orders_are_refused():
+    with pytest.raises(InputError, match="nothing to count"):
+        NgramCounts.of([[]], 2, 3)
+    with pytest.raises(InputError, match="--order: is 0"):
+        NgramCounts.of([[1]], 0, 3)
