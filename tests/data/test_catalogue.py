@@ -29,7 +29,9 @@ def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Path, Path]
 
 def corpus_of(*files: CorpusFile, preparation: str = "") -> Corpus:
     part = Part("text", "text", {"all": tuple(file.path for file in files)})
-    return Corpus("tiny", "Tiny", "A text.", "CC0", "nobody", "https://tiny.test", (part,), files, preparation)
+    return Corpus(
+        "tiny", "Tiny", "A text.", "CC0", "nobody", "https://tiny.test", (part,), files, preparation
+    )
 
 
 @pytest.mark.parametrize("corpus", CORPORA.values(), ids=CORPORA.keys())
@@ -116,7 +118,9 @@ def test_what_cannot_be_fetched_says_where_to_put_it(places: tuple[Path, Path]) 
 
 def test_fetching_can_be_forbidden() -> None:
     tiny = corpus_of(CorpusFile("a.txt", SUM, len(TEXT), "https://tiny.test/a.txt"))
-    with pytest.raises(InputError, match=r"run `throughtime data fetch tiny`, or put it there from https://tiny"):
+    with pytest.raises(
+        InputError, match=r"run `throughtime data fetch tiny`, or put it there from https://tiny"
+    ):
         catalogue.require(tiny, ["a.txt"], fetch_missing=False)
 
 

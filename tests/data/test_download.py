@@ -42,7 +42,7 @@ def server() -> Iterator[Server]:
     behaviour = Behaviour()
 
     class Handler(BaseHTTPRequestHandler):
-        def log_message(self, format: str, *arguments: object) -> None:
+        def log_message(self, *arguments: object) -> None:
             pass
 
         def do_GET(self) -> None:

@@ -86,7 +86,9 @@ def test_second_time_nothing_is_encoded(poem: Path, tmp_path: Path) -> None:
 
 
 def test_key_follows_content_codec_split_and_reading(poem: Path, tmp_path: Path) -> None:
-    def folder(codec: Words | None = None, split: str = "all", eos: bool = False, layout: str = "lines") -> Path:
+    def folder(
+        codec: Words | None = None, split: str = "all", eos: bool = False, layout: str = "lines"
+    ) -> Path:
         dataset = open_dataset(str(poem), layout=layout)
         return token_ids(dataset, split, codec or Words(), eos=eos, cache=tmp_path / "cache").folder
 
@@ -141,7 +143,9 @@ def test_end_token_has_to_exist(poem: Path, tmp_path: Path) -> None:
 
 def test_large_vocabulary_takes_four_bytes(poem: Path, tmp_path: Path) -> None:
     dataset = open_dataset(str(poem))
-    assert token_ids(dataset, "all", Words(size=1 << 16), eos=True, cache=tmp_path / "1").ids.dtype == np.uint16
+    assert (
+        token_ids(dataset, "all", Words(size=1 << 16), eos=True, cache=tmp_path / "1").ids.dtype == np.uint16
+    )
     assert token_ids(dataset, "all", Words(size=65_537), eos=True, cache=tmp_path / "2").ids.dtype == np.int32
 
 
@@ -177,7 +181,7 @@ def test_ids_are_those_of_each_text(texts: list[str], eos: bool, chunk: int) -> 
     pieces = [idcache._encoded(part, codec, 1 if eos else None) for part in idcache._chunks(texts, chunk)]
     ids = [value for part, _ in pieces for value in part.tolist()]
     each = [codec.encode_array(text.split()).tolist() + [1] * eos for text in texts]
-    assert ids == sum(each, [])
+    assert ids == [value for part in each for value in part]
     lengths = [int(length) for _, ends in pieces for length in np.diff(ends, prepend=0)]
     assert lengths == [len(part) for part in each]
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from throughtime.data.stationarity import drift
 from throughtime.errors import InputError
+from throughtime.plots.drift import drift_plot
 
 
 def remembering(memory: float, generator: np.random.Generator, steps: int = 1000) -> np.ndarray:
@@ -60,6 +64,27 @@ def test_segments_cover_a_series_that_does_not_divide() -> None:
 def test_a_constant_does_not_drift() -> None:
     still = drift(np.ones(100))
     assert (still.spread, still.expected, still.drifts) == (0.0, 0.0, False)
+
+
+def test_drift_is_drawn(tmp_path: Path) -> None:
+    # R9
+    ramp, noise = np.linspace(0, 10, 1000), np.random.default_rng(0).normal(size=1000)
+    pictures = [
+        drift_plot(series, drift(series), tmp_path / f"{len(series)}.png") for series in (ramp, noise[:900])
+    ]
+    assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
+    drawn = [_marks(drift_plot(ramp, drift(ramp, count), tmp_path / f"{count}.svg")) for count in (10, 20)]
+    # Ten segments more: a band, a mean and an autocorrelation each.
+    assert drawn[1] - drawn[0] == 30
+
+
+def _marks(picture: Path) -> int:
+    """How many bands and bars the picture holds."""
+    return len(
+        re.findall(
+            r'<g id="(?:FillBetweenPolyCollection|LineCollection|PolyCollection)_', picture.read_text()
+        )
+    )
 
 
 @pytest.mark.parametrize(

@@ -24,14 +24,18 @@ def convert(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            metavar="INPUT...",
+            metavar="INPUT",
             help="A file, two parallel files, a folder with seq.in, or a name such as `hsk-en-zh`. "
             "Files may be .gz, .xz or .zip (`pairs.zip!fra.txt` names one of many).",
         ),
     ],
     out: Annotated[Path, Option("--out", "-o", help="The file to write: .csv, .tsv or .jsonl.")],
     reader: Annotated[
-        str | None, Option(help="How to read the input; guessed from suffix and first lines if not given.")
+        str | None,
+        Option(
+            help="How to read the input: text, tsv, csv, jsonl, moses, hsk, hsk-pairs, columns, slots or series. "
+            "Guessed from suffix and first lines if not given."
+        ),
     ] = None,
     option: Annotated[
         list[str] | None,
@@ -49,7 +53,7 @@ def convert(
     ] = None,
     max_ratio: Annotated[
         float | None,
-        Option(help="Drop pairs whose longer side is so many times the shorter.", rich_help_panel=FILTERS),
+        Option(help="Drop pairs whose longer side is more times the shorter.", rich_help_panel=FILTERS),
     ] = None,
     length: Annotated[
         str, Option(help="What lengths count: words or characters.", rich_help_panel=FILTERS)
@@ -72,8 +76,9 @@ def convert(
 ) -> Outcome:
     """Convert a corpus to CSV, TSV or JSON lines, one record a row.
 
-    The output has the record's columns: source and target of pairs; english, hsk, mandarin and pinyin of the
-    HSK deck; words, tags and label of tagged sentences; unique_id, ds and y of series; text of plain lines.
+    The columns are source and target of pairs; english, hsk, mandarin and pinyin of the HSK deck; words, tags
+    and label of tagged sentences; unique_id, ds and y of series; text of plain lines. CSV starts with their
+    names, TSV does not.
 
     Example: throughtime data convert hsk-en-zh.txt --out hsk.csv
 

@@ -9,10 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
+from throughtime.cli.convert import convert
+from throughtime.cli.data import data_app
+from throughtime.cli.demo import demo
 from throughtime.cli.evaluate import evaluate
 from throughtime.cli.generate import generate
 from throughtime.cli.output import flags, print_json
 from throughtime.cli.score import score
+from throughtime.cli.stats import stats
 from throughtime.cli.train import train_app
 from throughtime.errors import ThroughtimeError
 
@@ -47,6 +51,10 @@ def options(
     """Hold the options of the bare command."""
 
 
+app.command("demo")(demo)
+app.add_typer(data_app, name="data")
+data_app.command("convert")(convert)
+app.command("stats")(stats)
 app.add_typer(train_app, name="train")
 app.command("evaluate")(evaluate)
 app.command("score")(score)

@@ -123,6 +123,8 @@ def finished(out: Path, resume: bool) -> bool:
 
 def summary(model: NgramLanguageModel, seconds: float, out: Path, measured: dict[str, Any]) -> dict[str, Any]:
     """What was built, by name."""
+    from throughtime.ngram.smoothing import predicted
+
     counts = model.model.counts
     return {
         "run": str(out),
@@ -131,7 +133,7 @@ def summary(model: NgramLanguageModel, seconds: float, out: Path, measured: dict
         "smoothing": model.config.smoothing,
         "tokenizer": model.config.tokens,
         "vocabulary": counts.vocabulary_size,
-        "tokens": int(counts.levels[0].count.sum()),
+        "tokens": int(predicted(counts).sum()),
         "ngrams": [len(level.keys) for level in counts.levels],
         "seconds": round(seconds, 3),
         "valid_perplexity": measured.get("perplexity"),

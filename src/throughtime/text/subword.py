@@ -107,6 +107,7 @@ class UnigramTokenizer(_SpaceMarkTokenizer):
 SUBWORDS: dict[str, type[SubwordTokenizer]] = {
     kind.name: kind for kind in (WordPieceTokenizer, BytePairTokenizer, UnigramTokenizer, FileTokenizer)
 }
+TRAINED = ("wordpiece", "bpe", "unigram")
 
 
 def tokenizer_file(path: Path | str) -> FileTokenizer:

@@ -24,7 +24,7 @@ this morning; ce matin; 今天 早上
 on Monday; lundi; 星期一
 on Saturday; samedi; 星期六
 yesterday afternoon; hier après-midi; 昨天 下午
-two days ago; il y a deux jours; 两 天 前
+on Sunday; dimanche; 星期天
 """)
 PAST_LONG = _table("""
 last week; la semaine dernière; 上 个 星期

@@ -110,7 +110,7 @@ def verb_phrase(meaning: Clause, denial: str = "", adverb: str = "") -> str:
     rest = words.rest.replace("{clitic}", before_rest)
     _, tail = verb_and_tail(meaning.action)
     ne = "ne" if denial else ""
-    thing = complement(meaning.action, negative=bool(denial))
+    thing = complement(meaning.action, negative=bool(denial) and not _needs_not(meaning))
     return f"{ne} {before_finite} {words.finite} {denial} {adverb} {rest} {tail} {thing}"
 
 

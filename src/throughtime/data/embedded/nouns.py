@@ -48,7 +48,7 @@ bottle of water, bottles of water; bouteille d'eau, bouteilles d'eau f; 水 瓶
 bottle of beer, bottles of beer; bouteille de bière, bouteilles de bière f; 啤酒 瓶
 bottle of wine, bottles of wine; bouteille de vin, bouteilles de vin f; 葡萄酒 瓶
 book; livre m; 书 本
-newspaper; journal m; 报纸 份
+newspaper; journal m; 报纸 份!
 magazine; magazine m; 杂志 本
 letter; lettre f; 信 封
 novel; roman m; 小说 本
@@ -97,7 +97,7 @@ light; lumière f; 灯 盏!
 lamp; lampe f; 台灯 盏
 car; voiture f; 车 辆
 bicycle; vélo m; 自行车 辆
-house; maison f; 房子 栋
+house; maison f; 房子 栋!
 table; table f; 桌子 张!
 chair; chaise f; 椅子 把
 sofa; canapé m; 沙发 张!
@@ -169,7 +169,7 @@ def english_plural(noun: str) -> str:
     """
     if re.search(r"[^aeiou]y$", noun):
         return noun[:-1] + "ies"
-    return noun + ("es" if re.search(r"(s|x|ch|sh|to)$", noun) else "s")
+    return noun + ("es" if re.search(r"(s|x|ch|sh|mato)$", noun) else "s")
 
 
 def french_plural(noun: str) -> str:

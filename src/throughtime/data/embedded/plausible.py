@@ -29,6 +29,10 @@ def sensible(subject: Person, action: Action) -> bool:
     verb, thing = action.sense.english, action.thing.key if action.thing is not None else ""
     if any(child in subject.english for child in _CHILDREN):
         return verb not in _GROWN_UP_VERBS and thing not in _GROWN_UP_THINGS
+    if thing in ("dress", "skirt") and verb != "buy" and subject.gender == "m":
+        return False
+    if verb == "love" and not (subject.pronoun or " " not in subject.english):
+        return False
     return not (is_elder(subject) and thing in _YOUNG_THINGS and verb != "go to")
 
 
@@ -47,6 +51,12 @@ def place_fits(subject: Person, place: Adverbial) -> bool:
 def time_fits(action: Action, time: Adverbial, place: Adverbial | None = None) -> bool:
     """Whether this is done at such an hour: no breakfast at night, no beer in the morning."""
     thing = action.thing.key if action.thing is not None else ""
+    if "summer" in time.english:
+        return action.sense.english in ("visit", "go to", "travel", "learn")
+    if action.sense.english == "wear":
+        return time.english == "every day"
+    if action.sense.english in ("open", "close", "turn on", "turn off") and time.english.startswith("on "):
+        return False
     hour = next((part for part in ("morning", "afternoon", "evening", "night") if part in time.english), "")
     if not hour:
         return True

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from throughtime.data.embedded.clauses import Sentence
 from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.frames import actions
+from throughtime.data.embedded.frames import actions, description
 
 Frame = Callable[[Dice], Sentence]
 
@@ -23,5 +23,17 @@ FRAMES: dict[str, tuple[Frame, int]] = {
     "duty": (actions.duty, 500),
     "skill": (actions.skill, 250),
     "state": (actions.state, 1200),
+    "quality": (description.quality, 500),
+    "colour": (description.colour, 250),
+    "mood": (description.mood, 500),
+    "past mood": (description.past_mood, 150),
+    "comparison": (description.comparison, 200),
+    "age": (description.age, 120),
+    "price": (description.price, 150),
+    "hour": (description.hour, 66),
+    "timetable": (description.timetable, 200),
+    "weather": (description.weather, 150),
+    "profession": (description.profession, 300),
+    "clothing": (description.clothing, 300),
 }
 """Each kind of sentence: the function that makes one, and how many we want."""

@@ -19,7 +19,7 @@ from throughtime.data.embedded.clauses import (
 )
 from throughtime.data.embedded.dice import Dice
 from throughtime.data.embedded.nouns import Noun
-from throughtime.data.embedded.people import ASKED_ABOUT, NAMES, PRONOUNS, RELATIVES, SPOKEN_OF, YOU, I, Person, english_owner, relative
+from throughtime.data.embedded.people import ASKED_ABOUT, COUPLES, FAMILY, GENTLEFOLK, NAMES, PRONOUNS, RELATIVES, SPOKEN_OF, YOU, YOUR_FAMILY, I, Person, relative
 from throughtime.data.embedded.phrases import Fixed, Phrase, Somebody, Thing
 from throughtime.data.embedded.plausible import place_fits, sensible, time_fits
 from throughtime.data.embedded.senses import SENSES, Sense
@@ -74,20 +74,30 @@ def thing(dice: Dice, sense: Sense, use: str, subject: Person, *, said: bool) ->
     if sense.intransitive:
         return None
     if sense.people:
-        return Somebody(somebody(dice, subject))
+        return Somebody(somebody(dice, subject, sense.english))
     chosen = dice.choose(sense.objects)
     return chosen if isinstance(chosen, Fixed) else _determined(dice, sense, chosen, use, subject, said)
 
 
-def somebody(dice: Dice, subject: Person) -> Person:
+def somebody(dice: Dice, subject: Person, verb: str = "") -> Person:
     """A name, somebody's relative or a pronoun, but never the subject again."""
-    kind = dice.throw(5)
+    kind = 3 if verb == "love" else dice.throw(5)
     if kind < 2:
         return dice.choose([name for name in NAMES if name.english not in subject.english])
     if kind == 2:
         others = [p for p in PRONOUNS if p.person != subject.person and {p.person, subject.person} != {0, 3}]
         return dice.choose(others)
-    owner = next((owner for owner in (I, YOU) if english_owner(owner) in subject.english.split()), subject)
+    return _relative(dice, subject, verb)
+
+
+def _relative(dice: Dice, subject: Person, verb: str) -> Person:
+    """One's own family, as a rule; but one knows and meets other people's."""
+    stranger = subject.english not in ("I", "we", "you") and subject not in FAMILY + YOUR_FAMILY
+    if verb in ("know", "meet"):
+        return dice.choose(FAMILY[:-2] if stranger else GENTLEFOLK)
+    if subject in COUPLES + (FAMILY[-1], YOUR_FAMILY[-1]) or "students" in subject.english:
+        return dice.choose([name for name in NAMES if name.english not in subject.english])
+    owner = I if subject in FAMILY else YOU if subject in YOUR_FAMILY else subject
     return dice.choose([r for kin in RELATIVES if (r := relative(owner, kin)).english != subject.english])
 
 
@@ -157,7 +167,7 @@ def progressive(dice: Dice) -> Sentence:
     manner = dice.throw(4)
     subject = dice.choose(ASKED_ABOUT if manner == 1 else SPOKEN_OF)
     doing = action(dice, "p", subject, said=manner > 1)
-    where = place(dice, doing, subject)
+    where = place(dice, doing, subject) if manner > 1 else None
     return sentence(Clause(subject, doing, "progressive", manner == 0, manner == 1, place=where))
 
 

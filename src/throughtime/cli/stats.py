@@ -1,0 +1,166 @@
+"""`throughtime stats`: what a text is made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from throughtime.cli.output import Debug, Json, Outcome, reported, say
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from throughtime.data.dataset import Dataset
+    from throughtime.text.statistics import Ngrams
+    from throughtime.text.tokenizer import Tokenizer
+
+
+@reported
+def stats(
+    data: Annotated[str, typer.Argument(help="A name of the catalogue, or a file.")],
+    tokens: Annotated[
+        str | None,
+        typer.Option(
+            help="The tokenizer: char, word, space, unicode, ..., or a tokenizer.json. [the data's own]"
+        ),
+    ] = None,
+    normalise: Annotated[
+        str | None, typer.Option(help="What is done to the text first: none, nfc, lower, letters.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="train, valid, test, heldout or all.")] = "all",
+    side: Annotated[str | None, typer.Option(help="Of pairs: source or target. [both]")] = None,
+    min_freq: Annotated[int, typer.Option(help="Rarer tokens are not in the vocabulary.", min=1)] = 1,
+    ngrams: Annotated[int, typer.Option(help="Count n-grams up to this n.", min=1, max=10)] = 3,
+    top: Annotated[int, typer.Option(help="How many of the most frequent n-grams to show.", min=0)] = 10,
+    plot: Annotated[Path | None, typer.Option(help="Draw Zipf's law into this .png, .svg or .pdf.")] = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> Outcome:
+    """Count the tokens, types and n-grams of a text; fit Zipf's law.
+
+    [bold]Examples[/bold]
+
+      throughtime stats timemachine --tokens word
+
+      throughtime stats my-novel.txt --tokens unicode --ngrams 2 --plot zipf.png
+    """
+    from throughtime.data.datasets import open_dataset
+    from throughtime.text.normalisers import normaliser
+    from throughtime.text.statistics import Running, ngram_counts, zipf_fit
+
+    if plot is not None:
+        from throughtime.plots.style import check_format
+
+        check_format(plot)
+    dataset = open_dataset(data)
+    tokenizer = _tokenizer(tokens or dataset.tokens, dataset, split, side)
+    # The data's own normaliser belongs to characters; words have their own rule.
+    own = dataset.normaliser if tokenizer.name == "char" else "none"
+    prepare = normaliser(normalise or own)
+    texts = (tokenizer.tokenize(prepare(text)) for text in dataset.texts(split, side))
+    running = Running.of(texts, joined=dataset.layout == "stream")
+    counted = [ngram_counts(running, n) for n in range(1, ngrams + 1)]
+    values = _values(counted, top, min_freq) | {"tokenizer": tokenizer.name, "data": dataset.name}
+    if plot is not None:
+        from throughtime.plots.zipf import zipf_plot
+
+        fits = {grams.n: zipf_fit(grams.counts) for grams in counted[:3]}
+        zipf_plot(
+            {grams.n: grams.counts for grams in counted[:3]}, fits, plot, f"Zipf's law in {dataset.name}"
+        )
+        say(f"wrote {plot}")
+    return Outcome(values, _shown(values))
+
+
+def _tokenizer(name: str, dataset: Dataset, split: str, side: str | None) -> Tokenizer:
+    """A rule by its name, a tokenizer trained on the data by its kind, or one that a file describes."""
+    from throughtime.text.codec import SUBWORD_SIZE
+    from throughtime.text.subword import TRAINED, tokenizer_file, train_subword
+    from throughtime.text.tokenizers import tokenizer
+
+    if name in TRAINED:
+        return train_subword(name, dataset.texts(split, side), SUBWORD_SIZE)
+    if name.endswith(".json"):
+        return tokenizer_file(name)
+    return tokenizer(name)
+
+
+def _values(counted: list[Ngrams], top: int, min_freq: int) -> dict[str, Any]:
+    from throughtime.text.statistics import bits, coverage, entropy, zipf_fit
+    from throughtime.text.vocabulary import Vocabulary
+
+    unigrams = counted[0]
+    nats = entropy(unigrams.counts)
+    counts = {gram[0]: number for gram, number in unigrams.top(unigrams.distinct)}
+    rows = []
+    for grams in counted:
+        fit = zipf_fit(grams.counts)
+        rows.append(
+            {
+                "n": grams.n,
+                "total": grams.total,
+                "distinct": grams.distinct,
+                "possible": grams.possible,
+                "zipf_exponent": None if fit is None else fit.exponent,
+                "top": [[list(gram), number] for gram, number in grams.top(top)],
+            }
+        )
+    return {
+        "tokens": unigrams.total,
+        "types": unigrams.distinct,
+        "vocabulary": len(Vocabulary.from_counts(counts, min_freq)),
+        "min_freq": min_freq,
+        "coverage": {str(size): share for size, share in coverage(unigrams.counts).items()},
+        "entropy_bits": bits(nats),
+        "entropy_nats": nats,
+        "ngrams": rows,
+    }
+
+
+def _shown(values: dict[str, Any]) -> list[RenderableType]:
+    from rich.table import Table
+
+    summary = Table(box=None, show_header=False, title=values["data"], title_justify="left")
+    summary.add_column()
+    summary.add_column(justify="right")
+    summary.add_row(f"tokens ({values['tokenizer']})", f"{values['tokens']:,}")
+    summary.add_row("types", f"{values['types']:,}")
+    summary.add_row(f"vocabulary with <unk>, min-freq {values['min_freq']}", f"{values['vocabulary']:,}")
+    for size, share in values["coverage"].items():
+        if int(size) < values["types"]:
+            summary.add_row(f"covered by the {int(size):,} most frequent types", f"{share:.1%}")
+    summary.add_row("entropy of a token", f"{values['entropy_bits']:.3f} bits")
+    costs = Table(box=None, title="\nn-grams", title_justify="left")
+    for heading in ("n", "total", "stored", "possible", "stored / possible", "Zipf exponent"):
+        costs.add_column(heading, justify="right")
+    for row in values["ngrams"]:
+        exponent = "–" if row["zipf_exponent"] is None else f"{row['zipf_exponent']:.2f}"
+        share = row["distinct"] / max(row["possible"], 1)
+        numbers = (f"{row[key]:,}" for key in ("total", "distinct", "possible"))
+        costs.add_row(str(row["n"]), *numbers, f"{share:.1e}", exponent)
+    return [summary, costs, *_most_frequent(values)]
+
+
+def _most_frequent(values: dict[str, Any]) -> list[Table]:
+    from rich.table import Table
+    from rich.text import Text
+
+    columns = [row["top"] for row in values["ngrams"]]
+    if not any(columns):
+        return []
+    table = Table(box=None, title="\nmost frequent", title_justify="left")
+    for row in values["ngrams"]:
+        table.add_column(f"n = {row['n']}")
+        table.add_column("", justify="right")
+    for place in range(max(map(len, columns))):
+        cells: list[Text] = []
+        for column in columns:
+            gram, number = column[place] if place < len(column) else ([], "")
+            # What cannot be seen (a space, a line break) is shown in quotes.
+            words = [word if word.strip() and word.isprintable() else repr(word) for word in gram]
+            cells += [Text(" ".join(words)), Text(f"{number:,}" if gram else "")]
+        table.add_row(*cells)
+    return [table]

@@ -1,0 +1,123 @@
+"""`throughtime data convert`, as a person runs it."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from throughtime.data.readers import READERS
+
+Run = Callable[..., Any]
+DECK = "english: Don't rush: take it easy.\nhsk: 1\nmandarin: 别急。\npinyin: bié jí。\n--\n"
+
+
+@pytest.fixture
+def convert(throughtime: Run) -> Run:
+    return lambda *words: throughtime("data", "convert", *words)
+
+
+def put(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_hsk_to_csv(tmp_path: Path, convert: Run) -> None:  # R78
+    deck, out = put(tmp_path / "deck.txt", DECK * 3), tmp_path / "deck.csv"
+    ran = convert(deck, "--out", out)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == f"wrote 3 records (english, hsk, mandarin, pinyin) to {out}\n"
+    with out.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["english", "hsk", "mandarin", "pinyin"]
+    assert rows[1:] == [["Don't rush: take it easy.", "1", "别急。", "bié jí。"]] * 3
+
+
+def test_the_whole_deck_by_name(
+    corpora: Path, tmp_path: Path, convert: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:  # R78
+    monkeypatch.chdir(tmp_path)
+    ran = convert("hsk-en-zh", "--out", "hsk.csv", "--json")
+    assert ran.code == 0
+    assert ran.json["written"] == 22_131
+    assert ran.json["columns"] == ["english", "hsk", "mandarin", "pinyin"]
+    ran = convert("snips-slots", "--split", "valid", "--out", "snips.jsonl", "--json")
+    assert ran.json["written"] == 700
+
+
+def test_two_files_with_filters(tmp_path: Path, convert: Run) -> None:
+    english = put(tmp_path / "a.en", "Go.\nGo.\nOK\n\none two three\n")
+    french = put(tmp_path / "a.fr", "Va !\nVa !\nOK\nvide\nun\n")
+    out = tmp_path / "a.jsonl"
+    words = ["--drop-duplicates", "--drop-identical", "--drop-empty", "--max-ratio", "2", "--max-length", "5"]
+    ran = convert(english, french, "--out", out, *words, "--json")
+    assert ran.json == {
+        "out": str(out),
+        "kind": "pairs",
+        "columns": ["source", "target"],
+        "written": 1,
+        "skipped": 0,
+        "skipped_reasons": {},
+        "dropped": 4,
+        "dropped_reasons": {"duplicate": 1, "identical sides": 1, "empty side": 1, "length ratio": 1},
+    }
+    assert "kept 1 of 5 pairs" in ran.err
+    assert out.read_text(encoding="utf-8") == '{"source": "Go.", "target": "Va !"}\n'
+
+
+def test_bad_records_refused_then_skipped(tmp_path: Path, convert: Run) -> None:
+    file, out = put(tmp_path / "a.tsv", "Go.\tVa !\nRun!\nHi.\tSalut !\n"), tmp_path / "a.csv"
+    ran = convert(file, "--out", out)
+    assert (ran.code, ran.out, out.exists()) == (2, "", False)
+    assert ran.err == f"error: {file}:2: has 1 column, expected at least 2 parted by tabs\n"
+    ran = convert(file, "--out", out, "--skip-bad")
+    assert (ran.code, ran.out) == (0, f"wrote 2 records (source, target) to {out}\n")
+    assert (
+        ran.err
+        == f"skipped 1 bad record of {file}: line 2 has 1 column, expected at least 2 parted by tabs\n"
+    )
+
+
+def test_reader_options_and_packed_files(tmp_path: Path, convert: Run) -> None:
+    file, out = tmp_path / "train.tsv.gz", tmp_path / "a.tsv"
+    file.write_bytes(gzip.compress("1\tGo.\tVa !\n".encode()))
+    assert convert(file, "-o", out, "--option", "source=2", "--option", "target=1").code == 0
+    assert out.read_text(encoding="utf-8") == "Va !\tGo.\n"
+    assert convert(file, "-o", out, "--reader", "text", "--force").code == 2  # its tabs do not fit into TSV
+
+
+def test_refusals(tmp_path: Path, convert: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    put(tmp_path / "a.txt", "Once upon a time\n")
+    put(tmp_path / "old.csv", "precious")
+
+    def error(*words: str) -> str:
+        ran = convert(*words)
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err.count("\n") == 1
+        return str(ran.err)
+
+    assert "old.csv: exists already" in error("a.txt", "--out", "old.csv")
+    assert "unknown output format '.doc'" in error("a.txt", "--out", "a.doc")
+    assert "b.txt: no such file; did you mean 'a.txt'?" in error("b.txt", "--out", "a.csv")
+    assert "unknown reader 'txt'" in error("a.txt", "--out", "a.csv", "--reader", "txt")
+    assert "a.txt: is read as text, and filters are for pairs" in error(
+        "a.txt", "-o", "a.csv", "--max-length", "3"
+    )
+    assert "--option: is 'x', expected NAME=VALUE" in error("a.txt", "-o", "a.csv", "--option", "x")
+    assert "--option: is for files" in error("embedded/en-fr", "-o", "a.csv", "--option", "x=1")
+    assert "--split: is for corpora" in error("a.txt", "-o", "a.csv", "--split", "train")
+    assert "unknown length 'letters'" in error("a.txt", "-o", "a.csv", "--length", "letters")
+    assert "did you mean 'ptb'?" in error("ptbb", "-o", "a.csv")
+    assert (tmp_path / "old.csv").read_text() == "precious"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "old.csv"]
+
+
+def test_help_names_every_reader(convert: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    words = convert("--help").out.replace(",", " ").split()
+    assert set(READERS) <= set(words)

@@ -1,0 +1,102 @@
+"""The command as a person types it: help, errors in one sentence, exit codes, a quick start."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from throughtime.cli.main import app
+from throughtime.version import __version__
+
+
+def every_command(group=None, path=()):
+    """The words of every command there is."""
+    import typer
+
+    group = group or typer.main.get_command(app)
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from every_command(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+COMMANDS = {" ".join(words): command for words, command in every_command()}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_json_debug_and_help_with_an_example(name, throughtime):
+    options = {option for parameter in COMMANDS[name].params for option in parameter.opts}
+    assert {"--json", "--debug"} <= options
+    ran = throughtime(*name.split(), "--help")
+    assert ran.code == 0
+    assert f"throughtime {name}" in ran.out.split("Usage:", 1)[1].split("\n", 1)[1], "no example in the help"
+
+
+def test_help_without_words(throughtime):
+    ran = throughtime()
+    assert ran.code == 2
+    assert "Usage: throughtime" in ran.out
+
+
+def test_version(throughtime):
+    assert throughtime("--version").out.strip() == f"throughtime {__version__}"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["trian"], "No such command 'trian'"),
+        (["generate", "run", "--promt", "x"], "No such option: --promt"),
+        (["evaluate"], "Missing argument 'RUN'"),
+        (["evaluate", "nowhere"], "nowhere: no such model folder"),
+        (["train", "ngram", "--data", "ptb", "--out", "x", "--order", "0"], "'--order'"),
+    ],
+)
+def test_bad_words_get_one_sentence_and_code_two(throughtime, words, sentence):
+    ran = throughtime(*words)
+    assert ran.code == 2
+    assert sentence in ran.err
+    assert ran.err.count("\n") == 1
+    assert "Traceback" not in ran.err
+    assert ran.out == ""
+
+
+def test_errors_are_json_too(throughtime):
+    ran = throughtime("evaluate", "nowhere", "--json")
+    assert ran.code == 2
+    assert "no such model folder" in ran.json["error"]
+
+
+def test_debug_shows_the_traceback(throughtime):
+    assert "Traceback" in throughtime("evaluate", "nowhere", "--debug").err
+
+
+def test_a_failure_at_run_time_is_code_one(throughtime, monkeypatch):
+    def broken(path):
+        raise RuntimeError("the disk sang")
+
+    monkeypatch.setattr("throughtime.tasks.load", broken)
+    ran = throughtime("score", "run", "x")
+    assert ran.code == 1
+    assert ran.err == (
+        "error: unexpected RuntimeError: the disk sang; run again with --debug to see where.\n"
+    )
+
+
+def test_nothing_heavy_is_imported_before_a_command_runs():
+    program = "import sys; from throughtime.cli.main import main; main(['--version']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    modules = set(done.stdout.split())
+    assert not modules & {"torch", "numpy", "pydantic", "tokenizers", "sacrebleu", "matplotlib"}
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "throughtime", "evaluate", "nowhere", "--json"], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "error" in json.loads(done.stdout)

@@ -1,0 +1,101 @@
+"""train ngram, evaluate, score, generate: the whole way in the terminal."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+TEXT = "\n".join(["the cat sat on the mat .", "the dog bites the man .", "a man sat ."] * 20) + "\n"
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    path = tmp_path / "animals.txt"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture
+def run(corpus, tmp_path, throughtime):
+    ran = throughtime(
+        "train", "ngram", "--data", corpus, "--tokens", "space", "--out", tmp_path / "run", "--json"
+    )
+    assert ran.code == 0, ran.err
+    return tmp_path / "run"
+
+
+def test_training_reports_and_saves(corpus, run, throughtime, tmp_path):
+    ran = throughtime("train", "ngram", "--data", corpus, "--order", 2, "--out", tmp_path / "two", "--json")
+    assert ran.json["order"] == 2
+    assert ran.json["valid_perplexity"] > 1
+    assert len(ran.json["ngrams"]) == 2
+    [line] = (run / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(line)["split"] == "valid"
+    assert "kneser-ney 3-gram" in (run / "README.md").read_text()
+
+
+def test_an_existing_out_is_refused_unless_resumed(corpus, run, throughtime):
+    words = ["train", "ngram", "--data", corpus, "--out", run]
+    before = (run / "model.safetensors").read_bytes()
+    refused = throughtime(*words)
+    assert refused.code == 2
+    assert "--resume" in refused.err
+    finished = throughtime(*words, "--resume")
+    assert finished.code == 0
+    assert "nothing to do" in finished.out
+    assert (run / "model.safetensors").read_bytes() == before
+
+
+def test_resuming_nothing_starts_afresh_and_says_so(corpus, tmp_path, throughtime):
+    ran = throughtime("train", "ngram", "--data", corpus, "--out", tmp_path / "new", "--resume")
+    assert ran.code == 0
+    assert "starting afresh" in ran.err
+    assert (tmp_path / "new" / "config.json").is_file()
+
+
+def test_evaluate(run, throughtime):
+    ran = throughtime("evaluate", run, "--split", "test", "--json")
+    assert ran.json["perplexity"] == pytest.approx(2 ** ran.json["bits_per_token"])
+    assert ran.json["signature"].startswith("data:")
+    assert "perplexity" in throughtime("evaluate", run).out
+    wrong = throughtime("evaluate", run, "--split", "tset")
+    assert wrong.code == 2
+    assert "has no split 'tset'" in wrong.err
+
+
+def test_score_ranks_by_total_and_per_token(run, throughtime, tmp_path):  # R17
+    ran = throughtime(
+        "score", run, "the man bites the dog .", "the dog bites the man .", "a man sat .", "--json"
+    )
+    assert ran.json["ranking"][0] == 2  # short and common
+    assert ran.json["ranking"].index(1) < ran.json["ranking"].index(0)
+    assert len(ran.json["ranking_per_token"]) == 3
+    one = ran.json["sentences"][0]
+    assert one["log_prob_per_token"] == pytest.approx(one["log_prob"] / len(one["tokens"]))
+    assert "the dog" not in throughtime("score", run, "a man sat .").out
+    file = tmp_path / "lines.txt"
+    file.write_text("a man sat .\nthe mat .\n")
+    assert len(throughtime("score", run, "--file", file, "--json").json["sentences"]) == 2
+    both = throughtime("score", run, "x", "--file", file)
+    assert both.code == 2
+    assert "--file" in both.err
+
+
+def test_generate_is_seeded(run, throughtime):  # R16
+    words = ["generate", run, "--prompt", "the", "--num-return-sequences", 4, "--temperature", 3, "--json"]
+    first, again, other = (throughtime(*words, "--seed", seed).json["texts"] for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+    assert all(one["text"].startswith("the") for one in first)
+    greedy = throughtime("generate", run, "--prompt", "the dog", "--greedy", "--json").json["texts"]
+    assert [one["text"] for one in greedy] == ["the dog bites the man ."]
+    assert throughtime("generate", run, "--top-p", 0).err.startswith("error: --top-p: is 0.0")
+
+
+def test_penn_treebank_in_the_terminal(corpora, tmp_path, throughtime):
+    out = tmp_path / "ptb"
+    assert throughtime("train", "ngram", "--data", "ptb", "--order", 5, "--out", out, "--json").code == 0
+    ran = throughtime("evaluate", out, "--split", "test", "--json")
+    assert ran.json["tokens"] == 82_430
+    assert ran.json["perplexity"] == pytest.approx(141.2, rel=0.005)

@@ -1,0 +1,80 @@
+"""Filters of sentence pairs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from throughtime.data.filters import LENGTHS, PairFilters
+from throughtime.data.records import Pair
+from throughtime.errors import InputError
+
+PAIRS = [
+    Pair("Go.", "Va !"),
+    Pair("Go.", "Va !"),
+    Pair("Go.", "Allez-y !"),
+    Pair("OK", "OK "),
+    Pair("Hi", " "),
+    Pair("one two three four", "un"),
+]
+
+
+def kept(**options: object) -> tuple[list[int], dict[str, int]]:
+    """Which of PAIRS pass, and why the others do not."""
+    filters = PairFilters(**options)  # type: ignore[arg-type]
+    passed = list(filters.apply(PAIRS))
+    assert filters.kept == len(passed)
+    assert filters.kept + filters.dropped == len(PAIRS)
+    rest = iter(enumerate(PAIRS))
+    return [next(index for index, pair in rest if pair is wanted) for wanted in passed], dict(filters.counts)
+
+
+def test_each_filter_and_its_count() -> None:
+    assert kept() == ([0, 1, 2, 3, 4, 5], {})
+    assert kept(duplicates=True) == ([0, 2, 3, 4, 5], {"duplicate": 1})
+    assert kept(same_source=True) == ([0, 3, 4, 5], {"same source": 2})
+    assert kept(identical=True) == ([0, 1, 2, 4, 5], {"identical sides": 1})
+    assert kept(empty=True) == ([0, 1, 2, 3, 5], {"empty side": 1})
+    assert kept(max_length=3) == ([0, 1, 2, 3, 4], {"too long": 1})
+    assert kept(max_length=4) == ([0, 1, 2, 3, 4, 5], {})
+    assert kept(max_length=4, length=LENGTHS["characters"]) == ([0, 1, 3, 4], {"too long": 2})
+    assert kept(max_ratio=2) == ([0, 1, 2, 3, 4], {"length ratio": 1})
+    assert kept(max_ratio=4) == ([0, 1, 2, 3, 4, 5], {})
+
+
+def test_a_pair_is_counted_for_one_reason() -> None:
+    _, counts = kept(empty=True, identical=True, duplicates=True, same_source=True, max_length=3, max_ratio=2)
+    assert counts == {"empty side": 1, "identical sides": 1, "too long": 1, "same source": 2}
+
+
+def test_sides_are_not_confused() -> None:
+    filters = PairFilters(duplicates=True)
+    pairs = [Pair("a b", "c"), Pair("a", "b c"), Pair("ab", "c"), Pair("a", "bc"), Pair("c", "ab")]
+    assert list(filters.apply(pairs)) == pairs
+
+
+def test_counts_add_up_but_duplicates_are_of_one_call() -> None:
+    filters = PairFilters(duplicates=True)
+    assert len(list(filters.apply(PAIRS))) == len(list(filters.apply(PAIRS))) == 5
+    assert filters.report() == "kept 10 of 12 pairs: 2 duplicate"
+    assert PairFilters().report() == "kept 0 of 0 pairs"
+    assert filters.active
+    assert not PairFilters().active
+
+
+SIDE = st.sampled_from(["", "a", "b", "a b"])
+
+
+@given(pairs=st.lists(st.builds(Pair, SIDE, SIDE)))
+def test_duplicates_are_what_a_dictionary_says(pairs: list[Pair]) -> None:
+    assert list(PairFilters(duplicates=True).apply(pairs)) == list(dict.fromkeys(pairs))
+    first = {pair.source: pair for pair in reversed(pairs)}
+    assert sorted(PairFilters(same_source=True).apply(pairs)) == sorted(first.values())
+
+
+def test_options_out_of_range() -> None:
+    with pytest.raises(InputError, match="max_length: is 0, expected at least 1"):
+        PairFilters(max_length=0)
+    with pytest.raises(InputError, match=r"max_ratio: is 0\.5, expected at least 1"):
+        PairFilters(max_ratio=0.5)

@@ -1,0 +1,202 @@
+"""Any numeric sequence as CSV."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from throughtime.data.convert import write_records
+from throughtime.data.readers import Series, build_reader, read_series
+from throughtime.data.readers.series import SeriesTable
+from throughtime.data.records import Observation
+from throughtime.data.source import BadRecords
+from throughtime.errors import InputError
+
+
+def table(path: Path, text: str) -> Path:
+    path.write_bytes(text.encode())
+    return path
+
+
+def one(path: Path) -> Series:
+    [series] = read_series(path)
+    return series
+
+
+def test_wide_with_months(tmp_path: Path) -> None:  # R22
+    rain = one(table(tmp_path / "rain.csv", '\ufeff"Month","Rain"\r\n"1949-01",112\r\n"1949-02",1.5e2'))
+    assert (rain.unique_id, rain.columns) == ("rain", ("Rain",))
+    assert rain.ds.dtype == "datetime64[M]"
+    assert rain.ds.tolist() == np.array(["1949-01", "1949-02"], "datetime64[M]").tolist()
+    assert rain.values.dtype == np.float64
+    assert rain.values.tolist() == [[112.0], [150.0]]
+
+
+def test_the_date_column_need_not_be_first(tmp_path: Path) -> None:
+    rows = "load,when,heat\n1,2016-07-01 00:00:00,2\n3,2016-07-01 01:00:00,4\n"
+    series = one(table(tmp_path / "etth.csv", rows))
+    assert series.columns == ("load", "heat")
+    assert (series.ds[1] - series.ds[0]) == np.timedelta64(1, "h")
+    assert series.values.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
+def test_long_with_mixed_series(tmp_path: Path) -> None:  # R22
+    rows = "unique_id,ds,y\na,2020-01-01,1\nb,2020-01-01,10\na,2020-01-02,2\n"
+    first, second = read_series(table(tmp_path / "long.csv", rows))
+    assert (first.unique_id, first.values.tolist()) == ("a", [[1.0], [2.0]])
+    assert (second.unique_id, second.values.tolist(), len(second.ds)) == ("b", [[10.0]], 1)
+
+
+def test_values_only(tmp_path: Path) -> None:  # R22
+    for text in ("y\n5\n6\n7\n", "5\n6\n7\n"):
+        series = one(table(tmp_path / "sensor.csv", text))
+        assert (series.columns, series.ds.tolist(), series.values.ravel().tolist()) == (
+            ("y",),
+            [0, 1, 2],
+            [5, 6, 7],
+        )
+    assert one(table(tmp_path / "two.csv", "1,2\n3,4\n")).columns == ("y0", "y1")
+
+
+def test_chosen_columns_and_whole_times(tmp_path: Path) -> None:
+    file = table(tmp_path / "years.csv", "year;place;rain;note\n1749;x;1;dry\n1750;x;2;wet\n")
+    options = {"time": "year", "identifier": "place", "values": "rain", "delimiter": ";"}
+    [series] = read_series(file, SeriesTable("year", "place", ("rain",), ";"))
+    assert (series.unique_id, series.ds.tolist(), series.ds.dtype.kind) == ("x", [1749, 1750], "i")
+    observations = list(build_reader("series", options).read([file], BadRecords()))
+    assert observations == [Observation("x", "1749", 1.0), Observation("x", "1750", 2.0)]
+
+
+def test_observations_are_named_after_columns_where_there_are_several(tmp_path: Path) -> None:
+    def names(text: str) -> list[str]:
+        records = build_reader("series").read([table(tmp_path / "rain.csv.txt", text)], BadRecords())
+        return [record.unique_id for record in records]
+
+    assert names("ds,y\n2020-01,1\n") == ["rain.csv"]
+    assert names("ds,north,south\n2020-01,1,2\n") == ["north", "south"]
+    assert names("unique_id,ds,y,z\nq,2020-01,1,2\n") == ["q/y", "q/z"]
+    assert list(build_reader("series").read([table(tmp_path / "bare.csv", "5\n6\n")], BadRecords())) == [
+        Observation("bare", "0", 5.0),
+        Observation("bare", "1", 6.0),
+    ]
+
+
+FAULTS = {
+    "has no value in column 'y'; fill the gap": "2020-01-03,",
+    "has nan in column 'y'; fill the gap": "2020-01-03,nan",
+    "has -inf in column 'y'": "2020-01-03,-inf",
+    "has no number in column 'y': 'twelve'$": "2020-01-03,twelve",
+    "has no number in column 'y': '1_000'": "2020-01-03,1_000",
+    "has 3 cells, the first row has 2": "2020-01-03,1,2",
+    "has 1 cell, the first row has 2": "2020-01-03",
+    "repeats the time of line 3, 2020-01-02; keep one": "2020-01-02,1",
+    "is out of order, 2019-12-31 comes after 2020-01-02; sort": "2019-12-31,1",
+    "has no readable time, '2020-02-30' is not YYYY-MM, YYYY-MM-DD or": "2020-02-30,1",
+    "has no readable time, '03/01/2020' is not": "03/01/2020,1",
+    "has no readable time, 'NaT' is not": "NaT,1",
+}
+
+
+@pytest.mark.parametrize("problem", FAULTS)
+def test_bad_rows(tmp_path: Path, problem: str) -> None:  # R22
+    file = table(tmp_path / "a.csv", f"ds,y\n2020-01-01,1\n2020-01-02,2\n{FAULTS[problem]}\n2020-01-04,4\n")
+    with pytest.raises(InputError, match=rf"a\.csv:4: {problem}"):
+        read_series(file)
+    bad = BadRecords(skip=True)
+    [series] = read_series(file, bad=bad)
+    assert series.values.ravel().tolist() == [1.0, 2.0, 4.0]
+    assert bad.count == 1
+
+
+def test_times_are_compared_across_spellings(tmp_path: Path) -> None:
+    file = table(tmp_path / "a.csv", "ds,y\n2020-01-01,1\n2020-01-01T00:00,2\n")
+    with pytest.raises(InputError, match=r"a\.csv:3: repeats the time of line 2"):
+        read_series(file)
+
+
+TABLES = {
+    "a.csv:1: unknown column 'dat'; did you mean 'date'?": ("date,y\n2020-01,1\n", {"time": "dat"}),
+    "a.csv:1: unknown column 'z'; Known: date, y.": ("date,y\n2020-01,1\n", {"values": "z"}),
+    "a.csv:1: unknown column 'q'; Known: date, y.": ("date,y\n2020-01,1\n", {"identifier": "q"}),
+    "a.csv:1: names the column 'y' twice; rename one": ("date,y,y\n2020-01,1,2\n", {}),
+    "a.csv:1: has no column of values beside its times": ("ds\n2020-01\n", {}),
+    "a.csv:1: has a header but no rows of values": ("ds,y\n", {}),
+    "a.csv:1: has a column without a name; name it, or choose columns with the option values": (
+        ",y\n0,1\n",
+        {},
+    ),
+    "a.csv:2: does not name its series": ("unique_id,y\n ,1\n", {}),
+    "a.csv:2: has no number in column 'day': '01/02/2020'; write dates as YYYY-MM-DD": (
+        "day,y\n01/02/2020,1\n",
+        {},
+    ),
+    "a.csv:3: has no readable time, '2.5' is not a whole number": ("ds,y\n1,1\n2.5,2\n", {}),
+    "a.csv: has no rows": ("\n\n", {}),
+}
+
+
+@pytest.mark.parametrize("message", TABLES)
+def test_bad_tables(tmp_path: Path, message: str) -> None:  # R22
+    text, options = TABLES[message]
+    file = table(tmp_path / "a.csv", text)
+    with pytest.raises(InputError) as caught:
+        list(build_reader("series", options).read([file], BadRecords()))
+    assert str(caught.value) == str(tmp_path / message)
+
+
+def test_a_bad_first_row_of_values_does_not_hide_the_layout(tmp_path: Path) -> None:
+    file = table(tmp_path / "a.csv", "date,y\n2020-01-01,1,9\n2020-01-02,2\n")
+    bad = BadRecords(skip=True)
+    [series] = read_series(file, bad=bad)
+    assert (series.columns, series.values.tolist(), bad.count) == (("y",), [[2.0]], 1)
+
+
+def test_nothing_good_is_left(tmp_path: Path) -> None:
+    file = table(tmp_path / "a.csv", "ds,y\n2020-01-01,x\n")
+    with pytest.raises(InputError, match=r"a\.csv: has no good row"):
+        read_series(file, bad=BadRecords(skip=True))
+
+
+def test_one_character_delimits() -> None:
+    with pytest.raises(InputError, match="option delimiter is '::', expected one character"):
+        SeriesTable(delimiter="::")
+
+
+@given(
+    values=st.lists(
+        st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 2), min_size=1, max_size=20
+    )
+)
+def test_numbers_survive_conversion_exactly(
+    tmp_path_factory: pytest.TempPathFactory, values: list[tuple[float, float]]
+) -> None:
+    folder = tmp_path_factory.mktemp("series")
+    days = np.datetime64("2000-02-27") + np.arange(len(values))
+    rows = "".join(f"{day},{first!r},{second!r}\n" for day, (first, second) in zip(days, values, strict=True))
+    wide = table(folder / "wide.csv", "date,a,b\n" + rows)
+    write_records(SeriesTable().read([wide], BadRecords()), folder / "long.csv")
+    first, second = read_series(folder / "long.csv")
+    together = np.concatenate([first.values, second.values], axis=1)
+    np.testing.assert_array_equal(together, one(wide).values)
+    np.testing.assert_array_equal(together, np.array(values))
+    np.testing.assert_array_equal(first.ds, days)
+
+
+SHAPES = {
+    "ETTh1": (17_420, 7),
+    "airline-passengers": (144, 1),
+    "monthly-sunspots": (2_820, 1),
+    "daily-min-temperatures": (3_650, 1),
+    "elec_vic": (3_600, 1),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_real_series(corpora: Path, name: str) -> None:  # R22
+    series = one(corpora / "series" / f"{name}.csv")
+    assert (series.unique_id, series.values.shape) == (name, SHAPES[name])
+    assert series.ds.dtype.kind == "M"

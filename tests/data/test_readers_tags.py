@@ -1,0 +1,138 @@
+"""Readers of tagged words: columns and slot files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from throughtime.data.readers import build_reader, reader_for
+from throughtime.data.records import Tagged
+from throughtime.data.source import BadRecords
+from throughtime.errors import InputError
+
+WORD = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp")), min_size=1).filter(
+    lambda word: not word.startswith(("-DOCSTART-", "\ufeff"))
+)
+SENTENCES = st.lists(st.lists(st.tuples(WORD, WORD), min_size=1), min_size=1)
+
+
+def columns(path: Path, text: str, bad: BadRecords | None = None, **options: object) -> list[Tagged]:
+    path.write_bytes(text.encode())
+    return list(build_reader("columns", options).read([path], bad or BadRecords()))
+
+
+def tagged(rows: list[tuple[str, str]], label: str = "") -> Tagged:
+    words, tags = zip(*rows, strict=True)
+    return Tagged(words, tags, label)
+
+
+@given(sentences=SENTENCES)
+def test_columns_round_trip(
+    tmp_path_factory: pytest.TempPathFactory, sentences: list[list[tuple[str, str]]]
+) -> None:
+    text = "\n".join("".join(f"{word}\t{tag}\n" for word, tag in rows) for rows in sentences)
+    assert columns(tmp_path_factory.mktemp("tags") / "a.tsv", text) == [tagged(rows) for rows in sentences]
+
+
+def test_columns_of_conll(tmp_path: Path) -> None:
+    text = "-DOCSTART- -X- O O\n\nEU NNP I-NP B-ORG\nrejects VBZ I-VP O\n\n\nPeter NNP I-NP B-PER"
+    file = tmp_path / "a.conll"
+    read = columns(file, text, separator=" ")
+    assert read == [Tagged(("EU", "rejects"), ("B-ORG", "O")), Tagged(("Peter",), ("B-PER",))]
+    assert columns(file, text, separator=" ", tag=1)[0].tags == ("NNP", "VBZ")
+
+
+def test_a_hash_is_a_word_unless_comments_are_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "a.tsv"
+    assert columns(file, "#\tSYM\n1\tNUM\n") == [Tagged(("#", "1"), ("SYM", "NUM"))]
+    commented = "# text = a\tb\n#newdoc\n#\tSYM\n1\tNUM\n"
+    assert columns(file, commented, comments=True) == [Tagged(("#", "1"), ("SYM", "NUM"))]
+
+
+FAULTS = {
+    "has 1 column, expected at least 2 parted by tabs": "lonely",
+    "has 3 columns, the file's first row has 2": "a\tB\tC",
+    "has no tag": "a\t",
+    "has no word": "\tB",
+}
+
+
+@pytest.mark.parametrize("problem", FAULTS)
+def test_column_errors_spoil_their_sentence(tmp_path: Path, problem: str) -> None:
+    text = f"Go\tVERB\n\nbad\tADJ\n{FAULTS[problem]}\nend\tNOUN\n\nHi\tINTJ\n"
+    with pytest.raises(InputError, match=rf"a\.tsv:4: {problem}"):
+        columns(tmp_path / "a.tsv", text)
+    bad = BadRecords(skip=True)
+    assert columns(tmp_path / "a.tsv", text, bad) == [Tagged(("Go",), ("VERB",)), Tagged(("Hi",), ("INTJ",))]
+    assert bad.count == 1
+
+
+def slots(folder: Path, words: str, tags: str, labels: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, text in (("seq.in", words), ("seq.out", tags), ("label", labels)):
+        (folder / name).write_bytes(text.encode())
+    return folder
+
+
+def test_slots_align_over_doubled_and_trailing_spaces(tmp_path: Path) -> None:
+    folder = slots(tmp_path / "train", "play  u2 \ngo on\xa0now", "O B-artist \nO  O", "Play\nGo\n")
+    want = [Tagged(("play", "u2"), ("O", "B-artist"), "Play"), Tagged(("go", "on\xa0now"), ("O", "O"), "Go")]
+    reader = reader_for([folder])
+    assert reader.name == "slots"
+    assert list(reader.read([folder], BadRecords())) == want
+    assert list(reader.read([folder, folder], BadRecords())) == want * 2
+    files = [folder / name for name in ("seq.in", "seq.out", "label")]
+    assert list(reader_for(files).read(files, BadRecords())) == want
+
+
+SLOT_FAULTS = {
+    r"seq\.in:2: does not match, 2 words here but 1 slots in seq\.out": ("a b", "O", "L"),
+    r"seq\.in:2: has no words": (" ", "", "L"),
+    r"label:2: has no label": ("a", "O", " "),
+}
+
+
+@pytest.mark.parametrize("problem", SLOT_FAULTS)
+def test_slot_errors(tmp_path: Path, problem: str) -> None:
+    words, tags, label = SLOT_FAULTS[problem]
+    folder = slots(tmp_path / "train", f"a\n{words}\nz\n", f"O\n{tags}\nO\n", f"L\n{label}\nL\n")
+    reader = build_reader("slots")
+    with pytest.raises(InputError, match=problem):
+        list(reader.read([folder], BadRecords()))
+    bad = BadRecords(skip=True)
+    assert [record.words for record in reader.read([folder], bad)] == [("a",), ("z",)]
+    assert bad.count == 1
+
+
+def test_slot_files_that_are_missing_or_unequal(tmp_path: Path) -> None:
+    folder = slots(tmp_path / "train", "a\nb\n", "O\n", "L\nL\n")
+    reader = build_reader("slots")
+    with pytest.raises(
+        InputError, match=r"seq\.in:2: has no partner: .* has 2 and .*seq\.out has 1 and .* has 2 "
+    ):
+        list(reader.read([folder], BadRecords()))
+    (folder / "label").unlink()
+    with pytest.raises(InputError, match="label: no such file"):
+        list(reader.read([folder], BadRecords()))
+    with pytest.raises(InputError, match=r"seq\.in: is no folder"):
+        list(reader.read([folder / "seq.in"], BadRecords()))
+
+
+@pytest.mark.parametrize(
+    ("split", "sentences", "words"), [("train", 12_544, 204_577), ("dev", 2_001, 25_147)]
+)
+def test_universal_dependencies(corpora: Path, split: str, sentences: int, words: int) -> None:
+    file = corpora / "ud-english-ewt" / f"{split}.upos.tsv"
+    records = list(build_reader("columns").read([file], BadRecords()))
+    assert (len(records), sum(len(record.words) for record in records)) == (sentences, words)
+    assert len({tag for record in records for tag in record.tags}) == 17
+
+
+@pytest.mark.parametrize(("split", "count"), [("train", 13_084), ("valid", 700), ("test", 700)])
+def test_snips(corpora: Path, split: str, count: int) -> None:
+    records = list(build_reader("slots").read([corpora / "snips-slots" / split], BadRecords()))
+    assert len(records) == count
+    assert all(len(record.words) == len(record.tags) for record in records)

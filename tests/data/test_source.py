@@ -1,0 +1,186 @@
+"""Opening files as they are: packing, encoding, line ends, and every fault in one sentence."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from throughtime.data import source
+from throughtime.data.source import BadRecords, lines_or_errors, read_lines, text_stem, text_suffix
+from throughtime.errors import InputError
+
+# Any text that a line may hold: U+2028 and the like are no line breaks here.
+LINE = st.text(st.characters(exclude_categories=("Cc", "Cs")) | st.sampled_from("\t\u2028\u2029 é。"))
+
+
+def texts(path: Path) -> list[str]:
+    return [line for _, line in read_lines(path)]
+
+
+def pack_zip(path: Path, data: bytes) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("folder/", "")
+        archive.writestr("folder/inner.txt", data)
+
+
+PACKERS: dict[str, Callable[[Path, bytes], object]] = {
+    "plain.txt": Path.write_bytes,
+    "packed.gz": lambda path, data: path.write_bytes(gzip.compress(data)),
+    "packed.xz": lambda path, data: path.write_bytes(lzma.compress(data)),
+    "packed.zip": pack_zip,
+    "gzip-without-suffix": lambda path, data: path.write_bytes(gzip.compress(data)),
+}
+
+
+@pytest.mark.parametrize("name", PACKERS)
+def test_every_packing_gives_the_same_lines(tmp_path: Path, name: str) -> None:
+    PACKERS[name](tmp_path / name, "Va !\n\ndéjà vu\n".encode())
+    assert list(read_lines(tmp_path / name)) == [(1, "Va !"), (2, ""), (3, "déjà vu")]
+
+
+@pytest.mark.parametrize("name", ["packed.gz", "packed.xz", "packed.zip"])
+def test_truncated_packing_is_one_sentence(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    PACKERS[name](file, b"".join(b"%d\n" % (number * 7919) for number in range(5000)))
+    file.write_bytes(file.read_bytes()[:-40])
+    with pytest.raises(InputError, match=f"{name}: is truncated or damaged and cannot be unpacked"):
+        texts(file)
+
+
+@given(lines=st.lists(LINE, min_size=1), crlf=st.booleans(), mark=st.booleans(), final=st.booleans())
+def test_lines_come_back_as_written(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], crlf: bool, mark: bool, final: bool
+) -> None:
+    if not final and not lines[-1]:
+        lines[-1] = "."  # without a final line break an empty last line is no line
+    if lines[0].startswith("\ufeff") and not mark:
+        lines[0] = "." + lines[0]
+    ending = "\r\n" if crlf else "\n"
+    data = ("\ufeff" if mark else "") + ending.join(lines) + (ending if final else "")
+    file = tmp_path_factory.mktemp("lines") / "file.txt"
+    file.write_bytes(data.encode())
+    assert list(read_lines(file)) == list(enumerate(lines, start=1))
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 7])
+def test_blocks_cut_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    file = tmp_path / "file.txt"
+    file.write_bytes("\ufeffun\r\n\r\n数百万\nno end".encode())
+    monkeypatch.setattr(source, "BLOCK", block)
+    assert texts(file) == ["un", "", "数百万", "no end"]
+
+
+def test_undecodable_byte_names_line_and_offset(tmp_path: Path) -> None:
+    file = tmp_path / "latin.txt"
+    file.write_bytes(b"\xef\xbb\xbfgo\r\nd\xe9j\xe0\nfine\n")
+    with pytest.raises(
+        InputError, match=r"latin\.txt:2: is not UTF-8, byte 0xE9 at offset 8; convert"
+    ) as caught:
+        texts(file)
+    assert caught.value.line == 2
+    assert [line for _, line in lines_or_errors(file) if isinstance(line, str)] == ["go", "fine"]
+
+
+def test_utf16_is_recognised(tmp_path: Path) -> None:
+    file = tmp_path / "wide.txt"
+    file.write_bytes("go".encode("utf-16"))
+    with pytest.raises(InputError, match="looks like UTF-16"):
+        texts(file)
+
+
+@pytest.mark.parametrize("control", ["\0", "\x0b", "\x0c", "\x1b", "\x7f", "\x85", "\r"])
+def test_control_characters_name_their_line(tmp_path: Path, control: str) -> None:
+    file = tmp_path / "file.txt"
+    file.write_bytes(f"a\tb\nab{control}c\n".encode())
+    message = rf"file\.txt:2: holds a control character, U\+{ord(control):04X} at column 3"
+    with pytest.raises(InputError, match=message):
+        texts(file)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf"])
+def test_empty_file(tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "nothing.txt"
+    file.write_bytes(data)
+    with pytest.raises(InputError, match=r"nothing\.txt: is empty"):
+        texts(file)
+
+
+def test_missing_file_and_folder(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("x")
+    with pytest.raises(InputError, match=r"trian\.tsv: no such file; did you mean 'train\.tsv'\?"):
+        texts(tmp_path / "trian.tsv")
+    with pytest.raises(InputError, match="no such file; check the path"):
+        texts(tmp_path / "nowhere" / "train.tsv")
+    with pytest.raises(InputError, match="is a folder, expected a file"):
+        texts(tmp_path)
+
+
+def test_zip_with_many_members_wants_one_named(tmp_path: Path) -> None:
+    archive = tmp_path / "pairs.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("about.txt", "about\n")
+        packed.writestr("data/fra.txt", "Go.\n")
+    with pytest.raises(InputError, match=r"holds 2 files \(about\.txt, data/fra\.txt\); name one"):
+        texts(archive)
+    assert texts(Path(f"{archive}!data/fra.txt")) == ["Go."]
+    with pytest.raises(InputError, match=r"holds no 'data/fr\.txt'; did you mean 'data/fra\.txt'\?"):
+        texts(Path(f"{archive}!data/fr.txt"))
+
+
+def test_a_member_of_what_is_no_zip(tmp_path: Path) -> None:
+    (tmp_path / "false.zip").write_text("plain\n")
+    assert texts(tmp_path / "false.zip") == ["plain"]
+    with pytest.raises(InputError, match="is not a zip archive"):
+        texts(tmp_path / "false.zip!member")
+    with zipfile.ZipFile(tmp_path / "hollow.zip", "w"):
+        pass
+    with pytest.raises(InputError, match="zip archive without files"):
+        texts(tmp_path / "hollow.zip")
+
+
+def test_names_under_the_packing() -> None:
+    assert text_suffix("a/train.TSV.gz") == ".tsv"
+    assert text_stem("a/train.tsv.xz") == "train"
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "long.txt"
+    with file.open("w") as out:
+        for number in range(200_000):
+            out.write(f"line {number} of a file that is a good deal longer than one block\n")
+    tracemalloc.start()
+    count = sum(1 for _ in read_lines(file))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 200_000
+    assert file.stat().st_size > 12_000_000
+    assert peak < 3_000_000
+
+
+def test_bad_records_refuse_or_count() -> None:
+    errors = [InputError("pairs.tsv", f"has {n} columns, expected 2", line=n) for n in (1, 1, 3, 1, 1, 1, 1)]
+    with pytest.raises(InputError, match=r"pairs\.tsv:1: has 1 columns"):
+        BadRecords().found(errors[0])
+    bad = BadRecords(skip=True)
+    assert bad.report() == "skipped no bad records"
+    for error in errors:
+        bad.found(error)
+    assert bad.count == 7
+    assert bad.reasons == {"has 1 columns": 6, "has 3 columns": 1}
+    assert len(bad.examples) == BadRecords.kept == 5
+    assert bad.report().startswith(
+        "skipped 7 bad records of pairs.tsv: line 1 has 1 columns, expected 2; line 1"
+    )
+    assert bad.report().endswith("; and 2 more")
+    bad = BadRecords(skip=True)
+    bad.found(InputError("a.en", "is bad", line=1))
+    bad.found(InputError("b.fr", "is worse", line=2))
+    assert bad.report() == "skipped 2 bad records of a.en, b.fr: a.en line 1 is bad; b.fr line 2 is worse"

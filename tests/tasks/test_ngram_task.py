@@ -1,0 +1,117 @@
+"""Counted language models from text to model folder and back."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import throughtime as tt
+from throughtime.config import configured
+from throughtime.errors import InputError
+from throughtime.tasks.ngram import NgramConfig, fit
+
+LINES = ["the cat sat on the mat .", "the dog sat on the cat .", "a dog bites a man .", "the man ran ."] * 5
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    path = tmp_path / "animals.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return str(path)
+
+
+def trained(corpus, **options):
+    config = configured(NgramConfig, {"data": corpus, "tokens": "space", "split": "all", **options}, "test")
+    return fit(config, tt.open_dataset(corpus))
+
+
+def test_saved_and_loaded_gives_the_same_numbers(corpus, tmp_path):  # law 6
+    model = trained(corpus, order=3)
+    model.save(tmp_path / "run", [{"perplexity": 1.0}], "# card\n")
+    again = tt.load(tmp_path / "run")
+    assert again.score(LINES) == model.score(LINES)
+    assert again.config == model.config
+    seeded = again.strategy(seed=3)
+    assert again.generate("the", strategy=seeded) == model.generate("the", strategy=model.strategy(seed=3))
+    assert {entry.name for entry in (tmp_path / "run").iterdir()} == {
+        "config.json",
+        "model.safetensors",
+        "generation_config.json",
+        "README.md",
+        "metrics.jsonl",
+        "tokenizer_config.json",
+        "vocabulary.txt",
+    }
+
+
+@pytest.mark.parametrize("layout", ["lines", "stream"])
+@pytest.mark.parametrize("backward", [False, True])
+def test_evaluation_is_the_sum_over_the_texts(corpus, layout, backward):  # R7, R34
+    model = trained(corpus, order=3, layout=layout, backward=backward)
+    data = tt.open_dataset(corpus, layout=layout)
+    measured = model.evaluate(data, "all").likelihood
+    assert measured.tokens == sum(len(line.split()) + (layout == "lines") for line in LINES)
+    assert measured.characters == sum(len(line) + 1 for line in LINES) - (layout == "stream")
+    if layout == "lines":
+        total = sum(one.total for one in model.score(LINES))
+        assert measured.nats == pytest.approx(-total)
+
+
+def test_ranking_prefers_what_was_seen(corpus):  # R17
+    model = trained(corpus, order=3)
+    bites, bitten = model.score(["a dog bites a man .", "a man bites a dog ."])
+    assert bites.total > bitten.total
+    assert bites.per_token == pytest.approx(bites.total / 7)
+    assert bites.tokens[-1] == "<eos>"
+
+
+def test_unknown_words_are_scored_and_counted(corpus, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("the zebra ran .\n")
+    model = trained(corpus, order=2)
+    measured = model.evaluate(tt.open_dataset(str(other)), "all")
+    assert measured.unknown == 1
+    assert math.isfinite(measured.likelihood.perplexity)
+    blunt = trained(corpus, order=2, smoothing="relative-frequency")
+    assert blunt.evaluate(tt.open_dataset(str(other)), "all").likelihood.perplexity == math.inf
+
+
+def test_generation_begins_with_its_prompt_and_a_backward_one_ends_with_it(corpus):  # R41
+    forward = trained(corpus, order=3)
+    assert (
+        forward.generate("the dog", strategy=forward.strategy(greedy=True))[0].text
+        == "the dog sat on the cat ."
+    )
+    backward = trained(corpus, order=6, backward=True)
+    [found] = backward.generate("the cat .", strategy=backward.strategy(greedy=True))
+    assert found.text == "the dog sat on the cat ."
+    with pytest.raises(InputError, match="cannot stream"):
+        next(iter(backward.stream("the")))
+
+
+def test_streamed_pieces_join_to_the_generated_text(corpus):
+    model = trained(corpus, order=3, layout="stream")
+    whole = model.generate("the", strategy=model.strategy(seed=5), max_new_tokens=60)[0].text
+    pieces = list(model.stream("the", strategy=model.strategy(seed=5), max_new_tokens=60))
+    assert "".join(pieces) == whole
+    assert len(pieces) == 61
+
+
+def test_character_models_follow_the_corpus_suggestion(corpora):
+    data = tt.open_dataset("timemachine")
+    model = fit(configured(NgramConfig, {"data": "timemachine", "order": 6}, "test"), data)
+    assert (model.config.tokens, model.config.normaliser, model.config.layout) == (
+        "char",
+        "letters",
+        "stream",
+    )
+    # A Kneser-Ney 6-gram trained on the first 90 % of the lines.
+    assert model.evaluate(data, "heldout").likelihood.perplexity == pytest.approx(3.69, abs=0.01)
+
+
+def test_subword_models_train_and_score(corpus):
+    model = trained(corpus, tokens="bpe", max_size=300, order=3)
+    [scored] = model.score(["the cat sat on the mat ."])
+    assert scored.total > -15
+    assert model.generate("the cat", strategy=model.strategy(seed=0))[0].text.startswith("the cat")
