@@ -121,15 +121,18 @@ def test_path_or_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(open_dataset("./ptb").texts()) == ["mine"]
     Path("notes").write_text("mine too\n")
     assert list(open_dataset("notes").texts()) == ["mine too"]
-    with pytest.raises(InputError, match=r"missing\.txt: does not exist"):
-        open_dataset("./missing.txt")
+    for absent in ("./missing.txt", "missing.txt", "folder/missing.txt", "a.en,missing.fr"):
+        with pytest.raises(InputError, match=r"(missing\.txt|a\.en): does not exist; give a file"):
+            open_dataset(absent)
+    Path("with, comma.txt").write_text("one\n")
+    assert list(open_dataset("with, comma.txt").texts()) == ["one"]
     with pytest.raises(InputError, match="unknown corpus 'tinyshakespear'; did you mean 'tinyshakespeare'"):
         open_dataset("tinyshakespear")
 
 
 def test_bad_records_are_refused_or_counted(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
-    path.write_text("a\tb\nbroken\n" + "c\td\n" * 3, "utf-8")
+    path.write_text("a\tb\nbroken\n" + "c\td\ne\tf\ng\th\n", "utf-8")
     with pytest.raises(InputError, match=r"pairs\.tsv:2: "):
         list(open_dataset(str(path)).records())
     dataset = open_dataset(str(path), skip_bad=True)
@@ -265,3 +268,18 @@ def test_directions_of_multi30k(corpora: Path) -> None:
     default, turned = open_dataset("multi30k"), open_dataset("multi30k", source="fr", target="en")
     assert (default.languages, turned.languages) == (("en", "de"), ("fr", "en"))
     assert next(default.records("test")).source == next(turned.records("test")).target
+
+
+def test_pairs_of_one_file_are_drawn_by_source_and_every_direction_has_the_same_splits(tmp_path):
+    rows = [(f"source {n // 2}", f"target {n}") for n in range(2_000)]  # two translations each
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in rows))
+    data = open_dataset(str(path))
+    parts = {split: list(data.records(split)) for split in ("train", "valid", "test")}
+    assert sorted(pair for part in parts.values() for pair in part) == sorted(rows)
+    sources = [{pair.source for pair in part} for part in parts.values()]
+    assert not sources[0] & sources[1]
+    assert not sources[0] & sources[2]
+    assert not sources[1] & sources[2]
+    assert [len(part) for part in parts.values()] == [1800, 100, 100]
+    assert list(data.records("heldout")) == [row for row in rows if row[0] not in sources[0]]

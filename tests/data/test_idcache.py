@@ -205,3 +205,19 @@ print(len(found), codec.decode(found.text(7).tolist()))
     said = [child.communicate(timeout=60)[0] for child in children]
     assert said == ["144000 the time traveller sat by the fire\n"] * 2
     assert len(list((tmp_path / "cache" / "ids").iterdir())) == 1
+
+
+def test_token_counts_of_the_benchmarks(corpora: Path, tmp_path: Path) -> None:  # R23
+    from throughtime.text.codec import Codec
+
+    for name, types, expected in (
+        ("ptb", 10_000, [929_589, 73_760, 82_430]),
+        ("wikitext-2", 33_278, [2_088_628, 217_646, 245_569]),
+    ):
+        dataset = open_dataset(name)
+        codec = Codec.build(dataset.texts("train"), dataset.tokens, reserved=("<unk>", "<eos>"))
+        assert len(codec.vocabulary) == types
+        found = [token_ids(dataset, split, codec, eos=True, cache=tmp_path) for split in dataset.splits]
+        assert [len(ids) for ids in found] == expected
+        text = next(dataset.texts("test"))
+        assert codec.decode(found[2].text(0).tolist()) == codec.tokenizer.normalise(text)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.output import Debug, Json, Outcome, reported, stderr
+from throughtime.cli.opening import download_bars
+from throughtime.cli.output import Debug, Json, Outcome, reported
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -110,7 +109,7 @@ def fetch(
     wanted = catalogue.unsound(corpus, files)
     fetchable = [file for file in wanted if file.address]
     if fetchable:
-        with _bars(fetchable) as advance:
+        with download_bars() as advance:
             catalogue.fetch(corpus, fetchable, advance)
     if len(fetchable) < len(wanted):
         raise catalogue.missing(corpus, [file for file in wanted if not file.address])
@@ -192,22 +191,6 @@ def _shown(values: dict[str, Any]) -> list[RenderableType]:
         shown += ["", Text("first records", style="bold")]
         shown += [Text(" | ".join(map(str, record.values()))) for record in values["sample"]]
     return shown
-
-
-@contextlib.contextmanager
-def _bars(files: list[CorpusFile]) -> Iterator[Callable[[CorpusFile, int, int | None], None]]:
-    """A bar for each file that is being fetched, on stderr."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=stderr()) as bars:
-        tasks = {file.path: bars.add_task(file.path, total=file.size, visible=False) for file in files}
-
-        def advance(file: CorpusFile, done: int, total: int | None) -> None:
-            # A packed file is shorter on the way than on disk: what the server tells is right.
-            bars.update(tasks[file.path], completed=done, total=total or file.size, visible=True)
-
-        yield advance
 
 
 def _size(count: int) -> str:

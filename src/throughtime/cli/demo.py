@@ -98,9 +98,9 @@ def _shown(values: dict[str, Any], measured: dict[str, Any]) -> list[Any]:
 
     uniform, perplexity = values["uniform_perplexity"], values["perplexity"]
     judged = (
-        f"Perplexity on {measured['tokens']:,} held-out tokens: [bold]{perplexity:.1f}[/bold]. A model that knows "
-        f"nothing has {uniform:,}, the size of the vocabulary: this one hesitates between {perplexity:.1f} "
-        f"words at each step, not {uniform:,}."
+        f"Perplexity on {measured['tokens']:,} held-out tokens: [bold]{perplexity:.1f}[/bold]. A model that "
+        f"knows nothing has {uniform:,}, the size of the vocabulary: this one hesitates between "
+        f"{perplexity:.1f} words at each step, not {uniform:,}."
     )
     contests = Table(box=None, padding=(0, 2, 0, 0))
     contests.add_column("likelier")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from throughtime.cli.opening import opened
 from throughtime.cli.output import Debug, Json, Outcome, reported
 
 Run = Annotated[Path, typer.Argument(help="The folder of a trained model.", metavar="RUN")]
@@ -28,13 +29,12 @@ def evaluate(
 
       throughtime evaluate runs/ptb-5gram --data wikitext-2 --split valid
     """
-    from throughtime.data.datasets import open_dataset
     from throughtime.tasks import load
     from throughtime.version import __version__
 
     model = load(run)
     name = data or model.config.data
-    measured = model.evaluate(open_dataset(name), split).values()
+    measured = model.evaluate(opened(name), split).values()
     codec = model.framing.codec
     signature = "|".join(
         [

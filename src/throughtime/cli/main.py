@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from throughtime.cli.batches import batches
 from throughtime.cli.convert import convert
 from throughtime.cli.data import data_app
 from throughtime.cli.demo import demo
@@ -54,6 +55,7 @@ def options(
 app.command("demo")(demo)
 app.add_typer(data_app, name="data")
 data_app.command("convert")(convert)
+data_app.command("batches")(batches)
 app.command("stats")(stats)
 app.add_typer(train_app, name="train")
 app.command("evaluate")(evaluate)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from throughtime.cli.opening import opened
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
+from throughtime.cli.series_stats import series_stats
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -24,30 +26,34 @@ def stats(
     tokens: Annotated[
         str | None,
         typer.Option(
-            help="The tokenizer: char, word, space, unicode, ..., or a tokenizer.json. [the data's own]"
+            help="The tokenizer: char, word, space, unicode, ..., or a tokenizer.json; else the data's own."
         ),
     ] = None,
     normalise: Annotated[
         str | None, typer.Option(help="What is done to the text first: none, nfc, lower, letters.")
     ] = None,
     split: Annotated[str, typer.Option(help="train, valid, test, heldout or all.")] = "all",
-    side: Annotated[str | None, typer.Option(help="Of pairs: source or target. [both]")] = None,
+    side: Annotated[str | None, typer.Option(help="Of pairs only source or target.")] = None,
     min_freq: Annotated[int, typer.Option(help="Rarer tokens are not in the vocabulary.", min=1)] = 1,
     ngrams: Annotated[int, typer.Option(help="Count n-grams up to this n.", min=1, max=10)] = 3,
     top: Annotated[int, typer.Option(help="How many of the most frequent n-grams to show.", min=0)] = 10,
-    plot: Annotated[Path | None, typer.Option(help="Draw Zipf's law into this .png, .svg or .pdf.")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw Zipf's law, or a series' drift, as .png, .svg or .pdf."),
+    ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> Outcome:
-    """Count the tokens, types and n-grams of a text; fit Zipf's law.
+    """Count the tokens, types and n-grams of a text and fit Zipf's law; of numeric series, show the drift.
 
     [bold]Examples[/bold]
 
       throughtime stats timemachine --tokens word
 
       throughtime stats my-novel.txt --tokens unicode --ngrams 2 --plot zipf.png
+
+      throughtime stats series/airline-passengers --plot drift.png
     """
-    from throughtime.data.datasets import open_dataset
     from throughtime.text.normalisers import normaliser
     from throughtime.text.statistics import Running, ngram_counts, zipf_fit
 
@@ -55,7 +61,9 @@ def stats(
         from throughtime.plots.style import check_format
 
         check_format(plot)
-    dataset = open_dataset(data)
+    dataset = opened(data)
+    if dataset.kind == "series":
+        return series_stats(dataset, split, plot)
     tokenizer = _tokenizer(tokens or dataset.tokens, dataset, split, side)
     # The data's own normaliser belongs to characters; words have their own rule.
     own = dataset.normaliser if tokenizer.name == "char" else "none"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from throughtime.cli.opening import opened
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.errors import InputError
 
@@ -68,7 +69,6 @@ def train_ngram(
       throughtime train ngram --data my.txt --smoothing laplace --strength 1 --strength 20 --out runs/mine
     """
     from throughtime.config import configured
-    from throughtime.data.datasets import open_dataset
     from throughtime.tasks.ngram import NgramConfig, fit
 
     if finished(out, resume):
@@ -90,7 +90,7 @@ def train_ngram(
         },
         "train ngram",
     )
-    dataset = open_dataset(data, skip_bad=skip_bad)
+    dataset = opened(data, skip_bad=skip_bad)
     began = time.perf_counter()
     say(f"Counting {data} ({split}) up to order {order} ...")
     model = fit(config, dataset)

@@ -76,9 +76,8 @@ def find(name: str) -> Entry:
 
 
 def _lies_in(part: Part, folder: str) -> bool:
-    return all(path.startswith(f"{folder}/") for paths in part.splits.values() for path in paths) and any(
-        part.splits.values()
-    )
+    paths = [path for paths in part.splits.values() for path in paths]
+    return bool(paths) and all(path.startswith(f"{folder}/") for path in paths)
 
 
 def _single(part: Part, file: CorpusFile, name: str) -> Part:
@@ -221,6 +220,7 @@ def fetch(corpus: Corpus, files: Iterable[CorpusFile], progress: FileProgress | 
     finally:
         for archive in archives.values():
             archive.unlink(missing_ok=True)
+            archive.with_name(archive.name + ".part").unlink(missing_ok=True)
 
 
 def _fetch_one(
@@ -239,8 +239,8 @@ def _fetch_one(
             return download(address, target, sha256=file.sha256, progress=tell)
         if address not in archives:
             # One process, one archive: its bytes are not checked, so two must not share a half-written one.
-            archive = target.with_name(f".{os.getpid()}-{address.rpartition('/')[2]}")
-            archives[address] = download(address, archive, progress=tell)
+            archives[address] = target.with_name(f".{os.getpid()}-{address.rpartition('/')[2]}")
+            download(address, archives[address], progress=tell)
     except UnreachableError as error:
         raise ThroughtimeError(f"{error}, or put the file at {_place(corpus, file)}.") from error
     return _unpack(archives[address], member, target, file)

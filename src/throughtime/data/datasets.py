@@ -7,9 +7,10 @@ from pathlib import Path
 
 from throughtime.data import catalogue
 from throughtime.data.corpora import CORPORA
-from throughtime.data.dataset import Dataset, EmbeddedDataset, FileDataset
+from throughtime.data.dataset import Dataset
 from throughtime.data.readers import build_reader, reader_for
 from throughtime.data.splits import folder_splits, language_of
+from throughtime.data.stores import EmbeddedStore, FileStore, Store
 from throughtime.errors import InputError, unknown
 
 __all__ = ["Dataset", "open_dataset"]
@@ -31,10 +32,10 @@ def open_dataset(
     """Open a corpus by its catalogue name, a file, two parallel files joined by a comma, or a folder.
 
     A name of the catalogue goes before a file of the same name, unless that has a separator or a suffix.
-    A folder holds files named after their splits, such as train.tsv, or train.en and train.fr. `source` and
-    `target` choose the languages of pairs, and so the direction; `layout` is `lines` (a line is a text) or
-    `stream` (the lines are one text); `download` allows fetching what is missing, of which
-    `progress` is told.
+    A folder holds files named after their splits, such as train.tsv, or train.en and train.fr, then taken in
+    the order of the alphabet. `source` and `target` choose the languages of pairs, and so the direction;
+    `layout` is `lines` (a line is a text) or `stream` (the lines are one text); `download` allows fetching
+    what is missing, of which `progress` is told.
 
     >>> dataset = open_dataset("embedded/en-fr", source="fr")
     >>> dataset.kind, dataset.languages, dataset.splits
@@ -52,11 +53,18 @@ def open_dataset(
 
 
 def _is_path(name: str) -> bool:
-    paths = [Path(piece) for piece in name.split(",")]
-    if not all(path.exists() for path in paths):
-        # Something that only a path can be gets a path's error message, not the catalogue's.
-        return len(paths) > 1 or Path(name).is_absolute() or name.startswith((".", "~"))
-    return len(paths) > 1 or len(paths[0].parts) > 1 or bool(paths[0].suffix) or name not in CORPORA
+    path = Path(name)
+    like_path = len(path.parts) > 1 or bool(path.suffix) or "," in name or name.startswith("~")
+    if all(piece.exists() for piece in _pieces(name)):
+        return like_path or name not in CORPORA
+    # What looks like a path and not like a corpus gets a path's error message.
+    return like_path and path.parts[0] not in CORPORA
+
+
+def _pieces(name: str) -> list[Path]:
+    """The file, or the two files, that a name stands for."""
+    whole = Path(name).expanduser()
+    return [whole] if whole.exists() else [Path(piece).expanduser() for piece in name.split(",")]
 
 
 def _open_catalogued(
@@ -75,21 +83,16 @@ def _open_catalogued(
     wanted = itertools.chain.from_iterable(named.values())
     places = iter(catalogue.require(entry.corpus, wanted, fetch_missing=download, progress=progress))
     files = {split: tuple(itertools.islice(places, len(paths))) for split, paths in named.items()}
+    store: Store
     if part.reader == "embedded":
-        return EmbeddedDataset(
-            entry.name,
-            part.kind,
-            files,
-            tokens=part.tokens,
-            languages=languages,
-            reverse=languages != part.languages,
-        )
+        store = EmbeddedStore(part)
+    else:
+        store = FileStore(build_reader(reader) if reader else build_reader(part.reader, part.options), files)
     # Files by language come in the order asked for; the columns of one file have to be turned round.
     by_language = any("{source}" in path for paths in part.splits.values() for path in paths)
-    return FileDataset(
+    return Dataset(
         entry.name,
-        build_reader(reader) if reader else build_reader(part.reader, part.options),
-        files,
+        store,
         layout=part.layout,
         tokens=part.tokens,
         normaliser=part.normaliser,
@@ -124,7 +127,7 @@ def _direction(known: tuple[str, ...], source: str | None, target: str | None) -
 def _open_path(
     name: str, reader: str | None, source: str | None, target: str | None, skip_bad: bool
 ) -> Dataset:
-    paths = [Path(piece).expanduser() for piece in name.split(",")]
+    paths = _pieces(name)
     if absent := [path for path in paths if not path.exists()]:
         raise InputError(
             str(absent[0]), "does not exist; give a file, a folder, or a name of `throughtime data list`."
@@ -140,7 +143,7 @@ def _open_path(
         built = build_reader(built.name, {"source": source, "target": target})
     if not languages and source and target:
         languages = (source, target)
-    return FileDataset(name, built, splits, languages=languages, skip_bad=skip_bad)
+    return Dataset(name, FileStore(built, splits), languages=languages, skip_bad=skip_bad)
 
 
 def _in_direction(paths: list[Path], source: str | None, target: str | None) -> list[Path]:

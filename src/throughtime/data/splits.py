@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from throughtime.errors import InputError
@@ -40,6 +42,25 @@ def bounds(split: str, count: int) -> tuple[int, int]:
         "all": ("train", "end"),
     }[split]
     return edges[first], edges[after]
+
+
+def lot(text: str) -> int:
+    """A number that looks drawn at random, but is the same for the same text everywhere."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+
+
+def lots_of(split: str, lots: Iterable[int]) -> range:
+    """The lots that a split of these texts gets: 90, 5 and 5 % of the different ones.
+
+    Files of sentence pairs are often sorted by length, so that a cut would test on the longest; and all
+    translations of a sentence must share a split, else the test would know its answers. So pairs draw lots.
+
+    >>> [len([n for n in range(40) if n in lots_of(split, range(40))]) for split in SPLITS]
+    [36, 2, 2]
+    """
+    edges = [0, *sorted(set(lots)), 1 << 64]
+    first, after = bounds(split, len(edges) - 2)
+    return range(edges[first + 1] if first else 0, edges[after + 1])
 
 
 def split_of(name: str) -> str | None:

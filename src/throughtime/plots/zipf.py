@@ -27,11 +27,17 @@ def zipf_plot(
             ranks = _spread(len(frequencies))
             fit = fits.get(n)
             label = _NAMES.get(n, f"{n}-grams") + ("" if fit is None else f", exponent {fit.exponent:.2f}")
-            axes.plot(ranks, frequencies[ranks - 1], ".", color=colour, markersize=4, label=label)
+            # The longer n-grams have the longer tails: they lie below, so that all can be seen.
+            axes.plot(
+                ranks, frequencies[ranks - 1], ".", color=colour, markersize=4, label=label, zorder=3 - n / 10
+            )
             if fit is not None:
                 ends = np.array([ZIPF_RANKS[0], min(ZIPF_RANKS[1], len(frequencies))])
-                axes.plot(ends, fit.frequency(ends), color=INK, linewidth=1.2)
-        axes.legend(markerscale=2.5, title="line: fit over ranks {} to {:,}".format(*ZIPF_RANKS))
+                axes.plot(ends, fit.frequency(ends), color=INK, linewidth=1.2, zorder=4)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter("{x:,.0f}")
+        fitted = "line: fit over ranks {} to {:,}".format(*ZIPF_RANKS)
+        axes.legend(markerscale=2.5, title=fitted, alignment="left")
         return save(drawing, path)
 
 

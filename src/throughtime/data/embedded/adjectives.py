@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from throughtime.data.embedded.nouns import Noun
 from throughtime.data.embedded.vowels import VOWELS
 
 # English; French masculine, feminine[, masculine plural[, before a vowel]]; Chinese before a noun; as a predicate
@@ -92,6 +93,11 @@ class Adjective:
         if gender == "m" and not plural and re.match(f"[{VOWELS}]", noun):
             return f"{self.before_vowel} {noun}"
         return f"{self.agreed(gender, plural)} {noun}"
+
+
+def colours_of(noun: Noun) -> tuple[str, ...]:
+    """The colours a thing may have; who wears a green hat in China has an unfaithful wife."""
+    return tuple(colour for colour in COLOURS if (noun.english, colour) != ("hat", "green"))
 
 
 def _adjective(line: str) -> Adjective:

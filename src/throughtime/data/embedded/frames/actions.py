@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from throughtime.data.embedded import adverbials, chinese, english, french
-from throughtime.data.embedded.adjectives import ADJECTIVES, COLOURS
+from throughtime.data.embedded.adjectives import ADJECTIVES, colours_of
 from throughtime.data.embedded.adverbials import PLACES, Adverbial
 from throughtime.data.embedded.clauses import (
     HAVE,
@@ -19,7 +19,7 @@ from throughtime.data.embedded.clauses import (
 )
 from throughtime.data.embedded.dice import Dice
 from throughtime.data.embedded.nouns import Noun
-from throughtime.data.embedded.people import ASKED_ABOUT, COUPLES, FAMILY, GENTLEFOLK, NAMES, PRONOUNS, RELATIVES, SPOKEN_OF, YOU, YOUR_FAMILY, I, Person, relative
+from throughtime.data.embedded.people import ASKED_ABOUT, COUPLES, FAMILY, FIRST, FIRST_PLURAL, POLITE, SECOND, GENTLEFOLK, NAMES, PRONOUNS, RELATIVES, SPOKEN_OF, YOU, YOUR_FAMILY, I, Person, relative
 from throughtime.data.embedded.phrases import Fixed, Phrase, Somebody, Thing
 from throughtime.data.embedded.plausible import place_fits, sensible, time_fits
 from throughtime.data.embedded.senses import SENSES, Sense
@@ -45,6 +45,10 @@ _QUALITIES = {
     "book": ("new", "interesting"),
     "gift": ("beautiful", "big", "small"),
 }
+
+
+_SAME = ({FIRST, FIRST_PLURAL}, {SECOND, POLITE})
+"""Persons that overlap: we see neither me nor us."""
 
 
 def sentence(meaning: Clause) -> Sentence:
@@ -85,7 +89,7 @@ def somebody(dice: Dice, subject: Person, verb: str = "") -> Person:
     if kind < 2:
         return dice.choose([name for name in NAMES if name.english not in subject.english])
     if kind == 2:
-        others = [p for p in PRONOUNS if p.person != subject.person and {p.person, subject.person} != {0, 3}]
+        others = [p for p in PRONOUNS if p.person != subject.person and {p.person, subject.person} not in _SAME]
         return dice.choose(others)
     return _relative(dice, subject, verb)
 
@@ -116,7 +120,7 @@ def _determined(dice: Dice, sense: Sense, noun: Noun, use: str, subject: Person,
         determiner = dice.choose(sense.numbers.split())
     owner = subject if determiner == "mine" else None
     described = sense.adjectives and determiner in ("a", "bare") and said and dice.once_in(2)
-    quality = ADJECTIVES[dice.choose(_QUALITIES.get(noun.english, COLOURS + ("new",)))] if described else None
+    quality = ADJECTIVES[dice.choose(_QUALITIES.get(noun.english, (*colours_of(noun), "new")))] if described else None
     return Thing(noun, determiner, quality, owner)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from throughtime.data.embedded import chinese, english, french
-from throughtime.data.embedded.adjectives import ADJECTIVES, COLOURS, Adjective
+from throughtime.data.embedded.adjectives import ADJECTIVES, COLOURS, Adjective, colours_of
 from throughtime.data.embedded.adverbials import Adverbial
 from throughtime.data.embedded.clauses import Sentence
 from throughtime.data.embedded.dice import Dice
@@ -37,13 +37,13 @@ QUALITIES = {
     "cake": "delicious sweet expensive",
     "fish": "fresh delicious salty expensive",
     "bread": "fresh delicious",
-    "book": "interesting boring difficult easy long expensive new",
+    "book": "interesting boring difficult easy long expensive",
     "novel": "interesting boring long difficult",
     "film": "interesting boring long",
     "story": "interesting boring long",
     "song": "beautiful long",
-    "car": "new expensive fast dirty clean big small",
-    "bicycle": "new expensive heavy",
+    "car": "expensive fast dirty clean big small",
+    "bicycle": "expensive heavy",
     "house": "big small expensive beautiful comfortable quiet",
     "room": "big small clean dirty quiet comfortable",
     "kitchen": "big small clean dirty",
@@ -51,33 +51,34 @@ QUALITIES = {
     "restaurant": "expensive quiet clean",
     "city": "big small quiet beautiful",
     "street": "long quiet clean",
-    "bag": "heavy big small expensive new",
-    "suitcase": "heavy big small new",
+    "bag": "heavy big small expensive",
+    "suitcase": "heavy big small",
     "box": "heavy big small",
-    "coat": "expensive beautiful new dirty",
-    "dress": "expensive beautiful new long",
-    "shirt": "clean dirty new expensive",
+    "coat": "expensive beautiful dirty",
+    "dress": "expensive beautiful long",
+    "shirt": "clean dirty expensive",
     "chair": "comfortable heavy",
     "sofa": "comfortable expensive big",
     "bed": "comfortable big small",
-    "shoes": "dirty clean expensive comfortable new",
-    "computer": "expensive fast new",
-    "phone": "expensive new",
+    "shoes": "dirty clean expensive comfortable",
+    "computer": "expensive fast",
+    "phone": "expensive",
     "garden": "big small beautiful quiet",
     "watch": "expensive beautiful",
     "apple": "sweet delicious",
     "orange": "sweet delicious",
 }
 _TRAITS = "tired happy sad busy nervous"
-_LASTING_TRAITS = "tall young kind clever strong patient"
+_LASTING_TRAITS = "tall kind clever strong patient"
 _COLOURED = ("car", "dress", "shirt", "bag", "hat", "coat", "skirt", "sweater", "scarf", "umbrella", "bicycle", "suitcase")
-_THAT_PLURAL = Person("", "", "", THEY.person)
 
 
-def _as_person(thing: Thing) -> Person:
+def thing_as_person(thing: Thing) -> Person:
     """A thing has the grammar of a third person."""
     model = THEY if thing.plural else HE
-    return Person(thing.english(), thing.french(), thing.chinese(), model.person, thing.noun.gender)
+    countless = not thing.noun.countable and not thing.noun.plural_only
+    in_chinese = thing.noun.chinese if countless else thing.chinese()
+    return Person(thing.english(), thing.french(), in_chinese, model.person, thing.noun.gender)
 
 
 def described(
@@ -127,19 +128,19 @@ def quality(dice: Dice) -> Sentence:
     if degree == "too" and adjective.english in ("beautiful", "clean", "fresh", "comfortable", "easy", "quiet", "fast"):
         degree = "very"
     parts = described(
-        _as_person(thing), adjective, plural=thing.french_plural, degree=degree, negative=manner == 0, question=manner == 1
+        thing_as_person(thing), adjective, plural=thing.french_plural, degree=degree, negative=manner == 0, question=manner == 1
     )
     return finished(parts, question=manner == 1)
 
 
 def colour(dice: Dice) -> Sentence:
-    """My car is red. Paul's... no: your umbrella isn't blue."""
+    """My car is red. Is her umbrella blue?"""
     noun = NOUNS[dice.choose(_COLOURED)]
-    adjective = ADJECTIVES[dice.choose(COLOURS)]
+    adjective = ADJECTIVES[dice.choose(colours_of(noun))]
     manner = dice.throw(4)
-    owner = dice.choose((HE, SHE, *ASKED_ABOUT[:1])) if manner == 1 else dice.choose((I, HE, SHE, WE))
+    owner = SHE if noun.english in ("dress", "skirt") else dice.choose((HE, SHE) if manner == 1 else (I, HE, SHE))
     thing = dice.choose((Thing(noun, "mine", owner=owner), Thing(noun, dice.choose(("this", "that")))))
-    parts = described(_as_person(thing), adjective, plural=False, negative=manner == 0, question=manner == 1)
+    parts = described(thing_as_person(thing), adjective, plural=False, negative=manner == 0, question=manner == 1)
     return finished(parts, question=manner == 1)
 
 
@@ -150,8 +151,6 @@ def mood(dice: Dice) -> Sentence:
     passing = dice.once_in(2)
     adjective = ADJECTIVES[dice.choose((_TRAITS if passing else _LASTING_TRAITS).split())]
     degree = "very" if manner == 2 else ""
-    if adjective.english == "young" and ("grand" in subject.english or "little" in subject.english or "children" in subject.english):
-        adjective = ADJECTIVES["kind"]
     en, fr, zh = described(
         subject, adjective, plural=subject.plural, degree=degree, negative=manner == 0, question=manner == 1
     )
@@ -166,7 +165,7 @@ def past_mood(dice: Dice) -> Sentence:
     """Paul was tired last night."""
     subject = dice.choose(SPOKEN_OF)
     adjective = ADJECTIVES[dice.choose(_TRAITS.split())]
-    negative = dice.once_in(4)
+    negative = adjective.english in ("happy", "busy", "tired") and dice.once_in(3)
     when = dice.choose((
         Adverbial("yesterday", "hier", "昨天"),
         Adverbial("last night", "hier soir", "昨天 晚上"),
@@ -179,11 +178,12 @@ def past_mood(dice: Dice) -> Sentence:
 
 def comparison(dice: Dice) -> Sentence:
     """Paul is taller than Marie. Anna is as clever as Tom."""
-    words = {"tall": "taller", "young": "younger", "strong": "stronger", "patient": "more patient", "busy": "busier",
-             "clever": "cleverer", "kind": "kinder"}  # fmt: skip
+    words = {"tall": "taller", "strong": "stronger", "patient": "more patient", "busy": "busier", "clever": "cleverer",
+             "kind": "kinder"}  # fmt: skip
     adjective = ADJECTIVES[dice.choose(sorted(words))]
-    one = dice.choose((*NAMES, *FAMILY[:2], *FAMILY[3:9]))
-    other = dice.choose([p for p in (*NAMES, *FAMILY[:2], *FAMILY[3:9]) if p != one])
+    peers = (*NAMES, FAMILY[3], FAMILY[5])
+    one = dice.choose(peers)
+    other = dice.choose([peer for peer in peers if peer != one])
     agreed = adjective.agreed(one.gender, False)
     if dice.once_in(3):
         return finished((
@@ -252,7 +252,7 @@ def _counted_pair(thing: Thing) -> str:
 
 
 def hour(dice: Dice) -> Sentence:
-    """It is half past three. It is a quarter to nine in the evening... without the evening."""
+    """It is half past three. It is a quarter to nine."""
     number = dice.choose(range(1, 12))
     hours = f"{'une' if number == 1 else FRENCH_NUMBER[number]} heure{'s' if number > 1 else ''}"
     now = f"现在 {CHINESE_COUNT[number]} 点"
@@ -306,19 +306,19 @@ def _timetable_of_things(dice: Dice, en: str, fr: str, zh: str) -> Sentence:
         ("the library closes", "la bibliothèque ferme", "图书馆 {} 关门"),
         ("the film starts", "le film commence", "电影 {} 开始"),
         ("the match starts", "le match commence", "比赛 {} 开始"),
-        ("the class starts", "le cours commence", "课 {} 开始"),
+        ("the class starts", "le cours commence", "{} 上课"),
     )
     thing = dice.choose(things)
     return finished((f"{thing[0]} at {en}", f"{thing[1]} à {fr}", thing[2].format(zh)))
 
 
 _CITIES = (("Paris", "à Paris", "巴黎"), ("London", "à Londres", "伦敦"), ("Beijing", "à Pékin", "北京"),
-           ("Shanghai", "à Shanghai", "上海"), ("Rome", "à Rome", "罗马"), ("Canada", "au Canada", "加拿大"),
-           ("Japan", "au Japon", "日本"), ("France", "en France", "法国"), ("China", "en Chine", "中国"))  # fmt: skip
+           ("Shanghai", "à Shanghai", "上海"), ("Rome", "à Rome", "罗马"), ("Tokyo", "à Tokyo", "东京"),
+           ("Berlin", "à Berlin", "柏林"), ("Madrid", "à Madrid", "马德里"))  # fmt: skip
 _WEATHER = (
     ("it is cold", "il fait froid", "很 冷", "today; aujourd'hui; 今天"),
     ("it is hot", "il fait chaud", "很 热", "today; aujourd'hui; 今天"),
-    ("it is sunny", "il fait beau", "天气 很 好", "today; aujourd'hui; 今天"),
+    ("the weather is nice", "il fait beau", "天气 很 好", "today; aujourd'hui; 今天"),
     ("it is raining", "il pleut", "在 下雨", "now; maintenant; 现在"),
     ("it is snowing", "il neige", "在 下雪", "now; maintenant; 现在"),
     ("it was cold", "il faisait froid", "很 冷", "yesterday; hier; 昨天"),
@@ -349,11 +349,11 @@ def weather(dice: Dice) -> Sentence:
     return finished((f"{en} in {city[0]} {en_time}", f"{fr} {city[1]} {fr_time}", f"{city[2]} {zh_time} {zh}"))
 
 
-_JOBS = (
+JOBS = (
     ("a doctor", "médecin", "médecin", "医生"), ("a teacher", "professeur", "professeure", "老师"),
     ("a student", "étudiant", "étudiante", "学生"), ("an engineer", "ingénieur", "ingénieure", "工程师"),
     ("a lawyer", "avocat", "avocate", "律师"), ("a nurse", "infirmier", "infirmière", "护士"),
-    ("a cook", "cuisinier", "cuisinière", "厨师"), ("a driver", "chauffeur", "chauffeuse", "司机"),
+    ("a cook", "cuisinier", "cuisinière", "厨师"), ("a singer", "chanteur", "chanteuse", "歌手"),
     ("a journalist", "journaliste", "journaliste", "记者"), ("a musician", "musicien", "musicienne", "音乐家"),
     ("a baker", "boulanger", "boulangère", "面包师"), ("a writer", "écrivain", "écrivaine", "作家"),
 )  # fmt: skip
@@ -361,7 +361,7 @@ _JOBS = (
 
 def profession(dice: Dice) -> Sentence:
     """My father is a doctor. Is Marie an engineer?"""
-    job = dice.choose(_JOBS)
+    job = dice.choose(JOBS)
     manner = dice.throw(4)
     grown = (HE, SHE, *NAMES, *FAMILY[:2], FAMILY[3], FAMILY[5], *FAMILY[8:10], *GENTLEFOLK)
     asked = (HE, SHE, *NAMES, *YOUR_FAMILY[:2], YOUR_FAMILY[3], YOUR_FAMILY[5], *YOUR_FAMILY[8:10], *ASKED_ABOUT[:6])
@@ -386,8 +386,8 @@ def clothing(dice: Dice) -> Sentence:
     noun = NOUNS[dice.choose(_WORN[verb])]
     who = (*WOMEN, SHE, FAMILY[0], FAMILY[4]) if noun.english in ("dress", "skirt") else (*NAMES, *MEN, HE, SHE, *FAMILY[:6])
     subject = dice.choose(who)
-    negative = dice.once_in(4)
-    thing = Thing(noun, "a" if noun.countable else "bare", None if negative else ADJECTIVES[dice.choose(COLOURS)])
+    negative = noun.english in ("hat", "coat", "scarf", "gloves", "jacket") and dice.once_in(3)
+    thing = Thing(noun, "a" if noun.countable else "bare", None if negative else ADJECTIVES[dice.choose(colours_of(noun))])
     wears = f"没 {verb} {thing.chinese(bare=True)}" if negative else f"{verb} 着 {thing.chinese()}"
     made = finished((
         f"{subject.english} {english.be(subject, negative=negative)} wearing {thing.english()}",

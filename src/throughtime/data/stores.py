@@ -1,0 +1,86 @@
+"""Where records lie: in files that a reader understands, or in the package itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from throughtime.data.records import Line, Observation
+from throughtime.data.source import BadRecords
+from throughtime.data.splits import SPLITS
+
+if TYPE_CHECKING:
+    from throughtime.data.corpora import Part
+    from throughtime.data.readers import Reader, Series
+
+
+class Store(Protocol):
+    """Records by split, in the order and direction they are stored in."""
+
+    kind: str
+    files: Mapping[str, tuple[Path, ...]]
+    signature: str
+
+    def records(self, split: str, bad: BadRecords) -> Iterator[Any]:
+        """The records of a split that is a key of `files`."""
+
+    def series(self, split: str, bad: BadRecords) -> list[Series]:
+        """The series of a split that is a key of `files`, whole."""
+
+
+class FileStore:
+    """Files that one reader understands."""
+
+    def __init__(self, reader: Reader, files: Mapping[str, tuple[Path, ...]]) -> None:
+        self.reader, self.files, self.kind = reader, files, str(reader.kind)
+        self.signature = f"{reader.name} {sorted(vars(reader).items())}"
+
+    def records(self, split: str, bad: BadRecords) -> Iterator[Any]:
+        """The records that the reader finds."""
+        return iter(self.reader.read(self.files[split], bad))
+
+    def series(self, split: str, bad: BadRecords) -> list[Series]:
+        """The series that the reader finds."""
+        from throughtime.data.readers.series import SeriesTable, read_series
+
+        table = self.reader if isinstance(self.reader, SeriesTable) else None
+        return [series for path in self.files[split] for series in read_series(path, table, bad)]
+
+
+class EmbeddedStore:
+    """What the package makes itself; there are splits, but no files in them."""
+
+    def __init__(self, part: Part) -> None:
+        self.name, self.kind = part.name, part.kind
+        self.files: Mapping[str, tuple[Path, ...]] = dict.fromkeys(part.splits, ())
+        self.signature = f"embedded {part.name}"
+
+    def records(self, split: str, bad: BadRecords) -> Iterator[Any]:
+        """Pairs, lines or observations, as the corpus is."""
+        from throughtime.data import embedded
+
+        if self.kind == "pairs":
+            return iter(embedded.pairs(self.name, split))
+        if self.kind == "series":
+            values = embedded.series(self.name)
+            return (Observation(self.name, str(time), float(y)) for time, y in enumerate(values, start=1))
+        # The two corpora share sentences: each is one text, and belongs to the first split that has it.
+        earlier = {text for part in SPLITS[: SPLITS.index(split)] for text in _english(part)}
+        return (Line(text) for text in dict.fromkeys(_english(split)) if text not in earlier)
+
+    def series(self, split: str, bad: BadRecords) -> list[Series]:
+        """The one series of this name."""
+        import numpy as np
+
+        from throughtime.data import embedded
+        from throughtime.data.readers import Series
+
+        values = embedded.series(self.name)
+        return [Series(self.name, np.arange(1, len(values) + 1), ("y",), values[:, None])]
+
+
+def _english(split: str) -> Iterator[str]:
+    from throughtime.data import embedded
+
+    return (pair.source for name in ("en-fr", "en-zh") for pair in embedded.pairs(name, split))

@@ -1,0 +1,85 @@
+"""`throughtime stats`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from throughtime.cli.stats import stats
+from throughtime.errors import InputError
+
+
+@pytest.fixture
+def counted(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
+    """Run the command's function and read the JSON that it prints."""
+
+    def run(data: object, **options: Any) -> dict[str, Any]:
+        capsys.readouterr()
+        stats(str(data), json=True, **options)
+        found = json.loads(capsys.readouterr().out)
+        assert isinstance(found, dict)
+        return found
+
+    return run
+
+
+@pytest.fixture
+def poem(tmp_path: Path) -> Path:
+    path = tmp_path / "poem.txt"
+    path.write_text("The owl, the owl!\nNo owl is the mouse.\n", encoding="utf-8")
+    return path
+
+
+def test_a_file_is_counted(poem: Path, counted: Callable[..., dict[str, Any]]) -> None:
+    found = counted(poem, tokens="word", min_freq=2, ngrams=2, top=1)
+    assert (found["tokens"], found["types"], found["vocabulary"]) == (9, 5, 3)
+    assert found["tokenizer"] == "word"
+    assert found["ngrams"][0] == {
+        "n": 1, "total": 9, "distinct": 5, "possible": 5, "zipf_exponent": None, "top": [[["the"], 3]]
+    }  # fmt: skip
+    assert found["entropy_bits"] == pytest.approx(found["entropy_nats"] / math.log(2))  # R21
+
+
+def test_ngrams_stay_within_a_line(poem: Path, counted: Callable[..., dict[str, Any]]) -> None:
+    pairs = counted(poem, tokens="word", ngrams=2)["ngrams"][1]
+    # R20
+    assert (pairs["total"], pairs["distinct"], pairs["possible"]) == (7, 6, 25)
+    assert [["owl", "no"], 1] not in pairs["top"]
+
+
+def test_subwords_and_normalisers(poem: Path, counted: Callable[..., dict[str, Any]]) -> None:
+    assert counted(poem, tokens="char", normalise="letters")["types"] < counted(poem, tokens="char")["types"]
+    assert counted(poem, tokens="bpe")["tokenizer"] == "bpe"
+    with pytest.raises(InputError, match="unknown tokenizer 'wrod'; did you mean 'word'"):
+        counted(poem, tokens="wrod")
+    with pytest.raises(InputError, match="unknown normaliser 'lowr'; did you mean 'lower'"):
+        counted(poem, tokens="char", normalise="lowr")
+
+
+def test_people_see_tables(poem: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stats(str(poem), tokens="char")
+    out = capsys.readouterr().out
+    assert "stored / possible" in out
+    assert "' '" in out, "a space is shown so that it can be seen"
+
+
+def test_the_plot_is_drawn_and_a_bad_suffix_found_before_the_work(poem: Path, tmp_path: Path) -> None:
+    # R18
+    stats(str(poem), tokens="word", plot=tmp_path / "zipf.svg")
+    assert (tmp_path / "zipf.svg").read_text().startswith("<?xml")
+    with pytest.raises(InputError, match=r"zipf\.gif: is not a picture"):
+        stats("no such data", plot=tmp_path / "zipf.gif")
+
+
+def test_the_time_machine(corpora: Path, counted: Callable[..., dict[str, Any]]) -> None:
+    # R24
+    found = counted("timemachine", tokens="word", top=1, min_freq=2)
+    assert (found["tokens"], found["types"], found["vocabulary"]) == (32_775, 4_579, 2_183)
+    # R13
+    assert [row["top"][0][1] for row in found["ngrams"]] == [2_261, 309, 59]
+    assert counted("timemachine")["tokens"] == 173_428

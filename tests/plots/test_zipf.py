@@ -1,0 +1,74 @@
+"""The picture of Zipf's law, and what all pictures share."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from throughtime.errors import InputError, ThroughtimeError
+from throughtime.plots.style import COLOURS, figure, save
+from throughtime.plots.zipf import zipf_plot
+from throughtime.text.statistics import ZipfFit, zipf_fit
+
+COUNTS = {n: np.sort(np.random.default_rng(n).zipf(1.5, 3000 * n))[::-1] for n in (1, 2, 3)}
+FITS = {n: zipf_fit(counts) for n, counts in COUNTS.items()}
+
+
+@pytest.mark.parametrize(("suffix", "magic"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
+def test_the_plot_is_written_in_each_format_and_always_the_same(
+    tmp_path: Path, suffix: str, magic: bytes
+) -> None:
+    # R18
+    first = zipf_plot(COUNTS, FITS, tmp_path / f"a{suffix}").read_bytes()
+    assert first.startswith(magic)
+    assert zipf_plot(COUNTS, FITS, tmp_path / f"b{suffix}").read_bytes() == first
+
+
+def test_the_plot_shows_the_exponents_on_logarithmic_axes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # R18
+    drawn = []
+    monkeypatch.setattr("throughtime.plots.zipf.save", lambda drawing, path: drawn.append(drawing))
+    zipf_plot(COUNTS, {1: ZipfFit(1.04, 5000.0), 2: ZipfFit(0.69, 400.0), 3: None}, tmp_path / "z.png")
+    (axes,) = drawn[0].axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["single tokens, exponent 1.04", "pairs, exponent 0.69", "triples"]
+    points = next(line for line in axes.lines if line.get_label() == labels[0])
+    ranks = points.get_xdata()
+    assert (ranks[0], ranks[-1]) == (1, len(COUNTS[1]))
+    np.testing.assert_array_equal(points.get_ydata(), COUNTS[1][ranks - 1])
+
+
+def test_tiny_and_empty_texts_can_be_drawn(tmp_path: Path) -> None:
+    counts = {1: np.array([2, 1]), 2: np.array([1]), 3: np.array([], dtype=np.int64)}
+    assert zipf_plot(counts, {}, tmp_path / "z.png").stat().st_size > 1000
+
+
+def test_an_unknown_suffix_is_refused_and_nothing_written(tmp_path: Path) -> None:
+    with (
+        figure() as drawing,
+        pytest.raises(InputError, match=r"z\.gif: is not a picture .* \.png, \.svg, \.pdf"),
+    ):
+        save(drawing, tmp_path / "z.gif")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ThroughtimeError, match=r"pip install 'throughtime\[plot\]'"), figure():
+        pass
+
+
+def test_the_style_does_not_leak() -> None:
+    import matplotlib
+
+    before = matplotlib.rcParams["axes.spines.top"]
+    with figure(3, 2) as drawing:
+        axes = drawing.add_subplot()
+        assert axes.plot([1, 2])[0].get_color() == COLOURS[0]
+    assert matplotlib.rcParams["axes.spines.top"] == before

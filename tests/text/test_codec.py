@@ -1,0 +1,117 @@
+"""Text to ids and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from throughtime.errors import InputError
+from throughtime.text.codec import Codec
+from throughtime.text.subword import TRAINED
+from throughtime.text.tokenizers import TOKENIZERS, tokenizer
+
+TEXTS = [
+    "The owl sees a mouse; the mouse sees nothing!",
+    "Où est le hibou\u202f? « Ici. »",
+    "猫头鹰看见老鼠。 😀",
+]
+RULES = [name for name in TOKENIZERS if name not in (*TRAINED, "file")]
+
+
+@pytest.mark.parametrize("name", [*RULES, *TRAINED])
+def test_decoding_gives_the_normalised_text(name: str) -> None:
+    # R23
+    codec = Codec.build(TEXTS, name, max_size=400)
+    for text in TEXTS:
+        assert codec.decode(codec.encode(text, bos=True, eos=True)) == codec.tokenizer.normalise(text)
+
+
+@pytest.mark.parametrize("name", RULES)
+@settings(max_examples=40, deadline=None)
+@given(texts=st.lists(st.text(), max_size=4))
+def test_any_text_inside_the_vocabulary_survives(name: str, texts: list[str]) -> None:
+    # R23
+    codec = Codec.build(texts, name)
+    for text in texts:
+        assert codec.decode(codec.encode(text)) == codec.tokenizer.normalise(text)
+
+
+@pytest.mark.parametrize("name", [*RULES, *TRAINED])
+def test_saved_and_loaded_is_the_same(tmp_path: Path, name: str) -> None:
+    codec = Codec.build(TEXTS, name, max_size=400)
+    codec.save(tmp_path / "model")
+    again = Codec.load(tmp_path / "model")
+    assert again.hash == codec.hash
+    assert again.vocabulary == codec.vocabulary
+    for text in (*TEXTS, "an owl never seen"):
+        assert again.encode(text) == codec.encode(text)
+    expected = {"tokenizer.json"} if name in TRAINED else {"vocabulary.txt"}
+    assert {path.name for path in (tmp_path / "model").iterdir()} == expected | {"tokenizer_config.json"}
+
+
+def test_options_are_saved(tmp_path: Path) -> None:
+    codec = Codec.build(TEXTS, tokenizer("char", normaliser="letters"))
+    codec.save(tmp_path)
+    assert json.loads((tmp_path / "tokenizer_config.json").read_text()) == {
+        "tokenizer": "char",
+        "options": {"normaliser": "letters"},
+    }
+    assert Codec.load(tmp_path).decode(codec.encode("OWL?")) == "owl "
+
+
+def test_hash_tells_tokenizers_apart() -> None:
+    codecs = [Codec.build(["a b"], name) for name in ("word", "space", *TRAINED)]
+    codecs.append(Codec.build(["a b"], tokenizer("unicode", lower=True)))
+    codecs.append(Codec.build(["a b"], tokenizer("unicode")))
+    assert len({codec.hash for codec in codecs}) == len(codecs)
+
+
+def test_the_notes_ids() -> None:
+    # R74
+    texts = ["I love NLP", "NLP loves nobody", "I read about NLP, and I love it", "We love it too"]
+    codec = Codec.build(texts, "basic-english", reserved=("<pad>", "<unk>"))
+    assert codec.encode("I love NLP") == [2, 3, 4]
+    assert codec.encode("I love cheese") == [2, 3, 1]
+
+
+def test_reserved_tokens_are_left_out_save_the_unknown() -> None:
+    codec = Codec.build(["a b"], "space")
+    assert codec.decode([2, 4, 1, 5, 3, 0, 0]) == "a <unk> b"
+    assert codec.decode([2, 4, 3], skip_reserved=False) == "<bos> a <eos>"
+    assert codec.decode(np.array([4, 5])) == "a b"
+
+
+def test_texts_are_read_once_and_not_kept() -> None:
+    seen = []
+
+    def stream() -> object:
+        for text in TEXTS:
+            seen.append(text)
+            yield text
+
+    Codec.build(stream(), "char")  # type: ignore[arg-type]
+    assert seen == TEXTS
+
+
+def test_missing_ends_are_named() -> None:
+    codec = Codec.build(["a"], "char", reserved=("<unk>",))
+    with pytest.raises(InputError, match="vocabulary: has no <eos>; build it with <eos>"):
+        codec.encode("a", eos=True)
+    with pytest.raises(InputError, match="vocabulary: has no <bos>"):
+        codec.encode("a", bos=True)
+
+
+def test_a_damaged_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"tokenizer_config\.json: does not exist"):
+        Codec.load(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text("{")
+    with pytest.raises(InputError, match=r"tokenizer_config\.json: is damaged"):
+        Codec.load(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer": "char", "options": {}}')
+    with pytest.raises(InputError, match=r"vocabulary\.txt: does not exist"):
+        Codec.load(tmp_path)

@@ -1,0 +1,140 @@
+"""Tokens and their numbers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from throughtime.errors import InputError
+from throughtime.text.vocabulary import Vocabulary
+
+TOKENS = st.lists(st.text(min_size=1, max_size=6), max_size=40)
+
+
+def test_ids_fall_by_frequency_and_ties_by_first_appearance() -> None:
+    # R25
+    vocabulary = Vocabulary.build("b a c a d b a".split(), reserved=("<pad>", "<bos>", "<eos>", "<unk>"))
+    assert list(vocabulary) == ["<pad>", "<bos>", "<eos>", "<unk>", "a", "b", "c", "d"]
+    assert (vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id, vocabulary.unk_id) == (0, 1, 2, 3)
+    assert vocabulary.mask_id is None
+    assert vocabulary["never seen"] == 3
+    assert vocabulary[["a"]] == [4]
+    assert vocabulary[["a", "x"]] == [4, 3]
+    assert vocabulary.tokens([5, 4]) == ["b", "a"]
+
+
+def test_min_freq_and_max_size() -> None:
+    # R25
+    tokens = "a a a b b c".split()
+    assert list(Vocabulary.build(tokens, min_freq=2)) == ["<unk>", "a", "b"]
+    assert list(Vocabulary.build(tokens, max_size=2)) == ["<unk>", "a"]
+    with pytest.raises(InputError, match="max_size 1: has no room for 2 reserved tokens"):
+        Vocabulary.build(tokens, max_size=1, reserved=("<pad>", "<unk>"))
+
+
+@given(tokens=TOKENS)
+def test_numbering_is_sorted_by_count(tokens: list[str]) -> None:
+    vocabulary = Vocabulary.build(tokens)
+    counts = Counter(tokens)
+    kept = [counts[token] for token in vocabulary if token != "<unk>"]
+    assert kept == sorted(kept, reverse=True)
+    assert set(vocabulary) == {*tokens, "<unk>"}
+    assert vocabulary.tokens(vocabulary[tokens]) == tokens
+    assert vocabulary.encode_array(tokens).tolist() == vocabulary[tokens]
+
+
+def test_encode_array_is_of_32_bits_and_knows_unknown() -> None:
+    ids = Vocabulary(["a", "<unk>"]).encode_array(["x", "a"])
+    assert ids.dtype == np.int32
+    assert ids.tolist() == [1, 0]
+
+
+def test_text_that_already_holds_unk_has_one_unk() -> None:
+    vocabulary = Vocabulary.build("the <unk> of <unk> of".split())
+    assert list(vocabulary) == ["<unk>", "of", "the"]
+    assert vocabulary.counts == {"<unk>": 2, "of": 2, "the": 1}
+
+
+def test_without_unk_an_unknown_token_is_an_error() -> None:
+    with pytest.raises(
+        InputError, match="token 'x': is not in the vocabulary, and the vocabulary has no <unk>"
+    ):
+        Vocabulary(["a"])["x"]
+
+
+def test_ids_outside_are_errors() -> None:
+    for number in (-1, 2):
+        with pytest.raises(InputError, match=f"id {number}: is outside the vocabulary, whose ids are 0 to 1"):
+            Vocabulary(["a", "b"]).token(number)
+
+
+@given(
+    tokens=TOKENS,
+    special=st.sampled_from(["\n", "\t", "\\", "\\n", "\r", "\u2028", "\x85", "\ufeff", "\\u0085"]),
+)
+def test_saved_and_loaded_is_equal(tokens: list[str], special: str) -> None:
+    # R23
+    vocabulary = Vocabulary.build([*tokens, special], reserved=("<pad>", "<unk>", "<sep>"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "vocabulary.txt"
+        vocabulary.save(path)
+        again = Vocabulary.load(path)
+        assert path.read_text(encoding="utf-8").count("\n") == len(vocabulary)
+    assert list(again) == list(vocabulary)
+    assert again == vocabulary
+    assert again.counts == vocabulary.counts
+    assert again.reserved == vocabulary.reserved >= {"<pad>", "<unk>", "<sep>"}
+    assert again.hash == vocabulary.hash
+
+
+def test_a_plain_list_of_tokens_is_a_vocabulary(tmp_path: Path) -> None:
+    path = tmp_path / "vocabulary.txt"
+    path.write_bytes("\ufeff[PAD]\r\n[UNK]\r\nthe\r\n".encode())
+    vocabulary = Vocabulary.load(path)
+    assert list(vocabulary) == ["[PAD]", "[UNK]", "the"]
+    assert (vocabulary.pad_id, vocabulary.unk_id, vocabulary.counts) == (0, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a\nb\na\n", r"vocabulary\.txt:3: token 'a' stands twice"),
+        (b"", r"vocabulary\.txt: is empty"),
+        (b"a\n\nb\n", r"vocabulary\.txt:2: has no token"),
+        (b"a\tmany\n", r"vocabulary\.txt:1: 'many' is not a count"),
+        (b"a\n\\q\n", r"vocabulary\.txt:2: .* is no escape"),
+        (b"a\nb\xff\n", r"vocabulary\.txt:2: is not UTF-8"),
+    ],
+)
+def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "vocabulary.txt"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        Vocabulary.load(path)
+
+
+def test_twice_the_same_token_is_refused() -> None:
+    with pytest.raises(InputError, match="token 'a': stands twice in the vocabulary"):
+        Vocabulary(["a", "b", "a"])
+    with pytest.raises(InputError, match="empty token"):
+        Vocabulary(["a", ""])
+
+
+def test_hash_depends_on_tokens_and_order_and_is_the_same_in_another_process() -> None:
+    tokens = ["<unk>", "é", "ab"]
+    digest = Vocabulary(tokens).hash
+    assert digest == "a711774cd6a6faba5ef05953bef1c9e4b07e3c8e3a5ba9b2d2e0ba8ef0a1f6b5"
+    assert len({digest, Vocabulary(tokens[::-1]).hash, Vocabulary(["<unk>", "éa", "b"]).hash}) == 3
+
+
+def test_no_torch_in_text() -> None:
+    program = "import sys, throughtime.text.codec, throughtime.text.vectors, throughtime.text.statistics\n"
+    subprocess.run([sys.executable, "-c", program + "assert 'torch' not in sys.modules"], check=True)
