@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.data.filters import LENGTHS, PairFilters
@@ -66,6 +66,7 @@ def test_counts_add_up_but_duplicates_are_of_one_call() -> None:
 SIDE = st.sampled_from(["", "a", "b", "a b"])
 
 
+@settings(deadline=None)
 @given(pairs=st.lists(st.builds(Pair, SIDE, SIDE)))
 def test_duplicates_are_what_a_dictionary_says(pairs: list[Pair]) -> None:
     assert list(PairFilters(duplicates=True).apply(pairs)) == list(dict.fromkeys(pairs))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.data.readers import build_reader
@@ -35,6 +35,7 @@ def test_the_last_dashes_and_blank_lines_between_records_may_differ(tmp_path: Pa
     assert read(tmp_path / "deck.txt", ["", *block(CARD), "", *block(SECOND)[:-1]]) == [CARD, SECOND]
 
 
+@settings(deadline=None)
 @given(cards=st.lists(st.builds(Flashcard, VALUE, VALUE, VALUE, VALUE), min_size=1))
 def test_round_trip(tmp_path_factory: pytest.TempPathFactory, cards: list[Flashcard]) -> None:
     lines = [line for card in cards for line in block(card)]

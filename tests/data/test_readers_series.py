@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.data.convert import write_records
@@ -119,7 +119,10 @@ def test_times_are_compared_across_spellings(tmp_path: Path) -> None:
 
 
 TABLES = {
-    "a.csv:1: unknown column 'dat'; did you mean 'date'?": ("date,y\n2020-01,1\n", {"time": "dat"}),
+    "a.csv:1: unknown column 'dat'; did you mean 'date'? Known: date, y.": (
+        "date,y\n2020-01,1\n",
+        {"time": "dat"},
+    ),
     "a.csv:1: unknown column 'z'; Known: date, y.": ("date,y\n2020-01,1\n", {"values": "z"}),
     "a.csv:1: unknown column 'q'; Known: date, y.": ("date,y\n2020-01,1\n", {"identifier": "q"}),
     "a.csv:1: names the column 'y' twice; rename one": ("date,y,y\n2020-01,1,2\n", {}),
@@ -166,6 +169,7 @@ def test_one_character_delimits() -> None:
         SeriesTable(delimiter="::")
 
 
+@settings(deadline=None)
 @given(
     values=st.lists(
         st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 2), min_size=1, max_size=20

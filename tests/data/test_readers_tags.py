@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.data.readers import build_reader, reader_for
@@ -29,6 +29,7 @@ def tagged(rows: list[tuple[str, str]], label: str = "") -> Tagged:
     return Tagged(words, tags, label)
 
 
+@settings(deadline=None)
 @given(sentences=SENTENCES)
 def test_columns_round_trip(
     tmp_path_factory: pytest.TempPathFactory, sentences: list[list[tuple[str, str]]]
@@ -53,7 +54,7 @@ def test_a_hash_is_a_word_unless_comments_are_asked_for(tmp_path: Path) -> None:
 
 
 FAULTS = {
-    "has 1 column, expected at least 2 parted by tabs": "lonely",
+    "has 1 column, expected at least 2 separated by tabs": "lonely",
     "has 3 columns, the file's first row has 2": "a\tB\tC",
     "has no tag": "a\t",
     "has no word": "\tB",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.data import source
@@ -55,6 +55,7 @@ def test_truncated_packing_is_one_sentence(tmp_path: Path, name: str) -> None:
         texts(file)
 
 
+@settings(deadline=None)
 @given(lines=st.lists(LINE, min_size=1), crlf=st.booleans(), mark=st.booleans(), final=st.booleans())
 def test_lines_come_back_as_written(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], crlf: bool, mark: bool, final: bool

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from throughtime.errors import InputError
@@ -38,6 +38,7 @@ def test_any_text_inside_the_vocabulary_survives(name: str, texts: list[str]) ->
     # R23
     codec = Codec.build(texts, name)
     for text in texts:
+        assume(not codec.vocabulary.reserved & set(codec.tokenizer.tokenize(text)))
         assert codec.decode(codec.encode(text)) == codec.tokenizer.normalise(text)
 
 

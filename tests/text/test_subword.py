@@ -20,15 +20,18 @@ TEXTS = [
     "The quick brown fox jumps over the lazy dog, again and again.",
     "Quickly, quicker, quickest: the foxes were jumping over dogs!",
     "我爱你。你爱我吗？ 我们都爱 NLP 😀👍🏽",
-    "  two  spaces, a\ttab, ## hashes # and [brackets]  ",
+    "  two  spaces, a\ttab, ## hashes # and [brackets] [SEP]  ",
     "Être ou ne pas être\u202f? L'été, c'est naïf.",
 ] * 3
 SEEN = "".join(sorted(set("".join(TEXTS))))
+ALL_TRAINED = [train_subword(kind, TEXTS, vocabulary_size=400) for kind in TRAINED]
 
 
-@pytest.fixture(scope="module", params=TRAINED)
+@pytest.fixture(params=ALL_TRAINED, ids=TRAINED)
 def trained(request: pytest.FixtureRequest) -> SubwordTokenizer:
-    return train_subword(request.param, TEXTS, vocabulary_size=400)
+    found = request.param
+    assert isinstance(found, SubwordTokenizer)
+    return found
 
 
 @pytest.mark.parametrize("text", [*TEXTS[:5], "", " ", "fox", " fox", "##fox", "dog  ", "[SEP]", "爱fox 😀"])
@@ -49,9 +52,6 @@ def test_any_text_of_known_characters_survives(text: str) -> None:
             assert codec.decode(codec.encode(text)) == trained.normalise(text) == text
         else:
             assert trained.name == "wordpiece"
-
-
-ALL_TRAINED = [train_subword(kind, TEXTS, vocabulary_size=400) for kind in TRAINED]
 
 
 @settings(max_examples=100, deadline=None)
@@ -81,6 +81,7 @@ def test_ids_agree_with_the_library(trained: SubwordTokenizer) -> None:
     from tokenizers import Tokenizer
 
     library = Tokenizer.from_str(trained.definition)
+    library.encode_special_tokens = True
     codec = Codec.build([], trained)
     for text in TEXTS[:5]:
         ids = codec.encode(text)
@@ -118,7 +119,8 @@ def test_training_is_the_same_in_every_process() -> None:
     program = (
         "import hashlib, sys; from throughtime.text.subword import TRAINED, train_subword\n"
         "texts = [f'{a}{b} {b}{c}{a}, {c}' for a in 'abcxy' for b in 'uvwe' for c in ('st', 'no', 'é')]\n"
-        "for kind in TRAINED: print(hashlib.sha256(train_subword(kind, texts, 300).definition.encode()).hexdigest())"
+        "for kind in TRAINED:\n"
+        "    print(hashlib.sha256(train_subword(kind, texts, 300).definition.encode()).hexdigest())"
     )
     found = {
         subprocess.run(
@@ -135,7 +137,7 @@ def test_training_is_the_same_in_every_process() -> None:
 
 def test_unigram_pieces_are_a_distribution_and_fit_better_when_more() -> None:
     lengths = []
-    for size in (60, 120, 300):
+    for size in (20, 100, 150):
         trained = train_subword("unigram", TEXTS, vocabulary_size=size)
         pieces = json.loads(trained.definition)["model"]["vocab"][5:]
         assert sum(2.718281828459045**score for _, score in pieces) == pytest.approx(1.0, abs=1e-4)

@@ -21,7 +21,7 @@ TOKENS = st.lists(st.text(min_size=1, max_size=6), max_size=40)
 
 def test_ids_fall_by_frequency_and_ties_by_first_appearance() -> None:
     # R25
-    vocabulary = Vocabulary.build("b a c a d b a".split(), reserved=("<pad>", "<bos>", "<eos>", "<unk>"))
+    vocabulary = Vocabulary.build(list("bacadba"), reserved=("<pad>", "<bos>", "<eos>", "<unk>"))
     assert list(vocabulary) == ["<pad>", "<bos>", "<eos>", "<unk>", "a", "b", "c", "d"]
     assert (vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id, vocabulary.unk_id) == (0, 1, 2, 3)
     assert vocabulary.mask_id is None
@@ -33,7 +33,7 @@ def test_ids_fall_by_frequency_and_ties_by_first_appearance() -> None:
 
 def test_min_freq_and_max_size() -> None:
     # R25
-    tokens = "a a a b b c".split()
+    tokens = list("aaabbc")
     assert list(Vocabulary.build(tokens, min_freq=2)) == ["<unk>", "a", "b"]
     assert list(Vocabulary.build(tokens, max_size=2)) == ["<unk>", "a"]
     with pytest.raises(InputError, match="max_size 1: has no room for 2 reserved tokens"):
@@ -58,7 +58,7 @@ def test_encode_array_is_of_32_bits_and_knows_unknown() -> None:
 
 
 def test_text_that_already_holds_unk_has_one_unk() -> None:
-    vocabulary = Vocabulary.build("the <unk> of <unk> of".split())
+    vocabulary = Vocabulary.build(["the", "<unk>", "of", "<unk>", "of"])
     assert list(vocabulary) == ["<unk>", "of", "the"]
     assert vocabulary.counts == {"<unk>": 2, "of": 2, "the": 1}
 
@@ -121,6 +121,11 @@ def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, content: bytes, m
         Vocabulary.load(path)
 
 
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"vocabulary\.txt: does not exist"):
+        Vocabulary.load(tmp_path / "vocabulary.txt")
+
+
 def test_twice_the_same_token_is_refused() -> None:
     with pytest.raises(InputError, match="token 'a': stands twice in the vocabulary"):
         Vocabulary(["a", "b", "a"])
@@ -128,10 +133,10 @@ def test_twice_the_same_token_is_refused() -> None:
         Vocabulary(["a", ""])
 
 
-def test_hash_depends_on_tokens_and_order_and_is_the_same_in_another_process() -> None:
+def test_hash_depends_on_tokens_and_order_and_is_the_same_everywhere() -> None:
     tokens = ["<unk>", "é", "ab"]
     digest = Vocabulary(tokens).hash
-    assert digest == "a711774cd6a6faba5ef05953bef1c9e4b07e3c8e3a5ba9b2d2e0ba8ef0a1f6b5"
+    assert digest == "6116be761efe953c8bc6345ec2cdab2fd72fbb3776d4ef786edbceda7df99c59"
     assert len({digest, Vocabulary(tokens[::-1]).hash, Vocabulary(["<unk>", "éa", "b"]).hash}) == 3
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.opening import opened
+from throughtime.cli.opening import SkipBad, Source, Target, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.errors import InputError, unknown
 
@@ -32,6 +32,9 @@ def batches(
     min_freq: Annotated[int, typer.Option(help="Rarer tokens become <unk>.", min=1)] = 1,
     split: Annotated[str, typer.Option(help="train, valid, test, heldout or all.")] = "train",
     seed: Annotated[int, typer.Option(help="The same seed gives the same batches.")] = 0,
+    source: Source = None,
+    target: Target = None,
+    skip_bad: SkipBad = False,
     json: Json = False,
     debug: Debug = False,
 ) -> Outcome:
@@ -47,7 +50,7 @@ def batches(
     """
     if sampling not in SAMPLINGS:
         raise unknown("sampling", sampling, SAMPLINGS)
-    dataset = opened(data)
+    dataset = opened(data, source=source, target=target, skip_bad=skip_bad)
     chosen = tokens or dataset.tokens
     if dataset.kind in ("pairs", "cards"):
         return _of_pairs(dataset, split, chosen, min_freq, batch_size, max_length, seed)
@@ -70,6 +73,7 @@ def _of_text(
     from throughtime.data.idcache import token_ids
 
     codec = _codec(dataset, split, tokens, min_freq)
+    tell_skipped(dataset)
     ids = token_ids(dataset, split, codec, eos=dataset.layout == "lines").ids
     kind = RandomWindows if sampling == "random" else SequentialPartition
     cut = kind(ids, batch_size, num_steps, seed=seed)
@@ -83,8 +87,8 @@ def _of_text(
         "sampling": sampling,
         "batches": len(cut),
         "shape": list(first.inputs.shape),
-        "inputs": codec.decode(first.inputs[:, 0].tolist()),
-        "labels": codec.decode(first.labels[:, 0].tolist()),
+        "inputs": codec.decode(first.inputs[:, 0].tolist(), skip_reserved=False),
+        "labels": codec.decode(first.labels[:, 0].tolist(), skip_reserved=False),
     }
     return Outcome(
         values, [_table(values, "the first row of the first batch, shifted by one for its labels")]
@@ -104,6 +108,7 @@ def _of_pairs(
 
     codecs = [_codec(dataset, split, tokens, min_freq, side) for side in ("source", "target")]
     pairs = list(dataset.pairs(split))
+    tell_skipped(dataset)
     sides = [RaggedIds.of(codec.encode(pair[i]) for pair in pairs) for i, codec in enumerate(codecs)]
     special = [Specials(_pad(c), c.vocabulary.bos_id, c.vocabulary.eos_id) for c in codecs]
     cut = PairBatches(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from throughtime.cli.opening import opened
+from throughtime.cli.opening import SkipBad, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported
 
 Run = Annotated[Path, typer.Argument(help="The folder of a trained model.", metavar="RUN")]
@@ -18,6 +18,7 @@ def evaluate(
     run: Run,
     split: Annotated[str, typer.Option(help="train, valid, test, heldout (valid and test) or all.")] = "test",
     data: Annotated[str | None, typer.Option(help="Other data than the model was trained on.")] = None,
+    skip_bad: SkipBad = False,
     json: Json = False,
     debug: Debug = False,
 ) -> Outcome:
@@ -34,7 +35,9 @@ def evaluate(
 
     model = load(run)
     name = data or model.config.data
-    measured = model.evaluate(opened(name), split).values()
+    dataset = opened(name, skip_bad=skip_bad)
+    measured = model.evaluate(dataset, split).values()
+    tell_skipped(dataset)
     codec = model.framing.codec
     signature = "|".join(
         [

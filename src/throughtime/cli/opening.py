@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from throughtime.cli.output import stderr
+import typer
+
+from throughtime.cli.output import say, stderr
 
 if TYPE_CHECKING:
     from throughtime.data.corpora import CorpusFile
     from throughtime.data.dataset import Dataset
 
 
-def opened(data: str, *, skip_bad: bool = False) -> Dataset:
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave bad records out and count them, instead of refusing.")
+]
+Source = Annotated[str | None, typer.Option(help="Of pairs: the source language, such as en.")]
+Target = Annotated[str | None, typer.Option(help="Of pairs: the target language, such as fr.")]
+
+
+def opened(
+    data: str, *, source: str | None = None, target: str | None = None, skip_bad: bool = False
+) -> Dataset:
     """Open a data set by name or path; what is missing is fetched before the eyes of the user."""
     from throughtime.data.datasets import open_dataset
 
     with download_bars() as advance:
-        return open_dataset(data, skip_bad=skip_bad, progress=advance)
+        return open_dataset(data, source=source, target=target, skip_bad=skip_bad, progress=advance)
+
+
+def tell_skipped(dataset: Dataset) -> None:
+    """Say what the latest reading of the data left out."""
+    if dataset.bad.count:
+        say(dataset.bad.report())
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.opening import opened
+from throughtime.cli.opening import SkipBad, Source, Target, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.series_stats import series_stats
 
@@ -41,6 +41,9 @@ def stats(
         Path | None,
         typer.Option(help="Draw Zipf's law, or a series' drift, as .png, .svg or .pdf."),
     ] = None,
+    source: Source = None,
+    target: Target = None,
+    skip_bad: SkipBad = False,
     json: Json = False,
     debug: Debug = False,
 ) -> Outcome:
@@ -61,7 +64,7 @@ def stats(
         from throughtime.plots.style import check_format
 
         check_format(plot)
-    dataset = opened(data)
+    dataset = opened(data, source=source, target=target, skip_bad=skip_bad)
     if dataset.kind == "series":
         return series_stats(dataset, split, plot)
     tokenizer = _tokenizer(tokens or dataset.tokens, dataset, split, side)
@@ -70,6 +73,7 @@ def stats(
     prepare = normaliser(normalise or own)
     texts = (tokenizer.tokenize(prepare(text)) for text in dataset.texts(split, side))
     running = Running.of(texts, joined=dataset.layout == "stream")
+    tell_skipped(dataset)
     counted = [ngram_counts(running, n) for n in range(1, ngrams + 1)]
     values = _values(counted, top, min_freq) | {"tokenizer": tokenizer.name, "data": dataset.name}
     if plot is not None:

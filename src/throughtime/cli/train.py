@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.opening import opened
+from throughtime.cli.opening import SkipBad, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.errors import InputError
 
@@ -52,9 +52,7 @@ def train_ngram(
     split: Annotated[str, typer.Option(help="What to count: train, all, ...")] = "train",
     backward: Annotated[bool, typer.Option("--backward", help="From right to left.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Accept a finished model at --out.")] = False,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Count bad records instead of refusing.")
-    ] = False,
+    skip_bad: SkipBad = False,
     json: Json = False,
     debug: Debug = False,
 ) -> Outcome:
@@ -100,8 +98,7 @@ def train_ngram(
     values = summary(model, seconds, out, measured)
     line = {"split": valid, "data": data, **measured} if valid else {}
     model.save(out, [line] if line else [], card(model, values))
-    if dataset.bad.count:
-        say(dataset.bad.report())
+    tell_skipped(dataset)
     return Outcome(values, shown(values))
 
 

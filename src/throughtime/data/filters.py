@@ -14,7 +14,7 @@ Rule = Callable[[Pair], bool]  # whether to drop the pair
 
 
 def count_words(text: str) -> int:
-    """How many words parted by white space.
+    """How many words separated by white space.
 
     >>> count_words("Va vite !")
     3

@@ -110,12 +110,15 @@ class MarkovChain:
 
     def _tuples(self, length: int) -> Ints:
         """All tuples of this many words. [V ** length, length]"""
-        return np.indices((self.words,) * length).reshape(length, -1).T
+        digits = np.unravel_index(np.arange(self.words**length), (self.words,) * length)
+        tuples: Ints = np.stack(digits, axis=1)
+        return tuples
 
     def _moved(self) -> Ints:
         """The state that each state becomes with each next word. [states, V]"""
         kept = np.arange(self.states) % self.words ** (self.order - 1)
-        return kept[:, None] * self.words + np.arange(self.words)
+        moved: Ints = kept[:, None] * self.words + np.arange(self.words)
+        return moved
 
     def _state(self, context: Sequence[int]) -> int:
         recent = list(context)[-self.order :]

@@ -13,7 +13,13 @@ from typing import Any
 from throughtime.errors import InputError
 from throughtime.files import whole_file
 from throughtime.text import tokenizers
-from throughtime.text.subword import SUBWORDS, SubwordTokenizer, read_definition, train_subword
+from throughtime.text.subword import (
+    SUBWORDS,
+    SubwordTokenizer,
+    read_definition,
+    tokenizer_file,
+    train_subword,
+)
 from throughtime.text.tokenizer import Tokenizer
 from throughtime.text.vocabulary import Vocabulary
 
@@ -24,7 +30,8 @@ SUBWORD_SIZE = 8000
 class Codec:
     """Text to ids and back.
 
-    For a text whose tokens are all in the vocabulary, `decode(encode(text)) == tokenizer.normalise(text)`.
+    For a text whose tokens are all in the vocabulary, `decode(encode(text)) == tokenizer.normalise(text)`. A
+    corpus may spell a reserved token (`<unk>` in the Penn Treebank): it gets that token's id.
 
     >>> codec = Codec.build(["go .", "run !"], tokenizer="translation")
     >>> codec.encode("Run.", eos=True), codec.decode([2, 6, 7, 3])
@@ -46,9 +53,12 @@ class Codec:
     ) -> Codec:
         """Make a codec for these texts, which are read once.
 
-        By the names `wordpiece`, `bpe` and `unigram` a tokenizer of `max_size` pieces (8,000 if not given) is
-        trained, with its own special tokens; `min_freq` and `reserved` are for whole tokens.
+        A tokenizer is given by name, or as the path of a `tokenizer.json`. By the names `wordpiece`, `bpe`
+        and `unigram` one of `max_size` pieces (8,000 if not given) is trained, with its own special tokens;
+        `min_freq` and `reserved` are for whole tokens.
         """
+        if isinstance(tokenizer, str) and tokenizer.endswith(".json"):
+            tokenizer = tokenizer_file(tokenizer)
         if isinstance(tokenizer, str) and tokenizer in SUBWORDS:
             tokenizer = train_subword(tokenizer, texts, max_size or SUBWORD_SIZE)
         if isinstance(tokenizer, SubwordTokenizer):

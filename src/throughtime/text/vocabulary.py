@@ -228,6 +228,8 @@ class Vocabulary:
 
 
 def _lines(path: Path) -> list[str]:
+    if not path.exists():
+        raise InputError(str(path), "does not exist; a vocabulary is a file of one token a line")
     try:
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from throughtime.data.embedded.nouns import Noun
 from throughtime.data.embedded.vowels import VOWELS
 
-# English; French masculine, feminine[, masculine plural[, before a vowel]]; Chinese before a noun; as a predicate
+# English; French masculine, feminine[, masculine plural[, before a vowel]]; Chinese attribute; predicate
 # "<" after the English: stands before the French noun.
 _TABLE = """
 red; rouge, rouge; 红色 的; 红色
@@ -29,7 +29,7 @@ cheap; bon marché, bon marché, bon marché; 便宜 的; 便宜
 interesting; intéressant, intéressante; 有意思 的; 有意思
 boring; ennuyeux, ennuyeuse; 无聊 的; 无聊
 difficult; difficile, difficile; 难 的; 难
-easy; facile, facile; 容易 的; 容易
+easy; facile, facile; 简单 的; 简单
 long; long, longue; 长 的; 长
 hot; chaud, chaude; 热 的; 热
 cold; froid, froide; 凉 的; 凉
@@ -56,7 +56,6 @@ patient; patient, patiente; 有耐心 的; 有耐心
 nervous; nerveux, nerveuse; 紧张 的; 紧张
 """
 COLOURS = ("red", "blue", "white", "black", "green", "yellow", "grey")
-
 
 
 @dataclass(frozen=True)
@@ -109,4 +108,6 @@ def _adjective(line: str) -> Adjective:
     return Adjective(name, masculine, feminine, plural, vowel, chinese, predicate, english.endswith("<"))
 
 
-ADJECTIVES: dict[str, Adjective] = {word.english: word for word in map(_adjective, _TABLE.strip().splitlines())}
+ADJECTIVES: dict[str, Adjective] = {
+    word.english: word for word in map(_adjective, _TABLE.strip().splitlines())
+}

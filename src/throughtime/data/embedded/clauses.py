@@ -14,15 +14,6 @@ Unit = tuple[str, str]
 """A verb and its object: what is held out of training."""
 
 
-class Sentence(NamedTuple):
-    """One meaning in three languages, and the verb-object pairs in it; Chinese has spaces between words."""
-
-    english: str
-    french: str
-    chinese: str
-    units: frozenset[Unit] = frozenset()
-
-
 @dataclass(frozen=True)
 class Action:
     """A verb with its object, if it takes one."""

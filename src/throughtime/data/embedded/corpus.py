@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 
-from throughtime.data.embedded.clauses import Sentence
 from throughtime.data.embedded.chinese import unspaced
 from throughtime.data.embedded.dice import Dice
 from throughtime.data.embedded.frames import FRAMES
-from throughtime.data.embedded.split import SPLITS, divide
+from throughtime.data.embedded.sentences import Sentence
+from throughtime.data.embedded.split import SPLITS, divide, english_words, french_words
 from throughtime.data.records import Pair
 from throughtime.errors import unknown
 
 LANGUAGE_PAIRS = ("en-fr", "en-zh")
+_LONGEST = 14
 
 
 def pairs(name: str, split: str = "train") -> list[Pair]:
@@ -39,8 +40,6 @@ def words(name: str) -> tuple[set[str], set[str]]:
     (True, True)
     """
     _check(name)
-    from throughtime.data.embedded.split import english_words, french_words
-
     every = [sentence for part in _parts().values() for sentence in part]
     source = {word for sentence in every for word in english_words(sentence.english)}
     if name == "en-fr":
@@ -72,5 +71,6 @@ def sentences() -> tuple[Sentence, ...]:
             if len(found) - before == wanted:
                 break
             made = make(dice)
-            found.setdefault(made.english, made)
+            if len(made.english.split()) <= _LONGEST:
+                found.setdefault(made.english, made)
     return tuple(found.values())

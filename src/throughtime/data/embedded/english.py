@@ -46,6 +46,11 @@ def complement(action: Action) -> str:
     return action.thing.english() if action.thing is not None else ""
 
 
+def infinitive(action: Action) -> str:
+    """The bare infinitive with its object: open the window."""
+    return f"{action.sense.english} {complement(action)}".strip()
+
+
 def clause(meaning: Clause) -> str:
     """The words of a clause, without capital or full stop."""
     place = meaning.place.english if meaning.place else ""
@@ -64,7 +69,8 @@ def _verb_phrase(meaning: Clause) -> str:
         return f"{auxiliary} {subject} {adverb} {rest}"
     if meaning.negative:
         return f"{subject} {_denied(auxiliary)} {adverb} {rest}"
-    return f"{subject} {'' if auxiliary in ('do', 'does', 'did') else auxiliary} {adverb} {_plain(meaning, rest)}"
+    kept = "" if auxiliary in ("do", "does", "did") else auxiliary
+    return f"{subject} {kept} {adverb} {_plain(meaning, rest)}"
 
 
 def _auxiliary_and_rest(meaning: Clause) -> tuple[str, str]:
@@ -83,7 +89,9 @@ def _auxiliary_and_rest(meaning: Clause) -> tuple[str, str]:
 
 
 def _denied(auxiliary: str) -> str:
-    return {"am": "am not", "will": "won't", "can": "can't", "must": "mustn't"}.get(auxiliary, f"{auxiliary}n't")
+    return {"am": "am not", "will": "won't", "can": "can't", "must": "mustn't"}.get(
+        auxiliary, f"{auxiliary}n't"
+    )
 
 
 def _plain(meaning: Clause, rest: str) -> str:

@@ -54,9 +54,19 @@ def be(person: Person, *, past: bool = False) -> str:
     return "ét" + _IMPERFECT[person.person] if past else french_verb("être").present[person.person]
 
 
+def present(infinitive: str, person: Person) -> str:
+    """The present of a verb, as it goes with this subject.
+
+    >>> from throughtime.data.embedded.people import WE
+    >>> present("vouloir", WE)
+    'voulons'
+    """
+    return french_verb(infinitive).present[person.person]
+
+
 @dataclass(frozen=True)
 class _Words:
-    """The two halves of a verb phrase: `ne` and `pas` close round the first, clitics stand before one of them."""
+    """A verb phrase in two halves: `ne` and `pas` close round the first, clitics stand before either."""
 
     finite: str
     rest: str = ""
@@ -87,6 +97,12 @@ def clitic(action: Action, subject: Person) -> str:
     if isinstance(action.thing, Somebody):
         return action.thing.clitic(indirect=action.sense.french_preposition == "à")
     return ""
+
+
+def infinitive(action: Action, subject: Person) -> str:
+    """The action after a verb that takes an infinitive: m'attendre, rendre visite à Paul."""
+    verb, tail = verb_and_tail(action)
+    return f"{clitic(action, subject)} {verb.infinitive} {tail} {complement(action)}".strip()
 
 
 def clause(meaning: Clause) -> str:
@@ -122,7 +138,9 @@ def _not_obliged(meaning: Clause) -> _Words:
     """`Doesn't have to` is not `ne doit pas`, which forbids."""
     infinitive = verb_and_tail(meaning.action)[0].infinitive
     subject = meaning.subject
-    return _Words(be(subject), f"{agree('obligé', subject.gender, subject.plural)} de {{clitic}} {infinitive}", True)
+    return _Words(
+        be(subject), f"{agree('obligé', subject.gender, subject.plural)} de {{clitic}} {infinitive}", True
+    )
 
 
 def _words(meaning: Clause) -> _Words:
@@ -163,7 +181,11 @@ def command(action: Action, person: int, *, negative: bool = False) -> str:
     ['ne', 'dors', 'pas']
     """
     verb, tail = verb_and_tail(action)
-    pronoun = action.thing.clitic(action.sense.french_preposition == "à") if isinstance(action.thing, Somebody) else ""
+    pronoun = (
+        action.thing.clitic(action.sense.french_preposition == "à")
+        if isinstance(action.thing, Somebody)
+        else ""
+    )
     if verb.reflexive:
         pronoun = _REFLEXIVE[person]
     form = verb.imperative(person)

@@ -17,7 +17,7 @@ tomato; tomate f; 西红柿 个
 egg; œuf m; 鸡蛋 个
 sandwich; sandwich m; 三明治 个
 pizza; pizza f; 披萨 个
-cake; gâteau m; 蛋糕 块
+cake; gâteau m; 蛋糕 个
 ice cream; glace f; 冰淇淋 个
 bread -; pain m; 面包 块
 rice -; riz m; 米饭 碗
@@ -89,7 +89,7 @@ key; clé f; 钥匙 把
 wallet; portefeuille m; 钱包 个
 passport; passeport m; 护照 本
 phone; téléphone m; 手机 部
-computer; ordinateur m; 电脑 台
+computer; ordinateur m; 电脑 台!
 camera; appareil photo, appareils photo m; 相机 台
 television; télévision f; 电视 台!
 radio; radio f; 收音机 台!
@@ -160,6 +160,11 @@ class Noun:
     french_plural_only: bool
     familiar: bool
 
+    @property
+    def paired(self) -> bool:
+        """Whether these are two of a kind, which Chinese counts as one: 那 双 鞋."""
+        return self.measure in ("双", "副")
+
 
 def english_plural(noun: str) -> str:
     """The regular English plural.
@@ -194,7 +199,9 @@ def _noun(line: str) -> Noun:
         english=singular,
         english_plural=singular if mass or plural_only else plural or english_plural(singular),
         french=french_singular,
-        french_plural=french_singular if gender.endswith("p") else french_many or french_plural(french_singular),
+        french_plural=french_singular
+        if gender.endswith("p")
+        else french_many or french_plural(french_singular),
         gender=gender[0],
         chinese=word,
         measure=measure.rstrip("!"),

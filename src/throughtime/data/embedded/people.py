@@ -31,7 +31,9 @@ class Person:
         """The pronoun that takes this person up again: Marie, then she."""
         if self.pronoun:
             return self
-        return next(p for p in (HE, SHE, THEY, THEY_WOMEN) if (p.person, p.gender) == (self.person, self.gender))
+        return next(
+            p for p in (HE, SHE, THEY, THEY_WOMEN) if (p.person, p.gender) == (self.person, self.gender)
+        )
 
 
 I = Person("I", "je", "我", FIRST, pronoun=True)  # noqa: E741
@@ -109,7 +111,6 @@ _FRENCH_OWNER = {
     POLITE: ("votre", "votre", "vos"),
     THIRD_PLURAL: ("leur", "leur", "leurs"),
 }
-
 
 
 def english_owner(owner: Person) -> str:

@@ -9,7 +9,6 @@ from typing import Protocol
 from throughtime.data.embedded.adjectives import Adjective
 from throughtime.data.embedded.nouns import Noun
 from throughtime.data.embedded.numbers import CHINESE_COUNT, ENGLISH_NUMBER, FRENCH_NUMBER
-from throughtime.data.embedded.vowels import VOWELS
 from throughtime.data.embedded.people import (
     FIRST,
     POLITE,
@@ -21,6 +20,7 @@ from throughtime.data.embedded.people import (
     english_owner,
     french_owner,
 )
+from throughtime.data.embedded.vowels import VOWELS
 
 
 class Phrase(Protocol):
@@ -66,7 +66,9 @@ class Thing:
     @property
     def plural(self) -> bool:
         """Whether the English phrase is plural."""
-        several = self.determiner.isdigit() or (self.determiner in ("bare", "some", "all") and self.noun.countable)
+        several = self.determiner.isdigit() or (
+            self.determiner in ("bare", "some", "all") and self.noun.countable
+        )
         return several or self.noun.plural_only
 
     @property
@@ -133,7 +135,7 @@ class Thing:
         pointing = {"this": "这", "that": "那", "the": "那"}.get(self.determiner)
         if pointing is None or (self.determiner == "the" and self.noun.familiar and self.adjective is None):
             return named
-        return f"{pointing} {'些' if self.plural else self.noun.measure} {named}"
+        return f"{pointing} {'些' if self.plural and not self.noun.paired else self.noun.measure} {named}"
 
 
 @dataclass(frozen=True)

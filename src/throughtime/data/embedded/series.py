@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def _sine(length: int) -> Values:
     import numpy as np
 
-    return np.sin(0.01 * np.arange(1, length + 1))
+    curve: Values = np.sin(0.01 * np.arange(1, length + 1))
+    return curve
 
 
 def _ramp(length: int) -> Values:

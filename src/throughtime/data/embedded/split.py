@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from throughtime.data.embedded.clauses import Sentence, Unit
+from throughtime.data.embedded.clauses import Unit
 from throughtime.data.embedded.dice import digest
+from throughtime.data.embedded.sentences import Sentence
 
 SPLITS = ("train", "valid", "test")
 _HELD_OUT = 10
@@ -83,8 +84,7 @@ def _groups(sentences: Sequence[Sentence]) -> list[list[Sentence]]:
 def _without_strangers(parts: dict[str, list[Sentence]]) -> dict[str, list[Sentence]]:
     """Valid and test keep only sentences whose every word occurs in train."""
     known = {word for sentence in parts["train"] for word in _all_words(sentence)}
-    kept = {split: [s for s in part if known.issuperset(_all_words(s))] for split, part in parts.items()}
-    return kept
+    return {split: [s for s in part if known.issuperset(_all_words(s))] for split, part in parts.items()}
 
 
 def _all_words(sentence: Sentence) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -55,6 +56,7 @@ class EnglishVerb:
     progressive: str
 
 
+@functools.cache
 def english_verb(text: str) -> EnglishVerb:
     """The verb of which `text` is the base form.
 
@@ -156,9 +158,10 @@ class FrenchVerb:
         ('ouvre', 'prends')
         """
         form = self.present[person]
-        return form[:-1] if form.endswith("es") or form == "vas" else form
+        return form[:-1] if person == 1 and form.endswith(("es", "vas")) else form
 
 
+@functools.cache
 def french_verb(infinitive: str) -> FrenchVerb:
     """The verb with this infinitive; verbs in -er that are in no table are regular.
 

@@ -68,9 +68,9 @@ class ColumnTags:
         needed = max(2, *(column + 1 if column >= 0 else -column for column in (self.word, self.tag)))
         if len(cells) < needed:
             count = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
-            parted = {"\t": "tabs", " ": "spaces"}.get(self.separator, repr(self.separator))
+            separator = {"\t": "tabs", " ": "spaces"}.get(self.separator, repr(self.separator))
             return InputError(
-                str(path), f"has {count}, expected at least {needed} parted by {parted}", line=number
+                str(path), f"has {count}, expected at least {needed} separated by {separator}", line=number
             )
         if len(cells) != width:
             problem = f"has {len(cells)} columns, the file's first row has {width}"

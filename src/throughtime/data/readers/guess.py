@@ -52,7 +52,7 @@ def _by_content(path: Path) -> type[Reader]:
     texts = [line for line in lines if isinstance(line, str)]
     if texts and texts[0].startswith("english: "):
         return HskCards
-    # Tatoeba's files are called .txt and hold columns: two texts parted by a tab on every line.
+    # Tatoeba's files are called .txt and hold columns: two texts separated by a tab on every line.
     if texts and all(line.count("\t") and all(line.split("\t")[:2]) for line in texts):
         return TsvPairs
     return PlainText

@@ -9,25 +9,27 @@ from pathlib import Path
 from throughtime.data.source import lines_or_errors
 from throughtime.errors import InputError, unknown
 
+NumberedRow = tuple[int, list[str] | InputError]
 
-def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str] | InputError]]:
+
+def csv_rows(path: Path, delimiter: str = ",") -> Iterator[NumberedRow]:
     """Line and cells of each row, or its error; quoted cells may run over lines, blank ones are left out."""
     faults: dict[int, InputError] = {}
     reader = csv.reader(_fed(path, faults), delimiter=delimiter, strict=True)
     while True:
         first = reader.line_num + 1
+        row: list[str] | InputError
         try:
-            cells = next(reader)
+            row = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            yield first, InputError(str(path), _problem(str(error)), line=first)
-            continue
+            row = InputError(str(path), _problem(str(error)), line=first)
         if faults:
-            yield first, faults.pop(min(faults))
+            row = faults[min(faults)]
             faults.clear()
-        elif cells:
-            yield first, cells
+        if row:
+            yield first, row
 
 
 def place(path: Path, names: list[str], column: str | int) -> int:

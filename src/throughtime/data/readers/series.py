@@ -13,12 +13,10 @@ import numpy.typing as npt
 
 from throughtime.data.readers.layout import Columns, Layout, Row, find_layout
 from throughtime.data.readers.reader import Kind
-from throughtime.data.readers.rows import csv_rows
+from throughtime.data.readers.rows import NumberedRow, csv_rows
 from throughtime.data.records import Observation
 from throughtime.data.source import BadRecords, text_stem
 from throughtime.errors import InputError
-
-Line = tuple[int, list[str] | InputError]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,13 +79,13 @@ class SeriesTable:
                 continue
             yield layout, row
 
-    def _layout(self, path: Path, lines: Iterator[Line]) -> tuple[Layout, list[Line]]:
+    def _layout(self, path: Path, lines: Iterator[NumberedRow]) -> tuple[Layout, list[NumberedRow]]:
         """The layout, and those lines that it took to find it which are still to be read."""
         number, first = next(lines, (1, InputError(str(path), "has no rows")))
         # Without its first row nothing in a table can be trusted: skipping bad records does not help there.
         if isinstance(first, InputError):
             raise first
-        waiting: list[Line] = []
+        waiting: list[NumberedRow] = []
         sample: list[str] = []
         for line in lines:
             waiting.append(line)

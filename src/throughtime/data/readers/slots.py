@@ -18,7 +18,7 @@ FILES = ("seq.in", "seq.out", "label")
 class SlotFiles:
     """Reads a folder with `seq.in`, `seq.out` and `label`, or these three files in this order.
 
-    Words and slots are parted by any number of spaces, also at the ends of a line.
+    Words and slots are separated by any number of spaces, also at the ends of a line.
     """
 
     name: ClassVar[str] = "slots"

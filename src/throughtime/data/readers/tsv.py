@@ -1,4 +1,4 @@
-"""Sentence pairs in columns parted by tabs, as Tatoeba gives them."""
+"""Sentence pairs in columns separated by tabs, as Tatoeba gives them."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ def _too_few(path: Path, number: int, line: str, needed: int) -> InputError:
         problem = "is blank, expected a pair; remove the line (tagged words need the reader columns)"
     else:
         count = line.count("\t") + 1
-        problem = f"has {count} column{'s' * (count > 1)}, expected at least {needed} parted by tabs"
+        problem = f"has {count} column{'s' * (count > 1)}, expected at least {needed} separated by tabs"
     return InputError(str(path), problem, line=number)

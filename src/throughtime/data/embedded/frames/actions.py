@@ -4,28 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from throughtime.data.embedded import adverbials, chinese, english, french
+from throughtime.data.embedded import adverbials
 from throughtime.data.embedded.adjectives import ADJECTIVES, colours_of
 from throughtime.data.embedded.adverbials import PLACES, Adverbial
-from throughtime.data.embedded.clauses import (
-    HAVE,
-    KNOW_HOW,
-    LIKE,
-    MUST,
-    WANT,
-    Action,
-    Clause,
-    Sentence,
-)
+from throughtime.data.embedded.clauses import HAVE, KNOW_HOW, LIKE, MUST, WANT, Action, Clause
 from throughtime.data.embedded.dice import Dice
 from throughtime.data.embedded.nouns import Noun
-from throughtime.data.embedded.people import ASKED_ABOUT, COUPLES, FAMILY, FIRST, FIRST_PLURAL, POLITE, SECOND, GENTLEFOLK, NAMES, PRONOUNS, RELATIVES, SPOKEN_OF, YOU, YOUR_FAMILY, I, Person, relative
+from throughtime.data.embedded.people import (
+    ASKED_ABOUT,
+    COUPLES,
+    FAMILY,
+    FIRST,
+    FIRST_PLURAL,
+    GENTLEFOLK,
+    NAMES,
+    POLITE,
+    PRONOUNS,
+    RELATIVES,
+    SECOND,
+    SPOKEN_OF,
+    YOU,
+    YOUR_FAMILY,
+    Person,
+    relative,
+)
 from throughtime.data.embedded.phrases import Fixed, Phrase, Somebody, Thing
 from throughtime.data.embedded.plausible import place_fits, sensible, time_fits
 from throughtime.data.embedded.senses import SENSES, Sense
+from throughtime.data.embedded.sentences import Sentence, spoken
 
-_BY_USE = {use: tuple(sense for sense in SENSES for _ in range(1 + len(sense.objects) // 3) if use in sense.uses)
-           for use in "hpdfwmsit"}  # fmt: skip
+_BY_USE = {
+    use: tuple(sense for sense in SENSES for _ in range(1 + len(sense.objects) // 3) if use in sense.uses)
+    for use in "hpdfwmsit"
+}
 _DETERMINERS = {
     "h": ("bare", "the", "mine"),
     "p": ("a", "the", "mine"),
@@ -49,17 +60,6 @@ _QUALITIES = {
 
 _SAME = ({FIRST, FIRST_PLURAL}, {SECOND, POLITE})
 """Persons that overlap: we see neither me nor us."""
-
-
-def sentence(meaning: Clause) -> Sentence:
-    """A clause as a sentence of its own."""
-    mark, full = ("?", "？") if meaning.question else (".", "。")
-    return Sentence(
-        english.finish(english.clause(meaning), mark),
-        french.finish(french.clause(meaning), mark),
-        chinese.finish(chinese.clause(meaning), full),
-        meaning.action.units,
-    )
 
 
 def action(dice: Dice, use: str, subject: Person, *, said: bool = True) -> Action:
@@ -89,7 +89,9 @@ def somebody(dice: Dice, subject: Person, verb: str = "") -> Person:
     if kind < 2:
         return dice.choose([name for name in NAMES if name.english not in subject.english])
     if kind == 2:
-        others = [p for p in PRONOUNS if p.person != subject.person and {p.person, subject.person} not in _SAME]
+        others = [
+            p for p in PRONOUNS if p.person != subject.person and {p.person, subject.person} not in _SAME
+        ]
         return dice.choose(others)
     return _relative(dice, subject, verb)
 
@@ -99,10 +101,13 @@ def _relative(dice: Dice, subject: Person, verb: str) -> Person:
     stranger = subject.english not in ("I", "we", "you") and subject not in FAMILY + YOUR_FAMILY
     if verb in ("know", "meet"):
         return dice.choose(FAMILY[:-2] if stranger else GENTLEFOLK)
-    if subject in COUPLES + (FAMILY[-1], YOUR_FAMILY[-1]) or "students" in subject.english:
+    if subject in (*COUPLES, FAMILY[-1], YOUR_FAMILY[-1]) or "students" in subject.english:
         return dice.choose([name for name in NAMES if name.english not in subject.english])
-    owner = I if subject in FAMILY else YOU if subject in YOUR_FAMILY else subject
-    return dice.choose([r for kin in RELATIVES if (r := relative(owner, kin)).english != subject.english])
+    for family in (FAMILY, YOUR_FAMILY):
+        if subject in family:  # parents, then their four children, then grandparents, uncle and aunt
+            younger = family[6:10] if family.index(subject) < 6 or subject == family[10] else family[:6]
+            return dice.choose(younger)
+    return relative(subject, dice.choose(RELATIVES))
 
 
 def _determined(dice: Dice, sense: Sense, noun: Noun, use: str, subject: Person, said: bool) -> Thing:
@@ -111,7 +116,11 @@ def _determined(dice: Dice, sense: Sense, noun: Noun, use: str, subject: Person,
         wanted = ["bare"]
     if not noun.countable:
         wanted = [word for word in wanted if word not in ("a", "number")]
-        wanted = ["some" if word == "some" and said else word for word in wanted if word != "the" or noun.plural_only]
+        wanted = [
+            "some" if word == "some" and said else word
+            for word in wanted
+            if word != "the" or noun.plural_only
+        ]
     if not said:
         wanted = [word for word in wanted if word not in ("number", "some")]
     fallback = "a" if noun.countable and use != "h" and "a" in sense.determiners.split() else "bare"
@@ -120,13 +129,17 @@ def _determined(dice: Dice, sense: Sense, noun: Noun, use: str, subject: Person,
         determiner = dice.choose(sense.numbers.split())
     owner = subject if determiner == "mine" else None
     described = sense.adjectives and determiner in ("a", "bare") and said and dice.once_in(2)
-    quality = ADJECTIVES[dice.choose(_QUALITIES.get(noun.english, (*colours_of(noun), "new")))] if described else None
+    quality = (
+        ADJECTIVES[dice.choose(_QUALITIES.get(noun.english, (*colours_of(noun), "new")))]
+        if described
+        else None
+    )
     return Thing(noun, determiner, quality, owner)
 
 
 def place(dice: Dice, doing: Action, subject: Person) -> Adverbial | None:
-    """Half the time, where it happens."""
-    if not doing.sense.places or dice.once_in(2):
+    """Half the time, where it happens; of meals, always."""
+    if not doing.sense.places or (dice.once_in(2) and not doing.sense.english.startswith("have")):
         return None
     where = PLACES[dice.choose(doing.sense.places.split())]
     return where if place_fits(subject, where) else None
@@ -152,9 +165,9 @@ def habit(dice: Dice) -> Sentence:
     subject = dice.choose(SPOKEN_OF)
     doing = action(dice, "h", subject)
     if dice.once_in(2):
-        return sentence(Clause(subject, doing, "present", time=time(dice, adverbials.EVERY, doing)))
+        return spoken(Clause(subject, doing, "present", time=time(dice, adverbials.EVERY, doing)))
     often = dice.choose((*adverbials.OFTEN, adverbials.NEVER))
-    return sentence(Clause(subject, doing, "present", frequency=often, place=place(dice, doing, subject)))
+    return spoken(Clause(subject, doing, "present", frequency=often, place=place(dice, doing, subject)))
 
 
 def habit_denied_or_asked(dice: Dice) -> Sentence:
@@ -163,7 +176,7 @@ def habit_denied_or_asked(dice: Dice) -> Sentence:
     subject = dice.choose(ASKED_ABOUT if asked else SPOKEN_OF)
     doing = action(dice, "h", subject, said=False)
     when = time(dice, adverbials.EVERY, doing) if asked and dice.once_in(2) else None
-    return sentence(Clause(subject, doing, "present", not asked, asked, time=when))
+    return spoken(Clause(subject, doing, "present", not asked, asked, time=when))
 
 
 def progressive(dice: Dice) -> Sentence:
@@ -172,13 +185,13 @@ def progressive(dice: Dice) -> Sentence:
     subject = dice.choose(ASKED_ABOUT if manner == 1 else SPOKEN_OF)
     doing = action(dice, "p", subject, said=manner > 1)
     where = place(dice, doing, subject) if manner > 1 else None
-    return sentence(Clause(subject, doing, "progressive", manner == 0, manner == 1, place=where))
+    return spoken(Clause(subject, doing, "progressive", manner == 0, manner == 1, place=where))
 
 
 def ongoing(dice: Dice) -> Sentence:
     """Marie is reading a book right now."""
     subject = dice.choose(SPOKEN_OF)
-    return sentence(Clause(subject, action(dice, "p", subject), "ongoing"))
+    return spoken(Clause(subject, action(dice, "p", subject), "ongoing"))
 
 
 def past(dice: Dice) -> Sentence:
@@ -187,7 +200,7 @@ def past(dice: Dice) -> Sentence:
     doing = action(dice, "d", subject)
     where = place(dice, doing, subject)
     when = past_time(dice, doing, where)
-    return sentence(Clause(subject, doing, "past", time=when, time_first=dice.once_in(3), place=where))
+    return spoken(Clause(subject, doing, "past", time=when, time_first=dice.once_in(3), place=where))
 
 
 def past_denied_or_asked(dice: Dice) -> Sentence:
@@ -195,7 +208,7 @@ def past_denied_or_asked(dice: Dice) -> Sentence:
     asked = dice.once_in(2)
     subject = dice.choose(ASKED_ABOUT if asked else SPOKEN_OF)
     doing = action(dice, "d", subject, said=False)
-    return sentence(Clause(subject, doing, "past", not asked, asked, time=past_time(dice, doing)))
+    return spoken(Clause(subject, doing, "past", not asked, asked, time=past_time(dice, doing)))
 
 
 def future(dice: Dice) -> Sentence:
@@ -205,7 +218,10 @@ def future(dice: Dice) -> Sentence:
     doing = action(dice, "f", subject, said=manner > 1)
     first = manner > 1 and dice.once_in(3)
     when = future_time(dice, doing)
-    return sentence(Clause(subject, doing, "future", manner == 0, manner == 1, time=when, time_first=first))
+    return spoken(Clause(subject, doing, "future", manner == 0, manner == 1, time=when, time_first=first))
+
+
+_TRIFLES = ("eat", "drink", "have", "have lunch", "make", "order", "listen to")
 
 
 def plan(dice: Dice) -> Sentence:
@@ -213,8 +229,10 @@ def plan(dice: Dice) -> Sentence:
     manner = dice.throw(4)
     subject = dice.choose(ASKED_ABOUT if manner == 1 else SPOKEN_OF)
     doing = action(dice, "f", subject, said=manner > 1)
+    while doing.sense.english in _TRIFLES:
+        doing = action(dice, "f", subject, said=manner > 1)
     when = future_time(dice, doing)
-    return sentence(Clause(subject, doing, "planned", manner == 0, manner == 1, time=when))
+    return spoken(Clause(subject, doing, "planned", manner == 0, manner == 1, time=when))
 
 
 def wish(dice: Dice) -> Sentence:
@@ -223,9 +241,23 @@ def wish(dice: Dice) -> Sentence:
     manner = dice.throw(3)
     subject = dice.choose(ASKED_ABOUT if manner == 1 else SPOKEN_OF)
     doing = action(dice, "h" if modal is LIKE else "w", subject, said=manner > 1)
+    while modal is LIKE and doing.sense.english.startswith("have"):
+        doing = action(dice, "h", subject, said=manner > 1)
     today = modal is WANT and not doing.sense.long and dice.once_in(2)
     when = time(dice, adverbials.NOW, doing) if today else None
-    return sentence(Clause(subject, doing, "present", manner == 0, manner == 1, modal, time=when))
+    return spoken(Clause(subject, doing, "present", manner == 0, manner == 1, modal, time=when))
+
+
+_PLEASURES = (
+    "the beach",
+    "the zoo",
+    "the cinema",
+    "the restaurant",
+    "the museum",
+    "the park",
+    "the theatre",
+    "the swimming pool",
+)
 
 
 def duty(dice: Dice) -> Sentence:
@@ -234,8 +266,10 @@ def duty(dice: Dice) -> Sentence:
     subject = dice.choose((*SPOKEN_OF, YOU, YOU, YOU))
     negative = modal is HAVE and dice.once_in(2)
     doing = action(dice, "m", subject, said=not negative)
+    while doing.thing is not None and doing.thing.key in _PLEASURES:
+        doing = action(dice, "m", subject, said=not negative)
     when = None if doing.sense.long or dice.once_in(2) else time(dice, adverbials.NOW, doing)
-    return sentence(Clause(subject, doing, "present", negative, modal=modal, time=when))
+    return spoken(Clause(subject, doing, "present", negative, modal=modal, time=when))
 
 
 def skill(dice: Dice) -> Sentence:
@@ -243,7 +277,7 @@ def skill(dice: Dice) -> Sentence:
     manner = dice.throw(3)
     subject = dice.choose(ASKED_ABOUT if manner == 1 else SPOKEN_OF)
     doing = action(dice, "s", subject, said=manner > 1)
-    return sentence(Clause(subject, doing, "present", manner == 0, manner == 1, KNOW_HOW))
+    return spoken(Clause(subject, doing, "present", manner == 0, manner == 1, KNOW_HOW))
 
 
 def state(dice: Dice) -> Sentence:
@@ -251,4 +285,4 @@ def state(dice: Dice) -> Sentence:
     manner = dice.throw(3)
     subject = dice.choose(ASKED_ABOUT if manner == 1 else SPOKEN_OF)
     doing = action(dice, "t", subject, said=manner > 1)
-    return sentence(Clause(subject, doing, "present", manner == 0, manner == 1))
+    return spoken(Clause(subject, doing, "present", manner == 0, manner == 1))

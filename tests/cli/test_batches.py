@@ -1,0 +1,48 @@
+"""`data batches`: the notes' shapes, padding and truncation reported."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(("batch_size", "num_steps"), [(32, 35), (1024, 32)])
+@pytest.mark.parametrize("sampling", ["random", "sequential"])
+def test_the_notes_shapes(throughtime, tmp_path, batch_size, num_steps, sampling):  # R31, R32
+    text = tmp_path / "text.txt"
+    text.write_text("the time traveller for so it will be convenient\n" * 900)
+    ran = throughtime(
+        *("data", "batches", text, "--tokens", "char", "--split", "all", "--sampling", sampling),
+        *("--batch-size", batch_size, "--num-steps", num_steps, "--json"),
+    )
+    assert ran.json["shape"] == [num_steps, batch_size]
+    inputs, labels = (ran.json[key].replace("<eos>", "\n") for key in ("inputs", "labels"))
+    assert inputs[1:] == labels[:-1]
+
+
+def test_pairs_report_padding_truncation_and_the_shifted_labels(throughtime, tmp_path):  # R69, R71, R73
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("Go.\tVa !\nA very long one here.\tUne phrase vraiment très longue.\n" * 3)
+    ran = throughtime(
+        *("data", "batches", pairs, "--tokens", "translation", "--split", "all", "--max-length", 4, "--json"),
+    )
+    assert ran.code == 0, ran.err
+    assert (ran.json["truncated_sources"], ran.json["truncated_targets"]) == (3, 3)
+    assert 0 <= ran.json["padding"] < 1
+    assert ran.json["source_vocabulary"] != ran.json["target_vocabulary"]
+    inputs, labels = ran.json["decoder_input"].split(), ran.json["labels"].split()
+    real = labels.index("<eos>")
+    assert inputs[0] == "<bos>"
+    assert inputs[1 : real + 1] == labels[:real]
+
+
+def test_what_cannot_be_batched_is_refused(throughtime, tmp_path):
+    assert "unknown sampling" in throughtime("data", "batches", "embedded/english", "--sampling", "x").err
+    ran = throughtime("data", "batches", "embedded/sine")
+    assert ran.code == 2
+    assert "holds series" in ran.err
+
+
+def test_multi30k_pads_less_than_five_percent(corpora, throughtime):
+    ran = throughtime("data", "batches", "multi30k/tok", "--batch-size", 64, "--json")
+    assert ran.json["pairs"] == 29_000
+    assert ran.json["padding"] < 0.05

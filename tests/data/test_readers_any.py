@@ -1,0 +1,105 @@
+"""What holds of every reader: whatever a file holds, there are records or one clear error, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from throughtime.data.readers import READERS, guess_reader, reader_for
+from throughtime.data.source import BadRecords
+from throughtime.errors import InputError
+
+# Pieces that the formats are made of, and what breaks them.
+PIECES = [
+    *(
+        b"\n",
+        b"\r\n",
+        b"\t",
+        b",",
+        b'"',
+        b"--\n",
+        b"english: Go.\n",
+        b"hsk: 1\n",
+        b"#",
+        b" ",
+        b"O",
+        b"\xe9",
+        b"\0",
+    ),
+    *(
+        b'{"src": "a", "tgt": "b"}\n',
+        b'{"translation": {}}',
+        b"source,target\n",
+        b"unique_id,ds,y\n",
+        b"ds,y\n",
+    ),
+    *(
+        b"2020-01-01,1\n",
+        b"2020-13-01",
+        b"nan",
+        b"1e999",
+        b"-7",
+        b"\xef\xbb\xbf",
+        b"\x1f\x8b\x08",
+        b"PK\x03\x04",
+    ),
+]
+CONTENT = st.lists(st.sampled_from(PIECES) | st.binary(max_size=4), max_size=20).map(b"".join)
+INPUTS = {"moses": 2, "slots": 3}
+
+
+def attempt(action: Callable[[], Any]) -> tuple[Any, InputError | None]:
+    try:
+        return action(), None
+    except InputError as error:
+        return None, error
+
+
+@pytest.mark.parametrize("name", READERS)
+@settings(deadline=None)
+@given(contents=st.tuples(CONTENT, CONTENT, CONTENT))
+def test_any_bytes_give_records_or_one_clear_error(
+    tmp_path_factory: pytest.TempPathFactory, name: str, contents: tuple[bytes, ...]
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    paths = [folder / f"any-{name}-{number}" for number in range(INPUTS.get(name, 1))]
+    for path, content in zip(paths, contents, strict=False):
+        path.write_bytes(content)
+    for skip in (False, True):
+        bad = BadRecords(skip)
+        records, error = attempt(lambda bad=bad: list(READERS[name]().read(paths, bad)))
+        if error is None:
+            assert all(record._fields == READERS[name].columns for record in records)
+            assert skip or not bad.count
+        else:
+            assert "\n" not in str(error)
+            assert any(str(error).startswith(str(path)) for path in paths)
+
+
+@settings(deadline=None)
+@given(content=CONTENT, suffix=st.sampled_from([".csv", ".txt", ""]))
+def test_a_guess_never_breaks(tmp_path_factory: pytest.TempPathFactory, content: bytes, suffix: str) -> None:
+    path = tmp_path_factory.getbasetemp() / f"any{suffix}"
+    path.write_bytes(content)
+    guess, error = attempt(lambda: guess_reader([path]))
+    assert guess in READERS.values() if error is None else str(error).startswith(str(path))
+
+
+def test_several_files_follow_one_another(tmp_path: Path) -> None:
+    texts = {
+        "a.tsv": "a\tb\n",
+        "a.csv": "src,tgt\na,b\n",
+        "a.jsonl": '{"src": "a", "tgt": "b"}\n',
+        "a.conll": "a\tb\n",
+        "s.csv": "ds,y\n2020-01,1\n",
+    }
+    for name, text in texts.items():
+        file = tmp_path / name
+        file.write_text(text)
+        [record] = reader_for([file]).read([file], BadRecords())
+        assert list(reader_for([file]).read([file] * 3, BadRecords())) == [record] * 3

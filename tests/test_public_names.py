@@ -1,0 +1,27 @@
+"""`import throughtime as tt` is light, and its names are there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import throughtime as tt
+
+
+@pytest.mark.parametrize("name", tt.__all__)
+def test_every_public_name_can_be_had(name):
+    assert getattr(tt, name) is not None
+    assert name in dir(tt)
+
+
+def test_other_names_are_refused():
+    with pytest.raises(AttributeError, match="no attribute 'lode'"):
+        _ = tt.lode
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    program = "import sys, throughtime; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & {"torch", "numpy", "pydantic", "tokenizers", "rich"}
