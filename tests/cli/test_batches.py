@@ -46,3 +46,13 @@ def test_multi30k_pads_less_than_five_percent(corpora, throughtime):
     ran = throughtime("data", "batches", "multi30k/tok", "--batch-size", 64, "--json")
     assert ran.json["pairs"] == 29_000
     assert ran.json["padding"] < 0.05
+
+
+def test_rare_words_become_unknown(throughtime, tmp_path):  # R70
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("Go now.\tVa maintenant.\nGo there.\tVa vite.\n")
+    words = ("data", "batches", pairs, "--tokens", "translation", "--split", "all", "--min-freq", 2, "--json")
+    ran = throughtime(*words)
+    assert ran.json["source"].split() == ["go", "<unk>", ".", "<eos>"]
+    assert ran.json["labels"].split() == ["va", "<unk>", ".", "<eos>"]
+    assert ran.json["source_vocabulary"] == 6  # go, the full stop, four reserved

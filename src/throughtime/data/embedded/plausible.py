@@ -89,7 +89,7 @@ def sensible(subject: Person, action: Action) -> bool:
         and thing in _PERSONAL
     ):
         return False
-    if thing in ("dress", "skirt") and verb != "buy" and subject.gender == "m":
+    if thing in ("dress", "skirt") and subject.gender == "m":
         return False
     if verb == "love" and not (subject.pronoun or " " not in subject.english):
         return False

@@ -12,6 +12,7 @@ from throughtime.data.embedded.sentences import Sentence
 
 SPLITS = ("train", "valid", "test")
 _HELD_OUT = 10
+_OFTEN = 3
 _VALID, _TEST = 4, 4
 
 
@@ -39,7 +40,7 @@ def held_out(sentences: Sequence[Sentence]) -> frozenset[Unit]:
         if len(chosen) * _HELD_OUT >= len(counts):
             break
         verb, thing = unit
-        if verbs[verb] > 3 and things[thing] > 1:
+        if verbs[verb] > 3 and things[thing] > 1 and counts[unit] >= _OFTEN:
             chosen.add(unit)
             verbs[verb] -= 1
             things[thing] -= 1

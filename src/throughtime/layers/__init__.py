@@ -1,0 +1,1 @@
+"""What models are built of, between cells and heads."""

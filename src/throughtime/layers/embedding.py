@@ -1,0 +1,38 @@
+"""Ids to vectors: one-hot rows, and tables that may start from pre-trained word vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from throughtime.errors import InputError
+
+if TYPE_CHECKING:
+    from throughtime.text.vocabulary import Vocabulary
+
+
+def one_hot(ids: Tensor, vocabulary_size: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """A row of zeros with a single one for each id: [T, B] -> [T, B, V].
+
+    >>> one_hot(torch.tensor([[0, 2]]), 3).tolist()
+    [[[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]]
+    """
+    if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= vocabulary_size):
+        raise InputError(f"ids must lie in 0..{vocabulary_size - 1}, got {int(ids.min())}..{int(ids.max())}")
+    return nn.functional.one_hot(ids.long(), vocabulary_size).to(dtype)
+
+
+def embedding_from_vectors(
+    path: Path | str, vocabulary: Vocabulary, *, seed: int = 0, freeze: bool = False
+) -> tuple[nn.Embedding, int]:
+    """An embedding filled from a `.vec` file, and how many words of the vocabulary were found there."""
+    from throughtime.text.vectors import read_vectors
+
+    matrix, found = read_vectors(path, vocabulary, seed=seed)
+    table = nn.Embedding(*matrix.shape, padding_idx=vocabulary.pad_id)
+    table.weight.data.copy_(torch.from_numpy(matrix))
+    table.weight.requires_grad_(not freeze)
+    return table, found
