@@ -32,7 +32,7 @@ def embedding_from_vectors(
     from throughtime.text.vectors import read_vectors
 
     matrix, found = read_vectors(path, vocabulary, seed=seed)
-    table = nn.Embedding(*matrix.shape, padding_idx=vocabulary.pad_id)
+    table = nn.Embedding(len(vocabulary), matrix.shape[1], padding_idx=vocabulary.pad_id)
     table.weight.data.copy_(torch.from_numpy(matrix))
     table.weight.requires_grad_(not freeze)
     return table, found
