@@ -190,7 +190,6 @@ def test_series_are_cut_along_time(tmp_path: Path) -> None:
 
 
 def test_embedded_corpora() -> None:
-    pytest.importorskip("throughtime.data.embedded.corpus")
     pairs = open_dataset("embedded/en-fr")
     first = next(pairs.records("valid"))
     assert next(open_dataset("embedded/en-fr", source="fr").records("valid")) == Pair(
@@ -200,7 +199,7 @@ def test_embedded_corpora() -> None:
     texts = list(english.texts())
     both = [pair.source for name in ("en-fr", "en-zh") for pair in open_dataset(f"embedded/{name}").records()]
     assert first.source in texts
-    assert sorted(texts) == sorted(set(both))
+    assert set(both) < set(texts)
     [sine] = open_dataset("embedded/sine").series("train")
     assert sine.values.shape == (900, 1)
     assert len(list(open_dataset("embedded/sine").records("heldout"))) == 100

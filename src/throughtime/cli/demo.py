@@ -63,8 +63,8 @@ def _model(run: Path, dataset: Any) -> NgramLanguageModel:
     if run.exists():
         say(f"Using the model in {run}; remove that folder to count it again.")
         return load(run)  # type: ignore[no-any-return]
-    say(f"Counting {DATA}: a Kneser-Ney model of order 4 ...")
-    model = fit(NgramConfig(data=DATA, order=4), dataset)
+    say(f"Counting {DATA}: a Kneser-Ney model of order 5 ...")
+    model = fit(NgramConfig(data=DATA, order=5), dataset)
     measured = model.evaluate(dataset, "valid").values()
     values = summary(model, 0.0, run, measured)
     model.save(run, [{"split": "valid", "data": DATA, **measured}], card(model, values))
@@ -123,5 +123,5 @@ def _shown(values: dict[str, Any], measured: dict[str, Any]) -> list[Any]:
         f"{seen}The model is in {values['run']}. Try\n"
         f'  throughtime generate {values["run"]} --prompt "my sister" --seed 7\n'
         f"  throughtime evaluate {values['run']} --split test\n"
-        "  throughtime train ngram --data YOUR.txt --order 4 --out runs/mine",
+        "  throughtime train ngram --data YOUR.txt --order 5 --out runs/mine",
     ]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from throughtime.data.records import Line, Observation
 from throughtime.data.source import BadRecords
-from throughtime.data.splits import SPLITS
 
 if TYPE_CHECKING:
     from throughtime.data.corpora import Part
@@ -65,9 +64,7 @@ class EmbeddedStore:
         if self.kind == "series":
             values = embedded.series(self.name)
             return (Observation(self.name, str(time), float(y)) for time, y in enumerate(values, start=1))
-        # The two corpora share sentences: each is one text, and belongs to the first split that has it.
-        earlier = {text for part in SPLITS[: SPLITS.index(split)] for text in _english(part)}
-        return (Line(text) for text in dict.fromkeys(_english(split)) if text not in earlier)
+        return map(Line, embedded.english(split))
 
     def series(self, split: str, bad: BadRecords) -> list[Series]:
         """The one series of this name."""
@@ -78,9 +75,3 @@ class EmbeddedStore:
 
         values = embedded.series(self.name)
         return [Series(self.name, np.arange(1, len(values) + 1), ("y",), values[:, None])]
-
-
-def _english(split: str) -> Iterator[str]:
-    from throughtime.data import embedded
-
-    return (pair.source for name in ("en-fr", "en-zh") for pair in embedded.pairs(name, split))

@@ -10,8 +10,8 @@ EMBEDDED = Corpus(
     name="embedded",
     title="Embedded corpora",
     description=(
-        "English-French and English-Chinese pairs from a small grammar, their English sides as text, and "
-        "two noisy series (a slow sine, a ramp), all made on the spot."
+        "English-French and English-Chinese pairs from a small grammar; their English sides and a short "
+        "story as text; two noisy series (a slow sine, a ramp). All is made on the spot."
     ),
     licence="as throughtime",
     citation="throughtime",

@@ -19,13 +19,10 @@ green; vert, verte; 绿色 的; 绿色
 yellow; jaune, jaune; 黄色 的; 黄色
 grey; gris, grise; 灰色 的; 灰色
 new <; nouveau, nouvelle, nouveaux, nouvel; 新; 新
-old <; vieux, vieille, vieux, vieil; 旧; 旧
 big <; grand, grande; 大; 大
 small <; petit, petite; 小; 小
 beautiful <; beau, belle, beaux, bel; 漂亮 的; 漂亮
-good <; bon, bonne; 好; 好
 expensive; cher, chère; 贵 的; 贵
-cheap; bon marché, bon marché, bon marché; 便宜 的; 便宜
 interesting; intéressant, intéressante; 有意思 的; 有意思
 boring; ennuyeux, ennuyeuse; 无聊 的; 无聊
 difficult; difficile, difficile; 难 的; 难
@@ -48,7 +45,6 @@ happy; heureux, heureuse; 高兴 的; 高兴
 sad; triste, triste; 难过 的; 难过
 busy; occupé, occupée; 忙 的; 忙
 tall; grand, grande; 高 的; 高
-young; jeune, jeune; 年轻 的; 年轻
 kind; gentil, gentille; 善良 的; 善良
 clever; intelligent, intelligente; 聪明 的; 聪明
 strong; fort, forte; 强壮 的; 强壮
@@ -78,7 +74,7 @@ class Adjective:
         'blanches'
         """
         if gender == "f":
-            return self.feminine + ("s" if plural and not self.feminine.endswith("marché") else "")
+            return self.feminine + ("s" if plural else "")
         return self.masculine_plural if plural else self.masculine
 
     def around(self, noun: str, gender: str, plural: bool) -> str:

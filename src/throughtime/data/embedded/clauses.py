@@ -42,7 +42,6 @@ LIKE = Modal("like to", "aimer", "喜欢", "不 喜欢")
 MUST = Modal("must", "devoir", "必须", "不能", auxiliary=True)
 HAVE = Modal("have to", "devoir", "得", "不用")
 KNOW_HOW = Modal("can", "savoir", "会", "不 会", auxiliary=True)
-MAY = Modal("can", "pouvoir", "可以", "不能", auxiliary=True)
 
 
 @dataclass(frozen=True)

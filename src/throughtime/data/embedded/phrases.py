@@ -183,7 +183,7 @@ class Somebody:
 
     @property
     def key(self) -> str:
-        """All people count as one object, kin by kin and name by name."""
+        """The name, or the relation: everybody's mother counts as one object."""
         return self.person.english.split(" ", 1)[-1]
 
     @property

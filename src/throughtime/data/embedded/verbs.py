@@ -41,7 +41,6 @@ sleep slept slept
 give gave given
 send sent sent
 do did done
-teach taught taught
 """
 
 
@@ -109,14 +108,11 @@ dormir: dors dors dort dormons dormez dorment; dormi; dormir
 courir: cours cours court courons courez courent; couru; courr
 rire: ris ris rit rions riez rient; ri; rir
 partir: pars pars part partons partez partent; parti; partir; être
-sortir: sors sors sort sortons sortez sortent; sorti; sortir; être
-venir: viens viens vient venons venez viennent; venu; viendr; être
 vouloir: veux veux veut voulons voulez veulent; voulu; voudr
 pouvoir: peux peux peut pouvons pouvez peuvent; pu; pourr
 devoir: dois dois doit devons devez doivent; dû; devr
 savoir: sais sais sait savons savez savent; su; saur
 connaître: connais connais connaît connaissons connaissez connaissent; connu; connaîtr
-finir: finis finis finit finissons finissez finissent; fini; finir
 """
 
 # Verbs in -er whose stem changes before a silent e: the changed stem, and the stem of the future.
@@ -127,7 +123,6 @@ _CHANGING_STEM = {
     "nettoyer": ("nettoi", "nettoier"),
     "envoyer": ("envoi", "enverr"),
     "préférer": ("préfèr", "préférer"),
-    "peser": ("pès", "pèser"),
 }
 _WITH_ETRE = {"arriver", "rentrer", "rester", "tomber"}
 

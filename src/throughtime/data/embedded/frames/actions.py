@@ -56,8 +56,6 @@ _QUALITIES = {
     "book": ("new", "interesting"),
     "gift": ("beautiful", "big", "small"),
 }
-
-
 _SAME = ({FIRST, FIRST_PLURAL}, {SECOND, POLITE})
 """Persons that overlap: we see neither me nor us."""
 
@@ -115,12 +113,8 @@ def _determined(dice: Dice, sense: Sense, noun: Noun, use: str, subject: Person,
     if use == "h" and "bare" in wanted:
         wanted = ["bare"]
     if not noun.countable:
-        wanted = [word for word in wanted if word not in ("a", "number")]
-        wanted = [
-            "some" if word == "some" and said else word
-            for word in wanted
-            if word != "the" or noun.plural_only
-        ]
+        unfit = ("a", "number") if noun.plural_only else ("a", "number", "the")
+        wanted = [word for word in wanted if word not in unfit]
     if not said:
         wanted = [word for word in wanted if word not in ("number", "some")]
     fallback = "a" if noun.countable and use != "h" and "a" in sense.determiners.split() else "bare"
@@ -128,12 +122,9 @@ def _determined(dice: Dice, sense: Sense, noun: Noun, use: str, subject: Person,
     if determiner == "number":
         determiner = dice.choose(sense.numbers.split())
     owner = subject if determiner == "mine" else None
-    described = sense.adjectives and determiner in ("a", "bare") and said and dice.once_in(2)
-    quality = (
-        ADJECTIVES[dice.choose(_QUALITIES.get(noun.english, (*colours_of(noun), "new")))]
-        if described
-        else None
-    )
+    quality = None
+    if sense.adjectives and determiner in ("a", "bare") and said and dice.once_in(2):
+        quality = ADJECTIVES[dice.choose(_QUALITIES.get(noun.english, (*colours_of(noun), "new")))]
     return Thing(noun, determiner, quality, owner)
 
 

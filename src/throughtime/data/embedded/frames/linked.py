@@ -1,4 +1,4 @@
-"""Longer sentences: because, but, and, if, that; giving, travelling, and what has already been done."""
+"""Longer sentences, joined by because, but, and, if or that."""
 
 from __future__ import annotations
 
