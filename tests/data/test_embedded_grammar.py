@@ -15,27 +15,27 @@ from throughtime.data.embedded.verbs import english_verb, french_verb
 
 # Each line was read and approved; together they show every kind of sentence that the grammar makes.
 GOLDEN = """
-Anna often listens to the radio. | Anna écoute souvent la radio. | 安娜经常听收音机。
-Paul and Marie don't play the violin. | Paul et Marie ne jouent pas du violon. | 保罗和玛丽不拉小提琴。
-He isn't buying vegetables. | Il n'achète pas de légumes. | 他没在买蔬菜。
-My aunt is watching the match right now. | Ma tante est en train de regarder le match. | 我阿姨正在看比赛。
-Paul sold his car two years ago. | Paul a vendu sa voiture il y a deux ans. | 保罗两年前把他的车卖了。
-Did you go to Italy last week? | Est-ce que tu es allé en Italie la semaine dernière ? | 你上个星期去意大利了吗？
-The children will prepare breakfast tomorrow morning. | Les enfants prépareront le petit déjeuner demain matin. | 孩子们明天早上会做早饭。
+He often eats pizza. | Il mange souvent de la pizza. | 他经常吃披萨。
+I don't play the violin. | Je ne joue pas du violon. | 我不拉小提琴。
+Hugo isn't buying bread. | Hugo n'achète pas de pain. | 雨果没在买面包。
+My grandmother is watching the match right now. | Ma grand-mère est en train de regarder le match. | 我奶奶正在看比赛。
+Hugo sold his car two years ago. | Hugo a vendu sa voiture il y a deux ans. | 雨果两年前把他的车卖了。
+Did you go to Spain last month? | Est-ce que tu es allé en Espagne le mois dernier ? | 你上个月去西班牙了吗？
+Anna and Julie will prepare dinner tomorrow. | Anna et Julie prépareront le dîner demain. | 安娜和朱莉明天会做晚饭。
 She is going to sell her computer next year. | Elle va vendre son ordinateur l'année prochaine. | 她明年打算卖她的电脑。
-I don't want to buy a fridge. | Je ne veux pas acheter de réfrigérateur. | 我不想买冰箱。
-You must learn German. | Tu dois apprendre l'allemand. | 你必须学德语。
+We don't want to buy a car. | Nous ne voulons pas acheter de voiture. | 我们不想买车。
+You must go home. | Tu dois rentrer à la maison. | 你必须回家。
 My uncle can sing. | Mon oncle sait chanter. | 我叔叔会唱歌。
-My aunt doesn't like books. | Ma tante n'aime pas les livres. | 我阿姨不喜欢看书。
+My aunt doesn't like films. | Ma tante n'aime pas les films. | 我阿姨不喜欢看电影。
 This phone is expensive. | Ce téléphone est cher. | 这部手机很贵。
 That coat is red. | Ce manteau est rouge. | 那件大衣是红色的。
-My big sister isn't tall. | Ma grande sœur n'est pas grande. | 我姐姐不高。
+My big brother isn't patient. | Mon grand frère n'est pas patient. | 我哥哥没有耐心。
 Sophie wasn't tired this morning. | Sophie n'était pas fatiguée ce matin. | 苏菲今天早上不累。
-Lucas is kinder than my big sister. | Lucas est plus gentil que ma grande sœur. | 卢卡斯比我姐姐善良。
+Lucas is kinder than my big sister. | Lucas est plus gentil que ma grande sœur. | 卢卡斯比我姐姐友善。
 My father is forty-five years old. | Mon père a quarante-cinq ans. | 我爸爸四十五岁。
 This novel costs eight euros. | Ce roman coûte huit euros. | 这本小说八欧元。
 It is a quarter past six. | Il est six heures et quart. | 现在六点一刻。
-The library closes at ten o'clock. | La bibliothèque ferme à dix heures. | 图书馆十点关门。
+The library closes at nine o'clock. | La bibliothèque ferme à neuf heures. | 图书馆九点关门。
 It didn't rain yesterday. | Il n'a pas plu hier. | 昨天没下雨。
 My big sister is a writer. | Ma grande sœur est écrivaine. | 我姐姐是作家。
 David is wearing a yellow shirt. | David porte une chemise jaune. | 大卫穿着一件黄色的衬衫。
@@ -44,41 +44,55 @@ Where is your watch? | Où est ta montre ? | 你的手表在哪里？
 His cat is in the garden. | Son chat est dans le jardin. | 他的猫在花园里。
 Where is the swimming pool? | Où est la piscine ? | 游泳池在哪里？
 What do you want to watch? | Qu'est-ce que tu veux regarder ? | 你想看什么？
-Where does Anna live? | Où est-ce qu'Anna habite ? | 安娜住在哪里？
+Where does Anna live? | Où habite Anna ? | 安娜住在哪里？
 When will your grandmother go to France? | Quand est-ce que ta grand-mère ira en France ? | 你奶奶什么时候去法国？
-Who wants to go to France? | Qui veut aller en France ? | 谁想去法国？
+Who wants to go to Japan? | Qui veut aller au Japon ? | 谁想去日本？
 How many emails did your uncle write? | Combien de courriels est-ce que ton oncle a écrits ? | 你叔叔写了几封电子邮件？
-Why is our neighbour laughing? | Pourquoi est-ce que notre voisin rit ? | 我们的邻居为什么在笑？
+Why is our neighbour crying? | Pourquoi est-ce que notre voisin pleure ? | 我们的邻居为什么在哭？
 What time does the class start? | À quelle heure commence le cours ? | 几点上课？
-Do you want a dress, madam? | Est-ce que vous voulez une robe, madame ? | 女士，您想要连衣裙吗？
+Do you want a watch, madam? | Est-ce que vous voulez une montre, madame ? | 女士，您想要一块手表吗？
 Could you turn on the radio, please? | Pourriez-vous allumer la radio, s'il vous plaît ? | 请您打开收音机，好吗？
-Paul, wash the dishes! | Paul, fais la vaisselle ! | 保罗，洗碗！
+Paul, wash the dishes! | Paul, fais la vaisselle ! | 保罗，洗一下碗！
 Let's drink tea! | Buvons du thé ! | 我们喝茶吧！
-Can I close the box? | Est-ce que je peux fermer la boîte ? | 我可以关上那个盒子吗？
+Can I open the box? | Est-ce que je peux ouvrir la boîte ? | 我可以打开那个盒子吗？
 I would like a cake, please. | Je voudrais un gâteau, s'il vous plaît. | 我想要一个蛋糕，谢谢。
 Would you like some salad, sir? | Voulez-vous de la salade, monsieur ? | 先生，您要吃沙拉吗？
 Hugo, can you pass me the bread? | Hugo, est-ce que tu peux me passer le pain ? | 雨果，你能把面包递给我吗？
 Good night, Daniel. | Bonne nuit, Daniel. | 丹尼尔，晚安。
-Hugo didn't play tennis because it was too cold. | Hugo n'a pas joué au tennis parce qu'il faisait trop froid. | 雨果没打网球，因为天气太冷了。
-My mother doesn't like cartoons, but she likes films. | Ma mère n'aime pas les dessins animés, mais elle aime les films. | 我妈妈不喜欢看动画片，但是喜欢看电影。
-My father wants to tell a story, but he doesn't have time. | Mon père veut raconter une histoire, mais il n'a pas le temps. | 我爸爸想讲一个故事，但是他没有时间。
-They ate salad and cheese on Saturday. | Ils ont mangé de la salade et du fromage samedi. | 他们星期六吃了沙拉和奶酪。
-If the weather is nice on Saturday, Tom and Lucas will play football. | S'il fait beau samedi, Tom et Lucas joueront au football. | 如果星期六天气好，汤姆和卢卡斯就踢足球。
+My big brother didn't play tennis because it was too cold. | Mon grand frère n'a pas joué au tennis parce qu'il faisait trop froid. | 我哥哥没打网球，因为天气太冷了。
+Julie doesn't like cartoons, but she likes films. | Julie n'aime pas les dessins animés, mais elle aime les films. | 朱莉不喜欢看动画片，但是喜欢看电影。
+The teacher wants to tell a story, but he doesn't have time. | Le professeur veut raconter une histoire, mais il n'a pas le temps. | 老师想讲一个故事，但是他没有时间。
+He ate salad and cheese last night. | Il a mangé de la salade et du fromage hier soir. | 他昨天晚上吃了沙拉和奶酪。
+If the weather is nice on Sunday, Anna and Julie will run. | S'il fait beau dimanche, Anna et Julie courront. | 如果星期天天气好，安娜和朱莉就去跑步。
 The book that we read is very difficult. | Le livre que nous avons lu est très difficile. | 我们看的书非常难。
-David thinks the soup is cold. | David pense que la soupe est froide. | 大卫觉得汤很凉。
-I sent Anna a book yesterday. | J'ai envoyé un livre à Anna hier. | 我昨天给安娜寄了一本书。
-My big brother goes to the office by taxi every day. | Mon grand frère va au bureau en taxi tous les jours. | 我哥哥每天坐出租车去办公室。
+David thinks the soup is cold. | David trouve que la soupe est froide. | 大卫觉得汤很凉。
+I gave Anna a scarf this morning. | J'ai offert une écharpe à Anna ce matin. | 我今天早上送了安娜一条围巾。
+My big brother goes to the office by bicycle every day. | Mon grand frère va au bureau à vélo tous les jours. | 我哥哥每天骑自行车去办公室。
 Anna and Julie haven't left yet. | Anna et Julie ne sont pas encore parties. | 安娜和朱莉还没走。
 Have you ever been to Japan? | Est-ce que tu es déjà allé au Japon ? | 你去过日本吗？
 Mr Bernard is a nurse and Mrs Bernard is a doctor. | Monsieur Bernard est infirmier et madame Bernard est médecin. | 贝尔纳先生是护士，贝尔纳太太是医生。
-They showed her a photo last night. | Ils lui ont montré une photo hier soir. | 他们昨天晚上给她看了一张照片。
-This morning, we saw them. | Ce matin, nous les avons vus. | 今天早上我们看见了他们。
-This morning, Paul and Marie lost their bag. | Ce matin, Paul et Marie ont perdu leur sac. | 今天早上保罗和玛丽把包弄丢了。
-Alice and David didn't take a walk because it was too hot. | Alice et David ne se sont pas promenés parce qu'il faisait trop chaud. | 爱丽丝和大卫没散步，因为天气太热了。
-My little sister doesn't have to wash the dishes. | Ma petite sœur n'est pas obligée de faire la vaisselle. | 我妹妹不用洗碗。
+They showed him a book on Saturday. | Ils lui ont montré un livre samedi. | 他们星期六给他看了一本书。
+Paul and Marie invited us this morning. | Paul et Marie nous ont invités ce matin. | 保罗和玛丽今天早上邀请了我们。
+Yesterday, Alice lost her bag. | Hier, Alice a perdu son sac. | 昨天爱丽丝把包弄丢了。
+We didn't take a walk because it was too cold. | Nous ne nous sommes pas promenés parce qu'il faisait trop froid. | 我们没散步，因为天气太冷了。
+My grandmother doesn't have to wash the dishes today. | Ma grand-mère n'est pas obligée de faire la vaisselle aujourd'hui. | 我奶奶今天不用洗碗。
 Those shoes are comfortable. | Ces chaussures sont confortables. | 那双鞋很舒服。
-The shoes that my grandfather bought are clean. | Les chaussures que mon grand-père a achetées sont propres. | 我爷爷买的鞋很干净。
+The shoes that she bought are expensive. | Les chaussures qu'elle a achetées sont chères. | 她买的鞋很贵。
 Lucas isn't patient. | Lucas n'est pas patient. | 卢卡斯没有耐心。
+She also wears a hat. | Elle porte aussi un chapeau. | 她也戴帽子。
+We don't have any children. | Nous n'avons pas d'enfants. | 我们没有孩子。
+We gave them some flowers on Sunday. | Nous leur avons offert des fleurs dimanche. | 我们星期天送了他们一些花。
+How many brothers does he have? | Combien de frères est-ce qu'il a ? | 他有几个兄弟？
+How many sisters does Anna have? | Combien de sœurs a Anna ? | 安娜有几个姐妹？
+Hugo can't ride a bike. | Hugo ne sait pas faire du vélo. | 雨果不会骑自行车。
+Tom doesn't like to drink tea. | Tom n'aime pas boire du thé. | 汤姆不喜欢喝茶。
+Please wait for me. | Attendez-moi, s'il vous plaît. | 请等我一下。
+Where is Anna going? | Où va Anna ? | 安娜要去哪里？
+Are you washing your car? | Est-ce que tu laves ta voiture ? | 你在洗车吗？
+Can I close the door? | Est-ce que je peux fermer la porte ? | 我可以关门吗？
+We are going to visit our mother this weekend. | Nous allons rendre visite à notre mère ce week-end. | 我们这个周末打算去看我们的妈妈。
+My big brother is drawing a cat. | Mon grand frère dessine un chat. | 我哥哥在画一只猫。
+Where does your mother work? | Où travaille ta mère ? | 你妈妈在哪里工作？
 """
 ENGLISH = [pair.source for pair in embedded.all_pairs("en-fr")]
 FRENCH = [pair.target for pair in embedded.all_pairs("en-fr")]
@@ -176,7 +190,7 @@ def test_chinese_numbers_stand_before_the_measure_word_of_their_noun() -> None:
     for noun in NOUNS.values():
         measures.setdefault(noun.chinese, {"些"}).add(noun.measure)
     nouns = "|".join(sorted(measures, key=len, reverse=True))
-    counted = re.compile(rf"(?<!星期)[一两三四五六八这那几]([^新旧大小])(?:[新旧大小]|\w色的)?({nouns})")
+    counted = re.compile(rf"(?<!星期)[一两三四五六八这那几]([^新旧大小下])(?:[新旧大小]|\w色的)?({nouns})")
     found = [(match, sentence) for sentence in CHINESE for match in counted.finditer(sentence)]
     assert len(found) > 1_000
     assert [sentence for match, sentence in found if match[1] not in measures[match[2]]] == []
@@ -201,6 +215,27 @@ def test_chinese_questions_ask() -> None:
 )
 def test_english_breaks_no_rule(pattern: str) -> None:
     assert offenders([sentence for sentence in ENGLISH if " and " not in sentence], pattern) == []
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(brother|father|Mr \w+|Paul|Tom|Hugo) (is wearing|wears|bought) a (\w+ )?(skirt|dress)\b",
+        r"(little|children).*\b(wine|beer|coffee|drive|the office)\b",
+        r"grand(mother|father).*\b(football|basketball|volleyball|homework|video games|skis?|runs?)\b",
+        r"(mother|father|uncle|aunt|Mrs? \w+).*\bgo(es)? to school\b",
+        r"(at school|to school|to the office|to the bank) .*on (Saturday|Sundays?)\b",
+        r"breakfast .*(night|tonight|evening)",
+        r"^(?!What).*(buy|buys|bought) .*(last night|tonight|every evening)",
+        r"(green|red|yellow) (television|fridge|computer|bed)",
+        r"(swim|beach) because it was too hot",
+        r"hospital because",
+        r"\b(eat|eats|eating) (pizzas|(?<!are eating )ice creams)",
+        r"(meet|met|see|saw) (me|us) .*\?",
+    ],
+)
+def test_nobody_does_what_would_make_a_reader_smile(pattern: str) -> None:
+    assert offenders([sentence for sentence in ENGLISH if " but " not in sentence], pattern) == []
 
 
 def test_polite_english_is_polite_french_and_chinese() -> None:

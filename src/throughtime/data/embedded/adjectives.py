@@ -45,7 +45,7 @@ happy; heureux, heureuse; 高兴 的; 高兴
 sad; triste, triste; 难过 的; 难过
 busy; occupé, occupée; 忙 的; 忙
 tall; grand, grande; 高 的; 高
-kind; gentil, gentille; 善良 的; 善良
+kind; gentil, gentille; 友善 的; 友善
 clever; intelligent, intelligente; 聪明 的; 聪明
 strong; fort, forte; 强壮 的; 强壮
 patient; patient, patiente; 有耐心 的; 有耐心

@@ -66,8 +66,10 @@ def _past(meaning: Clause, place: str) -> str:
 
 
 def plain(meaning: Clause) -> str:
-    """Verb and object without aspect."""
-    return verb_phrase(meaning.action, bare=meaning.negative or meaning.question)
+    """Verb and object without aspect; habits and what goes on have loose objects, as denials do."""
+    loose = meaning.question or meaning.habitual or meaning.tense in ("progressive", "ongoing")
+    kept = meaning.action.sense.counted and meaning.tense != "past"
+    return verb_phrase(meaning.action, bare=meaning.negative or (loose and not kept))
 
 
 def verb_phrase(action: Action, *, bare: bool = False) -> str:
@@ -78,6 +80,11 @@ def verb_phrase(action: Action, *, bare: bool = False) -> str:
     '游泳'
     """
     return action.sense.chinese.format(_object(action, bare))
+
+
+def asked(action: Action) -> str:
+    """What somebody is asked to do: 等 我 一下."""
+    return (action.sense.asked or action.sense.chinese).format(_object(action, bare=False))
 
 
 def done(action: Action) -> str:

@@ -61,3 +61,10 @@ class Clause:
     time: Adverbial | None = None
     time_first: bool = False
     place: Adverbial | None = None
+
+    @property
+    def habitual(self) -> bool:
+        """Whether this is what somebody does again and again."""
+        if self.modal is not None:
+            return self.modal == LIKE
+        return self.tense == "present" and (self.frequency is not None or self.time is not None)

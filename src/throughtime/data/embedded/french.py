@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from throughtime.data.embedded.clauses import Action, Clause
+from throughtime.data.embedded.clauses import KNOW_HOW, LIKE, Action, Clause
 from throughtime.data.embedded.people import Person
 from throughtime.data.embedded.phrases import Somebody
 from throughtime.data.embedded.verbs import FrenchVerb, french_verb
@@ -62,6 +62,19 @@ def present(infinitive: str, person: Person) -> str:
     'voulons'
     """
     return french_verb(infinitive).present[person.person]
+
+
+def short_question(asked: str, infinitive: str, person: Person) -> str:
+    """Where does she live: est-ce que with a pronoun, but a noun follows the verb.
+
+    >>> from throughtime.data.embedded.people import NAMES, YOU
+    >>> short_question("où", "habiter", NAMES[0]), short_question("où", "habiter", YOU)
+    ('où habite Paul', 'où est-ce que tu habites')
+    """
+    verb = present(infinitive, person)
+    return (
+        f"{asked} est-ce que {person.french} {verb}" if person.pronoun else f"{asked} {verb} {person.french}"
+    )
 
 
 @dataclass(frozen=True)
@@ -126,7 +139,8 @@ def verb_phrase(meaning: Clause, denial: str = "", adverb: str = "") -> str:
     rest = words.rest.replace("{clitic}", before_rest)
     _, tail = verb_and_tail(meaning.action)
     ne = "ne" if denial else ""
-    thing = complement(meaning.action, negative=bool(denial) and not _needs_not(meaning))
+    reaches = not _needs_not(meaning) and meaning.modal not in (LIKE, KNOW_HOW)  # il n'aime pas boire du vin
+    thing = complement(meaning.action, negative=bool(denial) and reaches)
     return f"{ne} {before_finite} {words.finite} {denial} {adverb} {rest} {tail} {thing}"
 
 

@@ -138,7 +138,6 @@ student; étudiant m; 学生 个
 brother; frère m; 兄弟 个
 sister; sœur f; 姐妹 个
 homework -; devoirs mp; 作业 份
-time -; temps m; 时间 段
 money -; argent m; 钱 笔
 help -; aide f; 帮助 次
 """

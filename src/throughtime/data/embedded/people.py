@@ -141,7 +141,7 @@ def relative(owner: Person, kin: Person) -> Person:
     >>> relative(SHE, RELATIVES[1]).french
     'son père'
     """
-    particle = " 的" if kin.english == "friends" or owner.person == THIRD_PLURAL else ""
+    particle = " 的" if kin.english == "friends" or owner.plural else ""
     return replace(
         kin,
         english=f"{english_owner(owner)} {kin.english}",

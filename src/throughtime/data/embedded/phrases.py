@@ -51,7 +51,7 @@ class Phrase(Protocol):
 
 @dataclass(frozen=True)
 class Thing:
-    """A noun with a determiner: a, bare, some, the, this, that, mine, a number as digits."""
+    """A noun with a determiner: a, any, bare, some, the, this, that, mine, a number as digits."""
 
     noun: Noun
     determiner: str
@@ -67,7 +67,7 @@ class Thing:
     def plural(self) -> bool:
         """Whether the English phrase is plural."""
         several = self.determiner.isdigit() or (
-            self.determiner in ("bare", "some", "all") and self.noun.countable
+            self.determiner in ("any", "bare", "some", "all") and self.noun.countable
         )
         return several or self.noun.plural_only
 
@@ -100,7 +100,7 @@ class Thing:
         """With its article: une vieille voiture, trois pommes, du pain, ses clés."""
         noun = self.noun.french_plural if self.french_plural else self.noun.french
         named = self.adjective.around(noun, self.noun.gender, self.french_plural) if self.adjective else noun
-        indefinite = self.determiner in ("a", "bare", "some") and self.owner is None
+        indefinite = self.determiner in ("a", "any", "bare", "some") and self.owner is None
         if (indefinite and negated and not after) or (after == "de" and self.determiner in ("bare", "some")):
             return f"de {named}"
         return f"{after} {self._french_determiner(named)} {named}".strip()

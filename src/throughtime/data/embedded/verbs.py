@@ -101,6 +101,7 @@ vendre: vends vends vend vendons vendez vendent; vendu; vendr
 rendre: rends rends rend rendons rendez rendent; rendu; rendr
 attendre: attends attends attend attendons attendez attendent; attendu; attendr
 perdre: perds perds perd perdons perdez perdent; perdu; perdr
+offrir: offre offres offre offrons offrez offrent; offert; offrir
 ouvrir: ouvre ouvres ouvre ouvrons ouvrez ouvrent; ouvert; ouvrir
 éteindre: éteins éteins éteint éteignons éteignez éteignent; éteint; éteindr
 conduire: conduis conduis conduit conduisons conduisez conduisent; conduit; conduir

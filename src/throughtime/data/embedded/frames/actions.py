@@ -2,163 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from throughtime.data.embedded import adverbials
-from throughtime.data.embedded.adjectives import ADJECTIVES, colours_of
-from throughtime.data.embedded.adverbials import PLACES, Adverbial
-from throughtime.data.embedded.clauses import HAVE, KNOW_HOW, LIKE, MUST, WANT, Action, Clause
+from throughtime.data.embedded.adverbials import PLACES
+from throughtime.data.embedded.clauses import HAVE, KNOW_HOW, LIKE, MUST, WANT, Clause
 from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.nouns import Noun
+from throughtime.data.embedded.frames.doing import (
+    action,
+    future_time,
+    past_time,
+    place,
+    time,
+    undone_time,
+    usual_time,
+)
 from throughtime.data.embedded.people import (
     ASKED_ABOUT,
-    COUPLES,
-    FAMILY,
-    FIRST,
-    FIRST_PLURAL,
-    GENTLEFOLK,
-    NAMES,
-    POLITE,
-    PRONOUNS,
-    RELATIVES,
-    SECOND,
     SPOKEN_OF,
     YOU,
-    YOUR_FAMILY,
-    Person,
-    relative,
 )
-from throughtime.data.embedded.phrases import Fixed, Phrase, Somebody, Thing
-from throughtime.data.embedded.plausible import place_fits, sensible, time_fits
-from throughtime.data.embedded.senses import SENSES, Sense
+from throughtime.data.embedded.plausible import name_of
 from throughtime.data.embedded.sentences import Sentence, spoken
-
-_BY_USE = {
-    use: tuple(sense for sense in SENSES for _ in range(1 + len(sense.objects) // 3) if use in sense.uses)
-    for use in "hpdfwmsit"
-}
-_DETERMINERS = {
-    "h": ("bare", "the", "mine"),
-    "p": ("a", "the", "mine"),
-    "d": ("a", "some", "the", "number", "mine"),
-    "f": ("a", "the", "mine"),
-    "w": ("a", "the", "mine"),
-    "m": ("bare", "some", "the", "mine"),
-    "t": ("a", "bare", "number", "all"),
-    "i": ("the", "mine"),
-}
-_QUALITIES = {
-    "house": ("big", "small", "new", "beautiful", "white"),
-    "garden": ("big", "small", "beautiful"),
-    "cat": ("black", "white", "big", "small"),
-    "dog": ("black", "white", "big", "small"),
-    "horse": ("black", "white", "big", "small"),
-    "book": ("new", "interesting"),
-    "gift": ("beautiful", "big", "small"),
-}
-_SAME = ({FIRST, FIRST_PLURAL}, {SECOND, POLITE})
-"""Persons that overlap: we see neither me nor us."""
-
-
-def action(dice: Dice, use: str, subject: Person, *, said: bool = True) -> Action:
-    """Something this person may do; `said` is False for denials and questions, which count nothing."""
-    while True:
-        sense = dice.choose(_BY_USE[use])
-        if not said and not sense.deniable:
-            continue
-        doing = Action(sense, thing(dice, sense, use, subject, said=said))
-        if sensible(subject, doing):
-            return doing
-
-
-def thing(dice: Dice, sense: Sense, use: str, subject: Person, *, said: bool) -> Phrase | None:
-    """An object for this sense."""
-    if sense.intransitive:
-        return None
-    if sense.people:
-        return Somebody(somebody(dice, subject, sense.english))
-    chosen = dice.choose(sense.objects)
-    return chosen if isinstance(chosen, Fixed) else _determined(dice, sense, chosen, use, subject, said)
-
-
-def somebody(dice: Dice, subject: Person, verb: str = "") -> Person:
-    """A name, somebody's relative or a pronoun, but never the subject again."""
-    kind = 3 if verb == "love" else dice.throw(5)
-    if kind < 2:
-        return dice.choose([name for name in NAMES if name.english not in subject.english])
-    if kind == 2:
-        others = [
-            p for p in PRONOUNS if p.person != subject.person and {p.person, subject.person} not in _SAME
-        ]
-        return dice.choose(others)
-    return _relative(dice, subject, verb)
-
-
-def _relative(dice: Dice, subject: Person, verb: str) -> Person:
-    """One's own family, as a rule; but one knows and meets other people's."""
-    stranger = subject.english not in ("I", "we", "you") and subject not in FAMILY + YOUR_FAMILY
-    if verb in ("know", "meet"):
-        return dice.choose(FAMILY[:-2] if stranger else GENTLEFOLK)
-    if subject in (*COUPLES, FAMILY[-1], YOUR_FAMILY[-1]) or "students" in subject.english:
-        return dice.choose([name for name in NAMES if name.english not in subject.english])
-    for family in (FAMILY, YOUR_FAMILY):
-        if subject in family:  # parents, then their four children, then grandparents, uncle and aunt
-            younger = family[6:10] if family.index(subject) < 6 or subject == family[10] else family[:6]
-            return dice.choose(younger)
-    return relative(subject, dice.choose(RELATIVES))
-
-
-def _determined(dice: Dice, sense: Sense, noun: Noun, use: str, subject: Person, said: bool) -> Thing:
-    wanted = [word for word in sense.determiners.split() if word in _DETERMINERS[use]]
-    if use == "h" and "bare" in wanted:
-        wanted = ["bare"]
-    if not noun.countable:
-        unfit = ("a", "number") if noun.plural_only else ("a", "number", "the")
-        wanted = [word for word in wanted if word not in unfit]
-    if not said:
-        wanted = [word for word in wanted if word not in ("number", "some")]
-    fallback = "a" if noun.countable and use != "h" and "a" in sense.determiners.split() else "bare"
-    determiner = dice.choose(wanted or [fallback])
-    if determiner == "number":
-        determiner = dice.choose(sense.numbers.split())
-    owner = subject if determiner == "mine" else None
-    quality = None
-    if sense.adjectives and determiner in ("a", "bare") and said and dice.once_in(2):
-        quality = ADJECTIVES[dice.choose(_QUALITIES.get(noun.english, (*colours_of(noun), "new")))]
-    return Thing(noun, determiner, quality, owner)
-
-
-def place(dice: Dice, doing: Action, subject: Person) -> Adverbial | None:
-    """Half the time, where it happens; of meals, always."""
-    if not doing.sense.places or (dice.once_in(2) and not doing.sense.english.startswith("have")):
-        return None
-    where = PLACES[dice.choose(doing.sense.places.split())]
-    return where if place_fits(subject, where) else None
-
-
-def time(dice: Dice, times: Sequence[Adverbial], doing: Action, where: Adverbial | None = None) -> Adverbial:
-    """When it happens: an hour that fits it."""
-    return dice.choose([when for when in times if time_fits(doing, when, where)])
-
-
-def past_time(dice: Dice, doing: Action, where: Adverbial | None = None) -> Adverbial:
-    """Yesterday, or last year for things that take long."""
-    return time(dice, adverbials.PAST_LONG if doing.sense.long else adverbials.PAST, doing, where)
-
-
-def future_time(dice: Dice, doing: Action) -> Adverbial:
-    """Tomorrow, or next year for things that take long."""
-    return time(dice, adverbials.FUTURE_LONG if doing.sense.long else adverbials.FUTURE, doing)
 
 
 def habit(dice: Dice) -> Sentence:
     """Paul eats bread every day. Marie never drinks coffee."""
     subject = dice.choose(SPOKEN_OF)
     doing = action(dice, "h", subject)
-    if dice.once_in(2):
-        return spoken(Clause(subject, doing, "present", time=time(dice, adverbials.EVERY, doing)))
+    where = place(dice, doing, subject)
+    when = usual_time(dice, doing) if dice.once_in(2) else None
+    if when is not None:
+        meal = doing.sense.english.startswith("have")
+        return spoken(Clause(subject, doing, "present", time=when, place=where if meal else None))
     often = dice.choose((*adverbials.OFTEN, adverbials.NEVER))
-    return spoken(Clause(subject, doing, "present", frequency=often, place=place(dice, doing, subject)))
+    if where == PLACES["kitchen"] and doing.sense.english != "eat":
+        where = None  # where else
+    return spoken(Clause(subject, doing, "present", frequency=often, place=where))
+
+
+_TASTES = (
+    "eat",
+    "drink",
+    "read",
+    "write",
+    "watch",
+    "listen to",
+    "play",
+    "wear",
+    "swim",
+    "dance",
+    "sing",
+    "cook",
+    "ride",
+)
+"""What one does or does not do, even without saying when."""
 
 
 def habit_denied_or_asked(dice: Dice) -> Sentence:
@@ -166,8 +62,14 @@ def habit_denied_or_asked(dice: Dice) -> Sentence:
     asked = dice.once_in(2)
     subject = dice.choose(ASKED_ABOUT if asked else SPOKEN_OF)
     doing = action(dice, "h", subject, said=False)
-    when = time(dice, adverbials.EVERY, doing) if asked and dice.once_in(2) else None
-    return spoken(Clause(subject, doing, "present", not asked, asked, time=when))
+    when = usual_time(dice, doing) if asked else None
+    while when is None and doing.sense.english not in _TASTES:
+        doing = action(dice, "h", subject, said=False)
+        when = usual_time(dice, doing) if asked else None
+    if doing.sense.english in _TASTES and not doing.sense.intransitive and dice.once_in(2):
+        when = None
+    where = place(dice, doing, subject) if doing.sense.english.startswith("have") else None
+    return spoken(Clause(subject, doing, "present", not asked, asked, time=when, place=where))
 
 
 def progressive(dice: Dice) -> Sentence:
@@ -199,7 +101,7 @@ def past_denied_or_asked(dice: Dice) -> Sentence:
     asked = dice.once_in(2)
     subject = dice.choose(ASKED_ABOUT if asked else SPOKEN_OF)
     doing = action(dice, "d", subject, said=False)
-    return spoken(Clause(subject, doing, "past", not asked, asked, time=past_time(dice, doing)))
+    return spoken(Clause(subject, doing, "past", not asked, asked, time=undone_time(dice, doing)))
 
 
 def future(dice: Dice) -> Sentence:
@@ -209,10 +111,15 @@ def future(dice: Dice) -> Sentence:
     doing = action(dice, "f", subject, said=manner > 1)
     first = manner > 1 and dice.once_in(3)
     when = future_time(dice, doing)
-    return spoken(Clause(subject, doing, "future", manner == 0, manner == 1, time=when, time_first=first))
+    where = place(dice, doing, subject) if doing.sense.english.startswith("have") else None
+    return spoken(
+        Clause(subject, doing, "future", manner == 0, manner == 1, time=when, time_first=first, place=where)
+    )
 
 
-_TRIFLES = ("eat", "drink", "have", "have lunch", "make", "order", "listen to")
+_TRIFLES = ("eat", "drink", "have", "have lunch", "have dinner", "make", "order", "listen to")
+_UNPLANNED = (*_TRIFLES, "go to", "go home", "work")
+"""What is too small to plan, and what sounds odd after `going to`."""
 
 
 def plan(dice: Dice) -> Sentence:
@@ -220,10 +127,13 @@ def plan(dice: Dice) -> Sentence:
     manner = dice.throw(4)
     subject = dice.choose(ASKED_ABOUT if manner == 1 else SPOKEN_OF)
     doing = action(dice, "f", subject, said=manner > 1)
-    while doing.sense.english in _TRIFLES:
+    while doing.sense.english in _UNPLANNED:
         doing = action(dice, "f", subject, said=manner > 1)
     when = future_time(dice, doing)
     return spoken(Clause(subject, doing, "planned", manner == 0, manner == 1, time=when))
+
+
+_NO_LIKING = ("have", "buy", "order", "wash", "rest", "do the")
 
 
 def wish(dice: Dice) -> Sentence:
@@ -232,8 +142,9 @@ def wish(dice: Dice) -> Sentence:
     manner = dice.throw(3)
     subject = dice.choose(ASKED_ABOUT if manner == 1 else SPOKEN_OF)
     doing = action(dice, "h" if modal is LIKE else "w", subject, said=manner > 1)
-    while modal is LIKE and doing.sense.english.startswith("have"):
-        doing = action(dice, "h", subject, said=manner > 1)
+    odd = _NO_LIKING if modal is LIKE else ("win",) if manner == 0 else ()
+    while doing.sense.english.startswith(odd) or (modal is LIKE and name_of(doing) == "wear glasses"):
+        doing = action(dice, "h" if modal is LIKE else "w", subject, said=manner > 1)
     today = modal is WANT and not doing.sense.long and dice.once_in(2)
     when = time(dice, adverbials.NOW, doing) if today else None
     return spoken(Clause(subject, doing, "present", manner == 0, manner == 1, modal, time=when))

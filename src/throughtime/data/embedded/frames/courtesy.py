@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from throughtime.data.embedded import adverbials, chinese, english, french
+from throughtime.data.embedded import chinese, english, french
 from throughtime.data.embedded.clauses import LIKE, WANT, Action, Clause
 from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.frames.actions import action, past_time, time
+from throughtime.data.embedded.frames.doing import action, past_time, usual_time
 from throughtime.data.embedded.people import (
     FAMILY,
     FIRST_PLURAL,
@@ -16,6 +16,7 @@ from throughtime.data.embedded.people import (
     POLITE,
     POLITE_YOU,
     SECOND,
+    WE,
     YOU,
     I,
     Person,
@@ -38,7 +39,15 @@ def _addressed(whom: Person, en: str, fr: str, zh: str) -> tuple[str, str, str]:
     return f"{whom.english}, {en}", f"{whom.french}, {fr}", f"{whom.chinese} ， {zh}"
 
 
-_CHORES = ("wash", "clean", "do", "sell", "win", "open", "close", "turn on", "turn off", "sleep", "repair")
+_UNASKED = {
+    "w": "wash, clean, do, sell, win, sleep, repair, draw, tell, write, wait for, prepare, make, run",
+    "h": "have, have lunch, have dinner, buy, wash, clean, do the shopping, rest, prepare, make, work, go to,"
+    " help, visit, call, take",
+    "d": "eat, drink, make, open, close, turn on, turn off, listen to, tell, sing, draw,"
+    " have, have lunch, have dinner",
+    "t": "",
+}
+"""What one does not ask strangers: whether they want to, like to or did."""
 
 
 def polite_question(dice: Dice) -> Sentence:
@@ -47,10 +56,11 @@ def polite_question(dice: Dice) -> Sentence:
     subject = replace(POLITE_YOU, gender=whom.gender)
     use = dice.choose("hdwtt")
     doing = action(dice, use, subject, said=False)
-    while use == "w" and doing.sense.english in _CHORES:
+    while doing.sense.english in _UNASKED[use].split(", ") or (use == "w" and is_dull(doing)):
         doing = action(dice, use, subject, said=False)
-    if use == "h" and not doing.sense.intransitive and dice.once_in(2):
-        meaning = Clause(subject, doing, "present", question=True, time=time(dice, adverbials.EVERY, doing))
+    when = usual_time(dice, doing) if use == "h" and not doing.sense.intransitive else None
+    if when is not None and dice.once_in(2):
+        meaning = Clause(subject, doing, "present", question=True, time=when)
     elif use == "h":
         meaning = Clause(subject, doing, "present", question=True, modal=LIKE)
     elif use == "d":
@@ -82,7 +92,7 @@ def request(dice: Dice) -> Sentence:
         return finished(
             f"could you {asked}, please",
             f"pourriez-vous {french.infinitive(doing, POLITE_YOU)}, s'il vous plaît",
-            f"请 您 {chinese.verb_phrase(doing)} ， 好 吗",
+            f"请 您 {chinese.asked(doing)} ， 好 吗",
             "?",
             doing.units,
         )
@@ -91,7 +101,7 @@ def request(dice: Dice) -> Sentence:
         return finished(
             f"please {asked}",
             f"{ordered}, s'il vous plaît",
-            f"请 {chinese.verb_phrase(doing)}",
+            f"请 {chinese.asked(doing)}",
             ".",
             doing.units,
         )
@@ -99,7 +109,7 @@ def request(dice: Dice) -> Sentence:
     spoken = (
         f"please {asked}, {whom.english}",
         f"{ordered}, s'il vous plaît, {whom.french}",
-        f"{whom.chinese} ， 请 您 {chinese.verb_phrase(doing)}",
+        f"{whom.chinese} ， 请 您 {chinese.asked(doing)}",
     )
     return finished(*spoken, ".", doing.units)
 
@@ -116,7 +126,7 @@ def command(dice: Dice) -> Sentence:
         spoken = _addressed(whom, f"don't {asked}", forbidden, f"别 {chinese.verb_phrase(doing)}")
         return finished(*spoken, "!", doing.units)
     ordered = french.command(doing, SECOND)
-    return finished(*_addressed(whom, asked, ordered, chinese.verb_phrase(doing)), "!", doing.units)
+    return finished(*_addressed(whom, asked, ordered, chinese.asked(doing)), "!", doing.units)
 
 
 _TOGETHER = (
@@ -139,14 +149,19 @@ _TOGETHER = (
     "help",
     "call",
 )
-_US = Person("we", "nous", "我们", FIRST_PLURAL, pronoun=True)
+DULL = (
+    "apple, banana, orange, pear, tomato, egg, bread, cheese, meat, vegetables, milk, water, school,"
+    " glass of water, glass of milk, bottle of water, the hospital, the post office, the bank, the station,"
+    " the airport, the office, the university, the newspaper, the plane"
+).split(", ")
+"""What nobody proposes, nor asks leave for."""
 
 
 def proposal(dice: Dice) -> Sentence:
     """Let's play football! Let's go to the cinema tonight!"""
-    doing = action(dice, "w", _US)
-    while doing.sense.english not in _TOGETHER or (doing.sense.people and _about_you(doing)):
-        doing = action(dice, "w", _US)
+    doing = action(dice, "w", WE)
+    while doing.sense.english not in _TOGETHER or is_dull(doing) or _about_us(doing):
+        doing = action(dice, "w", WE)
     return finished(
         f"let's {english.infinitive(doing)}",
         french.command(doing, FIRST_PLURAL),
@@ -156,8 +171,14 @@ def proposal(dice: Dice) -> Sentence:
     )
 
 
-def _about_you(doing: Action) -> bool:
-    return isinstance(doing.thing, Somebody) and doing.thing.person.english in ("I", "you", "we")
+def is_dull(doing: Action) -> bool:
+    """Whether nobody would propose this."""
+    return doing.thing is not None and doing.thing.key in DULL
+
+
+def _about_us(doing: Action) -> bool:
+    whom = doing.thing.person.english if isinstance(doing.thing, Somebody) else ""
+    return whom in ("I", "you", "we") or whom.startswith("our ")
 
 
 _PERMITTED = (
@@ -172,7 +193,6 @@ _PERMITTED = (
     "listen to",
     "swim",
     "go home",
-    "take",
     "ride",
     "help",
     "visit",
@@ -183,11 +203,7 @@ _PERMITTED = (
 def permission(dice: Dice) -> Sentence:
     """Can I open the window, please?"""
     doing = action(dice, dice.choose("iw"), I, said=False)
-    while (
-        doing.sense.english not in _PERMITTED
-        or doing.sense.long
-        or (doing.sense.people and _about_you(doing))
-    ):
+    while doing.sense.english not in _PERMITTED or doing.sense.long or is_dull(doing) or _about_us(doing):
         doing = action(dice, dice.choose("iw"), I, said=False)
     asked = f"can I {english.infinitive(doing)}".strip()
     en_fr = f"est-ce que je peux {french.infinitive(doing, I)}"

@@ -7,12 +7,25 @@ from throughtime.data.embedded.adjectives import ADJECTIVES, COLOURS, Adjective,
 from throughtime.data.embedded.adverbials import Adverbial
 from throughtime.data.embedded.dice import Dice
 from throughtime.data.embedded.nouns import NOUNS
-from throughtime.data.embedded.people import ASKED_ABOUT, FAMILY, HE, NAMES, SHE, SPOKEN_OF, THEY, I, Person
+from throughtime.data.embedded.people import (
+    ASKED_ABOUT,
+    FAMILY,
+    HE,
+    MEN,
+    NAMES,
+    SHE,
+    SPOKEN_OF,
+    THEY,
+    WE,
+    YOU,
+    I,
+    Person,
+)
 from throughtime.data.embedded.phrases import Thing
 from throughtime.data.embedded.sentences import Sentence, finished
 
 QUALITIES = {
-    "soup": "hot cold delicious salty",
+    "soup": "hot cold salty",
     "salad": "fresh delicious",
     "tea": "hot cold sweet",
     "coffee": "hot cold sweet",
@@ -23,7 +36,6 @@ QUALITIES = {
     "novel": "interesting boring long difficult",
     "film": "interesting boring long",
     "story": "interesting boring long",
-    "song": "beautiful long",
     "car": "expensive fast dirty clean big small",
     "bicycle": "expensive heavy",
     "house": "big small expensive beautiful comfortable quiet",
@@ -171,7 +183,7 @@ def mood(dice: Dice) -> Sentence:
     manner = dice.throw(4)
     subject = dice.choose(ASKED_ABOUT if manner == 1 else SPOKEN_OF)
     passing = dice.once_in(2)
-    adjective = ADJECTIVES[dice.choose((_TRAITS if passing else _LASTING_TRAITS).split())]
+    adjective = ADJECTIVES[dice.choose((_TRAITS if passing else _lasting_traits(subject)).split())]
     degree = "very" if manner == 2 else ""
     en, fr, zh = described(
         subject, adjective, plural=subject.plural, degree=degree, negative=manner == 0, question=manner == 1
@@ -181,6 +193,13 @@ def mood(dice: Dice) -> Sentence:
         zh = zh.replace(subject.chinese, f"{subject.chinese} {today.chinese}", 1)
         return finished(f"{en} {today.english}", f"{fr} {today.french}", zh, mark="?" if manner == 1 else ".")
     return finished(en, fr, zh, mark="?" if manner == 1 else ".")
+
+
+def _lasting_traits(subject: Person) -> str:
+    """One does not call oneself clever, nor ask others whether they are."""
+    if subject in (I, WE, YOU):
+        return "tall patient"
+    return _LASTING_TRAITS if subject in MEN else _LASTING_TRAITS.replace("strong ", "")
 
 
 def past_mood(dice: Dice) -> Sentence:
@@ -211,7 +230,7 @@ def comparison(dice: Dice) -> Sentence:
         "kind": "kinder",
     }
     adjective = ADJECTIVES[dice.choose(sorted(words))]
-    peers = (*NAMES, FAMILY[3], FAMILY[5])
+    peers = (*MEN, FAMILY[3]) if adjective.english == "strong" else (*NAMES, FAMILY[3], FAMILY[5])
     one = dice.choose(peers)
     other = dice.choose([peer for peer in peers if peer != one])
     agreed = adjective.agreed(one.gender, False)

@@ -5,26 +5,23 @@ from __future__ import annotations
 from throughtime.data.embedded import chinese, english, french
 from throughtime.data.embedded.clauses import Action, Clause
 from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.frames.actions import past_time, somebody
+from throughtime.data.embedded.frames.doing import past_time, somebody
 from throughtime.data.embedded.nouns import NOUNS
 from throughtime.data.embedded.people import ASKED_ABOUT, SPOKEN_OF, THIRD, Person
 from throughtime.data.embedded.phrases import Fixed, Somebody, Thing
-from throughtime.data.embedded.plausible import is_elder, sensible
+from throughtime.data.embedded.plausible import is_child, is_elder, sensible
 from throughtime.data.embedded.senses import SENSES, Sense
 from throughtime.data.embedded.sentences import Sentence, finished
 from throughtime.data.embedded.verbs import english_verb, french_verb
 
 _GIVING = (
-    Sense(
-        "give",
-        "donner à",
-        "给 了 {} ",
-        "d",
-        "book, flower, pen, watch, bag, camera, dictionary, photo, apple, orange, ticket, scarf",
-    ),
+    Sense("give", "offrir à", "送 了 {}", "d", "book, flower, watch, bag, camera, scarf, dictionary"),
+    Sense("give", "donner à", "给 了 {}", "d", "pen, photo, ticket, key"),
     Sense("send", "envoyer à", "给 {} 寄 了", "d", "letter, gift, photo, book"),
     Sense("show", "montrer à", "给 {} 看 了", "d", "photo, letter, book"),
 )
+
+_FOR_ONE = ("watch", "bag", "scarf", "pen", "key")
 
 
 def giving(dice: Dice) -> Sentence:
@@ -32,14 +29,13 @@ def giving(dice: Dice) -> Sentence:
     subject = dice.choose(SPOKEN_OF)
     sense = dice.choose(_GIVING)
     noun = NOUNS[sense.nouns.split(", ")[dice.throw(len(sense.objects))]]
-    receiver = Somebody(somebody(dice, subject))
+    whom = somebody(dice, subject)
+    if (whom.english == "you" and subject.english != "I") or (whom.plural and noun.english in _FOR_ONE):
+        return giving(dice)
+    receiver = Somebody(whom)
+    several = noun.english in ("photo", "letter", "ticket")
     thing = Thing(
-        noun,
-        dice.choose(
-            ("a", "2", "3")
-            if noun.english in ("flower", "photo", "letter", "apple", "orange", "ticket")
-            else ("a",)
-        ),
+        noun, "some" if noun.english == "flower" else dice.choose(("a", "2", "3") if several else ("a",))
     )
     verb, given = french_verb(sense.french.split()[0]), english_verb(sense.english)
     in_french = f"{receiver.clitic(indirect=True)} {french.present('avoir', subject)} {verb.participle}"
@@ -86,8 +82,8 @@ def _vehicles(subject: Person, doing: Action) -> tuple[tuple[str, str, str], ...
     """What one might take there: no train goes to Japan, and children drive no car."""
     place = doing.thing.key if doing.thing is not None else ""
     if doing.sense.long:
-        return _LONG_VEHICLES[1:] if place in ("Japan", "Canada") else _LONG_VEHICLES
-    if any(child in subject.english for child in ("little", "children")):
+        return _LONG_VEHICLES[1:] if place in ("Japan", "Canada", "China") else _LONG_VEHICLES
+    if is_child(subject):
         return _VEHICLES[:2] + _VEHICLES[4:]
     return _VEHICLES
 
@@ -98,7 +94,8 @@ def journey(dice: Dice) -> Sentence:
     far = dice.once_in(2)
     past = far or dice.once_in(2)
     doing = _trip(dice, subject, far=far, daily=not past)
-    en, fr, zh = dice.choose(_vehicles(subject, doing))
+    vehicles = _vehicles(subject, doing)
+    en, fr, zh = dice.choose(vehicles if past else [way for way in vehicles if way[0] != "by taxi"])
     usual = ("every day", "tous les jours", "每天")
     when = past_time(dice, doing) if past else usual
     told = Clause(subject, doing, "past" if past else "present")
@@ -127,7 +124,7 @@ _ALREADY = (
         done="把 {} 打扫 干净 了",
     ),
     Sense("wash", "faire", "洗 {}", "d", fixed="the dishes=la vaisselle=碗", done="把 {} 洗 了"),
-    Sense("close", "fermer", "关上 {}", "d", "window, door", determiners="the", done="把 {} 关上 了"),
+    Sense("close", "fermer", "关 {}", "d", "window, door", determiners="the", done="把 {} 关上 了"),
     Sense("go home", "rentrer à la maison", "回 家 了", "d"),
     Sense("buy", "acheter", "买 {}", "d", "bread, milk, vegetables", determiners="bare", done="买 好 {} 了"),
     Sense("leave", "partir", "走 了", "d"),

@@ -6,8 +6,8 @@ from throughtime.data.embedded import chinese, english, french
 from throughtime.data.embedded.adjectives import ADJECTIVES
 from throughtime.data.embedded.clauses import WANT, Action, Clause
 from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.frames.actions import action, past_time
 from throughtime.data.embedded.frames.description import QUALITIES, described, thing_as_person
+from throughtime.data.embedded.frames.doing import action, past_time
 from throughtime.data.embedded.nouns import NOUNS
 from throughtime.data.embedded.people import (
     COUPLES,
@@ -24,6 +24,7 @@ from throughtime.data.embedded.people import (
     Person,
 )
 from throughtime.data.embedded.phrases import Fixed, Thing
+from throughtime.data.embedded.plausible import is_child, name_of, sensible, time_fits
 from throughtime.data.embedded.senses import SENSES
 from throughtime.data.embedded.sentences import Sentence, finished, unit
 from throughtime.data.embedded.verbs import english_verb, french_verb
@@ -78,12 +79,15 @@ def because(dice: Dice) -> Sentence:
     subject = dice.choose(SPOKEN_OF)
     outdoors = dice.once_in(3)
     doing = action(dice, "d", subject, said=False)
-    while not (_name_of(doing).startswith(_OUTDOORS) if outdoors else doing.sense.english in _TIRING):
+    while name_of(doing) in ("go to the hospital", "write novel") or not (
+        name_of(doing).startswith(_OUTDOORS) if outdoors else doing.sense.english in _TIRING
+    ):
         doing = action(dice, "d", subject, said=False)
     told = Clause(subject, doing, "past", negative=True)
     again = subject.again
     if outdoors:
-        en, fr, zh = dice.choose(_WEATHER_REASONS)
+        wet = name_of(doing) in ("swim", "go to the beach")
+        en, fr, zh = dice.choose(_WEATHER_REASONS[:2] if wet else _WEATHER_REASONS)
     else:
         en, fr, zh = dice.choose(_REASONS)
         agreed = (
@@ -116,6 +120,11 @@ def but(dice: Dice) -> Sentence:
     assert not isinstance(one, Fixed)
     assert not isinstance(other, Fixed)
     liked, disliked = (Action(sense, Thing(noun, "all")) for noun in (one, other))
+    if not (sensible(subject, liked) and sensible(subject, disliked)) or "soup" in (
+        one.english,
+        other.english,
+    ):
+        return but(dice)
     again = subject.again
     yes, no = Clause(subject, liked, "present"), Clause(again, disliked, "present", negative=True)
     if dice.once_in(3) and subject.english not in ("I", "we"):
@@ -142,6 +151,14 @@ _QUICK = (
     "order",
     "take",
     "go home",
+    "invite",
+    "draw",
+    "sing",
+)
+
+_NO_WISH = tuple(
+    f"go to {place}"
+    for place in ("school", "the office", "the university", "the hospital", "the station", "the airport")
 )
 
 
@@ -149,7 +166,7 @@ def no_time(dice: Dice) -> Sentence:
     """Anna wants to read, but she doesn't have time."""
     subject = dice.choose(SPOKEN_OF)
     doing = action(dice, "w", subject)
-    while doing.sense.english in _QUICK or _name_of(doing) == "go to school":
+    while doing.sense.english in _QUICK or name_of(doing) in _NO_WISH:
         doing = action(dice, "w", subject)
     wanted = Clause(subject, doing, "present", modal=WANT)
     again, don_t, ai = subject.again, english.do(subject, negative=True), french.present("avoir", subject)
@@ -189,6 +206,8 @@ def both(dice: Dice) -> Sentence:
     other = NOUNS[dice.choose([noun for noun in _SHOPPING[verb] if noun != one.english])]
     first, second = Action(sense, Thing(one, "bare")), Action(sense, Thing(other, "bare"))
     when = past_time(dice, first)
+    while not time_fits(second, when):
+        when = past_time(dice, first)
     told = Clause(subject, first, "past")
     return finished(
         f"{english.clause(told)} and {english.complement(second)} {when.english}",
@@ -236,7 +255,7 @@ def condition(dice: Dice) -> Sentence:
     subject = dice.choose(SPOKEN_OF)
     en, fr, zh, wanted = dice.choose(_CONDITIONS)
     doing = action(dice, "f", subject)
-    while not _name_of(doing).startswith(wanted):
+    while not name_of(doing).startswith(wanted) or name_of(doing) == "clean classroom":
         doing = action(dice, dice.choose("fw"), subject)
     when = dice.choose(
         (
@@ -246,25 +265,24 @@ def condition(dice: Dice) -> Sentence:
         )
     )
     told = Clause(subject, doing, "future")
+    done = chinese.verb_phrase(doing, bare=True)
+    if wanted is _SUNNY and not done.startswith(("去", "洗")):
+        done = f"去 {done}"
     return finished(
         f"{en} {when[0]}, {english.clause(told).strip()}",
         f"{fr} {when[1]}, {french.clause(told).strip()}",
-        f"{zh.format(when[2])} ， {subject.chinese} 就 {chinese.verb_phrase(doing, bare=True)}",
+        f"{zh.format(when[2])} ， {subject.chinese} 就 {done}",
         units=doing.units,
     )
-
-
-def _name_of(doing: Action) -> str:
-    return f"{doing.sense.english} {doing.thing.key if doing.thing is not None else ''}"
 
 
 _MADE = {
     "buy": (
         "acheter",
         "买",
-        "book novel car bicycle bag coat dress shirt chair sofa watch computer phone shoes suitcase apple",
+        "book novel car bicycle bag coat dress chair sofa watch computer phone shoes suitcase apple",
     ),
-    "read": ("lire", "看", "book novel story"),
+    "read": ("lire", "看", "book novel"),
     "write": ("écrire", "写", "book novel story"),
     "watch": ("regarder", "看", "film"),
     "make": ("faire", "做", "cake soup salad"),
@@ -280,8 +298,8 @@ def relative(dice: Dice) -> Sentence:
     infinitive, zh, nouns = _MADE[verb]
     noun = NOUNS[dice.choose(nouns.split())]
     thing = Thing(noun, "the")
-    odd = "dirty" if verb == "buy" else "expensive"
-    adjective = ADJECTIVES[dice.choose([word for word in QUALITIES[noun.english].split() if word != odd])]
+    odd = ("dirty", "clean") if verb == "buy" else ("expensive",)
+    adjective = ADJECTIVES[dice.choose([word for word in QUALITIES[noun.english].split() if word not in odd])]
     done = french.agree(french_verb(infinitive).participle, noun.gender, thing.french_plural)
     as_subject = Person(
         f"{thing.english()} that {subject.english} {english_verb(verb).past}",
@@ -299,6 +317,8 @@ def opinion(dice: Dice) -> Sentence:
     """I think this bag is too heavy."""
     thinker = dice.choose((I, I, I, HE, SHE, *NAMES, *FAMILY[:10]))
     noun = NOUNS[dice.choose(sorted(QUALITIES))]
+    if noun.english == "coffee" and is_child(thinker):
+        noun = NOUNS["cake"]
     adjective = ADJECTIVES[dice.choose(QUALITIES[noun.english].split())]
     thing = Thing(noun, dice.choose(("this", "that")) if noun.countable or noun.plural_only else "the")
     degree = dice.choose(("", "very"))
@@ -322,6 +342,6 @@ def opinion(dice: Dice) -> Sentence:
     third = thinker.person == THIRD
     return finished(
         f"{thinker.english} {'thinks' if third else 'think'} {en}",
-        f"{thinker.french} pense que {fr}",
+        f"{thinker.french} trouve que {fr}",
         f"{thinker.chinese} 觉得 {zh}",
     )

@@ -47,6 +47,9 @@ near the school; près de l'école; 学校 附近; library, park, bakery, superm
 )
 _ALONE = {
     "table",
+    "lamp",
+    "watch",
+    "cake",
     "bed",
     "sofa",
     "hospital",
@@ -61,6 +64,20 @@ _ALONE = {
     "coat",
     "hat",
     "suitcase",
+}
+
+_ONLY_ONE = {
+    "lamp",
+    "watch",
+    "cake",
+    "wallet",
+    "phone",
+    "hospital",
+    "station",
+    "umbrella",
+    "hat",
+    "sofa",
+    "library",
 }
 
 
@@ -87,7 +104,12 @@ def there_is(dice: Dice) -> Sentence:
         )
     if manner == 2 and noun.english not in _ALONE:
         return _how_many(noun, spot)
-    thing = Thing(noun, dice.choose(("a", "2") if alone else ("a", "2", "3", "4", "5", "6")))
+    thing = Thing(
+        noun,
+        dice.choose(
+            ("a",) if noun.english in _ONLY_ONE else ("a", "2") if alone else ("a", "2", "3", "4", "5", "6")
+        ),
+    )
     return finished(
         f"there {'are' if thing.plural else 'is'} {thing.english()} {spot.english}",
         f"il y a {thing.french()} {spot.french}",

@@ -8,8 +8,9 @@ from throughtime.data.embedded.nouns import NOUNS
 from throughtime.data.embedded.numbers import CHINESE_COUNT, CHINESE_NUMBER, ENGLISH_NUMBER, FRENCH_NUMBER
 from throughtime.data.embedded.people import ASKED_ABOUT, FAMILY, GENTLEFOLK, HE, NAMES, SHE, SPOKEN_OF, I
 from throughtime.data.embedded.phrases import Thing
+from throughtime.data.embedded.plausible import is_child, is_elder
 from throughtime.data.embedded.sentences import Sentence, finished, unit
-from throughtime.data.embedded.verbs import french_verb
+from throughtime.data.embedded.verbs import english_verb, french_verb
 
 
 def age(dice: Dice) -> Sentence:
@@ -109,46 +110,46 @@ def hour(dice: Dice) -> Sentence:
 
 def timetable(dice: Dice) -> Sentence:
     """The train leaves at eight o'clock. We get up at seven o'clock every day."""
-    number = dice.choose(range(5, 12))
-    half = dice.once_in(3)
-    en = f"half past {ENGLISH_NUMBER[number]}" if half else f"{ENGLISH_NUMBER[number]} o'clock"
-    fr = f"{FRENCH_NUMBER[number]} heures{' et demie' if half else ''}"
-    zh = f"{CHINESE_COUNT[number]} 点{' 半' if half else ''}"
     if dice.once_in(2):
-        return _timetable_of_things(dice, en, fr, zh)
+        en_thing, fr_thing, zh_thing, hours = dice.choose(_TIMETABLE)
+        en, fr, zh = _clock(dice, hours)
+        return finished(f"{en_thing} at {en}", f"{fr_thing} à {fr}", zh_thing.format(zh))
     person = dice.choose(SPOKEN_OF)
-    third = person.person == HE.person
-    rise = ("lève", "lèves", "lève", "levons", "levez", "lèvent")[person.person]
+    rising = dice.once_in(2)
+    en, fr, zh = _clock(dice, range(6, 9) if rising else range(8, 10) if is_child(person) else range(10, 12))
+    verb = "get" if rising else "go"
+    verb = f"{english.present(english_verb(verb), person)} {'up' if rising else 'to bed'}"
     own = ("me", "te", "se", "nous", "vous", "se")[person.person]
-    if number < 10:
-        return finished(
-            f"{person.english} {'gets' if third else 'get'} up at {en} every day",
-            f"{person.french} {own} {rise} à {fr} tous les jours",
-            f"{person.chinese} 每天 {zh} 起床",
-        )
-    bed = rise.replace("lèv", "couch").replace("lev", "couch")
+    verbe = french.present("lever" if rising else "coucher", person)
     return finished(
-        f"{person.english} {'goes' if third else 'go'} to bed at {en} every day",
-        f"{person.french} {own} {bed} à {fr} tous les jours",
-        f"{person.chinese} 每天 {zh} 睡觉",
+        f"{person.english} {verb} at {en} every day",
+        f"{person.french} {own} {verbe} à {fr} tous les jours",
+        f"{person.chinese} 每天 {zh} {'起床' if rising else '睡觉'}",
     )
 
 
-def _timetable_of_things(dice: Dice, en: str, fr: str, zh: str) -> Sentence:
-    things = (
-        ("the train leaves", "le train part", "火车 {} 出发"),
-        ("the bus leaves", "le bus part", "公交车 {} 出发"),
-        ("the plane leaves", "l'avion part", "飞机 {} 起飞"),
-        ("the train arrives", "le train arrive", "火车 {} 到"),
-        ("the shop opens", "le magasin ouvre", "商店 {} 开门"),
-        ("the museum opens", "le musée ouvre", "博物馆 {} 开门"),
-        ("the library closes", "la bibliothèque ferme", "图书馆 {} 关门"),
-        ("the film starts", "le film commence", "电影 {} 开始"),
-        ("the match starts", "le match commence", "比赛 {} 开始"),
-        ("the class starts", "le cours commence", "{} 上课"),
+def _clock(dice: Dice, hours: range) -> tuple[str, str, str]:
+    """A full hour or half past it."""
+    number, half = dice.choose(hours), dice.once_in(3)
+    return (
+        f"half past {ENGLISH_NUMBER[number]}" if half else f"{ENGLISH_NUMBER[number]} o'clock",
+        f"{FRENCH_NUMBER[number]} heures{' et demie' if half else ''}",
+        f"{CHINESE_COUNT[number]} 点{' 半' if half else ''}",
     )
-    thing = dice.choose(things)
-    return finished(f"{thing[0]} at {en}", f"{thing[1]} à {fr}", thing[2].format(zh))
+
+
+_TIMETABLE = (
+    ("the train leaves", "le train part", "火车 {} 出发", range(5, 12)),
+    ("the bus leaves", "le bus part", "公交车 {} 出发", range(5, 12)),
+    ("the plane leaves", "l'avion part", "飞机 {} 起飞", range(5, 12)),
+    ("the train arrives", "le train arrive", "火车 {} 到", range(5, 12)),
+    ("the shop opens", "le magasin ouvre", "商店 {} 开门", range(8, 11)),
+    ("the museum opens", "le musée ouvre", "博物馆 {} 开门", range(9, 11)),
+    ("the library closes", "la bibliothèque ferme", "图书馆 {} 关门", range(5, 10)),
+    ("the film starts", "le film commence", "电影 {} 开始", range(5, 10)),
+    ("the match starts", "le match commence", "比赛 {} 开始", range(5, 10)),
+    ("the class starts", "le cours commence", "{} 上课", range(8, 11)),
+)
 
 
 _CITIES = (
@@ -165,8 +166,8 @@ _WEATHER = (
     ("it is cold", "il fait froid", "很 冷", "today; aujourd'hui; 今天"),
     ("it is hot", "il fait chaud", "很 热", "today; aujourd'hui; 今天"),
     ("the weather is nice", "il fait beau", "天气 很 好", "today; aujourd'hui; 今天"),
-    ("it is raining", "il pleut", "在 下雨", "now; maintenant; 现在"),
-    ("it is snowing", "il neige", "在 下雪", "now; maintenant; 现在"),
+    ("it is raining", "il pleut", "在 下雨", "now; en ce moment; 现在"),
+    ("it is snowing", "il neige", "在 下雪", "now; en ce moment; 现在"),
     ("it was cold", "il faisait froid", "很 冷", "yesterday; hier; 昨天"),
     ("it was hot", "il faisait chaud", "很 热", "yesterday; hier; 昨天"),
     ("it was very cold", "il faisait très froid", "非常 冷", "last night; hier soir; 昨天 晚上"),
@@ -214,14 +215,17 @@ def how_many(dice: Dice) -> Sentence:
             for word in ("child", "student", "little", "parents", "Anna and", "Tom and")
         ):
             noun = NOUNS["cat"]
+        if noun.english in ("brother", "sister") and subject.english.endswith(("brother", "sister")):
+            noun = NOUNS["dog"]  # their number is known
+        asked = f"combien de {noun.french_plural}"
         return finished(
             f"how many {noun.english_plural} {english.do(subject)} {subject.english} have",
-            f"combien de {noun.french_plural} est-ce que {subject.french} {french.present('avoir', subject)}",
+            french.short_question(asked, "avoir", subject),
             f"{subject.chinese} 有 几 {noun.measure} {noun.chinese}",
             mark="?",
             units=unit("have", noun),
         )
-    base = dice.choose(sorted(_COUNTED))
+    base = dice.choose([verb for verb in sorted(_COUNTED) if verb != "draw" or not is_elder(subject)])
     infinitive, zh, things = _COUNTED[base]
     noun = NOUNS[dice.choose(things.split())]
     bought = french.agree(french_verb(infinitive).participle, noun.gender, True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from throughtime.data.embedded import chinese, english, french
 from throughtime.data.embedded.clauses import Action, Clause
 from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.frames.actions import action
+from throughtime.data.embedded.frames.courtesy import is_dull
+from throughtime.data.embedded.frames.doing import action
 from throughtime.data.embedded.nouns import NOUNS
 from throughtime.data.embedded.people import ASKED_ABOUT, Person
 from throughtime.data.embedded.phrases import Fixed, Thing
+from throughtime.data.embedded.plausible import name_of
 from throughtime.data.embedded.senses import SENSES
 from throughtime.data.embedded.sentences import Sentence, finished, unit
 from throughtime.data.embedded.verbs import english_verb, french_verb
@@ -25,7 +27,7 @@ _WHAT = (
     ("listen to", "écouter", "听"),
     ("look for", "chercher", "找"),
     ("do", "faire", "做"),
-    ("prepare", "préparer", "做"),
+    ("prepare", "préparer", "准备"),
 )
 
 
@@ -76,22 +78,22 @@ def where(dice: Dice) -> Sentence:
     if kind == 0:
         return finished(
             f"where {do} {subject.english} live",
-            f"{asked} {french.present('habiter', subject)}",
+            french.short_question("où", "habiter", subject),
             f"{subject.chinese} 住 在 哪里",
             mark="?",
         )
-    if kind == 1 and "little" not in subject.english and "child" not in subject.english:
+    if kind == 1 and not any(word in subject.english for word in ("little", "child", "grand", "student")):
         return finished(
             f"where {do} {subject.english} work",
-            f"{asked} {french.present('travailler', subject)}",
+            french.short_question("où", "travailler", subject),
             f"{subject.chinese} 在 哪里 工作",
             mark="?",
         )
     if kind == 2:
         return finished(
             f"where {english.be(subject)} {subject.english} going",
-            f"{asked} {french.present('aller', subject)}",
-            f"{subject.chinese} 去 哪里",
+            french.short_question("où", "aller", subject),
+            f"{subject.chinese} 要 去 哪里",
             mark="?",
         )
     noun = NOUNS[
@@ -112,6 +114,8 @@ def where(dice: Dice) -> Sentence:
             )
         )
     ]
+    if noun.english == "dress" and subject.gender == "m":
+        noun = NOUNS["coat"]
     thing = Thing(noun, dice.choose(("this", "that")))
     verb, infinitive, zh = dice.choose((("buy", "acheter", "买"), ("find", "trouver", "找到")))
     return finished(
@@ -191,6 +195,11 @@ _SOMEBODY_DID = tuple(
     )
 )
 
+_PRODUCE = tuple(
+    NOUNS[name] for name in ("apple", "orange", "banana", "pear", "tomato", "egg", "flower", "stamp")
+)
+"""Of which one buys several."""
+
 
 def who(dice: Dice) -> Sentence:
     """Who opened the window? Who wants to play chess? Who speaks French?"""
@@ -215,16 +224,14 @@ def who(dice: Dice) -> Sentence:
         )
     if kind == 1:
         doing = action(dice, "w", _WHO)
-        while doing.sense.english not in (
+        while is_dull(doing) or doing.sense.english not in (
             "play",
-            "visit",
             "watch",
             "drink",
             "eat",
             "take",
             "go to",
             "read",
-            "help",
             "swim",
             "dance",
             "sing",
@@ -238,15 +245,33 @@ def who(dice: Dice) -> Sentence:
             units=doing.units,
         )
     sense = dice.choose(_SOMEBODY_DID)
-    chosen = dice.choose(sense.objects)
+    chosen = dice.choose([noun for noun in sense.objects if sense.english != "buy" or noun not in _PRODUCE])
     thing = chosen if isinstance(chosen, Fixed) else Thing(chosen, "the")
     doing = Action(sense, thing)
     said = Clause(_WHO, doing, "past")
-    zh = sense.chinese.split(" ", 1)
+    done = sense.done or f"{sense.chinese.split(' ', 1)[0]} 了 {{}}"
     named = thing.noun.chinese if isinstance(thing, Thing) and not thing.noun.countable else thing.chinese()
     return finished(
-        english.clause(said), french.clause(said), f"谁 {zh[0]} 了 {named}", mark="?", units=doing.units
+        english.clause(said), french.clause(said), f"谁 {done.format(named)}", mark="?", units=doing.units
     )
+
+
+_MATTER_OF_COURSE = (
+    "eat",
+    "drink",
+    "have",
+    "have lunch",
+    "have dinner",
+    "make",
+    "order",
+    "listen to",
+    "sleep",
+    "rest",
+    "do",
+    "wash",
+    "win",
+)
+"""What one wants without a reason."""
 
 
 def why(dice: Dice) -> Sentence:
@@ -268,6 +293,8 @@ def why(dice: Dice) -> Sentence:
         )
     if kind == 1:
         doing = action(dice, "w", subject, said=False)
+        while doing.sense.english in _MATTER_OF_COURSE or is_dull(doing):
+            doing = action(dice, "w", subject, said=False)
         return finished(
             f"why {english.do(subject)} {subject.english} want to {english.infinitive(doing)}",
             f"pourquoi est-ce que {subject.french} {french.present('vouloir', subject)}"
@@ -277,6 +304,8 @@ def why(dice: Dice) -> Sentence:
             units=doing.units,
         )
     doing = action(dice, "d", subject, said=False)
+    while doing.sense.english in ("find", "see", "meet") or name_of(doing) == "write novel":
+        doing = action(dice, "d", subject, said=False)
     told = Clause(subject, doing, "past", negative=True)
     asked = english.clause(Clause(subject, doing, "past", question=True)).replace("did", "didn't", 1)
     zh = chinese.clause(told).replace(subject.chinese, f"{subject.chinese} 为什么", 1)

@@ -111,7 +111,7 @@ _HANDED = (
 def pass_me(dice: Dice) -> Sentence:
     """Could you pass me the salt, please? Paul, can you pass me the bread?"""
     noun = NOUNS[dice.choose(_HANDED)]
-    thing = Thing(noun, dice.choose(("this", "that", "the")) if noun.countable else "the")
+    thing = Thing(noun, dice.choose(("that", "the")) if noun.countable else "the")
     named = noun.chinese if not noun.countable else thing.chinese()
     kind = dice.throw(3)
     if kind == 0:
