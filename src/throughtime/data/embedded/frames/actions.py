@@ -7,6 +7,7 @@ from throughtime.data.embedded.adverbials import PLACES
 from throughtime.data.embedded.clauses import HAVE, KNOW_HOW, LIKE, MUST, WANT, Clause
 from throughtime.data.embedded.dice import Dice
 from throughtime.data.embedded.frames.doing import (
+    TRIFLES,
     action,
     future_time,
     past_time,
@@ -117,8 +118,7 @@ def future(dice: Dice) -> Sentence:
     )
 
 
-_TRIFLES = ("eat", "drink", "have", "have lunch", "have dinner", "make", "order", "listen to")
-_UNPLANNED = (*_TRIFLES, "go to", "go home", "work")
+_UNPLANNED = (*TRIFLES, "go to", "go home", "work")
 """What is too small to plan, and what sounds odd after `going to`."""
 
 

@@ -64,6 +64,7 @@ _QUALITIES = {
     "glasses": ("new", "black"),
     "umbrella": ("new", "big", "small", "black", "red", "blue"),
 }
+TRIFLES = ("eat", "drink", "have", "have lunch", "have dinner", "make", "order", "listen to")
 _SAME = ({FIRST, FIRST_PLURAL}, {SECOND, POLITE})
 """Persons that overlap: we see neither me nor us."""
 
@@ -178,7 +179,7 @@ def undone_time(dice: Dice, doing: Action) -> Adverbial:
     """When something may not have happened: of small things, not days ago."""
     times = [when for when in adverbials.PAST_LONG if when.english != "two years ago"]
     if not doing.sense.long:
-        small = doing.sense.english in _TRIFLES
+        small = doing.sense.english in TRIFLES
         times = [when for when in adverbials.PAST if not (small and when.english.startswith("on "))]
     return time(dice, times, doing)
 
