@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+# Before torch is imported: tests are tiny, and threads that wait for each other crawl on a busy machine.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 @pytest.fixture(scope="session")
 def corpora() -> Path:

@@ -15,32 +15,48 @@ from typing import TYPE_CHECKING, Any
 from throughtime.version import __version__ as __version__
 
 _HOME = {
+    "Cell": "throughtime.cells",
     "Codec": "throughtime.text.codec",
+    "GRU": "throughtime.cells",
     "InputError": "throughtime.errors",
+    "LSTM": "throughtime.cells",
     "Likelihood": "throughtime.metrics.likelihood",
     "MarkovChain": "throughtime.ngram.markov",
+    "MinGRU": "throughtime.cells",
+    "MinLSTM": "throughtime.cells",
     "NgramCounts": "throughtime.ngram.counts",
     "NgramModel": "throughtime.ngram.model",
+    "RNN": "throughtime.cells",
+    "Stack": "throughtime.layers.stack",
     "Vocabulary": "throughtime.text.vocabulary",
     "corpus_bleu": "throughtime.metrics.bleu",
     "generate": "throughtime.search.generate",
     "load": "throughtime.tasks",
     "notes_bleu": "throughtime.metrics.bleu",
     "open_dataset": "throughtime.data.datasets",
+    "scan": "throughtime.recurrence",
     "tokenizer": "throughtime.text.tokenizers",
 }
 
 __all__ = [*_HOME]  # noqa: PLE0604 - the names are the table's
 
 if TYPE_CHECKING:
+    from throughtime.cells import GRU as GRU
+    from throughtime.cells import LSTM as LSTM
+    from throughtime.cells import RNN as RNN
+    from throughtime.cells import Cell as Cell
+    from throughtime.cells import MinGRU as MinGRU
+    from throughtime.cells import MinLSTM as MinLSTM
     from throughtime.data.datasets import open_dataset as open_dataset
     from throughtime.errors import InputError as InputError
+    from throughtime.layers.stack import Stack as Stack
     from throughtime.metrics.bleu import corpus_bleu as corpus_bleu
     from throughtime.metrics.bleu import notes_bleu as notes_bleu
     from throughtime.metrics.likelihood import Likelihood as Likelihood
     from throughtime.ngram.counts import NgramCounts as NgramCounts
     from throughtime.ngram.markov import MarkovChain as MarkovChain
     from throughtime.ngram.model import NgramModel as NgramModel
+    from throughtime.recurrence import scan as scan
     from throughtime.search.generate import generate as generate
     from throughtime.tasks import load as load
     from throughtime.text.codec import Codec as Codec

@@ -13,8 +13,10 @@ from throughtime.cli.batches import batches
 from throughtime.cli.convert import convert
 from throughtime.cli.data import data_app
 from throughtime.cli.demo import demo
+from throughtime.cli.doctor import doctor
 from throughtime.cli.evaluate import evaluate
 from throughtime.cli.generate import generate
+from throughtime.cli.inspect import inspect_app
 from throughtime.cli.output import flags, print_json
 from throughtime.cli.score import score
 from throughtime.cli.stats import stats
@@ -61,6 +63,8 @@ app.add_typer(train_app, name="train")
 app.command("evaluate")(evaluate)
 app.command("score")(score)
 app.command("generate")(generate)
+app.add_typer(inspect_app, name="inspect")
+app.command("doctor")(doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,57 @@
+"""The plain recurrent network of Elman."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from throughtime.cells.base import Cell, State
+from throughtime.errors import unknown
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu}
+
+
+class RNN(Cell):
+    r"""The plain recurrent network.
+
+    .. math:: h_t = \phi(W_{ih} x_t + b + W_{hh} h_{t-1})
+
+    :math:`\phi` is tanh unless another activation is given, by name or as a function. The *hidden state* h is
+    what one step hands to the next; a *hidden layer* lies between the input and the output of one step. Here
+    the hidden layer's output is the hidden state.
+
+    >>> cell = RNN(3, 5)
+    >>> [h.shape for h in cell.step(cell.project(torch.ones(1, 2, 3))[0], cell.initial_state(2))]
+    [torch.Size([2, 5])]
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        activation: str | Callable[[Tensor], Tensor] = "tanh",
+        *,
+        initial: str = "zero",
+    ) -> None:
+        super().__init__(input_size, hidden_size, initial=initial)
+        if isinstance(activation, str) and activation not in ACTIVATIONS:
+            raise unknown("activation", activation, ACTIVATIONS)
+        self.activation = activation
+        self.phi = ACTIVATIONS[activation] if isinstance(activation, str) else activation
+        self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size))
+        self.weight_hh = nn.Parameter(torch.empty(hidden_size, hidden_size))
+        self.bias = nn.Parameter(torch.empty(hidden_size))
+        self.reset_parameters()
+
+    def project(self, x: Tensor) -> Tensor:
+        """W_ih x + b."""
+        w = self.weights()
+        return linear(x, w["weight_ih"], w["bias"])
+
+    def step(self, projected: Tensor, state: State) -> State:
+        """h = phi(projected + W_hh h)."""
+        (h,) = state
+        return (self.phi(projected + linear(h, self.weights()["weight_hh"])),)

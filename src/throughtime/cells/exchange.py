@@ -1,0 +1,150 @@
+"""Weights to and from torch's nn.RNN, nn.GRU and nn.LSTM.
+
+Torch keeps two biases, b_ih and b_hh, of which only the sum matters; cells keep the sum. The one exception is
+the candidate of a GRU, where b_hn stands inside the reset gate's product: it is `bias_hn` here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from throughtime.cells.base import Cell
+from throughtime.cells.elman import ACTIVATIONS, RNN
+from throughtime.cells.gru import GRU
+from throughtime.cells.lstm import LSTM
+from throughtime.cells.variants import ProjectedLSTM
+from throughtime.errors import InputError
+
+TorchRecurrence = nn.RNN | nn.GRU | nn.LSTM
+
+
+def counterpart(module: TorchRecurrence) -> Callable[..., Cell]:
+    """What builds the cell that has this module's equations, from an input size and a hidden size."""
+    if isinstance(module, nn.RNN):
+        return partial(RNN, activation=module.nonlinearity)
+    if isinstance(module, nn.GRU):
+        return GRU
+    if isinstance(module, nn.LSTM):
+        return partial(ProjectedLSTM, projection_size=module.proj_size) if module.proj_size else LSTM
+    raise InputError("module", f"is a {type(module).__name__}, expected nn.RNN, nn.GRU or nn.LSTM")
+
+
+def empty_module(
+    cell: Cell,
+    *,
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    dropout: float = 0.0,
+    batch_first: bool = False,
+) -> TorchRecurrence:
+    """A torch module of this cell's kind and sizes, with weights of its own drawing."""
+    if (reason := _unlike_torch(cell)) is not None:
+        raise InputError(type(cell).__name__, reason)
+    weight = cell.weights()["weight_ih"]
+    build: Callable[..., TorchRecurrence]
+    if isinstance(cell, RNN):
+        build = partial(nn.RNN, nonlinearity=str(cell.activation))
+    elif isinstance(cell, GRU):
+        build = nn.GRU
+    else:
+        build = partial(nn.LSTM, proj_size=cell.output_size if isinstance(cell, ProjectedLSTM) else 0)
+    return build(
+        cell.input_size,
+        cell.hidden_size,
+        num_layers,
+        bidirectional=bidirectional,
+        dropout=dropout if num_layers > 1 else 0.0,  # torch warns of dropout that would do nothing
+        batch_first=batch_first,
+        device=weight.device,
+        dtype=weight.dtype,
+    )
+
+
+@torch.no_grad()
+def load_torch(cell: Cell, module: TorchRecurrence, layer: int = 0, *, reverse: bool = False) -> None:
+    """Copy one layer's weights of a torch module into a cell; `reverse` takes those that read from the right.
+
+    >>> module, cell = nn.LSTM(4, 8), LSTM(4, 8)
+    >>> load_torch(cell, module)
+    >>> torch.equal(cell.bias, module.bias_ih_l0 + module.bias_hh_l0)
+    True
+    """
+    theirs, ours = _matched(cell, module, layer, reverse)
+    for name in ("weight_ih", "weight_hh", "weight_hr"):
+        if name in ours:
+            ours[name].copy_(theirs[name])
+    if not module.bias:
+        for name in ours.keys() & {"bias", "bias_hn"}:
+            ours[name].zero_()
+        return
+    bias = theirs["bias_ih"] + theirs["bias_hh"]
+    if "bias_hn" in ours:
+        inside = slice(-cell.hidden_size, None)
+        bias[inside] = theirs["bias_ih"][inside]
+        ours["bias_hn"].copy_(theirs["bias_hh"][inside])
+    ours["bias"].copy_(bias)
+
+
+@torch.no_grad()
+def store_torch(cell: Cell, module: TorchRecurrence, layer: int = 0, *, reverse: bool = False) -> None:
+    """Copy a cell's weights into one layer of a torch module; its b_hh becomes zero, but for a GRU's b_hn."""
+    theirs, ours = _matched(cell, module, layer, reverse)
+    if not module.bias:
+        raise InputError(
+            "module", "has no biases, so it cannot hold those of the cell; build it with bias=True"
+        )
+    for name in ("weight_ih", "weight_hh", "weight_hr"):
+        if name in ours:
+            theirs[name].copy_(ours[name])
+    theirs["bias_ih"].copy_(ours["bias"])
+    theirs["bias_hh"].zero_()
+    if "bias_hn" in ours:
+        theirs["bias_hh"][-cell.hidden_size :] = ours["bias_hn"]
+
+
+def _unlike_torch(cell: Cell) -> str | None:
+    """Why torch has no module with these equations, or None where it has."""
+    if isinstance(cell, RNN) and not (isinstance(cell.activation, str) and cell.activation in ACTIVATIONS):
+        return "nn.RNN knows only tanh and relu"
+    if isinstance(cell, GRU) and cell.reset != "after":
+        return "nn.GRU resets after the product, this cell before it"
+    if type(cell) not in (RNN, GRU, LSTM, ProjectedLSTM):
+        return "torch has no module with its equations"
+    return None
+
+
+def _matched(
+    cell: Cell, module: TorchRecurrence, layer: int, reverse: bool
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The weights of one layer and direction of a module, and of the cell that may exchange them with it."""
+    if (reason := _unlike_torch(cell)) is not None:
+        raise InputError(type(cell).__name__, reason)
+    expected = counterpart(module)
+    kind = expected.func if isinstance(expected, partial) else expected
+    if type(cell) is not kind:
+        raise InputError(
+            type(cell).__name__, f"does not have the equations of this nn.{type(module).__name__}"
+        )
+    if isinstance(cell, RNN) and cell.activation != module.nonlinearity:
+        raise InputError("RNN", f"the module's activation is {module.nonlinearity!r}, the cell's is another")
+    if not 0 <= layer < module.num_layers:
+        raise InputError("layer", f"is {layer}, expected 0 to {module.num_layers - 1}")
+    if reverse and not module.bidirectional:
+        raise InputError("reverse", "this module reads in one direction only")
+    suffix = f"_l{layer}{'_reverse' if reverse else ''}"
+    theirs = {
+        name.removesuffix(suffix): weight
+        for name, weight in module.named_parameters()
+        if name.endswith(suffix)
+    }
+    ours = cell.weights()
+    for name in ours.keys() & theirs.keys():
+        if ours[name].shape != theirs[name].shape:
+            raise InputError(
+                name, f"is {list(ours[name].shape)} in the cell and {list(theirs[name].shape)} in the module"
+            )
+    return theirs, ours

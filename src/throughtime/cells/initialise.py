@@ -1,0 +1,59 @@
+"""First weights, beside torch's uniform ones that every cell draws by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from throughtime.cells.base import Cell
+
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
+
+
+@torch.no_grad()
+def scratch_(module: AnyModule, std: float = 0.01) -> AnyModule:
+    """Draw every matrix from N(0, std^2) and set the biases to zero. Gains and first states stay.
+
+    >>> layer = scratch_(nn.Linear(3, 2))
+    >>> layer.bias.tolist()
+    [0.0, 0.0]
+    """
+    for matrix in _matrices_with_biases_zeroed(module):
+        nn.init.normal_(matrix, 0.0, std)
+    return module
+
+
+@torch.no_grad()
+def xavier_(module: AnyModule) -> AnyModule:
+    """Draw every matrix from U(-a, a) with a^2 = 6 / (fan in + fan out), and set the biases to zero.
+
+    The gates of a cell stand on top of each other in one tensor; each counts as a matrix of its own, as it is
+    one in the equations.
+    """
+    for matrix in _matrices_with_biases_zeroed(module):
+        nn.init.xavier_uniform_(matrix)
+    return module
+
+
+def _matrices_with_biases_zeroed(module: nn.Module) -> Iterator[Tensor]:
+    for part in module.modules():
+        for name, weight in part.named_parameters(recurse=False):
+            if name.startswith("bias"):
+                weight.zero_()
+            elif weight.dim() >= 2:
+                yield from _matrices(part, weight)
+        if isinstance(part, nn.Embedding) and part.padding_idx is not None:
+            part.weight[part.padding_idx].zero_()
+
+
+def _matrices(part: nn.Module, weight: Tensor) -> Iterator[Tensor]:
+    """The matrices of the equations that one tensor holds."""
+    if isinstance(part, Cell) and weight.dim() == 3:
+        yield from weight.unbind()
+    elif isinstance(part, Cell | nn.RNNBase) and weight.shape[0] % part.hidden_size == 0:
+        yield from weight.split(part.hidden_size)
+    else:
+        yield weight

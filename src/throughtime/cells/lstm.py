@@ -1,0 +1,48 @@
+"""Long short-term memory."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from throughtime.cells.base import Cell, State
+
+
+class LSTM(Cell):
+    r"""Long short-term memory.
+
+    .. math::
+        i_t &= \sigma(W_{ii} x_t + b_i + W_{hi} h_{t-1}) \\
+        f_t &= \sigma(W_{if} x_t + b_f + W_{hf} h_{t-1}) \\
+        g_t &= \tanh(W_{ig} x_t + b_g + W_{hg} h_{t-1}) \\
+        o_t &= \sigma(W_{io} x_t + b_o + W_{ho} h_{t-1}) \\
+        c_t &= f_t c_{t-1} + i_t g_t \\
+        h_t &= o_t \tanh(c_t)
+
+    The state is (h, c). f=1 and i=0 keep the memory c as it is; o=0 hides it. A `forget_bias` of 1 lets a
+    fresh network remember.
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, *, forget_bias: float = 0.0, initial: str = "zero"
+    ) -> None:
+        super().__init__(input_size, hidden_size, initial=initial, state_sizes=(hidden_size, hidden_size))
+        self.weight_ih = nn.Parameter(torch.empty(4 * hidden_size, input_size))  # i, f, g, o
+        self.weight_hh = nn.Parameter(torch.empty(4 * hidden_size, hidden_size))
+        self.bias = nn.Parameter(torch.empty(4 * hidden_size))
+        self.reset_parameters()
+        with torch.no_grad():
+            self.bias[hidden_size : 2 * hidden_size] += forget_bias
+
+    def project(self, x: Tensor) -> Tensor:
+        """W_i x + b, for i, f, g and o."""
+        w = self.weights()
+        return linear(x, w["weight_ih"], w["bias"])
+
+    def step(self, projected: Tensor, state: State) -> State:
+        """The gates, the memory, and what of it is shown."""
+        h, c = state
+        i, f, g, o = (projected + linear(h, self.weights()["weight_hh"])).chunk(4, dim=-1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(c), c

@@ -1,0 +1,151 @@
+"""Variants of the LSTM: coupled gates, layer normalisation, projection, and the Mogrifier."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import layer_norm, linear
+
+from throughtime.cells.base import Cell, State
+from throughtime.errors import InputError
+
+
+class CoupledLSTM(Cell):
+    r"""An LSTM that forgets just as much as it takes in, with three quarters of the weights.
+
+    .. math:: i_t = 1 - f_t, \qquad c_t = f_t c_{t-1} + i_t g_t, \qquad h_t = o_t \tanh(c_t)
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, *, initial: str = "zero") -> None:
+        super().__init__(input_size, hidden_size, initial=initial, state_sizes=(hidden_size, hidden_size))
+        self.weight_ih = nn.Parameter(torch.empty(3 * hidden_size, input_size))  # f, g, o
+        self.weight_hh = nn.Parameter(torch.empty(3 * hidden_size, hidden_size))
+        self.bias = nn.Parameter(torch.empty(3 * hidden_size))
+        self.reset_parameters()
+
+    def project(self, x: Tensor) -> Tensor:
+        """W_i x + b, for f, g and o."""
+        w = self.weights()
+        return linear(x, w["weight_ih"], w["bias"])
+
+    def step(self, projected: Tensor, state: State) -> State:
+        """One gate divides the memory between old and new."""
+        h, c = state
+        f, g, o = (projected + linear(h, self.weights()["weight_hh"])).chunk(3, dim=-1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(-f) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(c), c
+
+
+class LayerNormLSTM(Cell):
+    r"""An LSTM with layer normalisation of both products and of the memory it shows (Ba et al., 2016).
+
+    .. math::
+        (i, f, g, o) &= \mathrm{LN}(W_i x_t) + \mathrm{LN}(W_h h_{t-1}) + b \\
+        c_t &= \sigma(f) c_{t-1} + \sigma(i) \tanh(g), \qquad h_t = \sigma(o) \tanh(\mathrm{LN}(c_t))
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, *, initial: str = "zero") -> None:
+        super().__init__(input_size, hidden_size, initial=initial, state_sizes=(hidden_size, hidden_size))
+        self.weight_ih = nn.Parameter(torch.empty(4 * hidden_size, input_size))  # i, f, g, o
+        self.weight_hh = nn.Parameter(torch.empty(4 * hidden_size, hidden_size))
+        self.bias = nn.Parameter(torch.empty(4 * hidden_size))
+        self.gain_ih = nn.Parameter(torch.empty(4 * hidden_size))
+        self.gain_hh = nn.Parameter(torch.empty(4 * hidden_size))
+        self.gain_c = nn.Parameter(torch.empty(hidden_size))
+        self.bias_c = nn.Parameter(torch.empty(hidden_size))
+        self.reset_parameters()
+        for gain in (self.gain_ih, self.gain_hh, self.gain_c):
+            nn.init.ones_(gain)
+        nn.init.zeros_(self.bias_c)
+
+    def project(self, x: Tensor) -> Tensor:
+        """LN(W_i x) + b."""
+        w = self.weights()
+        product = linear(x, w["weight_ih"])
+        return layer_norm(product, product.shape[-1:], w["gain_ih"], w["bias"])
+
+    def step(self, projected: Tensor, state: State) -> State:
+        """The gates of an LSTM from normalised sums."""
+        h, c = state
+        w = self.weights()
+        product = linear(h, w["weight_hh"])
+        gates = projected + layer_norm(product, product.shape[-1:], w["gain_hh"])
+        i, f, g, o = gates.chunk(4, dim=-1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        shown = layer_norm(c, c.shape[-1:], w["gain_c"], w["bias_c"])
+        return torch.sigmoid(o) * torch.tanh(shown), c
+
+
+class ProjectedLSTM(Cell):
+    r"""An LSTM whose output is a smaller projection of its memory (Sak et al., 2014): torch's `proj_size`.
+
+    .. math:: h_t = W_{hr} (o_t \tanh(c_t)) \in \mathbb{R}^P
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, projection_size: int, *, initial: str = "zero"
+    ) -> None:
+        if not 0 < projection_size < hidden_size:
+            raise InputError(
+                "projection_size", f"is {projection_size}, expected 1 or more and less than hidden_size"
+            )
+        super().__init__(input_size, hidden_size, initial=initial, state_sizes=(projection_size, hidden_size))
+        self.weight_ih = nn.Parameter(torch.empty(4 * hidden_size, input_size))  # i, f, g, o
+        self.weight_hh = nn.Parameter(torch.empty(4 * hidden_size, projection_size))
+        self.bias = nn.Parameter(torch.empty(4 * hidden_size))
+        self.weight_hr = nn.Parameter(torch.empty(projection_size, hidden_size))
+        self.reset_parameters()
+
+    def project(self, x: Tensor) -> Tensor:
+        """W_i x + b, for i, f, g and o."""
+        w = self.weights()
+        return linear(x, w["weight_ih"], w["bias"])
+
+    def step(self, projected: Tensor, state: State) -> State:
+        """An LSTM step, then the projection."""
+        h, c = state
+        w = self.weights()
+        i, f, g, o = (projected + linear(h, w["weight_hh"])).chunk(4, dim=-1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return linear(torch.sigmoid(o) * torch.tanh(c), w["weight_hr"]), c
+
+
+class MogrifierLSTM(Cell):
+    r"""An LSTM whose input and state gate each other for some rounds first (Melis et al., 2020).
+
+    .. math::
+        x^{(i)} &= 2\sigma(Q^{(i)} h^{(i-1)}) \, x^{(i-2)} \quad \text{for odd } i \\
+        h^{(i)} &= 2\sigma(R^{(i)} x^{(i-1)}) \, h^{(i-2)} \quad \text{for even } i
+
+    The input's product depends on the state, so `project` is the identity and a step costs more.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, rounds: int = 5, *, initial: str = "zero") -> None:
+        super().__init__(input_size, hidden_size, initial=initial, state_sizes=(hidden_size, hidden_size))
+        if rounds < 0:
+            raise InputError("rounds", f"is {rounds}, expected 0 or more")
+        self.rounds = rounds
+        self.weight_ih = nn.Parameter(torch.empty(4 * hidden_size, input_size))  # i, f, g, o
+        self.weight_hh = nn.Parameter(torch.empty(4 * hidden_size, hidden_size))
+        self.bias = nn.Parameter(torch.empty(4 * hidden_size))
+        self.weight_q = nn.Parameter(torch.empty((rounds + 1) // 2, input_size, hidden_size))
+        self.weight_r = nn.Parameter(torch.empty(rounds // 2, hidden_size, input_size))
+        self.reset_parameters()
+
+    def project(self, x: Tensor) -> Tensor:
+        """Nothing can be done before the state is known."""
+        return x
+
+    def step(self, projected: Tensor, state: State) -> State:
+        """The rounds, then an LSTM step."""
+        x, (h, c) = projected, state
+        w = self.weights()
+        for number in range(self.rounds):
+            if number % 2 == 0:
+                x = 2 * torch.sigmoid(linear(h, w["weight_q"][number // 2])) * x
+            else:
+                h = 2 * torch.sigmoid(linear(x, w["weight_r"][number // 2])) * h
+        gates = linear(x, w["weight_ih"], w["bias"]) + linear(h, w["weight_hh"])
+        i, f, g, o = gates.chunk(4, dim=-1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(c), c

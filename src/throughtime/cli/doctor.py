@@ -1,0 +1,102 @@
+"""`throughtime doctor`: what this machine can do, and which backend runs which cell on it."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Any
+
+from throughtime.cli.output import Debug, Json, Outcome, reported
+
+CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_int8")
+SIZE, STEPS, BATCH = 8, 64, 3
+
+
+@reported
+def doctor(json: Json = False, debug: Debug = False) -> Outcome:
+    """Say what this machine can do, and which backend runs which cell on it and why others refuse.
+
+    Example: throughtime doctor
+    """
+    from rich.table import Table
+
+    machine, cells = _machine(), _cells()
+    about = Table(box=None, show_header=False, pad_edge=False)
+    for name, value in machine.items():
+        about.add_row(name.replace("_", " "), ", ".join(value) if isinstance(value, list) else str(value))
+    uses = list(cells[0]["backends"])
+    served = Table(
+        "cell", *(use.replace(", ", "\n") for use in uses), box=None, pad_edge=False, header_style="bold"
+    )
+    for cell in cells:
+        served.add_row(cell["cell"], *(cell["backends"][use] for use in uses))
+    refused = Table("backend", "refuses", "because", box=None, pad_edge=False, header_style="bold")
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for cell in cells:
+        for refusal in cell["refusals"].items():
+            reasons.setdefault(refusal, []).append(cell["cell"])
+    for (backend, reason), names in sorted(reasons.items()):
+        refused.add_row(backend, ", ".join(names), reason)
+    return Outcome({**machine, "cells": cells}, [about, "", served, "", refused])
+
+
+def _machine() -> dict[str, Any]:
+    """Versions, threads, what the processor knows, and the accelerator."""
+    import torch
+
+    from throughtime.version import __version__
+
+    gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return {
+        "throughtime": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "system": platform.platform(terse=True),
+        "threads": torch.get_num_threads(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "cpu_flags": _cpu_flags(),
+        "onednn": torch.backends.mkldnn.is_available(),
+        "gpu": gpus or "none",
+    }
+
+
+def _cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
+    """The instruction sets that matter here and that the processor has; none where it cannot be asked."""
+    if not cpuinfo.exists():
+        return []
+    words = set(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
+    return [flag for flag in CPU_FLAGS if flag in words]
+
+
+def _cells() -> list[dict[str, Any]]:
+    """For each registered cell the backend that `auto` takes, by use, and why others refuse."""
+    import torch
+
+    from throughtime.cells import CELLS
+    from throughtime.recurrence import BACKENDS
+    from throughtime.recurrence.choice import chosen
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    x = torch.zeros(STEPS, BATCH, SIZE, device=device)
+    lengths = torch.arange(1, BATCH + 1, device=device)
+    carry = torch.ones(STEPS, BATCH, device=device)
+    rows = []
+    for name, make in CELLS.items():
+        cell = make(SIZE, SIZE).to(device)
+        backends = {
+            "training": chosen(cell, x, None, None).name,
+            "training, ragged": chosen(cell, x, lengths, None).name,
+            "training, carry": chosen(cell, x, None, carry).name,
+        }
+        with torch.no_grad():
+            backends["inference"] = chosen(cell, x, None, None).name
+            backends["inference, ragged"] = chosen(cell, x, lengths, None).name
+        refusals = {other: backend.refuses(cell, x, None, None) for other, backend in BACKENDS.items()}
+        rows.append(
+            {
+                "cell": name,
+                "backends": backends,
+                "refusals": {other: reason for other, reason in refusals.items() if reason is not None},
+            }
+        )
+    return rows

@@ -1,0 +1,1 @@
+"""Looking into recurrences: how gradients travel through time, what a truncation costs, what gates do."""

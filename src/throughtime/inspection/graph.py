@@ -1,0 +1,96 @@
+"""The computation graph of a recurrence, unrolled: which value is computed from which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from throughtime.errors import InputError, unknown
+
+Parts = dict[str, tuple[str, ...]]
+
+_GRU: Parts = {"r": ("x", "h-"), "n": ("x", "h-", "r"), "z": ("x", "h-"), "h": ("h-", "n", "z")}
+_LSTM: Parts = {
+    "f": ("x", "h-"), "i": ("x", "h-"), "g": ("x", "h-"), "o": ("x", "h-"),
+    "c": ("c-", "f", "i", "g"), "h": ("c", "o"),
+}  # fmt: skip
+
+STEPS: dict[str, Parts] = {
+    "rnn": {"h": ("x", "h-")},
+    "gru": _GRU,
+    "gru-before": _GRU,
+    "lstm": _LSTM,
+    "lstm-coupled": {
+        "f": ("x", "h-"), "g": ("x", "h-"), "o": ("x", "h-"), "c": ("c-", "f", "g"), "h": ("c", "o")
+    },
+    "mingru": {"z": ("x",), r"\tilde h": ("x",), "h": ("h-", "z", r"\tilde h")},
+}  # fmt: skip
+"""The values of one step, each with what it is computed from; `h-` is the h of the step before."""
+
+STATES = ("h", "c")
+
+
+@dataclass(frozen=True)
+class Node:
+    """One value: its letter, its kind, its step; weights and the total loss belong to all steps."""
+
+    letter: str
+    step: int | None
+    kind: str  # weight, input, gate, state, output or loss
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Values and the arrows between them, each from a value to one computed from it."""
+
+    cell: str
+    steps: int
+    nodes: tuple[Node, ...]
+    edges: tuple[tuple[Node, Node], ...]
+
+    def uses(self, node: Node) -> int:
+        """How many values are computed from this one; the gradient sums over as many ways."""
+        return sum(source == node for source, _ in self.edges)
+
+    def depth(self) -> int:
+        """The length of the longest way from any value to the total loss: it grows with the steps."""
+        longest = dict.fromkeys(self.nodes, 0)
+        for source, target in self.edges:  # sorted: every value comes after those it needs
+            longest[target] = max(longest[target], longest[source] + 1)
+        return max(longest.values())
+
+
+def unrolled(cell: str, steps: int) -> Graph:
+    """The graph of a recurrence with a loss at every step.
+
+    >>> graph = unrolled("rnn", steps=3)
+    >>> graph.uses(Node("w_h", None, "weight")), graph.depth()
+    (3, 6)
+    """
+    if cell not in STEPS:
+        raise unknown("cell with a drawn graph", cell, STEPS)
+    if steps < 1:
+        raise InputError("steps", f"is {steps}, expected 1 or more")
+    edges = tuple(_edges(STEPS[cell], steps))
+    nodes = tuple(dict.fromkeys(node for edge in edges for node in edge))
+    return Graph(cell, steps, nodes, edges)
+
+
+def _edges(parts: Parts, steps: int) -> Iterator[tuple[Node, Node]]:
+    recurrent, out = Node("w_h", None, "weight"), Node("w_y", None, "weight")
+    total = Node("L", None, "loss")
+    for step in range(1, steps + 1):
+        made = {letter: Node(letter, step, "state" if letter in STATES else "gate") for letter in parts}
+        made["x"] = Node("x", step, "input")
+        made |= {f"{letter}-": Node(letter, step - 1, "state") for letter in STATES}
+        for letter, needed in parts.items():
+            # Weights enter where the input does; h and c of gated cells only mix what is already there.
+            if "x" in needed:
+                yield recurrent, made[letter]
+            for source in needed:
+                yield made[source], made[letter]
+        output, loss = Node(r"\hat y", step, "output"), Node("L", step, "loss")
+        yield out, output
+        yield made["h"], output
+        yield output, loss
+        yield loss, total

@@ -1,0 +1,212 @@
+"""What each way of truncating back-propagation through time costs, and how wrong its gradient is."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+
+from throughtime.cells.base import Cell
+from throughtime.errors import InputError
+from throughtime.inspection.lag import INPUT, random_cell
+from throughtime.inspection.threads import one_thread
+from throughtime.recurrence import scan
+from throughtime.recurrence.truncation import Full, Randomised, Strategy, Truncated, carries
+
+GROUP = 32  # draws of one batch; each row is one draw
+
+
+@dataclass(frozen=True)
+class Error:
+    """How a strategy's gradient differs from the full one, both over the full one's norm."""
+
+    bias: float  # |mean gradient - full gradient|
+    chance: float  # what of that the number of draws leaves to chance: one standard error
+    deviation: float  # sqrt(E|gradient - mean gradient|^2), of one sequence
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one forward and backward pass takes."""
+
+    steps: int
+    seconds: float
+    saved: int  # bytes kept for the backward pass at the worst moment; weights and inputs not counted
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Fixed weights, sequences and targets, on which the strategies are compared."""
+
+    cell: Cell
+    x: Tensor  # [T, B, I]
+    target: Tensor  # [T, B, H]
+
+    @property
+    def steps(self) -> int:
+        """The length of the sequences."""
+        return len(self.x)
+
+    def first(self, steps: int) -> Problem:
+        """The same problem, ending sooner."""
+        return Problem(self.cell, self.x[:steps], self.target[:steps])
+
+
+def random_problem(
+    name: str, steps: int, *, hidden: int, batch: int = 16, keep: float = 0.9, seed: int = 0
+) -> Problem:
+    """A random cell, whose gates keep this much of the state at each step, and random sequences."""
+    cell = random_cell(name, 1.0, hidden, keep, seed).float()
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(steps, batch, INPUT, generator=generator)
+    return Problem(cell, x, torch.randn(steps, batch, cell.output_size, generator=generator))
+
+
+def gradient(problem: Problem, carry: Tensor | None = None) -> Tensor:
+    """The gradient of all weights in one vector, the mean over the rows: [W]"""
+    problem.cell.zero_grad()
+    _loss(scan(problem.cell, problem.x, carry=carry).outputs, problem).backward()
+    return _gradients(problem.cell)
+
+
+def gradient_in_chunks(problem: Problem, tau: int) -> tuple[Tensor, int]:
+    """The truncated gradient as training computes it: chunk by chunk, the state without its history.
+
+    It comes with the bytes that were kept for the backward pass of the largest chunk.
+    """
+    problem.cell.zero_grad()
+    state, most = None, 0
+    for x, target in zip(problem.x.split(tau), problem.target.split(tau), strict=True):
+        with SavedBytes(problem) as saved:
+            outputs, last = scan(problem.cell, x, state)
+            loss = _loss(outputs, Problem(problem.cell, x, target)) * (len(x) / problem.steps)
+        loss.backward()
+        state, most = tuple(part.detach() for part in last), max(most, saved.bytes)
+    return _gradients(problem.cell), most
+
+
+def gradient_error(problem: Problem, strategy: Strategy, draws: int = 1024) -> Error:
+    """Compare a strategy's gradient of the first sequence with the full one, over many draws if it draws."""
+    one = Problem(problem.cell, problem.x[:, :1], problem.target[:, :1])
+    full = gradient(one)
+    if not isinstance(strategy, Randomised):
+        once = gradient(one, carries(strategy, one.steps, 1))
+        return Error(float((once - full).norm() / full.norm()), 0.0, 0.0)
+    if draws < 2 * GROUP:
+        raise InputError("draws", f"is {draws}, expected {2 * GROUP} or more")
+    rows = Problem(one.cell, one.x.expand(-1, GROUP, -1), one.target.expand(-1, GROUP, -1))
+    generator = strategy.generator()
+    means = torch.stack(
+        [gradient(rows, carries(strategy, one.steps, GROUP, generator)) for _ in range(draws // GROUP)]
+    )
+    # A group's gradient is the mean over its rows: its variance is that of one draw over the group's size.
+    variance = means.var(0).sum() * GROUP
+    bias = (means.mean(0) - full).norm()
+    chance = (variance / (len(means) * GROUP)).sqrt()
+    return Error(*(float(value / full.norm()) for value in (bias, chance, variance.sqrt())))
+
+
+def cost(problem: Problem, strategy: Strategy, repeats: int = 5) -> Cost:
+    """Time and memory of one forward and backward pass; the fastest of several."""
+    seconds, saved = [], 0
+    for _ in range(repeats):
+        start = time.perf_counter()
+        saved = _pass(problem, strategy)
+        seconds.append(time.perf_counter() - start)
+    return Cost(problem.steps, min(seconds), saved)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One strategy: its error, and its cost against the length of the sequences."""
+
+    name: str
+    strategy: Strategy
+    error: Error
+    growth: list[Cost]  # the last is that of the whole sequences
+
+
+def compared(problem: Problem, tau: int, pi: float, draws: int = 1024) -> list[Comparison]:
+    """The three strategies on one problem, and on its first quarter, half and three quarters."""
+    strategies: dict[str, Strategy] = {
+        "full": Full(),
+        "truncated": Truncated(tau),
+        "randomised": Randomised(pi),
+    }
+    lengths = [max(1, problem.steps * quarters // 4) for quarters in (1, 2, 3, 4)]
+    with one_thread():
+        return [
+            Comparison(
+                name,
+                strategy,
+                gradient_error(problem, strategy, draws),
+                [cost(problem.first(steps), strategy) for steps in lengths],
+            )
+            for name, strategy in strategies.items()
+        ]
+
+
+class SavedBytes:
+    """Count what autograd keeps for the backward pass of what runs inside the block.
+
+    >>> x = torch.ones(1000, requires_grad=True)
+    >>> with SavedBytes() as saved:
+    ...     y = x.exp().sum()
+    >>> saved.bytes
+    4000
+    """
+
+    def __init__(self, problem: Problem | None = None) -> None:
+        self._hooks = saved_tensors_hooks(self._pack, lambda kept: kept)
+        known = [] if problem is None else [problem.x, problem.target, *problem.cell.parameters()]
+        self._known = {_place(tensor) for tensor in known}
+        self._sizes: dict[int, int] = {}
+
+    def __enter__(self) -> SavedBytes:
+        """Begin to count."""
+        self._hooks.__enter__()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Count no more."""
+        self._hooks.__exit__(*raised)
+
+    @property
+    def bytes(self) -> int:
+        """The size of all that was kept; two views of one tensor count once."""
+        return sum(self._sizes.values())
+
+    def _pack(self, tensor: Tensor) -> Tensor:
+        if _place(tensor) not in self._known:
+            self._sizes[_place(tensor)] = tensor.untyped_storage().nbytes()
+        # With its history a saved output would hold itself alive.
+        return tensor.detach()
+
+
+def _pass(problem: Problem, strategy: Strategy) -> int:
+    if isinstance(strategy, Truncated):
+        return gradient_in_chunks(problem, strategy.tau)[1]
+    problem.cell.zero_grad()
+    carry = carries(strategy, *problem.x.shape[:2])
+    with SavedBytes(problem) as saved:
+        loss = _loss(scan(problem.cell, problem.x, carry=carry).outputs, problem)
+    loss.backward()
+    return saved.bytes
+
+
+def _loss(outputs: Tensor, problem: Problem) -> Tensor:
+    return (outputs - problem.target).square().mean()
+
+
+def _gradients(cell: Cell) -> Tensor:
+    weights = cell.weights().values()
+    return torch.cat([weight.grad.flatten() for weight in weights if weight.grad is not None])
+
+
+def _place(tensor: Any) -> int:
+    place: int = tensor.untyped_storage().data_ptr()
+    return place

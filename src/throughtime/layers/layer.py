@@ -1,0 +1,84 @@
+"""One layer of a stack: a cell that reads from the left, and perhaps another that reads from the right."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from throughtime.cells.base import Cell, State
+from throughtime.errors import InputError
+from throughtime.layers.dropout import checked_probability, weight_drop
+from throughtime.recurrence.backend import Result
+from throughtime.recurrence.scan import scan
+
+
+class Layer(nn.Module):
+    """One or two cells over the same input; the outputs of two stand side by side.
+
+    The state is that of the cell from the left, then that of the cell from the right. `weight_drop` is the
+    share of recurrent weights that one scan does without, in training.
+    """
+
+    def __init__(self, from_left: Cell, from_right: Cell | None = None, *, weight_drop: float = 0.0) -> None:
+        super().__init__()
+        if from_right is not None and from_right.input_size != from_left.input_size:
+            raise InputError(
+                "cells",
+                f"read inputs of {from_left.input_size} and {from_right.input_size}, expected the same",
+            )
+        self.from_left, self.from_right = from_left, from_right
+        self.weight_drop = checked_probability("weight_drop", weight_drop)
+        for cell in self.cells:
+            if weight_drop and "weight_hh" not in cell.weights():
+                raise InputError("weight_drop", f"{type(cell).__name__} has no recurrent weights to drop")
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cell from the left, and where there is one, that from the right."""
+        return (self.from_left,) if self.from_right is None else (self.from_left, self.from_right)
+
+    @property
+    def input_size(self) -> int:
+        """The width of x."""
+        return self.from_left.input_size
+
+    @property
+    def output_size(self) -> int:
+        """The width of y: of both directions together."""
+        return sum(cell.output_size for cell in self.cells)
+
+    @property
+    def state_sizes(self) -> tuple[int, ...]:
+        """The width of each tensor of the state."""
+        return tuple(size for cell in self.cells for size in cell.state_sizes)
+
+    def initial_state(self, batch: int) -> State:
+        """The state before the first step."""
+        return tuple(part for cell in self.cells for part in cell.initial_state(batch))
+
+    def forward(
+        self,
+        x: Tensor,
+        state: State,
+        lengths: Tensor | None = None,
+        carry: Tensor | None = None,
+        backend: str = "auto",
+    ) -> Result:
+        """All steps, each direction from its own end. [T, B, I] -> [T, B, H]"""
+        outputs: list[Tensor] = []
+        last: list[Tensor] = []
+        for cell in self.cells:
+            own = state[len(last) : len(last) + len(cell.state_sizes)]
+            with weight_drop(cell, self.weight_drop, self.training):
+                result = scan(cell, x, own, lengths, reverse=bool(outputs), carry=carry, backend=backend)
+            outputs.append(result.outputs)
+            last += result.state
+        return Result(outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1), tuple(last))
+
+    def step(self, x: Tensor, state: State) -> State:
+        """One step of the cell from the left; the output is the first of the state. [B, I]"""
+        return self.from_left.step(self.from_left.project(x[None])[0], state)
+
+    def extra_repr(self) -> str:
+        """The option, for `print`."""
+        return f"weight_drop={self.weight_drop}"

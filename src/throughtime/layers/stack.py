@@ -1,0 +1,290 @@
+"""Recurrent layers on top of each other, in one direction or in both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Self, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout
+
+from throughtime.cells import CELLS
+from throughtime.cells.base import Cell, State
+from throughtime.cells.exchange import TorchRecurrence, counterpart, empty_module, load_torch, store_torch
+from throughtime.errors import InputError, unknown
+from throughtime.layers.dropout import checked_probability, variational_dropout
+from throughtime.layers.layer import Layer
+from throughtime.recurrence.backend import Result
+
+
+class Stack(nn.Module):
+    """Layers of any cell, each reading what the one below it wrote.
+
+    `cell` is a name of `CELLS`, or what builds a cell from its input size and hidden size, such as its class.
+
+    - `bidirectional`: a second cell in each layer reads from the right; the outputs of both are concatenated.
+    - `dropout` falls on what enters every layer but the first, in training only; `variational` keeps one mask
+      through time.
+    - `weight_drop`: the share of recurrent weights each scan does without, in training only.
+    - `residual` adds a layer's input to its output where both have the same width.
+    - `layer_norm` normalises what a layer gives (after the residual sum). Not what enters it: a series of one
+      value a step would be normalised to nothing.
+    - `initial`: the first state is "zero" or "learned"; a carried one is given to `forward`.
+
+    The state is one flat tuple: layer after layer, and in a layer from the left, then from the right.
+
+    >>> stack = Stack("lstm", 16, 32, num_layers=2, dropout=0.2)
+    >>> y, state = stack(torch.zeros(7, 3, 16))
+    >>> y.shape, [tuple(part.shape) for part in state]
+    (torch.Size([7, 3, 32]), [(3, 32), (3, 32), (3, 32), (3, 32)])
+    """
+
+    def __init__(
+        self,
+        cell: str | Callable[..., Cell],
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+        variational: bool = False,
+        weight_drop: float = 0.0,
+        residual: bool = False,
+        layer_norm: bool = False,
+        initial: str = "zero",
+        batch_first: bool = False,
+    ) -> None:
+        super().__init__()
+        if num_layers < 1:
+            raise InputError("num_layers", f"is {num_layers}, expected 1 or more")
+        build = _builder(cell)
+        layers: list[Layer] = []
+        for _ in range(num_layers):
+            width = layers[-1].output_size if layers else input_size
+            cells = [build(width, hidden_size, initial=initial) for _ in range(1 + bidirectional)]
+            layers.append(Layer(*cells, weight_drop=weight_drop))
+            if layers[-1].input_size != width:
+                raise InputError("cells", f"one reads {layers[-1].input_size} values but is given {width}")
+        self.layers = nn.ModuleList(layers)
+        self.norms = nn.ModuleList(nn.LayerNorm(layer.output_size) for layer in layers if layer_norm)
+        self.input_size, self.batch_first = input_size, batch_first
+        self.bidirectional, self.residual = bidirectional, residual
+        self.dropout, self.variational = checked_probability("dropout", dropout), variational
+
+    @classmethod
+    def of(
+        cls,
+        cells: Sequence[Cell],
+        backward: Sequence[Cell] = (),
+        *,
+        dropout: float = 0.0,
+        variational: bool = False,
+        weight_drop: float = 0.0,
+        residual: bool = False,
+        layer_norm: bool = False,
+        batch_first: bool = False,
+    ) -> Self:
+        """A stack of these very cells, lowest first; those of `backward` read from the right.
+
+        >>> from throughtime.cells import GRU, LSTM
+        >>> Stack.of([LSTM(8, 32), GRU(32, 16)]).state_sizes
+        (32, 32, 16)
+        """
+        if not cells or len(backward) not in (0, len(cells)):
+            raise InputError(
+                "cells",
+                f"got {len(cells)} and {len(backward)} backward, expected one or more and as many or none",
+            )
+        rows = zip(cells, backward, strict=True) if backward else ((cell,) for cell in cells)
+        given = iter([cell for row in rows for cell in row])
+        return cls(
+            lambda input_size, hidden_size, *, initial: next(given),
+            cells[0].input_size,
+            cells[0].hidden_size,
+            len(cells),
+            bidirectional=bool(backward),
+            dropout=dropout,
+            variational=variational,
+            weight_drop=weight_drop,
+            residual=residual,
+            layer_norm=layer_norm,
+            batch_first=batch_first,
+        )
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers there are."""
+        return len(self.layers)
+
+    @property
+    def output_size(self) -> int:
+        """The width of the outputs: of both directions together."""
+        return self._layers()[-1].output_size
+
+    @property
+    def state_sizes(self) -> tuple[int, ...]:
+        """The width of each tensor of the state."""
+        return tuple(size for layer in self._layers() for size in layer.state_sizes)
+
+    @property
+    def refuses_generation(self) -> str | None:
+        """Why it cannot generate from left to right, in words; None where it can."""
+        if self.bidirectional:
+            return "a bidirectional stack reads what is not written yet, so it cannot go from left to right"
+        return None
+
+    def initial_state(self, batch: int) -> State:
+        """The state before the first step: zeros, or what was learned."""
+        return tuple(part for layer in self._layers() for part in layer.initial_state(batch))
+
+    def forward(
+        self,
+        x: Tensor,
+        state: State | Tensor | None = None,
+        lengths: Tensor | None = None,
+        *,
+        carry: Tensor | None = None,
+        backend: str = "auto",
+    ) -> Result:
+        """All layers through all steps: outputs [T, B, H] of the last layer, and the state of every one.
+
+        With `batch_first` x and the outputs are [B, T, ...]; states and `carry` [T, B] are as in `scan`.
+        """
+        self._check_input(x, ("batch", "time") if self.batch_first else ("time", "batch"))
+        if self.batch_first:
+            x = x.transpose(0, 1)
+        entering = self._checked_state(x.shape[1], state)
+        last: list[Tensor] = []
+        for number, layer in enumerate(self._layers()):
+            own = entering[len(last) : len(last) + len(layer.state_sizes)]
+            y, reached = layer(self._dropped(number, x), own, lengths, carry, backend)
+            x = self._finished(number, x, y)
+            if lengths is not None and (self.residual or self.norms):
+                x = torch.where(_inside(x, lengths), x, 0.0)
+            last += reached
+        return Result(x.transpose(0, 1) if self.batch_first else x, tuple(last))
+
+    def step(self, x: Tensor, state: State | Tensor) -> tuple[Tensor, State]:
+        """One step of every layer, as generation takes it: x [B, I] to y [B, H], and the next state."""
+        if self.refuses_generation is not None:
+            raise InputError("step", f"{self.refuses_generation}; build it with bidirectional=False")
+        if self.training and self._one_mask_a_sequence():
+            raise InputError(
+                "step",
+                "in training, variational dropout and weight drop keep one mask for a whole sequence, which "
+                "a single step cannot know; call forward, or eval() first",
+            )
+        self._check_input(x, ("batch",))
+        entering = self._checked_state(x.shape[0], state)
+        reached: list[Tensor] = []
+        for number, layer in enumerate(self._layers()):
+            own = entering[len(reached) : len(reached) + len(layer.state_sizes)]
+            stepped = layer.step(self._dropped(number, x), own)
+            x = self._finished(number, x, stepped[0])
+            reached += stepped
+        return x, tuple(reached)
+
+    @classmethod
+    def from_torch(cls, module: TorchRecurrence) -> Self:
+        """The same layers, with the weights of an nn.RNN, nn.GRU or nn.LSTM.
+
+        >>> stack = Stack.from_torch(nn.GRU(8, 16, num_layers=2, bidirectional=True))
+        >>> stack.output_size, stack.num_layers
+        (32, 2)
+        """
+        stack = cls(
+            counterpart(module),
+            module.input_size,
+            module.hidden_size,
+            module.num_layers,
+            bidirectional=module.bidirectional,
+            dropout=module.dropout,
+            batch_first=module.batch_first,
+        ).to(next(module.parameters()))
+        for number, layer in enumerate(stack._layers()):
+            for direction, cell in enumerate(layer.cells):
+                load_torch(cell, module, number, reverse=direction == 1)
+        return stack.train(module.training)
+
+    def to_torch(self) -> TorchRecurrence:
+        """The nn.RNN, nn.GRU or nn.LSTM that computes the same, with these weights.
+
+        What acts in training only stays behind where torch lacks it: `variational` and `weight_drop`.
+        """
+        layers = self._layers()
+        learned = any(len(cell.learned_state) for layer in layers for cell in layer.cells)
+        own = {"residual": self.residual, "layer_norm": bool(self.norms), "initial='learned'": learned}
+        for option, used in own.items():
+            if used:
+                raise InputError(
+                    option, "torch's modules have no such option and would compute another thing"
+                )
+        module = empty_module(
+            layers[0].from_left,
+            num_layers=self.num_layers,
+            bidirectional=self.bidirectional,
+            dropout=self.dropout,
+            batch_first=self.batch_first,
+        )
+        for number, layer in enumerate(layers):
+            for direction, cell in enumerate(layer.cells):
+                store_torch(cell, module, number, reverse=direction == 1)
+        return module.train(self.training)
+
+    def extra_repr(self) -> str:
+        """The options, for `print`."""
+        return (
+            f"bidirectional={self.bidirectional}, dropout={self.dropout}, variational={self.variational}, "
+            f"residual={self.residual}, batch_first={self.batch_first}"
+        )
+
+    def _layers(self) -> list[Layer]:
+        return cast(list[Layer], list(self.layers))
+
+    def _one_mask_a_sequence(self) -> bool:
+        variational = self.variational and self.dropout > 0 and self.num_layers > 1
+        return variational or any(layer.weight_drop for layer in self._layers())
+
+    def _dropped(self, number: int, x: Tensor) -> Tensor:
+        if number == 0 or not self.dropout or not self.training:
+            return x
+        return variational_dropout(x, self.dropout) if self.variational else dropout(x, self.dropout)
+
+    def _finished(self, number: int, x: Tensor, y: Tensor) -> Tensor:
+        """What a layer hands on, from what entered it and what its cells gave."""
+        if self.residual and x.shape[-1] == y.shape[-1]:
+            y = x + y
+        if self.norms:
+            y = self.norms[number](y)
+        return y
+
+    def _check_input(self, x: Tensor, axes: tuple[str, ...]) -> None:
+        if x.dim() != len(axes) + 1 or x.shape[-1] != self.input_size:
+            expected = f"[{', '.join(axes)}, {self.input_size}]"
+            raise InputError("x", f"has shape {list(x.shape)}, this stack expects {expected}")
+
+    def _checked_state(self, batch: int, state: State | Tensor | None) -> State:
+        if state is None:
+            return self.initial_state(batch)
+        parts = (state,) if isinstance(state, Tensor) else tuple(state)
+        got, wanted = [list(part.shape) for part in parts], [[batch, size] for size in self.state_sizes]
+        if got != wanted:
+            raise InputError("state", f"has shapes {got}, this stack expects a flat tuple of {wanted}")
+        return parts
+
+
+def _builder(cell: str | Callable[..., Cell]) -> Callable[..., Cell]:
+    if isinstance(cell, Cell):
+        raise InputError("cell", "is built already; give its name or class, or use Stack.of([cell])")
+    if not isinstance(cell, str):
+        return cell
+    if cell not in CELLS:
+        raise unknown("cell", cell, CELLS)
+    return CELLS[cell]
+
+
+def _inside(x: Tensor, lengths: Tensor) -> Tensor:
+    """Which positions lie inside their row: [T, B, 1]."""
+    return (torch.arange(x.shape[0], device=x.device)[:, None] < lengths.to(x.device))[..., None]

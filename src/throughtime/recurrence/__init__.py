@@ -1,0 +1,7 @@
+"""A cell run through time."""
+
+from throughtime.recurrence.backend import Backend, Result
+from throughtime.recurrence.choice import BACKENDS
+from throughtime.recurrence.scan import scan
+
+__all__ = ["BACKENDS", "Backend", "Result", "scan"]

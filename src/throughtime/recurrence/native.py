@@ -1,0 +1,135 @@
+"""The native backend: torch's own kernels, oneDNN's on a CPU and cuDNN's on a GPU."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from throughtime.cells.base import Cell, State
+from throughtime.cells.elman import RNN
+from throughtime.cells.gru import GRU
+from throughtime.cells.lstm import LSTM
+from throughtime.cells.variants import ProjectedLSTM
+from throughtime.recurrence.backend import Result
+
+FAR = 1e4
+"""A sum at which every sigmoid is exactly 0 or 1, in every floating type, and which float16 still holds."""
+
+
+class Native:
+    """What torch has a kernel for: the plain network, the GRU that resets after the product, the LSTM."""
+
+    name = "native"
+
+    def refuses(self, cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None) -> str | None:
+        """torch has kernels for few cells, and lets no one into its backward pass."""
+        if carry is not None:
+            return "torch's kernels cannot multiply the gradient between steps (carry)"
+        if type(cell) is RNN:
+            known = cell.activation in ("tanh", "relu")
+            return None if known else "torch's plain network knows the activations tanh and relu only"
+        if type(cell) is GRU:
+            return None if cell.reset == "after" else "torch's GRU resets after the product only"
+        if type(cell) in (LSTM, ProjectedLSTM):
+            return None
+        return "torch has no kernel for this cell"
+
+    def run(
+        self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
+    ) -> Result:
+        """One call of torch's kernel, whichever the lengths."""
+        kernel, weights = _kernel(cell), _weights(cell)
+        if lengths is None:
+            outputs, *last = kernel(x, state, weights)
+            return Result(outputs, tuple(last))
+        if x.device.type == "cpu" and isinstance(cell, LSTM | ProjectedLSTM):
+            return _frozen(kernel, weights, x, state, lengths)
+        return _packed(kernel, weights, x, state, lengths)
+
+
+Kernel = Callable[[Tensor | PackedSequence, State, list[Tensor]], tuple[Tensor, ...]]
+"""From the input, the state and the weights to the outputs and the last state, its parts [B, ...]."""
+
+
+def _kernel(cell: Cell) -> Kernel:
+    function: Callable[..., tuple[Tensor, ...]]
+    if isinstance(cell, ProjectedLSTM):
+        function = _projected_lstm
+    elif isinstance(cell, LSTM):
+        function = torch.lstm
+    elif isinstance(cell, GRU):
+        function = torch.gru
+    else:
+        function = torch.rnn_relu if getattr(cell, "activation", "") == "relu" else torch.rnn_tanh
+
+    def call(x: Tensor | PackedSequence, state: State, weights: list[Tensor]) -> tuple[Tensor, ...]:
+        layered = tuple(part.unsqueeze(0).contiguous() for part in state)
+        hidden: Any = layered if len(layered) > 1 else layered[0]
+        # has_biases, num_layers, dropout, train, bidirectional; without packing, batch_first
+        shape = (True, 1, 0.0, torch.is_grad_enabled(), False)
+        if isinstance(x, PackedSequence):
+            outputs, *last = function(x.data, x.batch_sizes, hidden, weights, *shape)
+        else:
+            outputs, *last = function(x, hidden, weights, *shape, False)
+        return (outputs, *(part[0] for part in last))
+
+    return call
+
+
+def _projected_lstm(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """torch.lstm, silent about oneDNN's not knowing projections: torch's own loop is still the faster one."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="LSTM with projections")
+        return torch.lstm(*arguments)
+
+
+def _weights(cell: Cell) -> list[Tensor]:
+    """In torch's order: ih, hh, both biases, the projection. Ours is one bias, so torch's second is zero."""
+    w = cell.weights()
+    bias_hh = torch.zeros_like(w["bias"])
+    if "bias_hn" in w:
+        bias_hh = torch.cat([bias_hh[: 2 * cell.hidden_size], w["bias_hn"]])
+    projection = [w["weight_hr"]] if "weight_hr" in w else []
+    return [w["weight_ih"], w["weight_hh"], w["bias"], bias_hh, *projection]
+
+
+def _frozen(kernel: Kernel, weights: list[Tensor], x: Tensor, state: State, lengths: Tensor) -> Result:
+    """A ragged LSTM without packing, which oneDNN does not know.
+
+    One more input channel is 1 on padding. There its weights drive the input and output gates to exactly 0
+    and the forget gate to exactly 1: the memory stays, the outputs are zero, no gradient passes the gates.
+    """
+    steps, batch = x.shape[:2]
+    inside = (torch.arange(steps)[:, None] < lengths)[:, :, None]
+    channel = torch.where(inside, 0.0, 1.0).to(x.dtype)
+    x = torch.cat([torch.where(inside, x, 0.0), channel], dim=2)
+    weight_ih = weights[0]
+    push = weight_ih.new_tensor([-FAR, FAR, 0.0, -FAR]).repeat_interleave(len(weight_ih) // 4)  # i, f, g, o
+    outputs, _, c = kernel(x, state, [torch.cat([weight_ih, push[:, None]], dim=1), *weights[1:]])
+    h = outputs[(lengths.clamp(1, steps) - 1).long(), torch.arange(batch)]
+    return Result(outputs, (torch.where(lengths[:, None] > 0, h, state[0]), c))
+
+
+def _packed(kernel: Kernel, weights: list[Tensor], x: Tensor, state: State, lengths: Tensor) -> Result:
+    """A ragged batch by torch's packing. That knows no empty row, so an empty row takes one step in vain."""
+    steps = x.shape[0]
+    packed = pack_padded_sequence(x, lengths.clamp(1, steps).cpu(), enforce_sorted=False)
+    order, back = packed.sorted_indices, packed.unsorted_indices
+    assert order is not None
+    assert back is not None
+    outputs, *last = kernel(packed, tuple(part.index_select(0, order) for part in state), weights)
+    rows = PackedSequence(outputs, packed.batch_sizes, order, back)
+    padded, _ = pad_packed_sequence(rows, total_length=steps)
+    stepped = lengths[:, None] > 0
+    return Result(
+        torch.where(stepped, padded, 0.0),
+        tuple(
+            torch.where(stepped, part.index_select(0, back), old)
+            for part, old in zip(last, state, strict=True)
+        ),
+    )

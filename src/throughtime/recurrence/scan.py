@@ -1,0 +1,138 @@
+"""`scan`: the one entry to every recurrence."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from throughtime.cells.base import Cell, State
+from throughtime.errors import InputError, unknown
+from throughtime.recurrence.backend import Backend, Result
+from throughtime.recurrence.choice import BACKENDS, chosen
+
+
+def scan(
+    cell: Cell,
+    x: Tensor,
+    state: State | Tensor | None = None,
+    lengths: Tensor | None = None,
+    *,
+    reverse: bool = False,
+    carry: Tensor | None = None,
+    batch_first: bool = False,
+    backend: str = "auto",
+) -> Result:
+    """Run a cell through time: outputs [T, B, H] and the last state of each row.
+
+    `lengths` [B] says how long each row really is: past it the state freezes and outputs are zero. `reverse`
+    reads each row from its own end and gives the outputs back in order. `carry` [T, B] multiplies the
+    gradient that flows from step t back into the state before it. `auto` takes the fastest backend that does
+    not refuse; a named one that refuses says why.
+
+    >>> from throughtime.cells import LSTM
+    >>> y, (h, c) = scan(LSTM(16, 32), torch.zeros(7, 2, 16))
+    >>> y.shape, h.shape, torch.equal(y[-1], h)
+    (torch.Size([7, 2, 32]), torch.Size([2, 32]), True)
+    """
+    if batch_first:
+        _check_shape(cell, x, "[batch, time, {}]")
+        outputs, last = scan(
+            cell, x.transpose(0, 1), state, lengths, reverse=reverse, carry=carry, backend=backend
+        )
+        return Result(outputs.transpose(0, 1), last)
+    _check_shape(cell, x, "[time, batch, {}]")
+    state = checked_state(cell, x, state)
+    lengths = checked_lengths(x, lengths)
+    if carry is not None and carry.shape != x.shape[:2]:
+        raise InputError(
+            "carry", f"has shape {list(carry.shape)}, expected [time, batch] = {list(x.shape[:2])}"
+        )
+    steps = x.shape[0]
+    if lengths is not None and lengths.device.type == "cpu":
+        x, lengths, carry = _trimmed(x, lengths, carry)
+    if reverse:
+        order = reversal(x, lengths)
+        x = _reordered(x, order)
+        carry = None if carry is None else _reordered(carry, order)
+    outputs, last = named(backend, cell, x, lengths, carry).run(cell, x, state, lengths, carry)
+    if reverse:
+        outputs = _reordered(outputs, order)
+    padding = steps - x.shape[0]
+    return Result(pad(outputs, (0, 0, 0, 0, 0, padding)) if padding else outputs, last)
+
+
+def named(
+    name: str, cell: Cell, x: Tensor, lengths: Tensor | None = None, carry: Tensor | None = None
+) -> Backend:
+    """The backend of this name, or for `auto` the one that serves this best."""
+    if name == "auto":
+        return chosen(cell, x, lengths, carry)
+    if name not in BACKENDS:
+        raise unknown("backend", name, ["auto", *BACKENDS])
+    if (reason := BACKENDS[name].refuses(cell, x, lengths, carry)) is not None:
+        raise InputError(f"backend {name!r}", f"cannot run this: {reason}; use 'auto' or 'reference'")
+    return BACKENDS[name]
+
+
+def reversal(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """For each position the one it changes places with: [T, B]; padding stays where it is.
+
+    >>> reversal(torch.zeros(4, 2, 1), torch.tensor([4, 2])).T.tolist()
+    [[3, 2, 1, 0], [1, 0, 2, 3]]
+    """
+    steps = torch.arange(x.shape[0], device=x.device)[:, None]
+    if lengths is None:
+        return steps.flip(0).expand(-1, x.shape[1])
+    return torch.where(steps < lengths, lengths - 1 - steps, steps)
+
+
+def _reordered(x: Tensor, order: Tensor) -> Tensor:
+    return x.gather(0, order if x.dim() == 2 else order[:, :, None].expand(-1, -1, x.shape[2]))
+
+
+def _trimmed(x: Tensor, lengths: Tensor, carry: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """The same without the steps past the longest row; no lengths where all rows are equally long."""
+    longest = max(1, int(lengths.max()))
+    ragged = None if bool((lengths == longest).all()) else lengths
+    return x[:longest], ragged, None if carry is None else carry[:longest]
+
+
+def _check_shape(cell: Cell, x: Tensor, layout: str) -> None:
+    wanted = layout.format(cell.input_size)
+    if x.dim() != 3 or x.shape[2] != cell.input_size:
+        raise InputError("x", f"has shape {list(x.shape)}, this cell expects {wanted}")
+    if 0 in x.shape[:2]:
+        raise InputError("x", f"has shape {list(x.shape)}: there is no step or no row to run")
+    dtype = next(cell.parameters()).dtype
+    if x.dtype != dtype:
+        raise InputError(
+            "x", f"is {x.dtype} but the cell's weights are {dtype}; convert one of them with .to()"
+        )
+
+
+def checked_state(cell: Cell, x: Tensor, state: State | Tensor | None) -> State:
+    """The state to begin with, or a sentence that names the shapes it must have."""
+    batch = x.shape[1]
+    if state is None:
+        return cell.initial_state(batch)
+    wanted = [[batch, size] for size in cell.state_sizes]
+    parts = (state,) if isinstance(state, Tensor) else tuple(state)
+    if [list(part.shape) for part in parts] != wanted:
+        got = [list(part.shape) for part in parts]
+        raise InputError("state", f"has shapes {got}, this cell expects a tuple of {wanted}")
+    return parts
+
+
+def checked_lengths(x: Tensor, lengths: Tensor | None) -> Tensor | None:
+    """The lengths, or a sentence that says what they must be."""
+    if lengths is None:
+        return None
+    if lengths.shape != x.shape[1:2] or lengths.dtype not in (torch.int32, torch.int64):
+        raise InputError(
+            "lengths", f"has shape {list(lengths.shape)}, expected one whole number a row: [{x.shape[1]}]"
+        )
+    # On another device the check would make the host wait.
+    if lengths.device.type == "cpu" and (int(lengths.min()) < 0 or int(lengths.max()) > x.shape[0]):
+        raise InputError("lengths", f"holds {int(lengths.max())}, expected each to lie in 0..{x.shape[0]}")
+    return lengths.to(x.device)

@@ -1,0 +1,89 @@
+"""Gates are read from the cell itself, and the graph says what the cell computes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from throughtime.cells import CELLS, MinLSTM
+from throughtime.errors import InputError, ThroughtimeError
+from throughtime.inspection.gates import gates
+from throughtime.inspection.graph import STEPS, Node, unrolled
+from throughtime.recurrence import scan
+
+
+def recorded(name: str) -> dict[str, torch.Tensor]:
+    torch.manual_seed(0)
+    cell, x = CELLS[name](3, 4).double(), torch.randn(6, 3, dtype=torch.float64)
+    found = gates(cell, x)
+    torch.testing.assert_close(found["h"], scan(cell, x[:, None]).outputs[:, 0])
+    return found
+
+
+def before(values: torch.Tensor) -> torch.Tensor:
+    return torch.cat([torch.zeros_like(values[:1]), values[:-1]])
+
+
+def test_a_gru_is_made_of_its_gates() -> None:
+    for name in ("gru", "gru-before"):
+        g = recorded(name)
+        torch.testing.assert_close(g["h"], (1 - g["z"]) * g["n"] + g["z"] * before(g["h"]))
+        assert 0 < float(g["r"].min()) < float(g["r"].max()) < 1
+
+
+def test_an_lstm_is_made_of_its_gates() -> None:
+    for name in ("lstm", "lstm-coupled"):
+        g = recorded(name)
+        torch.testing.assert_close(g["c"], g["f"] * before(g["c"]) + g["i"] * g["g"])
+        torch.testing.assert_close(g["h"], g["o"] * torch.tanh(g["c"]))
+
+
+def test_forced_biases_show_in_the_gate_of_that_name() -> None:
+    cell = CELLS["gru"](3, 4)
+    with torch.no_grad():
+        cell.weights()["bias"][:4] = 50.0
+    found = gates(cell, torch.randn(5, 3))
+    assert bool((found["r"] > 0.999).all())
+    assert bool((found["z"] < 0.999).any())
+
+
+def test_the_others() -> None:
+    assert set(recorded("rnn")) == {"h"}
+    found = recorded("mingru")
+    torch.testing.assert_close(found["z"], 1 - found["1 - z"])
+    with pytest.raises(ThroughtimeError, match="the gates of MinLSTM have no names"):
+        gates(MinLSTM(3, 4), torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_the_graph_depends_on_what_the_cell_depends_on(name: str) -> None:
+    # R54: state by state, an arrow path exists exactly where autograd finds a gradient.
+    torch.manual_seed(0)
+    cell = CELLS[name](2, 3).double()
+    x = torch.randn(1, 2, dtype=torch.float64, requires_grad=True)
+    state = tuple(torch.randn(1, 3, dtype=torch.float64, requires_grad=True) for _ in cell.state_sizes)
+    values = dict(zip(("h", "c"), cell.step(cell.project(x[None])[0], state), strict=False))
+    sources = {"x": x} | {f"{letter}-": part for letter, part in zip(("h", "c"), state, strict=False)}
+    for letter, value in values.items():
+        found = torch.autograd.grad(value.sum(), list(sources.values()), retain_graph=True, allow_unused=True)
+        reached = {source for source, part in zip(sources, found, strict=True) if part is not None}
+        assert reached == {source for source in ancestors(name, letter) if source in sources}
+
+
+def ancestors(name: str, letter: str) -> set[str]:
+    direct = STEPS[name].get(letter, ())
+    return set(direct).union(*(ancestors(name, source) for source in direct))
+
+
+def test_weights_are_one_node_and_the_way_back_grows_with_the_steps() -> None:
+    # R54
+    short, long = unrolled("lstm", 2), unrolled("lstm", 5)
+    weights = [node for node in long.nodes if node.kind == "weight"]
+    assert [node.letter for node in weights] == ["w_h", "w_y"]
+    assert long.uses(Node("w_h", None, "weight")) == 4 * 5
+    assert long.uses(Node("w_y", None, "weight")) == 5
+    assert long.depth() - short.depth() == 3 * 3
+    with pytest.raises(InputError, match="unknown cell with a drawn graph 'gur'; did you mean 'gru'"):
+        unrolled("gur", 3)
+    with pytest.raises(InputError, match="steps: is 0"):
+        unrolled("gru", 0)

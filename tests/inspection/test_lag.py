@@ -1,0 +1,66 @@
+"""Vanishing, exploding, and what clipping does."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from throughtime.cells import CELLS
+from throughtime.errors import InputError
+from throughtime.inspection.lag import GAINS, Curve, keeps, lag_curve
+
+SMALL, LARGE = GAINS["small"], GAINS["large"]
+
+
+def curve(name: str, gain: float, keep: float | None = None) -> Curve:
+    return lag_curve(name, gain, steps=60, hidden=24, keep=keep, seeds=2)
+
+
+def test_small_weights_vanish_and_large_ones_explode_in_the_plain_network() -> None:
+    # R47
+    assert curve("rnn", SMALL).verdict == "vanishes"
+    assert curve("rnn", LARGE).verdict == "explodes"
+
+
+@pytest.mark.parametrize("name", ["gru", "lstm"])
+def test_open_gates_keep_the_gradient_where_the_plain_network_loses_it(name: str) -> None:
+    # R47
+    assert curve(name, SMALL, keep=0.98).verdict == "holds"
+    assert curve(name, SMALL).verdict == "vanishes"
+    assert curve(name, LARGE, keep=0.98).norms[-1] < 1e-2 * curve("rnn", LARGE).norms[-1]
+
+
+def test_clipping_cures_the_explosion_only() -> None:
+    # R47
+    exploding, vanishing = curve("rnn", LARGE), curve("rnn", SMALL)
+    assert exploding.gradient > 100
+    assert exploding.clipped == pytest.approx(1, rel=1e-5)
+    assert vanishing.clipped <= 1 + 1e-9
+    # The far steps stay as far behind the near ones as they were.
+    before, after = vanishing.added, vanishing.added_clipped
+    assert after[-1] / after[0] == pytest.approx(before[-1] / before[0])
+    assert after[-1] < 1e-12
+
+
+def test_the_linear_gate_shrinks_by_exactly_what_it_keeps() -> None:
+    # In a minGRU without weights, dh_T/dh_t = keep^lag.
+    found = lag_curve("mingru", 1.0, steps=10, hidden=400, keep=0.9, seeds=1)
+    assert found.norms[0] == 1
+    assert found.factor == pytest.approx(0.9, abs=0.05)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_every_cell_can_be_followed(name: str) -> None:
+    found = lag_curve(name, 1.0, steps=5, hidden=6, keep=0.9 if keeps(name) else None, seeds=1)
+    assert (len(found.norms), len(found.added)) == (6, 5)
+    assert all(value >= 0 for value in found.norms + found.added)
+
+
+def test_bad_options_get_a_sentence_and_threads_are_given_back() -> None:
+    with pytest.raises(InputError, match="unknown cell 'lstn'; did you mean 'lstm'"):
+        curve("lstn", 1.0)
+    with pytest.raises(InputError, match=r"keep: is 1\.5, expected a number between 0 and 1"):
+        curve("lstm", 1.0, keep=1.5)
+    threads = torch.get_num_threads()
+    lag_curve("rnn", 1.0, steps=2, hidden=2, seeds=1)
+    assert torch.get_num_threads() == threads

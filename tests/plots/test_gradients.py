@@ -1,0 +1,57 @@
+"""The picture of gradients against the lag."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from throughtime.inspection.lag import Curve
+from throughtime.plots.gradients import gradients_plot
+
+LAGS = np.arange(31)
+
+
+def curve(cell: str, gain: float, factor: float, keep: float | None = None) -> Curve:
+    norms = factor**LAGS
+    return Curve(cell, gain, keep, norms.tolist(), norms[:-1].tolist(), float(norms.sum()), 1.0)
+
+
+CURVES = [
+    curve("rnn", 0.5, 0.5), curve("lstm", 0.5, 0.6), curve("lstm", 0.5, 0.99, keep=0.98),
+    curve("rnn", 2.5, 1.5), curve("lstm", 2.5, 0.9), curve("lstm", 2.5, 1.0, keep=0.98),
+]  # fmt: skip
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> Any:
+    kept: list[Any] = []
+    monkeypatch.setattr("throughtime.plots.gradients.save", lambda drawing, path: kept.append(drawing))
+    gradients_plot(CURVES, 1.0, "g.png")
+    return kept[0]
+
+
+def test_each_size_of_weights_is_a_column_and_clipping_a_row(drawn: Any) -> None:
+    # R47
+    assert len(drawn.axes) == 4
+    assert [axes.get_title(loc="left") for axes in drawn.axes[:2]] == [
+        "small recurrent weights (gain 0.5)", "large recurrent weights (gain 2.5)"
+    ]  # fmt: skip
+    assert all(axes.get_yscale() == "log" for axes in drawn.axes)
+    plotted = [line.get_ydata() for line in drawn.axes[1].lines]
+    assert any(np.array_equal(values, 1.5**LAGS) for values in plotted)
+    labels = [text.get_text() for text in drawn.legends[0].get_texts()]
+    assert {"RNN", "LSTM", "after clipping", "gates as drawn", "gates set to keep 0.98"} == set(labels)
+
+
+def test_clipped_lines_are_scaled_by_one_factor(drawn: Any) -> None:
+    # R47
+    _, before, after, *_ = (np.asarray(line.get_ydata()) for line in drawn.axes[3].lines)
+    np.testing.assert_allclose(after, before / (1.5**LAGS).sum())
+
+
+def test_one_column_and_the_same_file_twice(tmp_path: Path) -> None:
+    first = gradients_plot(CURVES[:1], 1.0, tmp_path / "a.png").read_bytes()
+    assert first == gradients_plot(CURVES[:1], 1.0, tmp_path / "b.png").read_bytes()

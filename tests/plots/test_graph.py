@@ -1,0 +1,36 @@
+"""The picture of the unrolled graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from throughtime.inspection.graph import STEPS, unrolled
+from throughtime.plots.graph import graph_plot
+
+
+@pytest.mark.parametrize("cell", STEPS)
+def test_no_two_values_of_a_graph_overlap(cell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # R54
+    kept: list[Any] = []
+    monkeypatch.setattr("throughtime.plots.graph.save", lambda drawing, path: kept.append(drawing))
+    graph = unrolled(cell, 3)
+    graph_plot(graph, "graph.png", cell)
+    (axes,) = kept[0].axes
+    circles = [patch for patch in axes.patches if type(patch).__name__ == "Circle"]
+    assert len(circles) == len(graph.nodes)
+    for number, one in enumerate(circles):
+        for other in circles[number + 1 :]:
+            apart = sum((a - b) ** 2 for a, b in zip(one.center, other.center, strict=True)) ** 0.5
+            assert apart > one.radius + other.radius
+    labels = {text.get_text() for text in axes.texts}
+    assert {"$x_{1}$", "$h_{0}$", "$w_h$", r"$\hat y_{3}$", "$L_{2}$", "$L$"} <= labels
+    weights = {circle.get_facecolor() for circle in circles if circle.center[0] < -1}
+    assert len(weights) == 2  # weights one colour, initial states another
+
+
+def test_long_and_short_graphs_can_be_drawn(tmp_path: Path) -> None:
+    for steps in (1, 8):
+        assert graph_plot(unrolled("rnn", steps), tmp_path / "g.png", "t").stat().st_size > 5000

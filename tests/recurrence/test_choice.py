@@ -1,0 +1,69 @@
+"""What `auto` takes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from throughtime.cells import CELLS, GRU, LSTM, RNN, CoupledLSTM, MinGRU
+from throughtime.recurrence import BACKENDS, scan
+from throughtime.recurrence.choice import SPEED, chosen, ranked
+
+LENGTHS = torch.tensor([3, 2])
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS])
+@pytest.mark.parametrize(
+    ("cell", "backend"),
+    [
+        (LSTM(3, 4), "native"),
+        (GRU(3, 4), "fused"),
+        (GRU(3, 4, reset="before"), "fused"),
+        (RNN(3, 4), "fused"),
+        (RNN(3, 4, torch.sin), "reference"),
+        (MinGRU(3, 4), "associative"),
+        (CoupledLSTM(3, 4), "reference"),
+    ],
+)
+def test_training_runs_on_the_measured_best(cell, lengths, backend):
+    assert chosen(cell, torch.zeros(64, 2, 3), lengths, None).name == backend
+
+
+@pytest.mark.parametrize("cell", [GRU(3, 4), RNN(3, 4)])
+@pytest.mark.parametrize("trains", [True, False])
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("ragged", [True, False])
+def test_the_table_decides(cell, trains, batch, ragged, monkeypatch):
+    column = 4 * (not trains) + 2 * (batch == 1) + ragged
+    x, lengths = torch.zeros(3, batch, 3), LENGTHS[:batch] if ragged else None
+    for best, other in (("native", "fused"), ("fused", "native")):
+        speeds = {best: [1.0] * 8, other: [2.0] * 8}
+        speeds[best][column], speeds[other][column] = 2.0, 1.0
+        monkeypatch.setitem(SPEED, type(cell), {name: tuple(row) for name, row in speeds.items()})
+        with torch.set_grad_enabled(trains):
+            assert ranked(cell, x, lengths)[0].name == best
+
+
+def test_what_cannot_get_a_gradient_is_not_training(monkeypatch):
+    cell, x = GRU(3, 4), torch.zeros(3, 2, 3)
+    monkeypatch.setitem(SPEED, GRU, {"fused": (2.0,) * 4 + (0.5,) * 4, "native": (1.0,) * 8})
+    assert chosen(cell, x, None, None).name == "fused"
+    assert chosen(cell.requires_grad_(False), x, None, None).name == "native"
+    assert chosen(cell, x.requires_grad_(), None, None).name == "fused"
+
+
+def test_a_measured_backend_that_refuses_is_passed_over():
+    assert chosen(LSTM(3, 4), torch.zeros(3, 2, 3), None, torch.ones(3, 2)).name == "reference"
+    assert chosen(GRU(3, 4), torch.zeros(3, 2, 3), None, torch.ones(3, 2)).name == "fused"
+
+
+def test_elsewhere_than_on_a_cpu_the_order_is_that_of_the_table_of_backends():
+    x = torch.zeros(3, 2, 3, device="meta")
+    assert [backend.name for backend in ranked(GRU(3, 4), x, None)] == list(BACKENDS)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_the_reference_serves_all(name):
+    cell = CELLS[name](3, 4)
+    assert scan(cell, torch.zeros(3, 2, 3), backend="reference").outputs.shape[:2] == (3, 2)
+    assert list(BACKENDS)[-1] == "reference"

@@ -1,0 +1,54 @@
+"""`throughtime doctor`: what serves what here, and why others refuse."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from throughtime.cells import CELLS
+from throughtime.cli.doctor import _cpu_flags, doctor
+from throughtime.recurrence import BACKENDS, scan
+
+
+@pytest.fixture
+def told(capsys):
+    doctor(json=True)
+    return json.loads(capsys.readouterr().out)
+
+
+def test_it_names_the_versions_and_the_machine(told):
+    assert told["torch"] == torch.__version__
+    assert told["threads"] == torch.get_num_threads()
+    assert told["cpu_capability"]
+
+
+def test_each_cell_is_served_or_refused_with_a_reason(told):
+    assert [row["cell"] for row in told["cells"]] == list(CELLS)
+    for row in told["cells"]:
+        for backend in BACKENDS:
+            assert (backend in row["refusals"]) != _serves(backend, row["cell"])
+        assert not set(row["backends"].values()) & set(row["refusals"])
+
+
+def _serves(backend, name):
+    try:
+        scan(CELLS[name](3, 4), torch.zeros(2, 1, 3), backend=backend)
+    except ValueError:
+        return False
+    return True
+
+
+def test_people_read_a_table(capsys):
+    doctor()
+    out = capsys.readouterr().out
+    assert "lstm-coupled" in out
+    assert "no kernel for this cell" in " ".join(out.split())
+
+
+def test_the_processor_s_flags_are_read(tmp_path):
+    info = tmp_path / "cpuinfo"
+    info.write_text("flags : fpu avx2 avx512_bf16\n")
+    assert _cpu_flags(info) == ["avx2", "avx512_bf16"]
+    assert _cpu_flags(tmp_path / "none") == []

@@ -1,0 +1,139 @@
+"""torch's kernels against the loop of the equations, and what they refuse."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from throughtime.cells import GRU, LSTM, RNN, MinGRU, ProjectedLSTM
+from throughtime.errors import InputError
+from throughtime.recurrence import native, scan
+
+CELLS = {
+    "rnn": RNN,
+    "rnn-relu": partial(RNN, activation="relu"),
+    "gru": GRU,
+    "lstm": LSTM,
+    "lstm-projected": lambda inputs, hidden: ProjectedLSTM(inputs, hidden + 1, hidden),
+}
+TOLERANCE = {torch.float64: (1e-9, 1e-11), torch.float32: (1e-5, 2e-5), torch.bfloat16: (2e-2, 3e-2)}
+every_cell = pytest.mark.parametrize("name", CELLS)
+
+
+def build(name, inputs=3, hidden=4, dtype=torch.float64):
+    torch.manual_seed(hidden)
+    return CELLS[name](inputs, hidden).to(dtype)
+
+
+def everything(cell, steps, batch, lengths=None, dtype=torch.float64, backend="native"):
+    """Outputs, last state, and every gradient of a random function of both."""
+    source = torch.Generator().manual_seed(steps)
+    draw = partial(torch.randn, generator=source, dtype=dtype)
+    x = draw(steps, batch, cell.input_size).requires_grad_()
+    state = tuple(draw(batch, size).requires_grad_() for size in cell.state_sizes)
+    outputs, last = scan(cell, x, state, lengths, backend=backend)
+    loss = sum((part * draw(part.shape)).sum() for part in (outputs, *last))
+    weights = cell.weights()
+    gradients = torch.autograd.grad(loss, [x, *state, *weights.values()])
+    names = [
+        "outputs",
+        *(f"last {i}" for i in range(len(last))),
+        "x",
+        *(f"state {i}" for i in range(len(state))),
+    ]
+    return dict(zip([*names, *weights], [outputs, *last, *gradients], strict=True))
+
+
+def assert_equals_reference(cell, steps, batch, lengths=None, dtype=torch.float64):
+    ours = everything(cell, steps, batch, lengths, dtype)
+    truth = everything(cell, steps, batch, lengths, dtype, backend="reference")
+    relative, floor = TOLERANCE[dtype]
+    for name, value in truth.items():
+        at_zero = floor * max(1.0, float(value.detach().abs().max()))
+        torch.testing.assert_close(
+            ours[name], value, rtol=relative, atol=at_zero, msg=lambda m, n=name: f"{n}: {m}"
+        )
+
+
+@every_cell
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(("steps", "batch", "hidden"), [(1, 1, 1), (63, 3, 5), (7, 1, 4), (2, 6, 1)])
+def test_equals_the_reference_at_odd_sizes(name, steps, batch, hidden, dtype):
+    assert_equals_reference(build(name, hidden=hidden, dtype=dtype), steps, batch, dtype=dtype)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    data=st.data(),
+    steps=st.integers(1, 9),
+    batch=st.integers(1, 5),
+    dtype=st.sampled_from([torch.float64, torch.float32]),
+)
+@every_cell
+def test_equals_the_reference_on_ragged_rows(name, data, steps, batch, dtype):
+    lengths = torch.tensor(data.draw(st.lists(st.integers(0, steps), min_size=batch, max_size=batch)))
+    assert_equals_reference(build(name, dtype=dtype), steps, batch, lengths, dtype)
+
+
+@pytest.mark.parametrize("lengths", [[5, 2, 0], [0, 0, 0], [1, 3, 2]])
+@pytest.mark.parametrize("name", ["lstm", "lstm-projected"])
+def test_packing_as_on_a_gpu_gives_the_same(name, lengths, monkeypatch):
+    monkeypatch.setattr(native, "_frozen", native._packed)
+    assert_equals_reference(build(name), 5, 3, torch.tensor(lengths))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_the_memory_past_a_row_s_end_is_frozen_bit_for_bit(dtype):
+    cell = LSTM(3, 4).to(dtype)
+    h, c = (10 * torch.randn(2, 4)).to(dtype), (10 * torch.randn(2, 4)).to(dtype)
+    x = (10 * torch.randn(6, 2, 3)).to(dtype)
+    with torch.no_grad():
+        outputs, last = scan(cell, x, (h, c), torch.tensor([0, 6]), backend="native")
+    assert torch.equal(last[0][0], h[0])
+    assert torch.equal(last[1][0], c[0])
+    assert not outputs[:, 0].any()
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e30])
+def test_padding_is_never_read(bad):
+    cell, lengths = LSTM(3, 4), torch.tensor([2, 5, 0])
+    x = torch.randn(5, 3, 3)
+    clean = scan(cell, x, lengths=lengths, backend="native").outputs
+    x[torch.arange(5)[:, None] >= lengths] = bad
+    dirty = scan(cell, x.requires_grad_(), lengths=lengths, backend="native").outputs
+    torch.testing.assert_close(dirty, clean)
+    dirty.sum().backward()
+    assert all(weight.grad.isfinite().all() for weight in (x, *cell.parameters()))
+
+
+def test_gradients_agree_with_finite_differences_through_the_frozen_steps():
+    cell = build("lstm", inputs=2, hidden=2)
+    names, values = zip(*cell.weights().items(), strict=True)
+    x, h, c = (
+        torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in ((3, 3, 2), (3, 2), (3, 2))
+    )
+
+    def run(x, h, c, *weights):
+        with cell.replacing(dict(zip(names, weights, strict=True))):
+            outputs, last = scan(cell, x, (h, c), torch.tensor([3, 0, 1]), backend="native")
+        return (outputs, *last)
+
+    assert torch.autograd.gradcheck(run, (x, h, c, *values), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("cell", "carry", "reason"),
+    [
+        (GRU(3, 4, reset="before"), None, "resets after the product only"),
+        (RNN(3, 4, torch.sin), None, "tanh and relu only"),
+        (MinGRU(3, 4), None, "no kernel for this cell"),
+        (LSTM(3, 4), torch.ones(2, 1), r"between steps \(carry\)"),
+    ],
+)
+def test_refusals_give_a_reason(cell, carry, reason):
+    with pytest.raises(InputError, match=reason):
+        scan(cell, torch.zeros(2, 1, 3), carry=carry, backend="native")

@@ -1,0 +1,61 @@
+"""`scan` as a person would guess it: shapes, and sentences for wrong ones."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from throughtime.cells import GRU, LSTM, RNN
+from throughtime.errors import InputError
+from throughtime.recurrence import scan
+from throughtime.recurrence.scan import reversal
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ({"x": torch.zeros(7, 2, 15)}, r"x: has shape \[7, 2, 15\], this cell expects \[time, batch, 16\]"),
+        ({"x": torch.zeros(7, 16)}, r"x: has shape \[7, 16\]"),
+        ({"x": torch.zeros(0, 2, 16)}, "no step or no row"),
+        (
+            {"x": torch.zeros(7, 2, 16, dtype=torch.float64)},
+            "float64 but the cell's weights are torch.float32",
+        ),
+        ({"state": torch.zeros(2, 32)}, r"expects a tuple of \[\[2, 32\], \[2, 32\]\]"),
+        ({"lengths": torch.tensor([3])}, r"expected one whole number a row: \[2\]"),
+        ({"lengths": torch.tensor([3.0, 1.0])}, "one whole number a row"),
+        ({"lengths": torch.tensor([3, 8])}, "lie in 0..7"),
+        ({"carry": torch.ones(7, 3)}, r"expected \[time, batch\] = \[7, 2\]"),
+        ({"backend": "fussed"}, "unknown backend 'fussed'"),
+    ],
+)
+def test_wrong_words_get_a_sentence(words, sentence):
+    options = {"x": torch.zeros(7, 2, 16), **words}
+    with pytest.raises(InputError, match=sentence):
+        scan(LSTM(16, 32), **options)
+
+
+def test_a_bare_tensor_is_a_state_of_one():
+    cell = GRU(3, 4)
+    x, h = torch.randn(5, 2, 3), torch.randn(2, 4)
+    assert torch.equal(scan(cell, x, h).outputs, scan(cell, x, (h,)).outputs)
+
+
+def test_batch_first_turns_inputs_and_outputs():  # R38
+    cell = RNN(10, 20)
+    x = torch.randn(3, 5, 10)
+    y, (h,) = scan(cell, x, batch_first=True)
+    assert (y.shape, h.shape) == ((3, 5, 20), (3, 20))
+    assert torch.equal(y, scan(cell, x.transpose(0, 1)).outputs.transpose(0, 1))
+    with pytest.raises(InputError, match=r"\[batch, time, 10\]"):
+        scan(cell, torch.randn(3, 10), batch_first=True)
+
+
+def test_reversal_swaps_inside_each_length():
+    order = reversal(torch.zeros(5, 3, 1), torch.tensor([5, 0, 3]))
+    assert order.T.tolist() == [[4, 3, 2, 1, 0], [0, 1, 2, 3, 4], [2, 1, 0, 3, 4]]
+
+
+def test_a_backend_that_refuses_says_why():
+    with pytest.raises(InputError, match="cannot run this"):
+        scan(LSTM(3, 4), torch.zeros(2, 1, 3), backend="associative")
