@@ -104,9 +104,18 @@ def test_it_equals_the_loop(
 @given(
     steps=st.integers(1, 300), batch=st.integers(1, 4), hidden=st.integers(1, 5), seed=st.integers(0, 10**6),
     ragged=st.booleans(), carried=st.booleans(), chunk=st.sampled_from([2, 3, 16]),
+    numbers=st.sampled_from([1, 2**20]),
 )  # fmt: skip
 def test_it_equals_the_loop_for_any_shape_lengths_and_carry(
-    name: str, steps: int, batch: int, hidden: int, seed: int, ragged: bool, carried: bool, chunk: int
+    name: str,
+    steps: int,
+    batch: int,
+    hidden: int,
+    seed: int,
+    ragged: bool,
+    carried: bool,
+    chunk: int,
+    numbers: int,
 ) -> None:
     torch.manual_seed(seed)
     cell = LINEAR[name](3, hidden).double()
@@ -115,7 +124,8 @@ def test_it_equals_the_loop_for_any_shape_lengths_and_carry(
     carry = torch.randint(0, 3, (steps, batch)).double() if carried else None
     truth = everything(Reference(), cell, x, state, lengths, carry)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(associative, "CHUNK", chunk)  # small ones have many levels
+        patch.setattr(associative, "CHUNK", chunk)  # small ones have many levels,
+        patch.setattr(associative, "BLOCK_NUMBERS", numbers)  # and these many blocks
         assert_same(everything(Associative(), cell, x, state, lengths, carry), truth, 1e-9)
 
 
@@ -226,7 +236,7 @@ def test_no_decay_is_too_small_or_too_close_to_one(decay: float) -> None:
     torch.testing.assert_close(outputs.flatten().double(), exact, rtol=1e-4, atol=0)
 
 
-def test_a_bf16_scan_remembers_more_than_bf16_could() -> None:
+def test_a_bf16_scan_remembers_more_than_bf16_could(monkeypatch: pytest.MonkeyPatch) -> None:
     # 1 + 2^-8 is 1 again in bf16: a state kept in bf16 would stop growing at 256 of 1,000 steps.
     class Counter(LinearCell):
         def __init__(self) -> None:
@@ -240,6 +250,7 @@ def test_a_bf16_scan_remembers_more_than_bf16_could() -> None:
             return torch.ones_like(projected), projected
 
     cell = Counter().bfloat16()
+    monkeypatch.setattr(associative, "BLOCK_NUMBERS", 1)
     x = torch.ones(1000, 1, 1, dtype=torch.bfloat16)
     _, (last,) = Associative().run(cell, x, cell.initial_state(1), None, None)
     assert last.item() == 1000
@@ -271,5 +282,5 @@ def test_scan_offers_it_by_name() -> None:
     torch.testing.assert_close(
         scan(cell, x, backend="associative").outputs, scan(cell, x, backend="reference").outputs
     )
-    with pytest.raises(InputError, match="a LSTM is not linear in its state"):
+    with pytest.raises(InputError, match="this cell is not linear in its state"):
         scan(LSTM(2, 3), x, backend="associative")

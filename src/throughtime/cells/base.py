@@ -72,11 +72,11 @@ class Cell(nn.Module, ABC):
         """Run with other weights inside the block: weight drop, for one."""
         if strange := set(weights) - set(self.weights()):
             raise unknown("weight", min(strange), self.weights())
-        self._replaced = dict(weights)
+        before, self._replaced = self._replaced, {**self._replaced, **weights}
         try:
             yield
         finally:
-            self._replaced = {}
+            self._replaced = before
 
     def extra_repr(self) -> str:
         """What `print(cell)` shows."""

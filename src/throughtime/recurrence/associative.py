@@ -15,8 +15,8 @@ from throughtime.recurrence.backend import Result
 CHUNK = 16
 """Steps taken one after the other inside each chunk, for all chunks at once."""
 BLOCK_NUMBERS = 2**20
-"""How many numbers a block of time holds: memory of such a size is used again, larger pieces are asked from the
-system each time and filled page by page, which made a training step 1.5 times slower."""
+"""How many numbers a block of time holds: memory of such a size is used again; larger pieces come from the
+system each time, page by page, which made a training step 1.3 to 1.5 times slower."""
 PAYS_FROM = 8
 """Fewer steps than this are faster in a loop, so `auto` leaves them to `reference` (measured on a CPU)."""
 
@@ -42,7 +42,7 @@ class Associative:
         """It serves cells that are linear in their state."""
         if isinstance(cell, LinearCell):
             return None
-        return f"a {type(cell).__name__} is not linear in its state, so its steps cannot be taken in parallel"
+        return "this cell is not linear in its state, so its steps cannot be taken in parallel"
 
     def run(
         self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None

@@ -42,6 +42,7 @@ class Fused:
             layout = Layout.dense(steps, batch)
         else:
             layout = Layout.ragged(lengths, steps)
+        carry = None if carry is None else carry.to(x.dtype)
         w = cell.weights()
         shared = (x, state[0], w["weight_ih"], w["weight_hh"], w["bias"])
         if isinstance(cell, RNN):

@@ -158,7 +158,9 @@ class ResetBefore(torch.autograd.Function):
         factors = layout.factors(ctx.carry)
         into_input = InputGradients(layout, entering, weight_ih, ctx.needs_input_grad[0])
         into_weight = torch.zeros_like(weight_hh)
-        into_products = memory.scratch((layout.shape[1], size), like=gates)
+        into_products = [memory.scratch((layout.shape[1], size), like=gates)] * len(layout.living)
+        if layout.order is not None:
+            into_products = [room[:count] for room, count in zip(into_products, layout.living, strict=True)]
         parts = layout.parts(PART)
         buffer = memory.scratch((max(part.extent for part in parts), 3 * size), like=gates)
         for part in reversed(parts):
@@ -169,7 +171,7 @@ class ResetBefore(torch.autograd.Function):
             r_sums, n_sums = layout.blocks(slopes[:, :size], part), layout.blocks(slopes[:, 2 * size :], part)
             for at, t in part.backwards():
                 z_n_sums[at].mul_(spread[t])
-                into_p = torch.mm(n_sums[at], from_n, out=into_products[: len(after[t])])
+                into_p = torch.mm(n_sums[at], from_n, out=into_products[t])
                 r_sums[at].mul_(into_p)
                 factor = factors[t]
                 into = before[t] if factor is None else apart[: len(before[t])].zero_()

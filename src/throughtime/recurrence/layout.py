@@ -142,7 +142,9 @@ class Layout:
     def initial_gradient(self, gradients: Tensor) -> Tensor:
         """The initial state's gradient, in the batch's order. [B, H]"""
         first = gradients[: self.shape[1]]
-        return first if self.order is None else torch.empty_like(first).index_copy_(0, self.order, first)
+        if self.order is None:
+            return first.clone()  # a view would hold the memory of all steps
+        return torch.empty_like(first).index_copy_(0, self.order, first)
 
     def bury(self, rows: Tensor, start: int = 0) -> Tensor:
         """Make the dead among entering rows zero, in place; `start` says where among all these rows begin."""

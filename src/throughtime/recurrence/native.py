@@ -72,10 +72,13 @@ def _kernel(cell: Cell) -> Kernel:
         hidden: Any = layered if len(layered) > 1 else layered[0]
         # has_biases, num_layers, dropout, train, bidirectional; without packing, batch_first
         shape = (True, 1, 0.0, torch.is_grad_enabled(), False)
-        if isinstance(x, PackedSequence):
-            outputs, *last = function(x.data, x.batch_sizes, hidden, weights, *shape)
-        else:
-            outputs, *last = function(x, hidden, weights, *shape, False)
+        with warnings.catch_warnings():
+            # cuDNN wants all weights in one piece and copies them where they are not: small beside the scan.
+            warnings.filterwarnings("ignore", message="RNN module weights are not part of single")
+            if isinstance(x, PackedSequence):
+                outputs, *last = function(x.data, x.batch_sizes, hidden, weights, *shape)
+            else:
+                outputs, *last = function(x, hidden, weights, *shape, False)
         return (outputs, *(part[0] for part in last))
 
     return call
@@ -104,27 +107,26 @@ def _frozen(kernel: Kernel, weights: list[Tensor], x: Tensor, state: State, leng
     One more input channel is 1 on padding. There its weights drive the input and output gates to exactly 0
     and the forget gate to exactly 1: the memory stays, the outputs are zero, no gradient passes the gates.
     """
-    steps, batch = x.shape[:2]
-    inside = (torch.arange(steps)[:, None] < lengths)[:, :, None]
-    channel = torch.where(inside, 0.0, 1.0).to(x.dtype)
-    x = torch.cat([torch.where(inside, x, 0.0), channel], dim=2)
+    (past,) = (torch.arange(len(x))[:, None] >= lengths).flatten().nonzero(as_tuple=True)
+    widened = nn.functional.pad(x, (0, 1))
+    rows = widened.view(-1, widened.shape[2]).index_fill_(0, past, 0.0)
+    rows[:, -1].index_fill_(0, past, 1.0)
     weight_ih = weights[0]
     push = weight_ih.new_tensor([-FAR, FAR, 0.0, -FAR]).repeat_interleave(len(weight_ih) // 4)  # i, f, g, o
-    outputs, _, c = kernel(x, state, [torch.cat([weight_ih, push[:, None]], dim=1), *weights[1:]])
-    h = outputs[(lengths.clamp(1, steps) - 1).long(), torch.arange(batch)]
+    outputs, _, c = kernel(widened, state, [torch.cat([weight_ih, push[:, None]], dim=1), *weights[1:]])
+    h = outputs[(lengths.clamp(min=1) - 1).long(), torch.arange(len(lengths))]
     return Result(outputs, (torch.where(lengths[:, None] > 0, h, state[0]), c))
 
 
 def _packed(kernel: Kernel, weights: list[Tensor], x: Tensor, state: State, lengths: Tensor) -> Result:
     """A ragged batch by torch's packing. That knows no empty row, so an empty row takes one step in vain."""
-    steps = x.shape[0]
-    packed = pack_padded_sequence(x, lengths.clamp(1, steps).cpu(), enforce_sorted=False)
+    packed = pack_padded_sequence(x, lengths.clamp(min=1).cpu(), enforce_sorted=False)
     order, back = packed.sorted_indices, packed.unsorted_indices
     assert order is not None
     assert back is not None
     outputs, *last = kernel(packed, tuple(part.index_select(0, order) for part in state), weights)
     rows = PackedSequence(outputs, packed.batch_sizes, order, back)
-    padded, _ = pad_packed_sequence(rows, total_length=steps)
+    padded, _ = pad_packed_sequence(rows)
     stepped = lengths[:, None] > 0
     return Result(
         torch.where(stepped, padded, 0.0),

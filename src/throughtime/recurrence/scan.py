@@ -51,6 +51,7 @@ def scan(
     steps = x.shape[0]
     if lengths is not None and lengths.device.type == "cpu":
         x, lengths, carry = _trimmed(x, lengths, carry)
+    lengths = None if lengths is None else lengths.to(x.device)
     if reverse:
         order = reversal(x, lengths)
         x = _reordered(x, order)
@@ -135,4 +136,4 @@ def checked_lengths(x: Tensor, lengths: Tensor | None) -> Tensor | None:
     # On another device the check would make the host wait.
     if lengths.device.type == "cpu" and (int(lengths.min()) < 0 or int(lengths.max()) > x.shape[0]):
         raise InputError("lengths", f"holds {int(lengths.max())}, expected each to lie in 0..{x.shape[0]}")
-    return lengths.to(x.device)
+    return lengths
