@@ -98,6 +98,17 @@ def test_the_memory_past_a_row_s_end_is_frozen_bit_for_bit(dtype):
     assert not outputs[:, 0].any()
 
 
+@every_cell
+def test_ragged_rows_with_the_batch_in_front(name):
+    cell, x, lengths = build(name), torch.randn(3, 5, 3, dtype=torch.float64), torch.tensor([2, 5, 0])
+    ours, truth = (
+        scan(cell, x, lengths=lengths, batch_first=True, backend=backend)
+        for backend in ("native", "reference")
+    )
+    torch.testing.assert_close(ours.outputs, truth.outputs)
+    torch.testing.assert_close(ours.state, truth.state)
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e30])
 def test_padding_is_never_read(bad):
     cell, lengths = LSTM(3, 4), torch.tensor([2, 5, 0])
@@ -107,7 +118,8 @@ def test_padding_is_never_read(bad):
     dirty = scan(cell, x.requires_grad_(), lengths=lengths, backend="native").outputs
     torch.testing.assert_close(dirty, clean)
     dirty.sum().backward()
-    assert all(weight.grad.isfinite().all() for weight in (x, *cell.parameters()))
+    assert all(weight.grad.isfinite().all() for weight in cell.parameters())
+    assert not x.grad[torch.arange(5)[:, None] >= lengths].any()
 
 
 def test_gradients_agree_with_finite_differences_through_the_frozen_steps():

@@ -109,7 +109,8 @@ def _frozen(kernel: Kernel, weights: list[Tensor], x: Tensor, state: State, leng
     """
     (past,) = (torch.arange(len(x))[:, None] >= lengths).flatten().nonzero(as_tuple=True)
     widened = nn.functional.pad(x, (0, 1))
-    rows = widened.view(-1, widened.shape[2]).index_fill_(0, past, 0.0)
+    # Autograd need not know what is written here: with gates at exactly 0 or 1 no gradient comes back to it.
+    rows = widened.detach().view(-1, widened.shape[2]).index_fill_(0, past, 0.0)
     rows[:, -1].index_fill_(0, past, 1.0)
     weight_ih = weights[0]
     push = weight_ih.new_tensor([-FAR, FAR, 0.0, -FAR]).repeat_interleave(len(weight_ih) // 4)  # i, f, g, o
