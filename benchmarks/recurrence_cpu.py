@@ -50,17 +50,19 @@ class Case(NamedTuple):
 
 
 def run(*, quick: bool = False) -> dict[str, Any]:
-    shapes, seconds = (QUICK, 0.5) if quick else (SHAPES, 3.0)
+    shapes, seconds = (QUICK, 0.5) if quick else (SHAPES, 1.5)
     load = os.getloadavg()[0]
     if load > 0.5:
         print(f"the machine is busy (load {load:.1f}): these ratios are not to be trusted", file=sys.stderr)
-    ratios = {case: ratio(case, seconds) for case in cases(shapes)}
-    names = list(dict.fromkeys(case.name for case in ratios))
     print(f"{'':26}" + "".join(f"{named(shape):>12}" for shape in shapes), file=sys.stderr)
-    for name in names:
-        row = [value for case, value in ratios.items() if case.name == name]
-        print(f"{name:26}" + "".join(f"{value:12.2f}" for value in row), file=sys.stderr)
-    checked = targets(ratios)
+    ratios: dict[Case, float] = {}
+    for case in cases(shapes):
+        if case.shape == shapes[0]:
+            print(f"{case.name:26}", end="", file=sys.stderr)
+        ratios[case] = ratio(case, seconds)
+        end = "\n" if case.shape == shapes[-1] else ""
+        print(f"{ratios[case]:12.2f}", end=end, file=sys.stderr, flush=True)
+    checked = targets(ratios) + resets(shapes, seconds)
     if not quick:
         checked += long_sequence()
     for target in checked:
@@ -171,9 +173,28 @@ def targets(ratios: dict[Case, float]) -> list[dict[str, Any]]:
             (f"{cell} training ragged, mean", mean(ragged), 1.3),
             (f"{cell} training ragged, worst", min(ragged), 1.0),
         ]
-    before, after = (mean(of(cell, trains=True, ragged=False)) for cell in ("gru-before", "gru"))
-    found.append(("gru training, reset before against after, mean", before / after, 0.85))
     return [_checked(*row) for row in found]
+
+
+def resets(shapes: Iterable[tuple[int, int, int]], seconds: float) -> list[dict[str, Any]]:
+    """Both forms of the GRU beside each other, in training."""
+    speeds = []
+    for steps, batch, hidden in shapes:
+        x = torch.randn(steps, batch, hidden, requires_grad=True)
+        gradient = torch.randn(steps, batch, hidden)
+
+        def once(cell: Cell, x: Tensor = x, gradient: Tensor = gradient) -> None:
+            cell.zero_grad()
+            x.grad = None
+            scan(cell, x).outputs.backward(gradient)
+
+        forms = [GRU(hidden, hidden, reset) for reset in ("after", "before")]
+        after, before = medians([partial(once, form) for form in forms], seconds)
+        speeds.append(after / before)
+    return [
+        _checked("gru training, reset before against after, mean", mean(speeds), 0.85),
+        _checked("gru training, reset before against after, worst", min(speeds), 0.85),
+    ]
 
 
 def long_sequence() -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.cells import CELLS, LinearCell
+from throughtime.errors import ThroughtimeError
 from throughtime.recurrence import BACKENDS, scan
 
 INPUT, HIDDEN = 3, 4
@@ -100,6 +101,23 @@ def test_every_backend_scales_the_recurrent_gradient_alike(name, backend, ragged
     assert_same(
         everything(cell, *data, carry, backend=backend), everything(cell, *data, carry, backend="reference")
     )
+
+
+@pytest.mark.parametrize(("name", "backend"), servants())
+def test_second_derivatives_are_right_or_refused(name, backend):  # law 1
+    cell = build(name)
+    data = problem(cell, 4, 2, ragged=False)
+
+    def second(backend):
+        outputs, _ = scan(cell, *data, backend=backend)
+        (first,) = torch.autograd.grad(outputs.square().sum(), data[0], create_graph=True)
+        return torch.autograd.grad(first.square().sum(), data[0])[0]
+
+    try:
+        found = second(backend)
+    except (ThroughtimeError, RuntimeError):  # said so, instead of giving zeros
+        return
+    torch.testing.assert_close(found, second("reference"), rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", CELLS)

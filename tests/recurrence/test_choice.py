@@ -45,7 +45,7 @@ def test_the_table_decides(cell, trains, batch, ragged, monkeypatch):
 
 
 def test_what_cannot_get_a_gradient_is_not_training(monkeypatch):
-    cell, x = GRU(3, 4), torch.zeros(3, 2, 3)
+    cell, x = GRU(3, 4), torch.zeros(64, 2, 3)
     monkeypatch.setitem(SPEED, GRU, {"fused": (2.0,) * 4 + (0.5,) * 4, "native": (1.0,) * 8})
     assert chosen(cell, x, None, None).name == "fused"
     assert chosen(cell.requires_grad_(False), x, None, None).name == "native"
@@ -53,8 +53,18 @@ def test_what_cannot_get_a_gradient_is_not_training(monkeypatch):
 
 
 def test_a_measured_backend_that_refuses_is_passed_over():
-    assert chosen(LSTM(3, 4), torch.zeros(3, 2, 3), None, torch.ones(3, 2)).name == "reference"
-    assert chosen(GRU(3, 4), torch.zeros(3, 2, 3), None, torch.ones(3, 2)).name == "fused"
+    x, carry = torch.zeros(64, 2, 3), torch.ones(64, 2)
+    assert chosen(LSTM(3, 4), x, None, carry).name == "reference"
+    assert chosen(GRU(3, 4), x, None, carry).name == "fused"
+
+
+@pytest.mark.parametrize(
+    ("cell", "few"),
+    [(LSTM(3, 4), "reference"), (GRU(3, 4), "native"), (RNN(3, 4), "native"), (MinGRU(3, 4), "reference")],
+)
+def test_few_steps_do_not_pay_for_what_many_do(cell, few):
+    assert chosen(cell, torch.zeros(1, 2, 3), None, None).name == few
+    assert chosen(cell, torch.zeros(64, 2, 3), None, None).name != few
 
 
 def test_elsewhere_than_on_a_cpu_the_order_is_that_of_the_table_of_backends():

@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from throughtime.cells.base import Cell, State
 from throughtime.cells.minimal import LinearCell
 from throughtime.recurrence.backend import Result
+from throughtime.recurrence.first_order import first_order
 
 CHUNK = 16
 """Steps taken one after the other inside each chunk, for all chunks at once."""
@@ -83,7 +83,7 @@ class _LinearScan(torch.autograd.Function):
         return outputs, last
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         decay, initial, outputs, lengths, carry = ctx.saved_tensors
         d_outputs, d_last = gradients

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError
 from throughtime.recurrence.backend import Result
+from throughtime.recurrence.first_order import first_order
 from throughtime.recurrence.scan import checked_lengths, checked_state, scan
 
 
@@ -83,7 +83,7 @@ class _Recomputed(torch.autograd.Function):
         return outputs, *state
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         needed = ctx.needs_input_grad[2:]
         sources = [
