@@ -12,7 +12,11 @@ from throughtime.errors import ThroughtimeError
 from throughtime.recurrence import BACKENDS, scan
 
 INPUT, HIDDEN = 3, 4
-TOLERANCE = {torch.float64: (1e-9, 1e-10), torch.float32: (1e-5, 2e-5)}  # relative, and a floor near zero
+TOLERANCE = {  # relative, and a floor near zero
+    torch.float64: (1e-9, 1e-10),
+    torch.float32: (1e-5, 2e-5),
+    torch.bfloat16: (2e-2, 2e-2),
+}
 
 
 def build(name, hidden=HIDDEN, dtype=torch.float64, initial="zero", inputs=INPUT):
@@ -71,11 +75,13 @@ def servants(**conditions):
     return found
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(("steps", "batch", "hidden"), [(1, 1, 1), (63, 3, 5), (7, 1, 4), (2, 6, 1)])
 @pytest.mark.parametrize(("name", "backend"), servants())
 def test_every_backend_equals_the_reference(name, backend, steps, batch, hidden, dtype):  # law 1
     cell = build(name, hidden, dtype)
+    if name == "rnn-relu" and dtype is torch.bfloat16:
+        steps = min(steps, 7)  # so rounded, a sum near relu's corner soon falls on the other side of it
     data = problem(cell, steps, batch, ragged=False, dtype=dtype)
     assert_same(everything(cell, *data, backend=backend), everything(cell, *data, backend="reference"), dtype)
 
