@@ -54,6 +54,14 @@ def test_resuming_nothing_starts_afresh_and_says_so(corpus, tmp_path, throughtim
     assert (tmp_path / "new" / "config.json").is_file()
 
 
+def test_a_stream_keeps_its_line_breaks(throughtime, corpus, tmp_path):
+    out = tmp_path / "stream"
+    words = ("train", "ngram", "--data", corpus, "--tokens", "char", "--layout", "stream", "--split", "all")
+    trained = throughtime(*words, "--out", out, "--json")
+    assert trained.json["tokens"] == len(TEXT) - 1  # every character, but not the last line break
+    assert throughtime("evaluate", out, "--split", "all", "--json").json["tokens"] == len(TEXT) - 1
+
+
 def test_evaluate(run, throughtime):
     ran = throughtime("evaluate", run, "--split", "test", "--json")
     assert ran.json["perplexity"] == pytest.approx(2 ** ran.json["bits_per_token"])

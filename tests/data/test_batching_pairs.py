@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -245,13 +244,12 @@ def test_multi30k_is_hardly_padded(corpora: Path) -> None:
     assert batches.padding < 0.05  # the second epoch's
 
 
-def test_an_epoch_of_167_thousand_pairs_is_planned_in_a_second() -> None:
+def test_an_epoch_of_167_thousand_pairs_is_planned_whole() -> None:
     lengths = 1 + draws(0, 0).poisson(8, 334_000)
     sides = [
         RaggedIds(np.zeros(part.sum(), np.int32), np.append(0, part.cumsum()))
         for part in np.split(lengths, 2)
     ]
     batches = PairBatches(*sides, SOURCE, TARGET)
-    start = time.perf_counter()
     assert len(batches) == 2610
-    assert time.perf_counter() - start < 1
+    assert len(np.unique(batches.plan().flat)) == 167_000

@@ -138,11 +138,10 @@ def _of_pairs(
 
 def _codec(dataset: Dataset, split: str, tokens: str, min_freq: int, side: str | None = None) -> Codec:
     from throughtime.text.codec import Codec
-    from throughtime.text.tokenizers import tokenizer
 
-    own = tokens == "char" and dataset.normaliser != "none"
-    rule = tokenizer("char", normaliser=dataset.normaliser) if own else tokens
-    return Codec.build(dataset.texts(split, side), rule, min_freq=min_freq)
+    return Codec.build(
+        dataset.texts(split, side), tokens, min_freq=min_freq, normaliser=dataset.normaliser_for(tokens)
+    )
 
 
 def _pad(codec: Codec) -> int:

@@ -35,7 +35,7 @@ def evaluate(
 
     model = load(run)
     name = data or model.config.data
-    dataset = opened(name, skip_bad=skip_bad)
+    dataset = opened(name, layout=model.config.layout, skip_bad=skip_bad)
     measured = model.evaluate(dataset, split).values()
     tell_skipped(dataset)
     codec = model.framing.codec

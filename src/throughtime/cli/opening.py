@@ -23,13 +23,20 @@ Target = Annotated[str | None, typer.Option(help="Of pairs: the target language,
 
 
 def opened(
-    data: str, *, source: str | None = None, target: str | None = None, skip_bad: bool = False
+    data: str,
+    *,
+    source: str | None = None,
+    target: str | None = None,
+    layout: str | None = None,
+    skip_bad: bool = False,
 ) -> Dataset:
     """Open a data set by name or path; what is missing is fetched before the eyes of the user."""
     from throughtime.data.datasets import open_dataset
 
     with download_bars() as advance:
-        return open_dataset(data, source=source, target=target, skip_bad=skip_bad, progress=advance)
+        return open_dataset(
+            data, source=source, target=target, layout=layout, skip_bad=skip_bad, progress=advance
+        )
 
 
 def tell_skipped(dataset: Dataset) -> None:

@@ -68,9 +68,7 @@ def stats(
     if dataset.kind == "series":
         return series_stats(dataset, split, plot)
     tokenizer = _tokenizer(tokens or dataset.tokens, dataset, split, side)
-    # The data's own normaliser belongs to characters; words have their own rule.
-    own = dataset.normaliser if tokenizer.name == "char" else "none"
-    prepare = normaliser(normalise or own)
+    prepare = normaliser(normalise or dataset.normaliser_for(tokenizer.name))
     texts = (tokenizer.tokenize(prepare(text)) for text in dataset.texts(split, side))
     running = Running.of(texts, joined=dataset.layout == "stream")
     tell_skipped(dataset)

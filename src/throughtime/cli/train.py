@@ -88,7 +88,7 @@ def train_ngram(
         },
         "train ngram",
     )
-    dataset = opened(data, skip_bad=skip_bad)
+    dataset = opened(data, layout=layout, skip_bad=skip_bad)
     began = time.perf_counter()
     say(f"Counting {data} ({split}) up to order {order} ...")
     model = fit(config, dataset)

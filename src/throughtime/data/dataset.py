@@ -47,11 +47,16 @@ class Dataset:
         self.bad = BadRecords(skip_bad)
         self._store, self._reverse = store, reverse
         self._count: Counter[str] | None = None
+        self._lots: dict[str, range] = {}
 
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits that exist, besides `heldout` and `all`."""
         return SPLITS if "all" in self._store.files else tuple(self._store.files)
+
+    def normaliser_for(self, tokens: str) -> str:
+        """What these data suggest to do to a text first, where tokens are characters."""
+        return self.normaliser if tokens == "char" else "none"
 
     @property
     def signature(self) -> str:
@@ -74,8 +79,10 @@ class Dataset:
             return self._cut_along_time(split)
         if self.kind in ("pairs", "cards"):
             # The side that a file has first decides, so that both directions of it have the same splits.
-            lots = (lot(record[0]) for record in self._store.records("all", BadRecords(self.bad.skip)))
-            wanted = lots_of(split, lots)
+            if split not in self._lots:
+                known = (lot(record[0]) for record in self._store.records("all", BadRecords(self.bad.skip)))
+                self._lots[split] = lots_of(split, known)
+            wanted = self._lots[split]
             stored = self._store.records("all", self.bad)
             return (self._turned(record) for record in stored if lot(record[0]) in wanted)
         first, after = bounds(split, self._counts()[""])

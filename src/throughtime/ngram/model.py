@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from throughtime.errors import InputError
-from throughtime.ngram.counts import MISSING, Floats, Ints, Level, NgramCounts
+from throughtime.ngram.counts import MISSING, Floats, Ints, Level, NgramCounts, continue_nodes
 from throughtime.ngram.smoothing import Smoothing
 
 if TYPE_CHECKING:
@@ -63,9 +63,7 @@ class NgramModel:
         at = self.counts.nodes(ids, starts)
         p = single = base[ids]
         for n in range(2, self.order + 1):
-            context = np.full(len(ids), MISSING)
-            context[1:] = at[n - 2][:-1]
-            context[starts] = MISSING
+            context = continue_nodes(at[n - 2], starts)
             p = _mix(context, at[n - 1], own[n - 1], back[n - 1], single if to_nothing else p)
         with np.errstate(divide="ignore"):
             log_p: Floats = np.log(p)

@@ -14,7 +14,7 @@ from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.first_order import first_order
-from throughtime.recurrence.scan import checked_lengths, checked_state, scan
+from throughtime.recurrence.scan import checked_carry, checked_lengths, checked_state, scan
 
 
 def scan_in_chunks(
@@ -47,10 +47,7 @@ def scan_in_chunks(
     if steps <= chunk:
         return scan(cell, x, state, lengths, reverse=reverse, carry=carry, backend=backend)
     state, lengths = checked_state(cell, x, state), checked_lengths(x, lengths)
-    if carry is not None and carry.shape != x.shape[:2]:
-        raise InputError(
-            "carry", f"has shape {list(carry.shape)}, expected [time, batch] = {list(x.shape[:2])}"
-        )
+    carry = checked_carry(x, carry)
     pieces = x.split(chunk)
     outputs: list[Tensor] = []
     # A row read from its end begins in the chunk that holds its end: the chunks after that are empty for it.

@@ -38,10 +38,7 @@ class Fused:
     ) -> Result:
         """All steps in one differentiable function."""
         steps, batch = x.shape[:2]
-        if lengths is None or bool((lengths >= steps).all()):
-            layout = Layout.dense(steps, batch)
-        else:
-            layout = Layout.ragged(lengths, steps)
+        layout = Layout.dense(steps, batch) if lengths is None else Layout.ragged(lengths, steps)
         carry = None if carry is None else carry.to(x.dtype)
         w = cell.weights()
         shared = (x, state[0], w["weight_ih"], w["weight_hh"], w["bias"])

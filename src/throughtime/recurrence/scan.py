@@ -44,10 +44,7 @@ def scan(
     _check_shape(cell, x, "[time, batch, {}]")
     state = checked_state(cell, x, state)
     lengths = checked_lengths(x, lengths)
-    if carry is not None and carry.shape != x.shape[:2]:
-        raise InputError(
-            "carry", f"has shape {list(carry.shape)}, expected [time, batch] = {list(x.shape[:2])}"
-        )
+    carry = checked_carry(x, carry)
     steps = x.shape[0]
     if lengths is not None and lengths.device.type == "cpu":
         x, lengths, carry = _trimmed(x, lengths, carry)
@@ -123,6 +120,14 @@ def checked_state(cell: Cell, x: Tensor, state: State | Tensor | None) -> State:
         got = [list(part.shape) for part in parts]
         raise InputError("state", f"has shapes {got}, this cell expects a tuple of {wanted}")
     return parts
+
+
+def checked_carry(x: Tensor, carry: Tensor | None) -> Tensor | None:
+    """The factors on the recurrent gradient, or a sentence that names the shape they must have."""
+    if carry is not None and carry.shape != x.shape[:2]:
+        wanted = list(x.shape[:2])
+        raise InputError("carry", f"has shape {list(carry.shape)}, expected [time, batch] = {wanted}")
+    return carry
 
 
 def checked_lengths(x: Tensor, lengths: Tensor | None) -> Tensor | None:

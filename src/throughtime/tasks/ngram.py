@@ -39,11 +39,10 @@ class NgramConfig(Config):
     def settled(self, dataset: Dataset) -> NgramConfig:
         """The same with the data set's suggestions filled in, as it is saved."""
         tokens = self.tokens or dataset.tokens
-        suggested = dataset.normaliser if tokens == "char" else None
         return self.model_copy(
             update={
                 "tokens": tokens,
-                "normaliser": self.normaliser or suggested,
+                "normaliser": self.normaliser or dataset.normaliser_for(tokens),
                 "layout": self.layout or dataset.layout,
             }
         )
@@ -73,20 +72,18 @@ class NgramLanguageModel(LanguageModel):
 def fit(config: NgramConfig, dataset: Dataset) -> NgramLanguageModel:
     """Count a split of a data set."""
     from throughtime.text.codec import Codec
-    from throughtime.text.tokenizers import tokenizer
 
     config = config.settled(dataset)
     assert config.tokens is not None
     chosen = smoothing(config.smoothing, config.strengths)
-    options = {"normaliser": config.normaliser} if config.normaliser else {}
-    rule = tokenizer(config.tokens, **options) if options else config.tokens
     marked = config.layout == "lines"
     codec = Codec.build(
         dataset.texts(config.split),
-        rule,
+        config.tokens,
         min_freq=config.min_freq,
         max_size=config.max_size,
         reserved=("<unk>", "<bos>", "<eos>") if marked else ("<unk>",),
+        normaliser=config.normaliser or "none",
     )
     framing = Framing(codec, marked, config.backward)
     sequences = framing.sequences(dataset.texts(config.split))

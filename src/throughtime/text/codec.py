@@ -50,12 +50,13 @@ class Codec:
         min_freq: int = 1,
         max_size: int | None = None,
         reserved: Sequence[str] = RESERVED,
+        normaliser: str = "none",
     ) -> Codec:
         """Make a codec for these texts, which are read once.
 
         A tokenizer is given by name, or as the path of a `tokenizer.json`. By the names `wordpiece`, `bpe`
         and `unigram` one of `max_size` pieces (8,000 if not given) is trained, with its own special tokens;
-        `min_freq` and `reserved` are for whole tokens.
+        `min_freq` and `reserved` are for whole tokens; a `normaliser` is for the tokenizer `char`.
         """
         if isinstance(tokenizer, str) and tokenizer.endswith(".json"):
             tokenizer = tokenizer_file(tokenizer)
@@ -64,7 +65,8 @@ class Codec:
         if isinstance(tokenizer, SubwordTokenizer):
             return cls(tokenizer, subword_vocabulary(tokenizer))
         if isinstance(tokenizer, str):
-            tokenizer = tokenizers.tokenizer(tokenizer)
+            options = {"normaliser": normaliser} if normaliser != "none" else {}
+            tokenizer = tokenizers.tokenizer(tokenizer, **options)
         counts: Counter[str] = Counter()
         for text in texts:
             counts.update(tokenizer.tokenize(text))
