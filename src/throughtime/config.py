@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from typing import Any, TypeVar
+import json
+import re
+from collections.abc import Mapping, Sequence
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from throughtime.errors import InputError
 
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
 
 class Config(BaseModel):
     """What a task is built from. It stops at the builders: classes take plain arguments."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 Kind = TypeVar("Kind", bound=Config)
+
+# What pydantic's kinds of error expect, in words that fit behind "expected".
+_EXPECTED = {
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "more than {gt}",
+    "less_than_equal": "at most {le}",
+    "less_than": "less than {lt}",
+    "finite_number": "a finite number",
+}
+_TYPES = {
+    "int": "a whole number",
+    "float": "a number",
+    "string": "text",
+    "bool": "true or false",
+    "tuple": "a list",
+    "list": "a list",
+    "dict": "a table of keys and values",
+    "model": "a table of keys and values",
+    "none": "null",
+}
 
 
 def configured(kind: type[Kind], values: Mapping[str, Any], where: str) -> Kind:
@@ -28,16 +54,96 @@ def configured(kind: type[Kind], values: Mapping[str, Any], where: str) -> Kind:
     >>> configured(Oven, {"degres": 200}, "oven.yaml")
     Traceback (most recent call last):
     throughtime.errors.InputError: oven.yaml: unknown key 'degres'; did you mean 'degrees'?
+    >>> configured(Oven, {"degrees": "hot"}, "oven.yaml")
+    Traceback (most recent call last):
+    throughtime.errors.InputError: oven.yaml: degrees is 'hot': expected a whole number
     """
     try:
         return kind(**values)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            near = difflib.get_close_matches(key, kind.model_fields, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(kind.model_fields)}"
-            raise InputError(where, f"unknown key {key!r}{hint}") from None
-        if first["type"] == "missing":
-            raise InputError(where, f"the key {key!r} is missing") from None
-        raise InputError(where, f"{key} is {first['input']!r}: {first['msg'].lower()}") from None
+        raise InputError(where, _sentence(kind, values, error.errors())) from None
+
+
+def check(kind: type[Config], values: Mapping[str, Any], where: str) -> None:
+    """Refuse what `configured` would refuse, except that required keys may still be missing."""
+    try:
+        kind(**values)
+    except ValidationError as error:
+        wrong = [e for e in error.errors() if not (e["type"] == "missing" and len(e["loc"]) == 1)]
+        if wrong:
+            raise InputError(where, _sentence(kind, values, wrong)) from None
+
+
+def _sentence(kind: type[Config], values: Mapping[str, Any], errors: Sequence[ErrorDetails]) -> str:
+    first = errors[0]
+    key, index = _place(first)
+    if first["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(key, kind.model_fields, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(kind.model_fields)}"
+        return f"unknown key {key!r}{hint}"
+    if first["type"] == "missing" and index is None:
+        return f"the key {key!r} is missing"
+    if first["type"] == "missing":  # an item of a list whose length is fixed
+        given = values[key]
+        return f"{key} is {given!r}: expected more than {_items(len(given))}"
+    # A union fails once for each of its kinds: any of them would do.
+    same_place = [error for error in errors if _place(error) == (key, index)]
+    expected = list(dict.fromkeys(_expected(error) for error in same_place))
+    if index is None and _may_be_null(kind, key) and "null" not in expected:
+        expected.append("null")
+    name = key if index is None else f"item {index + 1} of {key}"
+    return f"{name} is {_given(first['input'])}: expected {_either(expected)}{_meant(same_place)}"
+
+
+def _place(error: ErrorDetails) -> tuple[str, int | None]:
+    """The key, and which item of its list; what else pydantic names are the members of a union."""
+    key, *inner = error["loc"] or ("",)
+    return str(key), next((part for part in inner if isinstance(part, int)), None)
+
+
+def _expected(error: ErrorDetails) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "literal_error":
+        return str(context["expected"]).replace("'", "")
+    if kind == "too_short":
+        return f"at least {_items(context['min_length'])}"
+    if kind == "too_long":
+        return f"at most {_items(context['max_length'])}"
+    if kind in _EXPECTED:
+        return _EXPECTED[kind].format(**{name: _number(value) for name, value in context.items()})
+    # int_type, int_parsing, int_from_float and so on: all say that it is no int.
+    plain = _TYPES.get(kind.split("_")[0])
+    return plain or error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+
+
+def _meant(errors: Sequence[ErrorDetails]) -> str:
+    """The nearest of the words that would have been right."""
+    for error in errors:
+        words = re.findall(r"'([^']*)'", str(error.get("ctx", {}).get("expected", "")))
+        near = difflib.get_close_matches(str(error["input"]), words, n=1)
+        if near:
+            return f"; did you mean {near[0]!r}?"
+    return ""
+
+
+def _may_be_null(kind: type[Config], key: str) -> bool:
+    return key in kind.model_fields and NoneType in get_args(kind.model_fields[key].annotation)
+
+
+def _given(value: object) -> str:
+    """A value as files spell it."""
+    return json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
+
+
+def _either(choices: Sequence[str]) -> str:
+    """Join alternatives; a comma keeps apart those that hold an "or" themselves."""
+    joint = ", or " if any(" or " in choice for choice in choices) else " or "
+    return joint.join(choices)
+
+
+def _items(count: int) -> str:
+    return f"{count} item" if count == 1 else f"{count} items"
+
+
+def _number(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

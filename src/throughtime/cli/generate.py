@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from throughtime.cli.evaluate import Run
+from throughtime.cli.evaluate import Device, Run
 from throughtime.cli.output import Debug, Json, Outcome, reported
 
 
@@ -26,6 +26,7 @@ def generate(
     top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest tokens of this mass.")] = None,
     num_return_sequences: Annotated[int, typer.Option(help="How many texts.", min=1)] = 1,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
+    device: Device = "auto",
     json: Json = False,
     debug: Debug = False,
 ) -> Outcome:
@@ -39,7 +40,7 @@ def generate(
     """
     from throughtime.tasks import load
 
-    model = load(run)
+    model = load(run, device)
     strategy = model.strategy(
         greedy=greedy or None,
         temperature=temperature,

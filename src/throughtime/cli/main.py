@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from throughtime.cli.average import average
 from throughtime.cli.batches import batches
 from throughtime.cli.convert import convert
 from throughtime.cli.data import data_app
@@ -21,6 +22,7 @@ from throughtime.cli.output import flags, print_json
 from throughtime.cli.score import score
 from throughtime.cli.stats import stats
 from throughtime.cli.train import train_app
+from throughtime.cli.train_language import train_language
 from throughtime.errors import ThroughtimeError
 
 # Newer typers carry their own copy of click, so its errors are found by way of typer's.
@@ -60,6 +62,8 @@ data_app.command("convert")(convert)
 data_app.command("batches")(batches)
 app.command("stats")(stats)
 app.add_typer(train_app, name="train")
+train_app.command("language")(train_language)
+app.command("average")(average)
 app.command("evaluate")(evaluate)
 app.command("score")(score)
 app.command("generate")(generate)

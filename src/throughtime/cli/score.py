@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.evaluate import Run
-from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.cli.evaluate import Device, Run
+from throughtime.cli.output import Debug, Json, Outcome, reported, stdout
 from throughtime.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+    from throughtime.tasks.framing import Framing
+    from throughtime.tasks.language import Scored
+
+SHADES = (
+    (1, ""),
+    (2, "black on #fff2c2"),
+    (4, "black on #fdd56c"),
+    (8, "black on #f99b32"),
+    (16, "white on #c6480f"),
+    (math.inf, "bold white on #6b1a06"),
+)
+"""Below how many bits a token has which colours. They darken: nobody needs to tell red from green."""
 
 
 @reported
@@ -20,21 +38,28 @@ def score(
         list[str] | None, typer.Argument(help="Sentences to rank; else --file or stdin.")
     ] = None,
     file: Annotated[Path | None, typer.Option(help="A file with a sentence a line.")] = None,
+    numbers: Annotated[
+        bool, typer.Option("--numbers", help="Show the surprisal of each token as a number, too.")
+    ] = False,
+    device: Device = "auto",
     json: Json = False,
     debug: Debug = False,
 ) -> Outcome:
-    """Rank sentences by their log-probability, in total and per token, with the surprisal of every token.
+    """Rank sentences by their log-probability, in total and per token, and show what is surprising in them.
 
     [bold]Examples[/bold]
 
       throughtime score runs/ptb-5gram "dog bites man" "man bites dog"
+
+      throughtime score runs/timemachine "the time traveller" --numbers
 
       cat candidates.txt | throughtime score runs/ptb-5gram --json
     """
     from throughtime.tasks import load
 
     texts = given(sentences, file)
-    scored = load(run).score(texts)
+    model = load(run, device)
+    scored: list[Scored] = model.score(texts)
     ranked = sorted(range(len(scored)), key=lambda i: -scored[i].total)
     by_token = sorted(range(len(scored)), key=lambda i: -scored[i].per_token)
     values = {
@@ -52,7 +77,13 @@ def score(
             for one in scored
         ],
     }
-    return Outcome(values, [table(scored, ranked, by_token)])
+    if json:
+        return Outcome(values)
+    console = stdout()
+    plain = console.no_color or console.color_system is None  # shades would be lost
+    lines = [numbered(one) if numbers or plain else line(one, model.framing) for one in scored]
+    shown: list[Any] = [table(scored, ranked, by_token, lines)]
+    return Outcome(values, shown if plain else [*shown, legend()])
 
 
 def given(sentences: list[str] | None, file: Path | None) -> list[str]:
@@ -75,13 +106,16 @@ def given(sentences: list[str] | None, file: Path | None) -> list[str]:
 
 def bits(log_prob: float) -> float:
     """Surprisal of a token in bits."""
-    import math
-
     return -log_prob / math.log(2)
 
 
-def table(scored: list[Any], ranked: list[int], by_token: list[int]) -> Any:
-    """Best first, each token coloured by how surprising it is."""
+def shade(surprise: float) -> str:
+    """The colours of a token of so many bits."""
+    return next(style for below, style in SHADES if surprise < below or below == math.inf)
+
+
+def table(scored: list[Scored], ranked: list[int], by_token: list[int], lines: list[Text]) -> Table:
+    """Best first, each sentence with its line."""
     from rich.table import Table
 
     shown = Table(box=None, padding=(0, 2, 0, 0))
@@ -89,23 +123,48 @@ def table(scored: list[Any], ranked: list[int], by_token: list[int]) -> Any:
     shown.add_column("ln P", justify="right")
     shown.add_column("per token", justify="right")
     shown.add_column("rank", justify="right")
-    shown.add_column("sentence, and the surprisal of each token in bits")
+    shown.add_column("sentence, and how surprising each token is")
     for place, i in enumerate(ranked, start=1):
         one = scored[i]
         shown.add_row(
-            str(place), f"{one.total:.2f}", f"{one.per_token:.2f}", str(by_token.index(i) + 1), coloured(one)
+            str(place), f"{one.total:.2f}", f"{one.per_token:.2f}", str(by_token.index(i) + 1), lines[i]
         )
     return shown
 
 
-def coloured(one: Any) -> Any:
-    """Tokens from calm to alarming, with the number beside the colour for those who do not see it."""
+def line(one: Scored, framing: Framing) -> Text:
+    """The sentence as one reads it, each token on the shade of its surprisal; ⏎ is the end of a line."""
     from rich.text import Text
 
-    line = Text()
+    ids = framing.codec.vocabulary[one.tokens]
+    told = list(zip(framing.pieces(ids), one.log_probs, strict=True))
+    shown = Text()
+    for piece, log_prob in reversed(told) if framing.backward else told:
+        visible = piece.replace("\n", "⏎") or "⏎"
+        gap = len(visible) - len(visible.lstrip()) if visible.strip() else 0
+        shown.append(visible[:gap]).append(visible[gap:], style=shade(bits(log_prob)))
+    return shown
+
+
+def numbered(one: Scored) -> Text:
+    """The tokens in the order in which the model reads them, each with its surprisal in bits."""
+    from rich.text import Text
+
+    shown = Text()
     for token, log_prob in zip(one.tokens, one.log_probs, strict=True):
         surprise = bits(log_prob)
-        style = "green" if surprise < 4 else "yellow" if surprise < 9 else "bold red"
-        line.append(token.replace("\n", "⏎").replace(" ", "␣"), style=style)
-        line.append(f" {surprise:.1f}  ", style="dim")
-    return line
+        shown.append(token.replace("\n", "⏎").replace(" ", "␣"), style=shade(surprise))
+        shown.append(f" {surprise:.1f}  ", style="dim")
+    return shown
+
+
+def legend() -> Text:
+    """What the shades mean."""
+    from rich.text import Text
+
+    shown = Text("\nbits of surprise: ")
+    least = 0
+    for below, style in SHADES:
+        shown.append(f" {least}+ " if below == math.inf else f" {least}-{below} ", style=style).append(" ")
+        least = int(min(below, 16))
+    return shown

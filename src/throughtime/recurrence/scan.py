@@ -41,6 +41,8 @@ def scan(
             cell, x.transpose(0, 1), state, lengths, reverse=reverse, carry=carry, backend=backend
         )
         return Result(outputs.transpose(0, 1), last)
+    if torch.is_autocast_enabled(x.device.type):
+        return _autocast(cell, x, state, lengths, reverse, carry, backend)
     _check_shape(cell, x, "[time, batch, {}]")
     state = checked_state(cell, x, state)
     lengths = checked_lengths(x, lengths)
@@ -58,6 +60,29 @@ def scan(
         outputs = _reordered(outputs, order)
     padding = steps - x.shape[0]
     return Result(pad(outputs, (0, 0, 0, 0, 0, padding)) if padding else outputs, last)
+
+
+def _autocast(
+    cell: Cell,
+    x: Tensor,
+    state: State | Tensor | None,
+    lengths: Tensor | None,
+    reverse: bool,
+    carry: Tensor | None,
+    backend: str,
+) -> Result:
+    """The scan in autocast's precision; the state that leaves it is as precise as the weights again."""
+    device = x.device.type
+    dtype = torch.get_autocast_dtype(device)
+    entering = tuple(part.to(dtype) for part in checked_state(cell, x, state))
+    own = next(cell.parameters()).dtype
+    weights = {name: weight.to(dtype) for name, weight in cell.weights().items()}
+    with torch.autocast(device, enabled=False), cell.replacing(weights):
+        factors = None if carry is None else carry.to(dtype)
+        outputs, last = scan(
+            cell, x.to(dtype), entering, lengths, reverse=reverse, carry=factors, backend=backend
+        )
+    return Result(outputs, tuple(part.to(own) for part in last))
 
 
 def named(
@@ -102,7 +127,7 @@ def _check_shape(cell: Cell, x: Tensor, layout: str) -> None:
         raise InputError("x", f"has shape {list(x.shape)}, this cell expects {wanted}")
     if 0 in x.shape[:2]:
         raise InputError("x", f"has shape {list(x.shape)}: there is no step or no row to run")
-    dtype = next(cell.parameters()).dtype
+    dtype = next(iter(cell.weights().values())).dtype
     if x.dtype != dtype:
         raise InputError(
             "x", f"is {x.dtype} but the cell's weights are {dtype}; convert one of them with .to()"

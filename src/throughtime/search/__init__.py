@@ -3,6 +3,7 @@
 A strategy is one file and one line in STRATEGIES; it sees log-probabilities and hypotheses, never a model.
 """
 
+from throughtime.search.forgetful import Forgetful
 from throughtime.search.generate import Constraint, Moment, Strategy, generate, moments
 from throughtime.search.greedy import Greedy
 from throughtime.search.hypotheses import Finished, Hypotheses
@@ -17,6 +18,7 @@ __all__ = [
     "BestPath",
     "Constraint",
     "Finished",
+    "Forgetful",
     "Greedy",
     "Hypotheses",
     "Memory",

@@ -77,6 +77,11 @@ class Hypotheses:
             self, sentence=sentence, log_prob=log_prob, length=self.length + 1, _tokens=tokens, _path=path
         )
 
+    def newest(self) -> Hypotheses:
+        """The same with its newest token only."""
+        at = slice(self.length - 1, self.length)
+        return replace(self, length=1, _tokens=self._tokens[:, at].clone(), _path=self._path[:, at].clone())
+
     def retire(self, over: Tensor, score: Tensor, by_end_token: bool = True) -> Hypotheses:
         """Move the rows where `over` holds to the finished ones; the others go on."""
         if not bool(over.any()):

@@ -9,14 +9,17 @@ from typing import Any
 from throughtime.errors import unknown
 from throughtime.folder import ModelFolder
 
-TASKS = {"ngram": "throughtime.tasks.ngram"}
-"""Each task's module has a `load(folder, config)`; it is imported only when such a model is opened."""
+TASKS = {"ngram": "throughtime.tasks.ngram", "language": "throughtime.tasks.recurrent"}
+"""Each task's module has a `load(folder, config, device)`; imported only when such a model is opened."""
 
 
-def load(path: Path | str) -> Any:
-    """Open a trained model, whatever its task: `tt.load("RUN").generate("the time")`."""
+def load(path: Path | str, device: str = "auto") -> Any:
+    """Open a trained model, whatever its task: `tt.load("RUN").generate("the time")`.
+
+    A model computes on a GPU where there is one, whatever it was trained on; `device="cpu"` keeps it off.
+    """
     folder = ModelFolder.at(path)
     task, config = folder.read_config()
     if task not in TASKS:
         raise unknown("task", task, TASKS)
-    return importlib.import_module(TASKS[task]).load(folder, config)
+    return importlib.import_module(TASKS[task]).load(folder, config, device)

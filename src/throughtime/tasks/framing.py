@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,9 @@ from throughtime.errors import InputError
 
 if TYPE_CHECKING:
     from throughtime.text.codec import Codec
+
+WINDOW = 24
+"""Tokens that are decoded again to find out what a new one adds; spacing depends on near neighbours only."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,14 @@ class Framing:
         return int(self.marked)
 
     @property
+    def begin_id(self) -> int | None:
+        """The id before the first token of a marked sequence: <bos>, or else the end of the line before."""
+        if not self.marked:
+            return None
+        begin = self.codec.vocabulary.bos_id
+        return self.end_id if begin is None else begin
+
+    @property
     def end_id(self) -> int | None:
         """The id that ends a sequence, where sequences end."""
         return self._mark("eos", self.codec.vocabulary.eos_id) if self.marked else None
@@ -45,10 +57,9 @@ class Framing:
         ids = self.codec.encode(text)
         if self.backward:
             ids.reverse()
-        if not self.marked:
+        if (begin := self.begin_id) is None:
             return ids
-        begin, over = self._mark("bos", self.codec.vocabulary.bos_id), self.end_id
-        return [begin, *ids, *([over] if end and over is not None else [])]
+        return [begin, *ids, *([over] if end and (over := self.end_id) is not None else [])]
 
     def sequences(self, texts: Iterable[str]) -> list[list[int]]:
         """Many texts: a sequence each where they are marked, else all of them as one."""
@@ -61,6 +72,20 @@ class Framing:
     def text(self, ids: list[int]) -> str:
         """Readable text, left to right, without the marks."""
         return self.codec.decode(ids[::-1] if self.backward else ids)
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """What each id adds to the readable text; a mark adds nothing."""
+        window: deque[int] = deque(maxlen=WINDOW)
+        pieces = []
+        for one in reversed(ids) if self.backward else ids:
+            pieces.append(self.addition(list(window), one))
+            window.append(one)
+        return pieces[::-1] if self.backward else pieces
+
+    def addition(self, before: list[int], one: int) -> str:
+        """What one id adds to the readable text of those on its left."""
+        text, longer = self.codec.decode(before), self.codec.decode([*before, one])
+        return longer[len(text) :] if longer.startswith(text) else longer
 
     def characters(self, texts: Iterable[str]) -> int:
         """How many characters the texts have; the end of a line counts as one."""

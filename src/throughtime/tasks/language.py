@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from throughtime.tasks.framing import Framing
 
 SENTENCES_AT_ONCE = 4_096
-STREAMED_WINDOW = 24
-"""Tokens that are decoded again to find out what a new one adds; spacing depends on near neighbours only."""
 
 
 class ScoringModel(Protocol):
@@ -135,22 +133,20 @@ class LanguageModel:
         """The prompt and its continuation, piece by piece, as they are written; memory does not grow."""
         import torch
 
-        from throughtime.search import moments
+        from throughtime.search import Forgetful, moments
+        from throughtime.tasks.framing import WINDOW
 
         if self.framing.backward:
             raise InputError("a right-to-left model cannot stream: its first word comes last")
         ids = self.framing.ids(prompt, end=False)
-        window = deque(ids, maxlen=STREAMED_WINDOW)
+        window = deque(ids, maxlen=WINDOW)
         yield self.framing.text(ids)
+        forgetful = Forgetful(strategy or self.strategy())
         with torch.inference_mode():
-            for moment in moments(
-                self.model, [ids], strategy or self.strategy(), max_new_tokens=self._cap(max_new_tokens)
-            ):
+            for moment in moments(self.model, [ids], forgetful, max_new_tokens=self._cap(max_new_tokens)):
                 for token in moment.hypotheses.last.tolist():
-                    before = self.framing.text(list(window))
-                    after = self.framing.text([*window, token])
+                    yield self.framing.addition(list(window), token)
                     window.append(token)
-                    yield after[len(before) :] if after.startswith(before) else after
 
     def strategy(
         self,

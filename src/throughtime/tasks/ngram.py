@@ -91,8 +91,8 @@ def fit(config: NgramConfig, dataset: Dataset) -> NgramLanguageModel:
     return NgramLanguageModel(NgramModel(counts, chosen), framing, config)
 
 
-def load(folder: ModelFolder, config: Mapping[str, Any]) -> NgramLanguageModel:
-    """The model that `save` wrote."""
+def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> NgramLanguageModel:
+    """The model that `save` wrote. Counts are looked up, not computed: the device does not matter."""
     from throughtime.text.codec import Codec
 
     made = configured(NgramConfig, config, str(folder.path / "config.json"))

@@ -21,12 +21,25 @@ class Batch:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
         """The same batch on another device."""
-        moved: dict[str, Any] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, Tensor):
-                moved[field.name] = value.to(device, non_blocking=non_blocking)
+        moved: dict[str, Any] = {
+            name: value.to(device, non_blocking=non_blocking) for name, value in self.tensors().items()
+        }
         return replace(self, **moved)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Its tensors by name."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+    def pinned(self) -> Self:
+        """The same in memory that a GPU can copy from while it computes."""
+        pinned: dict[str, Any] = {name: value.pin_memory() for name, value in self.tensors().items()}
+        return replace(self, **pinned)
+
+    @property
+    def rows(self) -> int:
+        """How many rows this process has of it: axis 1, as everything is time-major."""
+        return next(value.shape[1] for value in self.tensors().values() if value.dim() > 1)
 
 
 def real_positions(steps: int, lengths: Tensor) -> Tensor:

@@ -1,0 +1,123 @@
+"""`throughtime average`: one model from the last checkpoints of a run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from throughtime.train.checkpoint import Checkpoint, Checkpoints
+
+PREFIX = "model."
+WEIGHTS = "model.safetensors"
+ABOUT_THE_RUN = {WEIGHTS, "README.md", "metrics.jsonl"}
+
+
+@reported
+def average(
+    run: Annotated[Path, typer.Argument(help="The folder of a run with checkpoints.", metavar="RUN")],
+    out: Annotated[Path, typer.Option("--out", help="The folder that the new model becomes.")],
+    last: Annotated[int, typer.Option(help="How many of the last checkpoints to average.", min=1)] = 5,
+    json: Json = False,
+    debug: Debug = False,
+) -> Outcome:
+    """Average the weights of a run's last checkpoints into a new model.
+
+    A run keeps few checkpoints unless it is told to: train with --set keep=5 or more.
+
+    [bold]Examples[/bold]
+
+      throughtime average runs/ptb --last 5 --out runs/ptb-averaged
+
+      throughtime evaluate runs/ptb-averaged --split valid
+    """
+    from throughtime.files import whole_folder
+    from throughtime.folder import ModelFolder
+    from throughtime.train.checkpoint import Checkpoints
+
+    source = ModelFolder.at(run)
+    source.read_config()
+    if out.exists():
+        raise InputError("--out", f"{out} exists already; choose another folder")
+    checkpoints = Checkpoints(run / "checkpoints", keep=last)
+    names = checkpoints.names()
+    if len(names) < last:
+        raise InputError(
+            "--last",
+            f"{run} holds {len(names)} checkpoints, fewer than {last}; ask for fewer, "
+            f"or raise keep={last} when training",
+        )
+    weights, steps = mean(checkpoints, names[-last:])
+    with whole_folder(out) as temporary:
+        folder = ModelFolder(temporary)
+        for path in sorted(run.iterdir()):
+            if path.suffix in {".json", ".txt"} and path.name not in ABOUT_THE_RUN:
+                shutil.copy(path, temporary / path.name)
+        folder.write_tensors({name: tensor.numpy() for name, tensor in weights.items()})
+        folder.write_card(card(run, steps))
+    values = {"run": str(out), "averaged": str(run), "checkpoints": names[-last:], "steps": steps}
+    text = (
+        f"Averaged {last} checkpoints of {run}, from step {steps[0]:,} to {steps[-1]:,}.\n"
+        f"Saved in {out}. Go on with:\n  throughtime evaluate {out} --split valid"
+    )
+    return Outcome(values, [text])
+
+
+def mean(checkpoints: Checkpoints, names: list[str]) -> tuple[dict[str, Tensor], list[int]]:
+    """The mean of each of the model's weights over these checkpoints, and their steps.
+
+    What is counted and not learned (whole numbers) is taken from the last one.
+    """
+    sums: dict[str, Tensor] = {}
+    kept: dict[str, Tensor] = {}
+    steps: list[int] = []
+    for name in names:
+        checkpoint = checkpoints.latest(name)
+        assert checkpoint is not None
+        kept = model_weights(checkpoint)
+        steps.append(checkpoint.step)
+        if sums and shapes(kept) != shapes(sums):
+            raise InputError(str(checkpoint.path), "is of another model than the checkpoints before it")
+        # In float64, so that the mean of equal weights is these very weights.
+        sums = {key: sums[key] + value if sums else value.double() for key, value in kept.items()}
+    return {
+        key: (sums[key] / len(names)).to(value.dtype) if value.is_floating_point() else value
+        for key, value in kept.items()
+    }, steps
+
+
+def model_weights(checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """The model's part of a checkpoint, by the names of the model folder."""
+    weights = {
+        name.removeprefix(PREFIX): tensor
+        for name, tensor in checkpoint.tensors.items()
+        if name.startswith(PREFIX)
+    }
+    if not weights:
+        raise InputError(str(checkpoint.path), "holds no weights of a model, so there is nothing to average")
+    return weights
+
+
+def shapes(weights: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """What a model's weights must have in common to be averaged."""
+    return {name: tuple(tensor.shape) for name, tensor in weights.items()}
+
+
+def card(run: Path, steps: list[int]) -> str:
+    """README.md of the new model folder."""
+    listed = ", ".join(f"{step:,}" for step in steps)
+    return f"""# The averaged weights of {run.name}
+
+The mean of the weights that the run `{run.name}` had after {listed} updates, made by throughtime.
+What the model is and how it was trained is in config.json; its scores have not been measured yet:
+
+    throughtime evaluate FOLDER --split valid
+"""

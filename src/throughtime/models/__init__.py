@@ -1,0 +1,1 @@
+"""Whole models: embedding, layers and a head."""

@@ -1,0 +1,171 @@
+"""Output heads: from a hidden state to a distribution over the vocabulary, and the loss under it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from throughtime.errors import InputError
+from throughtime.models.chunked_loss import IGNORED, summed_surprisal, surprisals, widened
+
+__all__ = ["HEADS", "IGNORED", "AdaptiveHead", "Head", "SoftmaxHead", "default_cutoffs"]
+
+ADAPTIVE_ROWS = 1024
+
+
+class Head(nn.Module, ABC):
+    """A distribution over words for each hidden state. Sums are in float32, products as autocast says."""
+
+    fixed_shapes: ClassVar[bool]
+    """Whether a loss runs the same kernels whatever its labels are, as a CUDA graph needs."""
+
+    @abstractmethod
+    def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
+        """The sum of -ln P(label) over the rows whose label is not IGNORED. [N, H], [N] -> []"""
+
+    @abstractmethod
+    def surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
+        """-ln P(label) of each row, 0 where the label is IGNORED; without a gradient. [N, H], [N] -> [N]"""
+
+    @abstractmethod
+    def log_probs(self, hidden: Tensor) -> Tensor:
+        """ln P of every word. [N, H] -> [N, V]"""
+
+
+class SoftmaxHead(Head):
+    """A softmax over all words; the loss is computed in chunks of rows, with its gradient.
+
+    `weight` ties it to an embedding table [V, H], and their gradients add. `chunk` is the most rows at once.
+
+    >>> head = SoftmaxHead(650, 10_000)
+    >>> head.log_probs(torch.zeros(7, 650)).shape
+    torch.Size([7, 10000])
+    """
+
+    fixed_shapes = True
+
+    def __init__(
+        self,
+        hidden_size: int,
+        vocabulary_size: int,
+        *,
+        weight: nn.Parameter | None = None,
+        bias: bool = True,
+        chunk: int | None = None,
+    ) -> None:
+        super().__init__()
+        if chunk is not None and chunk < 1:
+            raise InputError("chunk", f"is {chunk}, but at least one row must be computed at once")
+        if weight is None:
+            bound = hidden_size**-0.5
+            weight = nn.Parameter(torch.empty(vocabulary_size, hidden_size).uniform_(-bound, bound))
+        elif weight.shape != (vocabulary_size, hidden_size):
+            raise InputError(
+                "tied weight",
+                f"is {list(weight.shape)}, but the output needs {[vocabulary_size, hidden_size]}: "
+                "give the embedding the size of the last hidden layer, or do not tie them",
+            )
+        self.weight = weight
+        self.bias = nn.Parameter(torch.zeros(vocabulary_size)) if bias else None
+        self.chunk = chunk
+
+    def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
+        """The sum of -ln P(label); its gradient is computed at once, and `backward` may be called once."""
+        return summed_surprisal(hidden, labels, self.weight, self.bias, self.chunk)
+
+    def surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
+        """-ln P(label) of each row, with the memory of one chunk."""
+        return surprisals(hidden, labels, self.weight, self.bias, self.chunk)
+
+    def log_probs(self, hidden: Tensor) -> Tensor:
+        """ln P of every word; gradients of any order flow."""
+        return _log_softmax(functional.linear(hidden.to(self.weight.dtype), self.weight, self.bias))
+
+
+class AdaptiveHead(Head):
+    """A softmax over frequent words and classes of rare ones, which have a softmax each (Grave et al., 2017).
+
+    Words are numbered by falling frequency, as in our vocabularies. `cutoffs` are the first words of the
+    classes of rare ones; the i-th class sees the hidden state through H / 4^i numbers. The weights have the
+    names and shapes of torch's AdaptiveLogSoftmaxWithLoss.
+
+    >>> AdaptiveHead(64, 30_000).softmax.cutoffs
+    [2000, 6000, 30000]
+    """
+
+    fixed_shapes = False  # each class takes as many rows as have its words
+
+    def __init__(
+        self, hidden_size: int, vocabulary_size: int, *, cutoffs: Sequence[int] | None = None
+    ) -> None:
+        super().__init__()
+        firsts = default_cutoffs(vocabulary_size) if cutoffs is None else list(cutoffs)
+        if not firsts or any(a >= b for a, b in pairwise([0, *firsts, vocabulary_size])):
+            raise InputError(
+                "cutoffs", f"are {firsts}, but must rise and lie between 1 and {vocabulary_size - 1}"
+            )
+        if hidden_size < 4 ** len(firsts):
+            raise InputError(
+                "adaptive head",
+                f"needs a hidden size of {4 ** len(firsts)} or more for {len(firsts)} classes of rare words, "
+                f"not {hidden_size}; take the softmax head",
+            )
+        self.softmax = nn.AdaptiveLogSoftmaxWithLoss(hidden_size, vocabulary_size, firsts, head_bias=True)
+
+    def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
+        """The sum of -ln P(label)."""
+        return self._surprisals(hidden, labels).sum()
+
+    @torch.no_grad()
+    def surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
+        """-ln P(label) of each row, with the memory of one chunk."""
+        chunks = zip(hidden.split(ADAPTIVE_ROWS), labels.split(ADAPTIVE_ROWS), strict=True)
+        return torch.cat([self._surprisals(*chunk) for chunk in chunks])
+
+    def log_probs(self, hidden: Tensor) -> Tensor:
+        """ln P of every word: of a rare one, ln P of its class and ln P of the word in it."""
+        first = _log_softmax(self.softmax.head(hidden))
+        frequent = self.softmax.shortlist_size
+        rare = (
+            first[:, frequent + i, None] + _log_softmax(tail(hidden))
+            for i, tail in enumerate(self.softmax.tail)
+        )
+        return torch.cat([first[:, :frequent], *rare], 1)
+
+    def _surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
+        """Not torch's forward: that fails in bf16 on a CPU, and gives a class without words no gradient."""
+        known = labels != IGNORED
+        words = torch.where(known, labels, 0)
+        firsts = self.softmax.cutoffs[:-1]
+        kind = torch.stack([words >= first for first in firsts]).sum(0)  # 0: frequent, i: in the i-th class
+        outcome = torch.where(kind == 0, words, self.softmax.shortlist_size + kind - 1)
+        log_probs = _log_softmax(self.softmax.head(hidden)).gather(1, outcome[:, None])[:, 0]
+        for i, (first, tail) in enumerate(zip(firsts, self.softmax.tail, strict=True), 1):
+            rows = (kind == i).nonzero()[:, 0]
+            inside = _log_softmax(tail(hidden[rows])).gather(1, (words[rows] - first)[:, None])
+            log_probs = log_probs.index_add(0, rows, inside[:, 0])
+        return torch.where(known, -log_probs, 0.0)
+
+
+def default_cutoffs(vocabulary_size: int) -> list[int]:
+    """The first words of the classes of rare ones, for words whose frequencies fall as Zipf found.
+
+    >>> default_cutoffs(30_000), default_cutoffs(300_000)
+    ([2000, 6000], [20000, 60000, 180000])
+    """
+    shares = (1 / 15, 1 / 5, 3 / 5) if vocabulary_size >= 100_000 else (1 / 15, 1 / 5)
+    firsts = {max(1, round(share * vocabulary_size)) for share in shares}
+    return sorted(firsts)
+
+
+def _log_softmax(logits: Tensor) -> Tensor:
+    return functional.log_softmax(logits, 1, dtype=widened(logits.dtype))
+
+
+HEADS: dict[str, type[SoftmaxHead] | type[AdaptiveHead]] = {"softmax": SoftmaxHead, "adaptive": AdaptiveHead}

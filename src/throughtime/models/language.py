@@ -1,0 +1,193 @@
+"""The recurrent language model: embedding, a stack of cells, a softmax over what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout
+from torch.nn.utils.rnn import pad_sequence
+
+from throughtime.cells import CELLS
+from throughtime.cells.base import Cell, State
+from throughtime.errors import InputError, unknown
+from throughtime.layers.dropout import checked_probability, embedding_dropout, variational_dropout
+from throughtime.layers.stack import Stack
+from throughtime.models.heads import AdaptiveHead, Head, SoftmaxHead
+from throughtime.search.step import Memory, Step
+
+NOTHING = -1
+"""What stands before the first token of a text that has no beginning mark: a vector of zeros, which leaves no
+trace in the state, so that the first token is read as in training."""
+STEPS_AT_ONCE = 256
+ROWS_AT_ONCE = 64
+
+
+class Read(NamedTuple):
+    """What the layers make of a text: their outputs [T, B, H], those after dropout, and the last state."""
+
+    outputs: Tensor
+    dropped: Tensor
+    state: State
+
+
+class RecurrentLanguageModel(nn.Module):
+    r"""P(x_t given all before it), by a state that remembers them.
+
+    .. math:: h_t = \text{layers}(E x_{t-1}, h_{t-1}), \quad P(x_t | x_{<t}) = \text{softmax}(W h_t + b)
+
+    `tied` makes W the table E itself; the last layer is then as wide as an embedding. Dropout falls on whole
+    words (`embedding_dropout`), on what enters the first layer (`input_dropout`), each further one
+    (`hidden_dropout`) and the head (`output_dropout`), and on recurrent weights (`weight_drop`);
+    `variational` keeps one mask through time.
+
+    >>> model = RecurrentLanguageModel(28, cell="gru", embedding_size=16, hidden_size=32, num_layers=2)
+    >>> outputs, _, state = model(torch.zeros(5, 3, dtype=torch.long))
+    >>> outputs.shape, [tuple(part.shape) for part in state]
+    (torch.Size([5, 3, 16]), [(3, 32), (3, 16)])
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        *,
+        cell: str = "lstm",
+        embedding_size: int = 256,
+        hidden_size: int = 256,
+        num_layers: int = 1,
+        tied: bool = True,
+        head: str = "softmax",
+        embedding_dropout: float = 0.0,
+        input_dropout: float = 0.0,
+        hidden_dropout: float = 0.0,
+        output_dropout: float = 0.0,
+        weight_drop: float = 0.0,
+        variational: bool = False,
+        residual: bool = False,
+        layer_norm: bool = False,
+        initial: str = "zero",
+    ) -> None:
+        super().__init__()
+        if num_layers < 1:
+            raise InputError("num_layers", f"is {num_layers}, expected 1 or more")
+        self.embedding = nn.Embedding(vocabulary_size, embedding_size)
+        sizes = [hidden_size] * (num_layers - 1) + [embedding_size if tied else hidden_size]
+        self.stack = Stack.of(
+            _cells(cell, embedding_size, sizes, initial),
+            dropout=hidden_dropout,
+            variational=variational,
+            weight_drop=weight_drop,
+            residual=residual,
+            layer_norm=layer_norm,
+        )
+        self.head = _head(head, self.stack.output_size, vocabulary_size, self.embedding if tied else None)
+        self.embedding_dropout = checked_probability("embedding_dropout", embedding_dropout)
+        self.input_dropout = checked_probability("input_dropout", input_dropout)
+        self.output_dropout = checked_probability("output_dropout", output_dropout)
+        self.variational = variational
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many tokens it chooses from."""
+        return self.embedding.num_embeddings
+
+    def initial_state(self, batch: int) -> State:
+        """The state of a text of which nothing was read."""
+        return self.stack.initial_state(batch)
+
+    def forward(self, ids: Tensor, state: State | None = None, carry: Tensor | None = None) -> Read:
+        """Read ids [T, B]; the output at t knows all up to and with t."""
+        x = self._dropped(self._embedded(ids), self.input_dropout)
+        outputs, last = self.stack(x, state, carry=carry)
+        return Read(outputs, self._dropped(outputs, self.output_dropout), last)
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
+        """Read all but the last token of each prompt; that one is the first input of the search."""
+        if self.stack.refuses_generation is not None:
+            raise InputError("generate", self.stack.refuses_generation)
+        device = self.embedding.weight.device
+        last = torch.tensor([prompt[-1] if prompt else NOTHING for prompt in prompts], device=device)
+        lengths = torch.tensor([max(0, len(prompt) - 1) for prompt in prompts])
+        state = self.initial_state(len(prompts))
+        ids = pad_sequence([torch.tensor([*prompt[:-1]], dtype=torch.long) for prompt in prompts])
+        for first in range(0, len(ids), STEPS_AT_ONCE):
+            piece = ids[first : first + STEPS_AT_ONCE].to(device)
+            within = (lengths - first).clamp(0, len(piece))
+            state = self.stack(self._embedded(piece), state, within).state
+        return last, state, Memory.empty(len(prompts), device)
+
+    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
+        """Feed one token a row: ln P of every next one, [rows, V]."""
+        outputs, reached = self.stack.step(self._embedded(last), state)
+        real = (last != NOTHING)[:, None]
+        kept = tuple(torch.where(real, new, old) for new, old in zip(reached, state, strict=True))
+        return Step(self.head.log_probs(outputs), kept)
+
+    @torch.inference_mode()
+    def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float64]]:
+        """ln P of every id given those before it; long texts in little memory."""
+        found: list[npt.NDArray[np.float64]] = [np.zeros(0)] * len(sequences)
+        order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i]))
+        for first in range(0, len(order), ROWS_AT_ONCE):
+            chosen = order[first : first + ROWS_AT_ONCE]
+            rows = self._surprisals([sequences[i] for i in chosen])
+            for i, row in zip(chosen, rows, strict=True):
+                found[i] = -row[: len(sequences[i])].astype(np.float64)
+        return found
+
+    def _surprisals(self, sequences: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
+        device = self.embedding.weight.device
+        labels = pad_sequence([torch.tensor([*ids], dtype=torch.long) for ids in sequences])  # [T, B]
+        nothing = torch.full_like(labels[:1], NOTHING)
+        pieces = zip(labels[:-1].split(STEPS_AT_ONCE), labels[1:].split(STEPS_AT_ONCE), strict=True)
+        state = self.initial_state(len(sequences))
+        parts = [torch.zeros(0, len(sequences))]
+        for x, y in [(nothing, labels[:1]), *pieces]:
+            if not len(x):
+                continue
+            read = self(x.to(device), state)
+            state = state if x is nothing else read.state
+            found = self.head.surprisals(read.outputs.flatten(0, 1), y.flatten().to(device))
+            parts.append(found.view(y.shape).cpu())
+        return torch.cat(parts).T.numpy()
+
+    def _embedded(self, ids: Tensor) -> Tensor:
+        """Vectors of ids; NOTHING is zeros."""
+        vectors = self.embedding(ids.clamp(min=0))
+        if self.training:
+            # Batches hold real tokens only. Dropping words here costs no pass over the whole table.
+            return embedding_dropout(vectors, ids, self.vocabulary_size, self.embedding_dropout)
+        return cast(Tensor, vectors * (ids >= 0)[..., None])
+
+    def _dropped(self, x: Tensor, p: float) -> Tensor:
+        if not self.training or p == 0:
+            return x
+        return variational_dropout(x, p) if self.variational else dropout(x, p)
+
+
+def _cells(name: str, input_size: int, sizes: Sequence[int], initial: str) -> list[Cell]:
+    if name not in CELLS:
+        raise unknown("cell", name, CELLS)
+    cells: list[Cell] = []
+    for size in sizes:
+        width = cells[-1].output_size if cells else input_size
+        cells.append(CELLS[name](width, size, initial=initial))
+    return cells
+
+
+def _head(name: str, hidden_size: int, vocabulary_size: int, embedding: nn.Embedding | None) -> Head:
+    if name == "softmax":
+        return SoftmaxHead(
+            hidden_size,
+            vocabulary_size,
+            weight=None if embedding is None else cast(nn.Parameter, embedding.weight),
+        )
+    if name == "adaptive":
+        if embedding is not None:
+            raise InputError("tied", "does not go with the adaptive head; set tied=false")
+        return AdaptiveHead(hidden_size, vocabulary_size)
+    raise unknown("head", name, ["softmax", "adaptive"])

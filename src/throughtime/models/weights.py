@@ -1,0 +1,31 @@
+"""The weights of a model by name, each once, however often it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from throughtime.errors import InputError
+
+
+def named_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers; a tied table has one name, that of its first use."""
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+@torch.no_grad()
+def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
+    """Copy saved weights into the model; whatever does not fit is named."""
+    own = named_weights(model)
+    for name in [*own, *tensors]:
+        if name not in tensors:
+            raise InputError(where, f"lacks the weights {name!r}: it belongs to another model")
+        if name not in own:
+            raise InputError(where, f"holds weights {name!r} that the model has not: it belongs to another")
+        if own[name].shape != tensors[name].shape:
+            got, wanted = list(tensors[name].shape), list(own[name].shape)
+            raise InputError(where, f"has {name!r} of shape {got}, the model has {wanted}")
+    for name, weight in own.items():
+        weight.copy_(tensors[name])

@@ -1,0 +1,220 @@
+"""Settings as people write them: in a YAML or TOML file, or as `key=value` on the command line."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import textwrap
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from throughtime.config import Config, check
+from throughtime.errors import InputError
+
+# YAML 1.2's words. PyYAML follows 1.1, where 1e-3 is text, `no` is false and 0123 is octal.
+_NULL = re.compile(r"~|null|Null|NULL|")
+_BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
+_INT = re.compile(r"[-+]?[0-9]+(?:_[0-9]+)*")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_SPECIAL = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+
+_WIDTH = 80
+_WIDEST_SETTING = 34  # a longer one pushes only its own comment aside
+
+
+def read_settings(path: Path | str) -> dict[str, Any]:
+    """The settings in a `.yaml`, `.yml` or `.toml` file, not yet checked against any configuration.
+
+    TOML has no null: there the text "null" stands for it.
+    """
+    path = Path(path)
+    readers = {".yaml": _read_yaml, ".yml": _read_yaml, ".toml": _read_toml}
+    if path.suffix.lower() not in readers:
+        raise InputError(str(path), f"is not a settings file; its name must end in {', '.join(readers)}")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError:
+        raise InputError(str(path), "is not UTF-8 text") from None
+    return readers[path.suffix.lower()](text, str(path))
+
+
+def assignments(words: list[str]) -> dict[str, Any]:
+    """Read the words of `--set`: `key=value`, where a value is a number, a word, null or a [list] as in YAML.
+
+    >>> assignments(["lr=1e-3", "clip=null", "betas=[0.9, 0.99]", "data=a=b"])
+    {'lr': 0.001, 'clip': None, 'betas': [0.9, 0.99], 'data': 'a=b'}
+    """
+    settings = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key.strip():
+            raise InputError("--set", f"{word!r} is not of the form key=value, as in --set epochs=2")
+        settings[key.strip()] = _value(value.strip(), word)
+    return settings
+
+
+def show(kind: type[Config], values: Mapping[str, Any] | None = None) -> str:
+    """The whole configuration as a YAML file: the given values or the defaults, each with its description.
+
+    >>> from pydantic import Field
+    >>> class Oven(Config):
+    ...     dish: str = Field(description="what is in it")
+    ...     degrees: int = Field(180, description="in Celsius")
+    >>> print(show(Oven, {"degrees": 220}), end="")
+    # dish: (required)  # what is in it
+    degrees: 220        # in Celsius
+    """
+    values = values or {}
+    check(kind, values, "--show-config")
+    # The task's own settings come before the trainer's; one with a new default stays where it was declared.
+    groups: dict[type[Config], list[tuple[str, str]]] = {
+        group: [] for group in kind.__mro__ if issubclass(group, Config)
+    }
+    for name, field in kind.model_fields.items():
+        owner = next(group for group in reversed(groups) if name in group.model_fields)
+        if name in values:
+            setting = f"{name}: {_written(values[name])}"
+        elif field.is_required():
+            setting = f"# {name}: (required)"
+        else:
+            setting = f"{name}: {_written(field.get_default(call_default_factory=True))}"
+        groups[owner].append((setting, field.description or ""))
+    lengths = [len(setting) for group in groups.values() for setting, _ in group]
+    column = max((length for length in lengths if length <= _WIDEST_SETTING), default=0)
+    return "\n".join(_group(group, column + 2) for group in groups.values() if group)
+
+
+def _group(lines: list[tuple[str, str]], column: int) -> str:
+    """Settings with their descriptions behind them, wrapped so that an ordinary terminal holds them."""
+    text = ""
+    for setting, description in lines:
+        first, *more = textwrap.wrap(description, _WIDTH - column - 2, break_on_hyphens=False) or [""]
+        start = max(column, len(setting) + 2)
+        text += f"{setting:<{start}}# {first}\n" if first else f"{setting}\n"
+        text += "".join(f"{'':<{column}}# {line}\n" for line in more)
+    return text
+
+
+def _written(value: Any) -> str:
+    """A value on one line of YAML."""
+    match value:
+        case Config():
+            return _written(value.model_dump())
+        case Mapping():
+            return "{" + ", ".join(f"{_written(key)}: {_written(item)}" for key, item in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(_written(item) for item in value) + "]"
+        case float() if math.isfinite(value):
+            return repr(value).replace("e-0", "e-")
+        case float():
+            return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+        case None | bool() | int():
+            return json.dumps(value)
+    # Quotes unless it is a plain word that YAML could not take for anything else.
+    text = str(value)
+    plain = re.fullmatch(r"[\w./+][\w./+-]*", text) and _scalar(text) == text
+    quoted = json.dumps(text, ensure_ascii=False)
+    return text if plain else "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
+
+
+def _value(text: str, word: str) -> Any:
+    """Parse only what opens as a list, a table or a quotation: `*`, `#` and `: ` occur in file names."""
+    import yaml
+
+    if not text.startswith(("[", "{", '"', "'")):
+        return _scalar(text)
+    try:
+        return yaml.load(text, _loader())
+    except yaml.YAMLError as error:
+        raise InputError("--set", f"{word!r} cannot be read as YAML: {_reason(error)}") from None
+
+
+def _read_yaml(text: str, where: str) -> dict[str, Any]:
+    import yaml
+
+    try:
+        settings = yaml.load(text, _loader())
+    except yaml.YAMLError as error:
+        raise InputError(where, _reason(error), line=_line(error, text)) from None
+    if settings is None:
+        return {}
+    if not isinstance(settings, dict):
+        raise InputError(where, "holds no settings; write one `key: value` a line", line=1)
+    return settings
+
+
+def _read_toml(text: str, where: str) -> dict[str, Any]:
+    try:
+        settings = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        problem, _, place = str(error).partition(" (at ")
+        line = re.match(r"line (\d+)", place)
+        number = int(line[1]) if line else text.rstrip("\n").count("\n") + 1
+        problem = "a key is given twice" if problem == "Cannot overwrite a value" else problem
+        raise InputError(where, problem[0].lower() + problem[1:], line=number) from None
+    return {key: None if value == "null" else value for key, value in settings.items()}
+
+
+def _reason(error: Any) -> str:
+    problem = str(getattr(error, "problem", None) or str(error).splitlines()[0])
+    return f"{error.context}, {problem}" if problem.startswith("but ") else problem
+
+
+def _line(error: Any, text: str) -> int:
+    mark = getattr(error, "problem_mark", None)
+    return mark.line + 1 if mark else text.count("\n", 0, error.position) + 1
+
+
+def _scalar(text: str) -> Any:
+    """What a plain word of YAML means.
+
+    >>> [_scalar(word) for word in ["1e-3", "12", "1_000", "no", "true", "~", ".5", "012"]]
+    [0.001, 12, 1000, 'no', True, None, 0.5, 12]
+    """
+    if _NULL.fullmatch(text):
+        return None
+    if _BOOL.fullmatch(text):
+        return text.lower() == "true"
+    if _INT.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if _SPECIAL.fullmatch(text):
+        return float(text.replace(".", ""))
+    return text
+
+
+@cache
+def _loader() -> Any:
+    """PyYAML's safe loader with the words of YAML 1.2, no tags, and no key twice in one table."""
+    import yaml
+
+    def table(loader: Any, node: Any) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = loader.construct_object(key_node, deep=True)
+            problem = None if isinstance(key, str) else f"the key {key!r} is not a name"
+            if problem is None and key in made:
+                problem = f"the key {key!r} is given twice"
+            if problem is not None:
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
+            made[key] = loader.construct_object(value_node, deep=True)
+        return made
+
+    safe, core, plain = yaml.SafeLoader, "tag:yaml.org,2002:", "tag:throughtime,plain"
+    constructors = {
+        f"{core}map": table,
+        f"{core}seq": lambda loader, node: loader.construct_sequence(node, deep=True),
+        f"{core}str": safe.construct_yaml_str,
+        plain: lambda loader, node: _scalar(node.value),
+        None: safe.construct_undefined,
+    }
+    resolvers = {None: [(plain, re.compile(""))]}
+    names = {"yaml_constructors": constructors, "yaml_implicit_resolvers": resolvers}
+    return type("Loader", (safe,), names)

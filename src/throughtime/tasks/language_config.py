@@ -1,0 +1,84 @@
+"""All that `train language` can be told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from throughtime.train.config import Share, TrainingConfig
+
+if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+
+Size = Annotated[int, Field(ge=1)]
+
+
+class LanguageConfig(TrainingConfig):
+    """A recurrent language model, its data, and how it is trained. Null means: as the data suggest."""
+
+    data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
+    tokens: str | None = Field(None, description="char, word, space, unicode, bpe, ...; null: the data's own")
+    normaliser: str | None = Field(None, description="none, nfc, lower or letters; for characters")
+    layout: Literal["lines", "stream"] | None = Field(
+        None, description="lines (each ends with <eos>) or stream (one text)"
+    )
+    min_freq: int = Field(1, ge=1, description="rarer tokens become <unk>")
+    max_size: int | None = Field(None, ge=4, description="the largest vocabulary")
+    max_tokens: int | None = Field(None, ge=2, description="train on the first so many tokens only")
+
+    cell: str = Field(
+        "lstm", description="lstm, gru, rnn, mingru, lstm-mogrifier, ...; see `throughtime doctor`"
+    )
+    embedding_size: Size = Field(256, description="width of a token's vector")
+    hidden_size: Size = Field(256, description="units of a layer; of the last: embedding_size, where tied")
+    num_layers: Size = Field(1, description="layers on top of each other")
+    tied: bool = Field(True, description="the output's weights are the embedding's")
+    head: Literal["softmax", "adaptive"] = Field(
+        "softmax", description="adaptive: rare words are chosen in two steps; for large vocabularies"
+    )
+    residual: bool = Field(False, description="add a layer's input to its output where the widths agree")
+    layer_norm: bool = Field(False, description="normalise what each layer gives")
+    initial: Literal["zero", "learned"] = Field("zero", description="the state before the first token")
+    init: Literal["torch", "xavier", "scratch", "uniform"] = Field(
+        "torch", description="first weights; scratch is N(0, 0.01^2), uniform U(-init_range, init_range)"
+    )
+    init_range: Annotated[float, Field(gt=0)] = Field(0.1, description="of uniform")
+    forget_bias: float = Field(0.0, description="added to the bias of an LSTM's forget gate at the start")
+
+    embedding_dropout: Share = Field(0.0, description="share of words that are dropped, wherever they stand")
+    input_dropout: Share = Field(0.0, description="on what enters the first layer")
+    hidden_dropout: Share = Field(0.0, description="on what enters each further layer")
+    output_dropout: Share = Field(0.0, description="on what enters the softmax")
+    weight_drop: Share = Field(0.0, description="share of recurrent weights that a batch does without")
+    variational: bool = Field(False, description="one dropout mask through all steps of a batch")
+    activation_penalty: float = Field(0.0, ge=0, description="times the mean square of the dropped outputs")
+    temporal_penalty: float = Field(0.0, ge=0, description="times the mean square of the outputs' change")
+
+    sampling: Literal["sequential", "random", "overlapping"] = Field(
+        "sequential", description="sequential carries the state from batch to batch; others begin afresh"
+    )
+    num_steps: Size = Field(35, description="tokens of a row in one batch: how far gradients go back")
+    train_windows: Size | None = Field(None, description="overlapping: train on the first so many windows")
+    valid_windows: Size | None = Field(None, description="overlapping: validate on the next so many")
+    warm_up: int = Field(0, ge=0, description="first steps of each row in a batch that add no loss")
+    warm_up_gradient: bool = Field(False, description="let gradients flow through the warm-up")
+    truncation: Literal["full", "truncated", "randomised"] = Field(
+        "full", description="of gradients within a batch: full, cut every tau steps, or at random"
+    )
+    tau: Size = Field(10, description="truncated: steps between cuts")
+    pi: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.9, description="randomised: the chance that a gradient passes a step"
+    )
+    valid_rows: Size = Field(10, description="rows in which validation text is read while training")
+
+    def settled(self, dataset: Dataset) -> LanguageConfig:
+        """The same with the data set's suggestions filled in, as it is saved."""
+        tokens = self.tokens or dataset.tokens
+        return self.model_copy(
+            update={
+                "tokens": tokens,
+                "normaliser": self.normaliser or dataset.normaliser_for(tokens),
+                "layout": self.layout or dataset.layout,
+            }
+        )

@@ -1,0 +1,211 @@
+"""The recurrent language model for people: from a data set to a model folder and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from throughtime.cells import LSTM
+from throughtime.cells.initialise import scratch_, xavier_
+from throughtime.config import configured
+from throughtime.data.idcache import token_ids
+from throughtime.errors import InputError
+from throughtime.folder import ModelFolder
+from throughtime.metrics.likelihood import Likelihood
+from throughtime.models.language import NOTHING, RecurrentLanguageModel
+from throughtime.models.reading import Reader, surprisals
+from throughtime.models.weights import load_weights, named_weights
+from throughtime.tasks.framing import Framing
+from throughtime.tasks.language import Evaluation, LanguageModel
+from throughtime.tasks.language_config import LanguageConfig
+from throughtime.tasks.language_task import LanguageTask
+from throughtime.text.codec import Codec
+from throughtime.train.devices import device_of, products
+
+if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+
+TASK = "language"
+
+
+class RecurrentLanguage(LanguageModel):
+    """A recurrent language model with its codec and the configuration that made it."""
+
+    model: RecurrentLanguageModel
+
+    def __init__(self, model: RecurrentLanguageModel, codec: Codec, config: LanguageConfig) -> None:
+        super().__init__(model, Framing(codec, config.layout == "lines"))
+        self.config = config
+
+    def ids(self, dataset: Dataset, split: str) -> np.ndarray[Any, Any]:
+        """A split as one long text, from the cache where it was read before."""
+        return token_ids(dataset, split, self.framing.codec, eos=self.framing.marked).ids
+
+    def evaluate(
+        self,
+        dataset: Dataset,
+        split: str,
+        *,
+        reader: Reader | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Evaluation:
+        """The likelihood of a split read in one go: the state is carried from its first token to its last."""
+        ids = self.ids(dataset, split)
+        if not len(ids):
+            raise InputError(f"{dataset.name}, split {split}", "holds no token to score")
+        begin = self.framing.begin_id
+        advance = None if progress is None else lambda done: progress(done, len(ids))
+        self.model.eval()
+        first = NOTHING if begin is None else begin
+        nats = torch.zeros((), dtype=torch.float64, device=self.model.embedding.weight.device)
+        with products("float32"):
+            for piece in surprisals(self.model, ids, first, reader=reader, progress=advance):
+                nats += piece.double().sum()
+        unk = self.framing.codec.vocabulary.unk_id
+        unknown = int((ids == unk).sum()) if unk is not None else 0
+        characters = self.framing.characters(dataset.texts(split))
+        return Evaluation(Likelihood(float(nats), len(ids), characters), unknown)
+
+    def begin(self, folder: ModelFolder) -> None:
+        """Write all of the model but its weights."""
+        folder.write_config(TASK, self.config.model_dump(mode="json"))
+        self.framing.codec.save(folder.path)
+        folder.write_json("generation_config.json", {"do_sample": True, "max_new_tokens": 100})
+
+    def card(self, values: Mapping[str, Any]) -> str:
+        """README.md of the model folder."""
+        config, codec = self.config, self.framing.codec
+        best = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in values["best"].items())
+        return f"""# Recurrent language model of {config.data}
+
+{config.num_layers} layers of {config.cell} cells with {config.hidden_size} units, made by throughtime.
+
+| | |
+|---|---|
+| data | {config.data}, split train |
+| tokens | {config.tokens}, vocabulary of {len(codec.vocabulary):,} (`{codec.hash[:12]}`) |
+| weights | {values["parameters"]:,} |
+| training | {values["epochs"]} epochs, {values["steps"]:,} updates, seed {config.seed}, {values["device"]} |
+| validation | {best or "not measured"} |
+
+    throughtime evaluate FOLDER --split test
+    throughtime score FOLDER "dog bites man" "man bites dog"
+    throughtime generate FOLDER --prompt "the" --seed 1
+
+In Python: `throughtime.load("FOLDER").generate("the")`. The settings are in config.json.
+"""
+
+    def save_weights(self, folder: ModelFolder) -> None:
+        """Write the weights, whole or not at all."""
+        weights = named_weights(self.model)
+        folder.write_tensors({name: weight.detach().cpu().numpy() for name, weight in weights.items()})
+
+
+ARCHITECTURE = frozenset(
+    "tokens normaliser layout min_freq max_size cell embedding_size hidden_size num_layers tied head "
+    "residual layer_norm initial".split()
+)
+"""What a model that starts from another one's weights has from it."""
+
+
+def made(config: LanguageConfig, dataset: Dataset) -> RecurrentLanguage:
+    """A new model for these data, with its first weights drawn from the seed."""
+    config = config.settled(dataset)
+    assert config.tokens is not None
+    codec = Codec.build(
+        dataset.texts("train"),
+        config.tokens,
+        min_freq=config.min_freq,
+        max_size=config.max_size,
+        reserved=("<unk>", "<eos>") if config.layout == "lines" else ("<unk>",),
+        normaliser=config.normaliser or "none",
+    )
+    return with_codec(config, codec)
+
+
+def with_codec(config: LanguageConfig, codec: Codec) -> RecurrentLanguage:
+    """A new model with a vocabulary that is there already."""
+    torch.manual_seed(config.seed)
+    model = built(config, len(codec.vocabulary))
+    _initialise(model, config)
+    return RecurrentLanguage(model, codec, config)
+
+
+def inherited(source: Path, config: LanguageConfig, given: Mapping[str, Any]) -> RecurrentLanguage:
+    """A model that starts from the weights and the vocabulary of the run `source`."""
+    folder = ModelFolder.at(source)
+    task, saved = folder.read_config()
+    if task != TASK:
+        raise InputError("--init-from", f"{source} holds a model of the task {task!r}, not {TASK!r}")
+    for key in ARCHITECTURE & set(given):
+        if given[key] != saved[key]:
+            raise InputError(
+                f"--set {key}",
+                f"is {given[key]!r}, but the model in {source} has {saved[key]!r}; leave it out",
+            )
+    known = {key: saved[key] for key in ARCHITECTURE}
+    return load(folder, config.model_copy(update=known).model_dump(mode="json"), "cpu")
+
+
+def task_of(language: RecurrentLanguage, dataset: Dataset) -> LanguageTask:
+    """The training task of a model on these data."""
+    config = language.config
+    train = language.ids(dataset, "train")[: config.max_tokens]
+    valid = language.ids(dataset, "valid") if "valid" in dataset.splits else None
+    return LanguageTask(language, train, valid)
+
+
+def built(config: LanguageConfig, vocabulary_size: int) -> RecurrentLanguageModel:
+    """The model that a configuration describes."""
+    return RecurrentLanguageModel(
+        vocabulary_size,
+        cell=config.cell,
+        embedding_size=config.embedding_size,
+        hidden_size=config.hidden_size,
+        num_layers=config.num_layers,
+        tied=config.tied,
+        head=config.head,
+        embedding_dropout=config.embedding_dropout,
+        input_dropout=config.input_dropout,
+        hidden_dropout=config.hidden_dropout,
+        output_dropout=config.output_dropout,
+        weight_drop=config.weight_drop,
+        variational=config.variational,
+        residual=config.residual,
+        layer_norm=config.layer_norm,
+        initial=config.initial,
+    )
+
+
+def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> RecurrentLanguage:
+    """The model that a run saved: the best so far, where it still trains."""
+    where = str(folder.path / "config.json")
+    settings = configured(LanguageConfig, config, where)
+    codec = Codec.load(folder.path)
+    model = built(settings, len(codec.vocabulary))
+    tensors = {name: torch.from_numpy(array) for name, array in folder.read_tensors().items()}
+    load_weights(model, tensors, str(folder.path / "model.safetensors"))
+    language = RecurrentLanguage(model.to(device_of(device)).eval(), codec, settings)
+    language.generation = folder.read_json("generation_config.json")
+    return language
+
+
+@torch.no_grad()
+def _initialise(model: RecurrentLanguageModel, config: LanguageConfig) -> None:
+    if config.init == "xavier":
+        xavier_(model)
+    elif config.init == "scratch":
+        scratch_(model)
+    elif config.init == "uniform":
+        for weight in model.parameters():
+            weight.uniform_(-config.init_range, config.init_range)
+    else:
+        # torch draws embeddings from N(0, 1), far too large for an output that shares them.
+        model.embedding.weight.uniform_(-0.1, 0.1)
+    for part in model.modules():
+        if isinstance(part, LSTM):
+            part.bias[part.hidden_size : 2 * part.hidden_size] += config.forget_bias

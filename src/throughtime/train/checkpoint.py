@@ -1,0 +1,206 @@
+"""Checkpoints: safetensors and JSON, checksummed, whole or not there at all.
+
+RUN/checkpoints/step-00001234/tensors.safetensors   all that is a tensor
+RUN/checkpoints/step-00001234/state.json            all other values, and the checksums
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from throughtime.errors import InputError
+from throughtime.files import whole_folder
+
+FORMAT = "throughtime checkpoint"
+VERSION = 1
+TENSORS, STATE = "tensors.safetensors", "state.json"
+
+_NAME = re.compile(r"step-(\d{8,})")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where training stood after `step` updates."""
+
+    path: Path
+    step: int
+    tensors: dict[str, Tensor]
+    values: dict[str, Any]
+
+
+class Checkpoints:
+    """The checkpoints of one run, of which the newest `keep` stay. Only one process may save."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self.folder, self.keep = folder, keep
+
+    def save(self, step: int, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> Path:
+        """Write a checkpoint and drop those that are too old.
+
+        `values` is JSON; floats, infinities and NaN too, come back exactly. A step that is already saved is
+        left as it is, unless it is damaged: then it is written anew.
+        """
+        self._sweep()
+        path = self.folder / f"step-{step:08d}"
+        if path.exists():
+            try:
+                _read_state(path)
+                return path
+            except _DamageError:
+                self._drop(path)
+        with whole_folder(path) as temporary:
+            save_file(_apart(tensors), temporary / TENSORS, metadata={"format": "pt"})
+            _settle(temporary / TENSORS)
+            state = _sealed(step, _digest_of_file(temporary / TENSORS), values)
+            (temporary / STATE).write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
+            _settle(temporary / STATE)
+            _settle(temporary)
+        _settle(self.folder)
+        others = [name for name in self.names() if name != path.name]
+        for name in others[: max(0, len(others) - (self.keep - 1))]:
+            self._drop(self.folder / name)
+        return path
+
+    def names(self) -> list[str]:
+        """The checkpoints' names, oldest first. What a killed process left half-written is none."""
+        if not self.folder.is_dir():
+            return []
+        found = [entry.name for entry in self.folder.iterdir() if _NAME.fullmatch(entry.name)]
+        return sorted(found, key=_step)
+
+    def latest(self, name: str | None = None) -> Checkpoint | None:
+        """The newest checkpoint, or the one of this name; None where none was saved.
+
+        What is damaged or foreign is refused with a sentence that offers the checkpoint before it.
+        """
+        names = self.names()
+        if name is None and not names:
+            return None
+        if name is not None and name not in names:
+            known = ", ".join(names) or "none"
+            raise InputError("--checkpoint", f"{self.folder} holds no {name!r}; there are: {known}")
+        chosen = name or names[-1]
+        try:
+            step, values = _read_state(self.folder / chosen)
+            tensors = _read_tensors(self.folder / chosen / TENSORS)
+        except _DamageError as damage:
+            earlier = names[: names.index(chosen)]
+            advice = (
+                f"go on from the one before with --resume --checkpoint {earlier[-1]}"
+                if earlier
+                else f"remove {self.folder.parent} and train again"
+            )
+            raise InputError(str(damage.path), f"{damage.problem}; {advice}") from None
+        return Checkpoint(self.folder / chosen, step, tensors, values)
+
+    def _drop(self, path: Path) -> None:
+        # Renamed first: a process killed while it deletes leaves half a checkpoint, but not under its name.
+        doomed = path.with_name(f".{path.name}.old.part")
+        path.rename(doomed)
+        shutil.rmtree(doomed)
+
+    def _sweep(self) -> None:
+        # Here and not when reading: another process that reads must not sweep away what this one is writing.
+        for leftover in self.folder.glob(".step-*.part"):
+            shutil.rmtree(leftover)
+
+
+class _DamageError(Exception):
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path, self.problem = path, problem
+
+
+def _sealed(step: int, tensors_digest: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    body = {"step": step, "tensors_sha256": tensors_digest, "values": dict(values)}
+    return {"format": FORMAT, "version": VERSION, "sha256": _digest_of_body(body), **body}
+
+
+def _read_state(path: Path) -> tuple[int, dict[str, Any]]:
+    """The step and the values of a checkpoint whose two files have the contents that were written."""
+    state = _read_json(path / STATE)
+    if state.get("format") != FORMAT:
+        raise _DamageError(path / STATE, f"is of another format ({state.get('format')!r})")
+    version = state.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        raise _DamageError(
+            path / STATE, f"has version {version!r}, this release reads up to {VERSION}: use a newer release"
+        )
+    body = {key: state.get(key) for key in ("step", "tensors_sha256", "values")}
+    if state.get("sha256") != _digest_of_body(body):
+        raise _DamageError(path / STATE, "is damaged (its checksum differs)")
+    if state["step"] != _step(path.name):
+        raise _DamageError(path / STATE, f"is of step {state['step']}, not of {path.name}")
+    if not (path / TENSORS).is_file():
+        raise _DamageError(path / TENSORS, "is missing")
+    if state["tensors_sha256"] != _digest_of_file(path / TENSORS):
+        raise _DamageError(path / TENSORS, "is damaged (its checksum differs)")
+    return state["step"], state["values"]
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise _DamageError(path, "is missing") from None
+    except ValueError as error:
+        raise _DamageError(path, f"is not JSON ({error})") from None
+    if not isinstance(state, dict):
+        raise _DamageError(path, "holds no JSON object")
+    return state
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise _DamageError(path, f"is no safetensors file ({error})") from None
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors on the CPU, each contiguous and in memory of its own, as safetensors wants them."""
+    apart: dict[str, Tensor] = {}
+    places: set[int] = set()
+    for name, tensor in tensors.items():
+        own = tensor.detach().cpu().contiguous()
+        if own.untyped_storage().data_ptr() in places:
+            own = own.clone()
+        places.add(own.untyped_storage().data_ptr())
+        apart[name] = own
+    return apart
+
+
+def _digest_of_body(body: Mapping[str, Any]) -> str:
+    # Through JSON once, so that what is hashed is what a reader will find (keys are strings, tuples lists).
+    settled = json.loads(json.dumps(body))
+    return hashlib.sha256(json.dumps(settled, sort_keys=True).encode()).hexdigest()
+
+
+def _digest_of_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _settle(path: Path) -> None:
+    """Have a file or a folder on the disk itself, so that a power cut does not undo what comes after."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _step(name: str) -> int:
+    return int(name.removeprefix("step-"))

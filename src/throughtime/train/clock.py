@@ -1,0 +1,44 @@
+"""Where the time goes: how much of it is spent outside the model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+class Clock:
+    """Wall time against time inside the model; on a GPU the latter is read from events, without waiting."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._began = time.perf_counter()
+        self._inside = 0.0
+        self._events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """The block belongs to the model: forward, backward, update."""
+        if self._device.type != "cuda":
+            began = time.perf_counter()
+            yield
+            self._inside += time.perf_counter() - began
+            return
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        yield
+        end.record()
+        self._events.append((start, end))
+
+    def lap(self) -> tuple[float, float]:
+        """Seconds since the last lap, and the share of them that was spent outside the model."""
+        if self._events:
+            self._events[-1][1].synchronize()
+            self._inside += sum(start.elapsed_time(end) for start, end in self._events) / 1000
+        now = time.perf_counter()
+        seconds = now - self._began
+        outside = max(0.0, 1 - self._inside / seconds) if seconds else 0.0
+        self._began, self._inside, self._events = now, 0.0, []
+        return seconds, outside

@@ -1,0 +1,68 @@
+"""How any model is trained: one flat table of typed settings, each with its default and its reason."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from throughtime.config import Config
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[float, Field(gt=0)]
+
+
+class TrainingConfig(Config):
+    """The settings of the trainer; a task adds its own."""
+
+    seed: int = Field(0, ge=0, description="the same seed gives the same weights, bit for bit on a CPU")
+    epochs: int = Field(20, ge=1, description="how often all training data are seen")
+    max_minutes: Positive | None = Field(None, description="stop after this time, as early stopping would")
+    batch_size: int = Field(32, ge=1, description="rows of one batch, over all processes")
+    accumulate: int = Field(1, ge=1, description="batches whose gradients are summed before one update")
+
+    optimizer: Literal["sgd", "adam", "adamw", "nt-asgd"] = Field(
+        "adamw", description="sgd, adam, adamw, or nt-asgd: sgd that averages once validation stalls"
+    )
+    lr: Positive = Field(2e-3, description="learning rate; `--find-lr` looks for a good one")
+    momentum: Share = Field(0.0, description="of sgd")
+    betas: tuple[Share, Share] = Field((0.9, 0.999), description="of adam and adamw")
+    weight_decay: float = Field(0.0, ge=0, description="adamw: decoupled; others: added to the gradient")
+    clip: Positive | None = Field(1.0, description="largest global norm of the gradient; null for none")
+
+    schedule: Literal["constant", "step", "plateau", "cosine", "one-cycle"] = Field(
+        "constant", description="constant, step, plateau, cosine or one-cycle"
+    )
+    warmup_steps: int = Field(
+        0, ge=0, description="updates in which the rate rises from 0; one-cycle rises by itself"
+    )
+    decay: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.5, description="step, plateau: the factor of each decay"
+    )
+    decay_after: int = Field(1, ge=0, description="step: epochs before the first decay")
+    decay_every: int = Field(1, ge=1, description="step: epochs between decays")
+    plateau_patience: int = Field(0, ge=0, description="plateau: epochs without improvement that are borne")
+    final_lr: Share = Field(0.0, description="cosine, one-cycle: the last rate as a share of lr")
+    rise: Share = Field(0.3, description="one-cycle: the share of all updates in which the rate rises")
+
+    average: Literal["none", "ema"] = Field("none", description="ema: judge and save averaged weights")
+    ema_decay: Annotated[float, Field(gt=0, lt=1)] = Field(0.999, description="how slowly the average moves")
+    nonmono: int = Field(5, ge=1, description="nt-asgd: epochs without a record before averaging begins")
+
+    early_stopping: int | None = Field(
+        None, ge=1, description="stop after so many epochs without a better validation; null for never"
+    )
+    precision: Literal["float32", "tf32", "bf16"] = Field(
+        "float32", description="of products: float32, tf32 (GPU), bf16; weights and sums stay float32"
+    )
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, ...")
+    capture: bool = Field(True, description="on a GPU, replay steps of fixed shape from a CUDA graph")
+
+    checkpoint_every: int | None = Field(
+        None, ge=1, description="updates between checkpoints, besides those at the end of an epoch"
+    )
+    checkpoint_minutes: Positive | None = Field(
+        5.0, description="minutes between checkpoints, likewise; null for none"
+    )
+    keep: int = Field(2, ge=2, description="how many of the last checkpoints stay on disk")
+    report_every: int = Field(50, ge=1, description="updates between looks at loss, NaN and speed")

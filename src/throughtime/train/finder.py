@@ -1,0 +1,86 @@
+"""The learning-rate finder's judgement: of losses measured while the rate rose, which rate to take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from throughtime.errors import InputError, ThroughtimeError
+
+_FEWEST = 10
+_SMOOTHING = 0.9  # of the exponential average, for a hundred rates
+_NOTICEABLE = 4.0  # a fall of fewer standard errors is noise
+
+
+def suggestion(rates: Sequence[float], losses: Sequence[float]) -> float:
+    """The rate at which the loss falls most steeply against the logarithm of the rate, before its minimum.
+
+    `rates` rise; `losses` were measured one after another at these rates and may end in infinity or NaN.
+
+    >>> rates = [10 ** (k / 20 - 5) for k in range(100)]
+    >>> losses = [4 - 2 / (1 + (1e-3 / rate) ** 2) + rate**2 * 100 for rate in rates]
+    >>> f"{suggestion(rates, losses):.0e}"
+    '9e-04'
+    """
+    if len(rates) != len(losses):
+        raise InputError("losses", f"are {len(losses)} for {len(rates)} rates; expected one for each")
+    x, y = np.log(np.asarray(rates, dtype=np.float64)), np.asarray(losses, dtype=np.float64)
+    if not (np.diff(x) > 0).all():
+        raise InputError("rates", "do not rise; expected each larger than the one before")
+    x, y = _before_divergence(x, y)
+    if len(y) < _FEWEST:
+        raise ThroughtimeError(
+            f"the loss diverged after {len(y)} rates, too few to judge; start from a smaller learning rate"
+        )
+    # Averaged both ways: over the past alone it lags, and would suggest a rate that is too large.
+    smooth = _average(y, _kernel(len(y)))
+    lowest = int(smooth.argmin())
+    noise = float(np.median(np.abs(np.diff(y))))  # about one standard deviation, whatever the curve
+    least = max(_NOTICEABLE * noise * np.sqrt(1 - _SMOOTHING), 1e-6 * abs(smooth[0]))
+    if smooth[0] - smooth[lowest] <= least:
+        raise ThroughtimeError(
+            f"the loss fell at no learning rate from {rates[0]:.1e} to {np.exp(x[-1]):.1e}; try other rates, "
+            "and look at the data"
+        )
+    return float(np.exp(x[_steepest(x[: lowest + 1], smooth[: lowest + 1])]))
+
+
+def _before_divergence(
+    x: NDArray[np.float64], y: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Cut where the loss is no number, or lies above its start by more than it ever fell below it."""
+    broken = np.flatnonzero(~np.isfinite(y))
+    x, y = (x[: broken[0]], y[: broken[0]]) if len(broken) else (x, y)
+    if len(y) < _FEWEST:
+        return x, y
+    smooth = _average(y, np.tril(_kernel(len(y))))  # the past alone: what explodes later must not leak in
+    lowest = np.minimum.accumulate(smooth)
+    start = float(np.median(y[: _FEWEST // 2]))
+    limit = start + np.maximum(start - lowest, 0.1 * abs(start))
+    risen = np.flatnonzero((smooth > limit) & (np.arange(len(y)) >= _FEWEST))
+    return (x[: risen[0]], y[: risen[0]]) if len(risen) else (x, y)
+
+
+def _kernel(size: int) -> NDArray[np.float64]:
+    """How much of each loss goes into each average: less by a factor for every rate between."""
+    places = np.arange(size)
+    kernel: NDArray[np.float64] = _SMOOTHING ** np.abs(places[:, None] - places)
+    return kernel
+
+
+def _average(y: NDArray[np.float64], kernel: NDArray[np.float64]) -> NDArray[np.float64]:
+    """An exponential average. Dividing by the weights that are there corrects it at the ends."""
+    average: NDArray[np.float64] = kernel @ y / kernel.sum(1)
+    return average
+
+
+def _steepest(x: NDArray[np.float64], y: NDArray[np.float64]) -> int:
+    """Where a line through a point's neighbours falls most; many neighbours, so that no bump decides."""
+    reach = max(1, len(x) // 12)
+    slopes = [
+        np.polyfit(x[max(0, i - reach) : i + reach + 1], y[max(0, i - reach) : i + reach + 1], 1)[0]
+        for i in range(len(x))
+    ]
+    return int(np.argmin(slopes))

@@ -1,0 +1,73 @@
+"""One process or many: who this one is, and what all of them know together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, distributed
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process among those that train one model; alone unless torchrun started it."""
+
+    rank: int = 0
+    world_size: int = 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes files and talks to people."""
+        return self.rank == 0
+
+    def summed(self, values: list[float], device: torch.device) -> list[float]:
+        """Each number added over all processes."""
+        if self.world_size == 1:
+            return values
+        total = torch.tensor(values, dtype=torch.float64, device=device)
+        distributed.all_reduce(total)
+        return total.tolist()
+
+    def gathered_rows(self, rows: Tensor) -> Tensor:
+        """The rows of all processes in the order of the whole batch, where row i is dealt to rank i mod n."""
+        if self.world_size == 1:
+            return rows
+        most = torch.tensor([len(rows)], device=rows.device)
+        distributed.all_reduce(most, op=distributed.ReduceOp.MAX)
+        padded = rows.new_zeros(int(most), *rows.shape[1:])
+        padded[: len(rows)] = rows
+        counts = [torch.zeros_like(most) for _ in range(self.world_size)]
+        distributed.all_gather(counts, torch.tensor([len(rows)], device=rows.device))
+        parts = [torch.zeros_like(padded) for _ in range(self.world_size)]
+        distributed.all_gather(parts, padded)
+        return torch.stack(parts, dim=1).flatten(0, 1)[: int(sum(counts))]
+
+    def own_rows(self, rows: Tensor) -> Tensor:
+        """This process's rows of a whole batch's."""
+        return rows[self.rank :: self.world_size].clone()
+
+    def barrier(self) -> None:
+        """Wait until all are here."""
+        if self.world_size > 1:
+            distributed.barrier()
+
+
+def launched_by_torchrun() -> bool:
+    """Whether torchrun set the scene."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+@contextmanager
+def joined(device: torch.device) -> Iterator[Processes]:
+    """Meet the other processes that torchrun started, for the length of the block."""
+    if not launched_by_torchrun():
+        yield Processes()
+        return
+    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield Processes(distributed.get_rank(), distributed.get_world_size())
+    finally:
+        distributed.destroy_process_group()

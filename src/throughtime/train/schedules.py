@@ -1,0 +1,105 @@
+"""Learning rates as pure functions of where training stands, so that nothing of them has to be saved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from throughtime.errors import unknown
+from throughtime.train.config import TrainingConfig
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where training stands before update number `step`, counted from 0.
+
+    `scores` are the validation measures so far, one an epoch; less is better.
+    """
+
+    step: int
+    steps_per_epoch: int
+    epochs: int
+    scores: tuple[float, ...] = ()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the update belongs to, counted from 0."""
+        return self.step // self.steps_per_epoch
+
+    @property
+    def last(self) -> int:
+        """The number of the last update."""
+        return self.steps_per_epoch * self.epochs - 1
+
+
+Schedule = Callable[[TrainingConfig, Standing], float]
+"""The factor on `lr`."""
+
+
+def rate(config: TrainingConfig, standing: Standing) -> float:
+    """The learning rate of update number `standing.step`.
+
+    >>> config = TrainingConfig(lr=1.0, schedule="step", decay=0.5, decay_after=2)
+    >>> [rate(config, Standing(step, steps_per_epoch=1, epochs=5)) for step in range(5)]
+    [1.0, 1.0, 0.5, 0.25, 0.125]
+    """
+    schedule = SCHEDULES.get(config.schedule)
+    if schedule is None:
+        raise unknown("schedule", config.schedule, SCHEDULES)
+    factor = schedule(config, standing)
+    if schedule is not one_cycle:  # which has a rise of its own
+        factor *= min(1.0, (standing.step + 1) / (config.warmup_steps + 1))
+    return config.lr * factor
+
+
+def constant(config: TrainingConfig, standing: Standing) -> float:
+    """Always `lr`."""
+    return 1.0
+
+
+def step(config: TrainingConfig, standing: Standing) -> float:
+    """One decay with the first epoch after `decay_after`, and one more every `decay_every` epochs."""
+    decays = math.ceil((standing.epoch + 1 - config.decay_after) / config.decay_every)
+    return config.decay ** max(0, decays)
+
+
+def plateau(config: TrainingConfig, standing: Standing) -> float:
+    """One decay each time that `plateau_patience` + 1 epochs in a row brought no new best."""
+    best, borne, decays = math.inf, 0, 0
+    for score in standing.scores:
+        if score < best:
+            best, borne = score, 0
+        elif borne == config.plateau_patience:
+            borne, decays = 0, decays + 1
+        else:
+            borne += 1
+    return config.decay**decays
+
+
+def cosine(config: TrainingConfig, standing: Standing) -> float:
+    """Half a cosine from 1 at the first update to `final_lr` at the last."""
+    return _half_cosine(1.0, config.final_lr, standing.step, standing.last)
+
+
+def one_cycle(config: TrainingConfig, standing: Standing) -> float:
+    """A cosine rise from 1/25 in the first share `rise` of all updates, and a cosine fall over the others."""
+    peak = config.rise * (standing.last + 1) - 1
+    if standing.step < peak:
+        return _half_cosine(1 / 25, 1.0, standing.step, peak)
+    peak = max(peak, 0.0)
+    return _half_cosine(1.0, config.final_lr or 1e-4, standing.step - peak, standing.last - peak)
+
+
+def _half_cosine(first: float, final: float, done: float, whole: float) -> float:
+    progress = min(1.0, done / whole) if whole > 0 else 0.0
+    return final + (first - final) * (1 + math.cos(math.pi * progress)) / 2
+
+
+SCHEDULES: dict[str, Schedule] = {
+    "constant": constant,
+    "step": step,
+    "plateau": plateau,
+    "cosine": cosine,
+    "one-cycle": one_cycle,
+}

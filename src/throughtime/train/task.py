@@ -1,0 +1,66 @@
+"""What the trainer needs of a task: batches, a loss that is a sum, a measure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from torch import Tensor, nn
+
+from throughtime.data.batching import Batch, Batches
+
+State = tuple[Tensor, ...]
+"""What one batch hands to the next: each tensor [rows, ...], empty where nothing is handed on."""
+
+
+class Loss(NamedTuple):
+    """Sums over the rows at hand, never means: the trainer divides by the count of the whole batch.
+
+    `total` is what is measured (nats, squared errors), `penalty` what is minimised besides and not measured.
+    """
+
+    total: Tensor
+    penalty: Tensor | None = None
+
+
+class Task(Protocol):
+    """A model with its data. `measure` names the validation value that decides; less of it is better.
+
+    `fixed_shapes` says that a loss runs the same kernels whatever its batch holds, as a CUDA graph needs.
+    """
+
+    measure: str
+    fixed_shapes: bool
+
+    @property
+    def model(self) -> nn.Module:
+        """What is trained."""
+        ...
+
+    def batches(self, rank: int, world_size: int) -> Batches[Any, Any]:
+        """The training batches, epoch after epoch, with a position that can be saved."""
+        ...
+
+    def count(self, batch: Batch) -> int:
+        """How many targets the batch has over all processes."""
+        ...
+
+    def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
+        """The loss of a batch with at least one row; `carried` is empty or what the last batch handed on."""
+        ...
+
+    def validate(self, rank: int, world_size: int) -> Mapping[str, float]:
+        """Sums over this process's share of the validation data; empty where there is none."""
+        ...
+
+    def judged(self, sums: Mapping[str, float]) -> dict[str, float]:
+        """The measures that these sums, added over all processes, come to; `measure` is one of them."""
+        ...
+
+    def training_measures(self, mean: float) -> dict[str, float]:
+        """What people read in a mean training loss: a perplexity, a squared error."""
+        ...
+
+    def sample(self) -> str | None:
+        """Something that the model makes of its present weights, for people who watch."""
+        ...

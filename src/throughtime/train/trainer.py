@@ -1,0 +1,361 @@
+"""The training loop, from the first batch to the saved model. Tasks bring model, data and loss.
+
+An update is: read a batch, sum its losses, divide by the count of the whole batch, go back through time,
+clip, step. All chance of an update is drawn from (seed, update, process), and batches have a position, so a
+run that was killed and goes on from its checkpoint ends with the weights of one that never was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from throughtime.data.batching import Batch
+from throughtime.errors import ThroughtimeError
+from throughtime.models.weights import load_weights, named_weights
+from throughtime.train import optimizers
+from throughtime.train.ahead import Prepared, prepared
+from throughtime.train.averaging import Averaging, first_trigger
+from throughtime.train.captured import Captured
+from throughtime.train.checkpoint import Checkpoint, Checkpoints
+from throughtime.train.clipping import clip_
+from throughtime.train.clock import Clock
+from throughtime.train.config import TrainingConfig
+from throughtime.train.devices import autocast, products
+from throughtime.train.interrupts import InterruptedRunError, Interrupts
+from throughtime.train.metrics import Metrics
+from throughtime.train.processes import Processes
+from throughtime.train.progress import Report, Reporter
+from throughtime.train.schedules import Standing, rate
+from throughtime.train.tally import Tally
+from throughtime.train.task import Loss, State, Task
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a training ended."""
+
+    steps: int
+    epochs: int
+    seconds: float
+    best: dict[str, float]
+    best_epoch: int
+    why: str
+
+
+class Trainer:
+    """Trains the model of a task. `improved` is called whenever the weights are the best so far."""
+
+    def __init__(
+        self,
+        task: Task,
+        config: TrainingConfig,
+        run: Path,
+        reporter: Reporter,
+        *,
+        improved: Callable[[dict[str, float]], None],
+        processes: Processes | None = None,
+    ) -> None:
+        self.task, self.config, self.reporter, self.improved = task, config, reporter, improved
+        self.processes = processes or Processes()
+        self.run = run
+        self.parameters = [weight for weight in task.model.parameters() if weight.requires_grad]
+        self.device = self.parameters[0].device
+        self.optimizer = optimizers.build(
+            config.optimizer,
+            self.parameters,
+            lr=config.lr,
+            momentum=config.momentum,
+            betas=config.betas,
+            weight_decay=config.weight_decay,
+            device=self.device,
+        )
+        uniform = config.optimizer == "nt-asgd"
+        self.averaging = Averaging(
+            self.parameters, "uniform" if uniform else config.average, config.ema_decay
+        )
+        self.batches = task.batches(self.processes.rank, self.processes.world_size)
+        self.checkpoints = Checkpoints(run / "checkpoints", config.keep)
+        self.metrics = Metrics(run / "metrics.jsonl") if self.processes.first else None
+        self.objective: nn.Module = _Objective(task)
+        if self.processes.world_size > 1:
+            # A learned first state has no gradient where the state is carried over, for one.
+            self.objective = DistributedDataParallel(self.objective, find_unused_parameters=True)
+        capture = config.capture and task.fixed_shapes and self.device.type == "cuda"
+        self.captured = Captured(
+            lambda batch, carried, count: self._learn([batch], carried, count),
+            capture and self.processes.world_size == 1,
+            reporter.say,
+        )
+
+        # Epochs may differ by a batch, as each begins at another token; schedules count in the first one's.
+        self.steps_per_epoch = -(-len(self.batches) // config.accumulate)
+        self.step = self.resumed_at = 0
+        self.rate_of: Callable[[Standing], float] = partial(rate, config)
+        self.rate = config.lr
+        self.position = self.batches.state()
+        self.carried: State = ()
+        self.scores: list[float] = []
+        self.best: dict[str, float] = {}
+        self.tally = Tally(self.device)
+        self.recent: deque[dict[str, Any]] = deque(maxlen=2 * config.report_every)
+        self.clock = Clock(self.device)
+        self.began = self.saved_at = time.monotonic()
+        self.seconds_before = 0.0
+
+    def fit(self) -> Summary:
+        """Train until all epochs are done, time is up or nothing improves; Ctrl-C saves and raises."""
+        self.began = self.saved_at = time.monotonic()
+        self.clock.lap()
+        with contextlib.ExitStack() as stack:
+            self.interrupts = stack.enter_context(Interrupts())
+            stack.enter_context(products(self.config.precision))
+            if self.device.type == "cuda":
+                stack.enter_context(torch.cuda.stream(torch.cuda.Stream(self.device)))
+            stack.callback(self._close)
+            while (why := self._enough()) is None:
+                self._epoch()
+        best_epoch = self.scores.index(min(self.scores)) + 1 if self.scores else self.batches.epoch
+        return Summary(self.step, self.batches.epoch, self._seconds(), self.best, best_epoch, why)
+
+    def _epoch(self) -> None:
+        self.task.model.train()
+        for group in self.groups():
+            self.update(group)
+            looks = self.step % self.config.report_every == 0
+            if looks:
+                self._look()
+            if self._checkpoint_due(looks):
+                self._save()
+            if (looks or self.processes.world_size == 1) and self._agreed(self.interrupts.asked):
+                raise InterruptedRunError(self._save())
+        self.position = self.batches.state()
+        self._judge()
+        self._save()
+
+    def groups(self) -> Iterator[list[Prepared]]:
+        """The batches of one update each, to the end of the epoch."""
+        ahead = prepared(self.batches, self.device)
+        while group := list(itertools.islice(ahead, self.config.accumulate)):
+            yield group
+
+    def update(self, group: Sequence[Prepared]) -> None:
+        """One step of the optimiser."""
+        # All chance of an update follows from these three numbers, so none of it has to be saved.
+        chance = np.random.SeedSequence([self.config.seed, self.step, self.processes.rank])
+        torch.manual_seed(int(chance.generate_state(1)[0]))
+        standing = Standing(self.step, self.steps_per_epoch, self.config.epochs, tuple(self.scores))
+        self.rate = self.rate_of(standing)
+        optimizers.set_rate(self.optimizer, self.rate)
+        count = sum(self.task.count(one.batch) for one in group)
+        with self.clock.inside():
+            if len(group) == 1:
+                self.carried = self.captured(group[0].batch, self.carried, count)
+            else:
+                self.carried = self._learn([one.batch for one in group], self.carried, count)
+            self.averaging.update()
+        self.tally.count(count)
+        self.step += 1
+        self.position = group[-1].position
+        self.recent.append(self.position)
+
+    def _learn(self, batches: Sequence[Batch], carried: State, count: int) -> State:
+        """Forward, back through time, clip, step. Nothing in here waits for the device."""
+        self.optimizer.zero_grad(set_to_none=True)
+        total = torch.zeros((), device=self.device)
+        # DistributedDataParallel gives the mean of the processes' gradients; the loss is a sum over them.
+        share = self.processes.world_size / count
+        for number, batch in enumerate(batches):
+            with self._exchange(last=number == len(batches) - 1):
+                with autocast(self.device, self.config.precision):
+                    loss, carried = self.objective(batch, carried)
+                (share * (loss.total if loss.penalty is None else loss.total + loss.penalty)).backward()
+            total += loss.total.detach()
+        norm = clip_(self.parameters, self.config.clip) if self.config.clip is not None else total
+        self.optimizer.step()
+        self.tally.add(total, norm)
+        return carried
+
+    def _exchange(self, last: bool) -> contextlib.AbstractContextManager[Any]:
+        """Processes add up their gradients once an update, with its last batch."""
+        if isinstance(self.objective, DistributedDataParallel) and not last:
+            return self.objective.no_sync()
+        return contextlib.nullcontext()
+
+    def _look(self) -> None:
+        """Read back what the device has summed up: the one place where the host waits for it."""
+        total, targets = self.tally.lap(self.processes)
+        self._refuse_bad_numbers()
+        if not targets:
+            return
+        seconds, outside = self.clock.lap()
+        loss = total / targets
+        measures = self.task.training_measures(loss)
+        speed = targets / seconds
+        if self.metrics is not None:
+            values = {"loss": loss, **measures, "lr": self.rate}
+            values |= {"tokens_per_second": speed, "outside": outside}
+            self.metrics.write("train", self.step, self.position["epoch"] + 1, values)
+        self.reporter.update(
+            Report(
+                epoch=self.position["epoch"] + 1,
+                epochs=self.config.epochs,
+                step=self.step,
+                steps_per_epoch=self.steps_per_epoch,
+                step_in_epoch=-(-self.position["batch"] // self.config.accumulate),
+                loss=loss,
+                measures=measures,
+                lr=self.rate,
+                tokens_per_second=speed,
+                outside=outside,
+                seconds=self._seconds(),
+            )
+        )
+
+    def _refuse_bad_numbers(self) -> None:
+        bad = self.tally.bad_update()
+        if bad is None:
+            return
+        update = self.resumed_at + bad + 1
+        place = self.recent[len(self.recent) - 1 - (self.step - update)]
+        saved = self.checkpoints.names()
+        raise ThroughtimeError(
+            f"the loss or its gradient became NaN or infinite at update {update} "
+            f"(epoch {place['epoch'] + 1}, batch {place['batch']}); "
+            f"lower lr (it was {self.rate:.3g}), or set or lower clip"
+            + (f"; {saved[-1]} is kept, --resume goes on from it" if saved else "")
+        )
+
+    @torch.no_grad()
+    def _judge(self) -> None:
+        """The end of an epoch: validate with the weights that would be saved, and save them if best."""
+        self._look()
+        total, targets = self.tally.epoch(self.processes)
+        train = self.task.training_measures(total / targets) if targets else {}
+        self.task.model.eval()
+        with self.averaging.applied():
+            with autocast(self.device, self.config.precision):
+                sums = self.task.validate(self.processes.rank, self.processes.world_size)
+            added = self.processes.summed(list(sums.values()), self.device)
+            valid = self.task.judged(dict(zip(sums, added, strict=True))) if sums else {}
+            better = not valid or valid[self.task.measure] < min(self.scores, default=float("inf"))
+            if better:
+                self.best = valid or train
+                if self.processes.first:
+                    self.improved(self.best)
+            sample = self.task.sample() if self.processes.first else None
+        if valid:
+            self.scores.append(valid[self.task.measure])
+        self._begin_averaging()
+        epoch = self.batches.epoch
+        if self.metrics is not None:
+            self.metrics.write("epoch", self.step, epoch, {f"train_{name}": train[name] for name in train})
+            self.metrics.write("valid", self.step, epoch, valid)
+        self.reporter.epoch(epoch, train, valid, better, sample)
+        self.clock.lap()
+
+    def _begin_averaging(self) -> None:
+        uniform = self.config.optimizer == "nt-asgd"
+        if (
+            uniform
+            and not self.averaging.active
+            and first_trigger(self.scores, self.config.nonmono) is not None
+        ):
+            self.averaging.begin()
+            self.reporter.say("Validation stalls: from here on weights are averaged.")
+
+    def _checkpoint_due(self, looks: bool) -> bool:
+        every, minutes = self.config.checkpoint_every, self.config.checkpoint_minutes
+        if every is not None and self.step % every == 0:
+            return True
+        # The clocks of processes differ, so they agree; and that only where they meet anyway.
+        return looks and minutes is not None and self._agreed(time.monotonic() - self.saved_at > 60 * minutes)
+
+    def _save(self) -> Path | None:
+        """A checkpoint of all that the rest of the run depends on; never of bad numbers."""
+        self._refuse_bad_numbers()
+        self.saved_at = time.monotonic()
+        carried = [self.processes.gathered_rows(part) for part in self.carried]
+        if not self.processes.first:
+            return None
+        tensors = {f"model.{name}": weight for name, weight in named_weights(self.task.model).items()}
+        tensors |= optimizers.tensors(self.optimizer) | self.averaging.tensors()
+        tensors |= {f"carried.{number}": part for number, part in enumerate(carried)}
+        values = {
+            "position": self.position,
+            "scores": self.scores,
+            "best": self.best,
+            "tally": self.tally.state(),
+            "seconds": self._seconds(),
+        }
+        return self.checkpoints.save(self.step, tensors, values)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from here, as if nothing had happened."""
+        tensors, values = checkpoint.tensors, checkpoint.values
+        own = {
+            name.removeprefix("model."): part for name, part in tensors.items() if name.startswith("model.")
+        }
+        load_weights(self.task.model, own, str(checkpoint.path))
+        optimizers.restore(self.optimizer, tensors)
+        self.averaging.restore(tensors)
+        carried = itertools.takewhile(tensors.__contains__, map("carried.{}".format, itertools.count()))
+        self.carried = tuple(self.processes.own_rows(tensors[name]).to(self.device) for name in carried)
+        self.batches.restore(values["position"])
+        self.position, self.scores, self.best = values["position"], values["scores"], values["best"]
+        self.tally.restore(values["tally"])
+        self.seconds_before = values["seconds"]
+        self.step = self.resumed_at = checkpoint.step
+        if self.metrics is not None:
+            self.metrics.rewind(checkpoint.step)
+
+    def _enough(self) -> str | None:
+        """Why no further epoch is needed, or None."""
+        if self.batches.epoch >= self.config.epochs:
+            return "all epochs done"
+        patience, minutes = self.config.early_stopping, self.config.max_minutes
+        if patience is not None and self.scores:
+            since = len(self.scores) - 1 - self.scores.index(min(self.scores))
+            if since >= patience:
+                return f"no better validation for {since} epochs"
+        if minutes is not None and self._agreed(self._seconds() > 60 * minutes):
+            return f"{minutes:g} minutes are over"
+        return None
+
+    def _agreed(self, flag: bool) -> bool:
+        """Whether any process says so."""
+        return self.processes.summed([float(flag)], self.device)[0] > 0
+
+    def _seconds(self) -> float:
+        return self.seconds_before + time.monotonic() - self.began
+
+    def _close(self) -> None:
+        if self.metrics is not None:
+            self.metrics.close()
+
+
+class _Objective(nn.Module):
+    """The task's loss as a module, which is what DistributedDataParallel wraps."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.model, self._task = task.model, task
+
+    def forward(self, batch: Batch, carried: State) -> tuple[Loss, State]:
+        if batch.rows:
+            return self._task.loss(batch, carried)
+        # A process without a row in a small batch still takes part in the sum of gradients, with zeros.
+        nothing = torch.stack([weight.sum() for weight in self.model.parameters()]).sum() * 0
+        return Loss(nothing), carried

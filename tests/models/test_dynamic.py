@@ -1,0 +1,129 @@
+"""Learning from what was scored, and forgetting it afterwards."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from throughtime.errors import InputError, ThroughtimeError
+from throughtime.models.dynamic import DynamicEvaluation
+from throughtime.models.neural_cache import NeuralCache
+from throughtime.models.reading import surprisals
+
+CELLS = ["lstm", "gru", "rnn", "mingru", "lstm-mogrifier"]
+
+
+def read(model, ids, reader=None):
+    return torch.cat(list(surprisals(model, np.asarray(ids), 0, reader=reader)))
+
+
+def weights(model):
+    return [weight.detach().clone() for weight in model.parameters()]
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("cell", CELLS)
+def test_without_a_rate_it_is_plain_reading(small, cell):
+    model, ids = small(cell, num_layers=2, initial="learned"), np.arange(33) * 7 % 5
+    with DynamicEvaluation(rate=0.0, decay=0.1) as reader:
+        torch.testing.assert_close(read(model, ids, reader), read(model, ids))
+
+
+@pytest.mark.usefixtures("double")
+def test_one_step_is_the_formula(small):
+    model, ids = small(), torch.tensor([[1], [4], [2]])
+    before = weights(model)
+    reader = DynamicEvaluation(rate=0.3, decay=0.25, steps=3, clip=0.1)
+    expected = before
+    for _ in range(2):
+        outputs = model(torch.cat([ids[:1] * 0, ids[:-1]]), model.initial_state(1)).outputs
+        loss = model.head.loss(outputs.flatten(0, 1), ids.flatten()) / 3
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+        norm = torch.cat([g.flatten() for g in gradients]).norm()
+        assert norm > 0.1, "the test is about a clipped gradient"
+        expected = [
+            w - 0.3 * g * (0.1 / norm) + 0.25 * (first - w)
+            for w, g, first in zip(expected, gradients, before, strict=True)
+        ]
+        reader.read(model, torch.cat([ids[:1] * 0, ids[:-1]]), ids, model.initial_state(1))
+        torch.testing.assert_close(weights(model), expected)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("head", ["softmax", "adaptive"])
+def test_a_strange_phrase_is_learned_while_it_is_read(small, cell, head):
+    model = small(cell, vocabulary_size=30, embedding_size=16, hidden_size=16, tied=False, head=head)
+    ids = [7, 23, 2, 29, 11, 5, 13] * 30
+    plain = read(model, ids).mean()
+    with DynamicEvaluation(rate=0.3) as reader:
+        learned = read(model, ids, reader).mean()
+    assert learned < 0.8 * plain
+
+
+def test_a_piece_is_scored_before_it_is_learned_from(small):
+    model, ids = small(), np.arange(25) % 5
+    with DynamicEvaluation(rate=1.0, steps=10) as reader:
+        found = read(model, ids, reader)
+    plain = read(model, ids)
+    torch.testing.assert_close(found[:10], plain[:10])
+    assert not torch.allclose(found[10:], plain[10:])
+
+
+def test_weights_come_back_bit_for_bit_even_after_an_error(small):
+    model = small(num_layers=2)
+    before = weights(model)
+    with DynamicEvaluation(rate=1.0) as reader:
+        read(model, np.arange(40) % 5, reader)
+        assert not torch.equal(before[0], weights(model)[0])
+    assert all(torch.equal(a, b) for a, b in zip(before, weights(model), strict=True))
+    with pytest.raises(IndexError), DynamicEvaluation(rate=1.0) as reader:
+        read(model, [*range(5), 99, *range(5)], reader)
+    assert all(torch.equal(a, b) for a, b in zip(before, weights(model), strict=True))
+    assert all(weight.grad is None for weight in model.parameters())
+
+
+def test_dropout_stays_off(small):
+    model = small(input_dropout=0.9, hidden_dropout=0.9, output_dropout=0.9, weight_drop=0.9, num_layers=2)
+    with DynamicEvaluation(rate=0.1) as one, DynamicEvaluation(rate=0.0) as other:
+        first = read(model, np.arange(5), one)
+        one.close()
+        torch.testing.assert_close(first, read(model, np.arange(5), other))
+
+
+@pytest.mark.usefixtures("double")
+def test_a_cache_goes_with_it(small):
+    model, ids = small(), np.arange(40) * 3 % 5
+    with DynamicEvaluation(rate=0.0, cache=NeuralCache(9)) as reader:
+        torch.testing.assert_close(read(model, ids, reader), read(model, ids, NeuralCache(9)))
+    with DynamicEvaluation(rate=0.1, cache=NeuralCache(9)) as both, DynamicEvaluation(rate=0.1) as alone:
+        mixed = read(model, ids, both)
+        both.close()
+        assert not torch.allclose(mixed, read(model, ids, alone))
+
+
+def test_two_models_at_once_are_refused(small):
+    reader = DynamicEvaluation()
+    read(small(), [1, 2], reader)
+    with pytest.raises(ThroughtimeError, match="one model"):
+        read(small(), [1, 2], reader)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"rate": -1}, {"rate": float("nan")}, {"decay": 2}, {"steps": 0}, {"clip": 0}]
+)
+def test_numbers_without_meaning_are_refused(wrong):
+    with pytest.raises(InputError, match="expected"):
+        DynamicEvaluation(**wrong)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_gpu_reads_the_same(small, cell):
+    model, ids = small(cell), np.arange(40) * 3 % 5
+    with DynamicEvaluation(rate=0.1, cache=NeuralCache(9)) as reader:
+        expected = read(model, ids, reader)
+        reader.close()
+        reader.cache = NeuralCache(9)
+        found = read(model.cuda(), ids, reader).cpu()
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)

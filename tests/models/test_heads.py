@@ -1,0 +1,324 @@
+"""Heads against torch's own losses: values, every gradient, and the memory they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from throughtime.errors import InputError, ThroughtimeError
+from throughtime.models import chunked_loss
+from throughtime.models.heads import HEADS, IGNORED, AdaptiveHead, Head, SoftmaxHead, default_cutoffs
+
+TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-5}
+
+
+def examples(
+    rows: int, hidden_size: int, vocabulary_size: int, dtype: torch.dtype = torch.float64
+) -> tuple[Tensor, Tensor]:
+    """Hidden states that want a gradient, and labels of which every fourth is none."""
+    generator = torch.Generator().manual_seed(rows * vocabulary_size)
+    hidden = torch.randn(rows, hidden_size, generator=generator, dtype=dtype).requires_grad_()
+    labels = torch.randint(vocabulary_size, (rows,), generator=generator)
+    labels[1::4] = IGNORED
+    return hidden, labels
+
+
+def softmax_head(hidden_size: int, vocabulary_size: int, dtype: torch.dtype, **options: Any) -> SoftmaxHead:
+    torch.manual_seed(5)
+    head = SoftmaxHead(hidden_size, vocabulary_size, **options).to(dtype)
+    if head.bias is not None:
+        nn.init.normal_(head.bias)
+    return head
+
+
+def plain_loss(head: SoftmaxHead, hidden: Tensor, labels: Tensor) -> Tensor:
+    logits = functional.linear(hidden, head.weight, head.bias)
+    return functional.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="sum")
+
+
+def gradients(loss: Tensor, head: Head, hidden: Tensor) -> list[Tensor]:
+    """Of a scaled loss, as the trainer scales it."""
+    return list(torch.autograd.grad(loss / 7, [hidden, *head.parameters()]))
+
+
+class Watched(TorchDispatchMode):
+    """Every operation by name, and the largest tensor that any of them gave."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.sizes: list[int] = []
+
+    def __torch_dispatch__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.names.append(func.__name__.split(".")[0])
+        self.sizes += [result.numel()] if isinstance(result, Tensor) else []
+        return result
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("chunk", [1, 3, 7, 1000, None])
+@pytest.mark.parametrize(("rows", "hidden_size", "vocabulary_size"), [(11, 5, 13), (7, 3, 4099), (1, 1, 2)])
+def test_loss_and_gradients_are_those_of_cross_entropy(
+    rows: int, hidden_size: int, vocabulary_size: int, chunk: int | None, bias: bool, dtype: torch.dtype
+) -> None:
+    head = softmax_head(hidden_size, vocabulary_size, dtype, bias=bias, chunk=chunk)
+    hidden, labels = examples(rows, hidden_size, vocabulary_size, dtype)
+    expected, found = plain_loss(head, hidden, labels), head.loss(hidden, labels)
+    close = {"rtol": TOLERANCES[dtype], "atol": TOLERANCES[dtype]}
+    torch.testing.assert_close(found, expected, **close)
+    torch.testing.assert_close(gradients(found, head, hidden), gradients(expected, head, hidden), **close)
+    with torch.no_grad():
+        torch.testing.assert_close(head.loss(hidden, labels), expected.detach(), **close)
+
+
+def test_default_chunks_of_a_large_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunked_loss, "CPU_LOGITS", 40 * 50)
+    head = softmax_head(4, 50, torch.float64)
+    hidden, labels = examples(90, 4, 50)  # three chunks of 30: the most is 40
+    found, expected = head.loss(hidden, labels), plain_loss(head, hidden, labels)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(gradients(found, head, hidden), gradients(expected, head, hidden))
+
+
+def test_all_logits_never_exist_at_once() -> None:
+    rows, hidden_size, vocabulary_size, chunk = 64, 4, 500, 8
+    head = softmax_head(hidden_size, vocabulary_size, torch.float32, chunk=chunk)
+    hidden, labels = examples(rows, hidden_size, vocabulary_size, torch.float32)
+    with Watched() as watched:
+        head.loss(hidden, labels).backward()
+        head.surprisals(hidden, labels)
+    assert max(watched.sizes) == chunk * vocabulary_size
+    with Watched() as plain:
+        plain_loss(head, hidden, labels).backward()
+    assert max(plain.sizes) == rows * vocabulary_size  # so that this would have been seen
+
+
+def test_gradients_are_handed_on_without_a_copy() -> None:
+    head = softmax_head(4, 50, torch.float32)
+    hidden, labels = examples(9, 4, 50, torch.float32)
+    loss = head.loss(hidden, labels)
+    with Watched() as watched:
+        loss.backward()
+    assert {name for name in watched.names if name not in ("detach", "ones_like")} == {"mul_"}
+
+
+def test_only_wanted_gradients_are_computed() -> None:
+    head = softmax_head(4, 50, torch.float64)
+    hidden, labels = examples(9, 4, 50)
+    head.requires_grad_(False)
+    with Watched() as frozen:
+        head.loss(hidden, labels).backward()
+    assert hidden.grad is not None
+    assert not {"addmm_", "addmv_"} & set(frozen.names)
+    head.requires_grad_(True)
+    with Watched() as constant:
+        head.loss(hidden.detach(), labels).backward()
+    assert head.weight.grad is not None
+    assert "mm" not in constant.names
+    with torch.no_grad(), Watched() as judged:
+        assert not head.loss(hidden, labels).requires_grad
+    assert not {"addmm_", "addmv_", "mm", "scatter_add_"} & set(judged.names)
+
+
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("rows", [0, 5])
+def test_nothing_to_predict_costs_nothing(name: str, rows: int) -> None:
+    head = HEADS[name](16, 60)
+    hidden = torch.randn(rows, 16, requires_grad=True)
+    loss = head.loss(hidden, torch.full((rows,), IGNORED))
+    assert loss.item() == 0
+    assert all(not gradient.any() for gradient in gradients(loss, head, hidden))
+    assert head.surprisals(hidden, torch.full((rows,), IGNORED)).tolist() == [0.0] * rows
+
+
+def test_huge_logits_stay_finite() -> None:
+    head = SoftmaxHead(1, 3, bias=False)
+    with torch.no_grad():
+        head.weight.copy_(torch.tensor([[1e4], [0.0], [-1e4]]))
+    hidden = torch.ones(2, 1, requires_grad=True)
+    loss = head.loss(hidden, torch.tensor([0, 2]))
+    loss.backward()
+    assert loss.item() == 2e4
+    assert hidden.grad is not None
+    assert hidden.grad.tolist() == [[0.0], [2e4]]
+
+
+def test_a_tied_weight_gets_both_gradients() -> None:
+    embedding = nn.Embedding(20, 4, dtype=torch.float64)
+    head = SoftmaxHead(4, 20, weight=embedding.weight, chunk=2).double()
+    ids, labels = torch.tensor([3, 1, 4, 1, 5]), torch.tensor([1, 4, 1, 5, 9])
+    assert head.weight is embedding.weight
+    found = torch.autograd.grad(head.loss(embedding(ids).tanh(), labels), embedding.weight)
+    expected = torch.autograd.grad(plain_loss(head, embedding(ids).tanh(), labels), embedding.weight)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_gradients_accumulate_over_losses() -> None:
+    head = softmax_head(4, 30, torch.float64)
+    hidden, labels = examples(12, 4, 30)
+    for part in (slice(0, 5), slice(5, 12)):
+        head.loss(hidden[part], labels[part]).backward()
+    found = [hidden.grad, head.weight.grad]
+    expected = torch.autograd.grad(plain_loss(head, hidden, labels), [hidden, head.weight])
+    torch.testing.assert_close(found, list(expected), rtol=1e-9, atol=1e-9)
+
+
+def test_second_derivatives_are_refused() -> None:
+    head = softmax_head(3, 9, torch.float64)
+    hidden, labels = examples(4, 3, 9)
+    with pytest.raises(ThroughtimeError, match="first derivatives only"):
+        torch.autograd.grad(head.loss(hidden, labels), hidden, create_graph=True)
+
+
+def test_a_second_backward_is_refused() -> None:
+    head = softmax_head(3, 9, torch.float64)
+    loss = head.loss(*examples(4, 3, 9))
+    loss.backward(retain_graph=True)
+    with pytest.raises(ThroughtimeError, match="backward was called twice"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("hidden_dtype", [torch.float32, torch.bfloat16])
+def test_bf16_products_under_autocast(name: str, hidden_dtype: torch.dtype) -> None:
+    torch.manual_seed(1)
+    head = HEADS[name](64, 3000)
+    exact, labels = examples(40, 64, 3000, torch.float32)
+    hidden = exact.detach().to(hidden_dtype).requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        found, judged, log_probs = (
+            head.loss(hidden, labels),
+            head.surprisals(hidden, labels),
+            head.log_probs(hidden),
+        )
+    expected = head.loss(exact, labels)
+    assert found.dtype == judged.dtype == log_probs.dtype == torch.float32
+    torch.testing.assert_close(found, expected, rtol=2e-2, atol=0)
+    torch.testing.assert_close(judged.sum(), expected, rtol=2e-2, atol=0)
+    for one, other in zip(gradients(found, head, hidden), gradients(expected, head, exact), strict=True):
+        assert (one.float() - other).norm() <= 2e-2 * other.norm()
+    assert all(parameter.dtype == torch.float32 for parameter in head.parameters())
+
+
+def test_bf16_weights_gather_their_gradient_in_float32() -> None:
+    head = softmax_head(16, 40, torch.float32, chunk=1)
+    exact, labels = examples(400, 16, 40, torch.float32)
+    expected = gradients(head.loss(exact, labels), head, exact)
+    hidden = exact.detach().bfloat16().requires_grad_()
+    found = gradients(head.bfloat16().loss(hidden, labels), head, hidden)
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == torch.bfloat16
+        assert (one.float() - other).norm() <= 2e-2 * other.norm()
+
+
+def test_autocast_leaves_float64_alone() -> None:
+    head = softmax_head(8, 30, torch.float64)
+    hidden, labels = examples(6, 8, 30)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = head.loss(hidden, labels)
+    torch.testing.assert_close(found, plain_loss(head, hidden, labels), rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_one_distribution_behind_all_three(name: str) -> None:
+    torch.manual_seed(2)
+    head = HEADS[name](16, 100).double()
+    hidden, labels = examples(50, 16, 100)
+    log_probs = head.log_probs(hidden)
+    torch.testing.assert_close(log_probs.exp().sum(1), torch.ones(50, dtype=torch.float64))
+    known = labels != IGNORED
+    expected = torch.where(known, -log_probs.gather(1, labels.clamp(min=0)[:, None])[:, 0], 0.0)
+    torch.testing.assert_close(head.surprisals(hidden, labels), expected.detach(), rtol=1e-9, atol=1e-9)
+    loss = head.loss(hidden, labels)
+    torch.testing.assert_close(loss, expected.sum(), rtol=1e-9, atol=0)
+    close = {"rtol": 1e-9, "atol": 1e-9}
+    torch.testing.assert_close(
+        gradients(loss, head, hidden), gradients(expected.sum(), head, hidden), **close
+    )
+
+
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("label", [100, -1])
+def test_a_label_outside_the_vocabulary_is_refused(name: str, label: int) -> None:
+    head = HEADS[name](16, 100)
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        head.loss(torch.zeros(1, 16), torch.tensor([label]))
+
+
+def test_adaptive_head_is_torchs_own() -> None:
+    torch.manual_seed(3)
+    head = AdaptiveHead(64, 200, cutoffs=[10, 50, 120])
+    hidden, labels = examples(80, 64, 200, torch.float32)
+    known = labels != IGNORED
+    judge = head.softmax(hidden[known], labels[known])
+    torch.testing.assert_close(head.surprisals(hidden, labels)[known], -judge.output.detach())
+    torch.testing.assert_close(head.loss(hidden, labels), -judge.output.sum())
+    torch.testing.assert_close(head.log_probs(hidden), head.softmax.log_prob(hidden))
+
+
+def test_adaptive_surprisals_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = AdaptiveHead(16, 100)
+    hidden, labels = examples(50, 16, 100, torch.float32)
+    whole = head.surprisals(hidden, labels)
+    monkeypatch.setattr("throughtime.models.heads.ADAPTIVE_ROWS", 7)
+    torch.testing.assert_close(head.surprisals(hidden, labels), whole)
+
+
+def test_a_class_without_words_has_a_gradient() -> None:
+    """Of zeros: several processes must agree on which parameters have one."""
+    head = AdaptiveHead(16, 100)
+    head.loss(torch.ones(3, 16), torch.tensor([0, 1, 2])).backward()
+    assert all(parameter.grad is not None for parameter in head.parameters())
+
+
+@pytest.mark.parametrize("size", [2, 3, 10, 33_278, 99_999, 100_000, 267_735])
+def test_default_cutoffs_rise_within_the_vocabulary(size: int) -> None:
+    cutoffs = default_cutoffs(size)
+    assert cutoffs == sorted({*cutoffs})
+    assert cutoffs[0] >= 1
+    assert cutoffs[-1] < size
+
+
+def test_wrong_sizes_are_refused_in_a_sentence() -> None:
+    with pytest.raises(InputError, match=r"tied weight: is \[20, 3\], but the output needs \[20, 4\]"):
+        SoftmaxHead(4, 20, weight=nn.Parameter(torch.zeros(20, 3)))
+    with pytest.raises(InputError, match="chunk: is 0"):
+        SoftmaxHead(4, 20, chunk=0)
+    with pytest.raises(InputError, match="hidden size of 16 or more for 2 classes"):
+        AdaptiveHead(8, 1000)
+    for cutoffs in ([], [0, 5], [5, 5], [5, 3], [20]):
+        with pytest.raises(InputError, match="must rise and lie between 1 and 19"):
+            AdaptiveHead(64, 20, cutoffs=cutoffs)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: captures a CUDA graph")
+def test_a_cuda_graph_holds_the_softmax_head() -> None:
+    head = SoftmaxHead(32, 500, chunk=16).cuda()
+    hidden = torch.randn(40, 32, device="cuda", requires_grad=True)
+    labels = torch.randint(500, (40,), device="cuda")
+
+    def step() -> list[Tensor]:
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = head.loss(hidden, labels)
+        return [loss.detach(), *gradients(loss, head, hidden)]
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        replayed = step()
+    labels.copy_(torch.randint(500, (40,)))
+    graph.replay()
+    torch.testing.assert_close(replayed, step())

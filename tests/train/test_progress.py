@@ -1,0 +1,179 @@
+"""What people see of training."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from throughtime.train.progress import Bars, Lines, Pace, Report, Reporter, Silent, reporter
+
+
+class Clock:
+    """Time that goes on when told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def report(step: int, epochs: int = 4, steps: int = 100, **changes: Any) -> Report:
+    values = {
+        "epoch": (step - 1) // steps + 1,
+        "epochs": epochs,
+        "step": step,
+        "steps_per_epoch": steps,
+        "step_in_epoch": (step - 1) % steps + 1,
+        "loss": 4.5,
+        "measures": {"perplexity": 90.017},
+        "lr": 1.2e-3,
+        "tokens_per_second": 12_345.0,
+        "outside": None,
+        "seconds": 1.0,
+    }
+    return Report(**(values | changes))
+
+
+def terminal(width: int = 80) -> tuple[Console, io.StringIO]:
+    file = io.StringIO()
+    return Console(file=file, width=width, height=20, force_terminal=True, color_system=None), file
+
+
+def rendered(bars: Bars) -> list[str]:
+    """The bars as they stand now, line by line."""
+    console, file = terminal()
+    console.print(bars._rendered())
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def test_the_remaining_time_leaves_out_the_slow_start() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.begin(4, 100, 0)
+    assert pace.remaining is None
+    clock.now = 50.0
+    pace.update(report(10))
+    assert pace.remaining == pytest.approx(390 * 5.0)
+    for step in (20, 30, 40):
+        clock.now += 10.0
+        pace.update(report(step))
+    assert pace.remaining == pytest.approx(360.0)
+
+
+def test_a_resumed_run_counts_only_its_own_steps() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.begin(4, 100, 200)
+    clock.now = 10.0
+    pace.update(report(210))
+    assert pace.remaining == pytest.approx(190.0)
+
+
+def test_the_speed_of_an_epoch_is_its_own() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.begin(2, 2, 0)
+    pace.update(report(1, tokens_per_second=100.0))
+    pace.update(report(2, tokens_per_second=300.0))
+    clock.now = 7.0
+    assert pace.epoch() == (7.0, pytest.approx(150.0))
+    clock.now = 9.0
+    assert pace.epoch() == (2.0, None)
+
+
+def test_lines_come_once_an_epoch_and_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    lines = Lines(clock)
+    lines.begin("a small model", 4, 100, 0)
+    for step in range(10, 101, 10):
+        clock.now += 4.0
+        lines.update(report(step))
+    lines.epoch(
+        1, {"loss": 4.0, "perplexity": 54.6}, {"perplexity": 60.0}, True, "the time\n\x1b[2Jtraveller"
+    )
+    lines.epoch(2, {"loss": 4.0}, {}, False, None)
+    lines.close()
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == [
+        "a small model: 4 epochs of 100 steps",
+        "epoch 1/4  step 30/100  loss 4.500  perplexity 90.02  lr 1.2e-3  12.3k tokens/s  ETA 2:28",
+        "epoch 1/4  step 60/100  loss 4.500  perplexity 90.02  lr 1.2e-3  12.3k tokens/s  ETA 2:16",
+        "epoch 1/4  step 90/100  loss 4.500  perplexity 90.02  lr 1.2e-3  12.3k tokens/s  ETA 2:04",
+        "epoch 1/4  perplexity: train 54.60, valid 60.00  0:40  12.3k tokens/s  *",
+        "    the time",
+        "    \N{REPLACEMENT CHARACTER}[2Jtraveller",
+        "epoch 2/4  train loss 4.000  0:00",
+    ]
+
+
+def test_bars_fit_eighty_columns_and_leave_the_epochs_behind() -> None:
+    console, file = terminal()
+    clock = Clock()
+    bars = Bars(console, clock)
+    bars.begin("a small model", 4, 1000, 0)
+    for step in (50, 100):
+        clock.now += 5.0
+        bars.update(report(step, steps=1000, outside=0.25))
+    drawn = rendered(bars)
+    bars.epoch(1, {"perplexity": 54.6}, {"perplexity": 60.0}, True, "[bold]the time \x1b[2J traveller" * 9)
+    bars.say("saved [3] of them")
+    bars.close()
+    bars.close()
+    assert len(drawn) == 3
+    assert all(len(line) <= 80 for line in drawn)
+    assert "1/4" in drawn[0]
+    assert "0:10  ETA 6:30" in drawn[0]
+    assert "100/1,000" in drawn[1]
+    assert "12.3k tokens/s" in drawn[1]
+    assert drawn[2] == "loss 4.500  perplexity 90.02  lr 1.2e-3  25% of time outside the model"
+    text = file.getvalue()
+    assert "a small model: 4 epochs of 1,000 steps" in text
+    assert "epoch 1/4  perplexity: train 54.60, valid 60.00  0:10  12.3k tokens/s  ★" in text
+    assert "  [bold]the time \N{REPLACEMENT CHARACTER}[2J traveller[bold]the" in text
+    assert "\x1b[2J" not in text
+    assert "saved [3] of them" in text
+
+
+def test_bars_survive_any_width_and_the_oddest_numbers() -> None:
+    for width in (1, 7, 20, 40, 200):
+        console, file = terminal(width)
+        bars = Bars(console)
+        bars.begin("a small model", 1, 0, 0)
+        bars.update(report(1, epochs=1, steps=1, loss=math.nan, lr=0.0, measures={"perplexity": math.inf}))
+        bars.update(report(3, epochs=1, steps=2, tokens_per_second=0.0))
+        bars.epoch(1, {}, {}, False, "")
+        bars.close()
+        assert file.getvalue()
+
+
+def test_a_resumed_run_starts_where_it_stood() -> None:
+    console, file = terminal()
+    bars = Bars(console)
+    bars.begin("a small model", 4, 100, 250)
+    bars.close()
+    epochs, steps, *_ = rendered(bars)
+    assert "resumed after step 250" in file.getvalue()
+    assert "3/4" in epochs
+    assert "62%" in epochs
+    assert "50/100" in steps
+
+
+def test_a_terminal_gets_bars_and_a_file_lines() -> None:
+    assert isinstance(reporter(True), Bars)
+    assert isinstance(reporter(False), Lines)
+
+
+def test_silence(capsys: pytest.CaptureFixture[str]) -> None:
+    silent: Reporter = Silent()
+    silent.begin("a small model", 1, 1, 0)
+    silent.update(report(1))
+    silent.epoch(1, {}, {}, True, "text")
+    silent.say("text")
+    silent.close()
+    assert capsys.readouterr() == ("", "")
