@@ -7,7 +7,7 @@ import json
 import platform
 import sys
 
-NAMES = ("ngram", "ids_memory", "recurrence_cpu", "lstm_gru", "long_sequence", "complexity")
+NAMES = ("ngram", "ids_memory", "recurrence_cpu", "lstm_gru", "long_sequence", "complexity", "language_cpu")
 
 
 def main() -> int:

@@ -81,3 +81,16 @@ def test_on_a_gpu_nothing_waits_for_the_host():
         torch.cuda.set_sync_debug_mode("default")
     assert norm.is_cuda
     assert flat(parameters).norm().item() == pytest.approx(1.0)
+
+
+def test_rows_of_an_embedding_are_clipped_as_the_whole_table():  # R44
+    ids = torch.tensor([1, 4, 1])  # a word twice: its two gradients are one row
+    grads = []
+    for sparse in (False, True):
+        torch.manual_seed(0)
+        table, other = torch.nn.Embedding(6, 3, sparse=sparse), torch.nn.Parameter(torch.ones(2))
+        (9 * table(ids).sin().sum() + other.sum()).backward()
+        norm = clip_([table.weight, other], 0.5)
+        whole = table.weight.grad.to_dense() if sparse else table.weight.grad
+        grads.append((norm, whole, other.grad))
+    torch.testing.assert_close(grads[0], grads[1])

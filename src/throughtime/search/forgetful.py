@@ -18,6 +18,11 @@ class Forgetful:
     def __init__(self, strategy: Strategy) -> None:
         self.strategy = strategy
 
+    @property
+    def end_id(self) -> int | None:
+        """As the strategy has it."""
+        return self.strategy.end_id
+
     def begin(self, batch: int, device: torch.device) -> Hypotheses:
         """As the strategy does."""
         return self.strategy.begin(batch, device)

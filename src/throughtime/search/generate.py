@@ -9,15 +9,18 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
+from throughtime.search.constraints import Constraint, allowed
 from throughtime.search.hypotheses import Finished, Hypotheses
 from throughtime.search.step import StepModel, select
-
-Constraint = Callable[[Tensor, Hypotheses], Tensor]
-"""Log-probabilities in, log-probabilities out: what may not come next becomes -inf."""
 
 
 class Strategy(Protocol):
     """Chooses which hypotheses go on. It never sees the model."""
+
+    @property
+    def end_id(self) -> int | None:
+        """The token that ends a sequence; None where sequences have no end."""
+        ...
 
     def begin(self, batch: int, device: torch.device) -> Hypotheses:
         """The hypotheses before the first token."""
@@ -39,6 +42,7 @@ class Moment(NamedTuple):
     rows: Tensor  # [rows], where each came from
     log_probs: Tensor  # [rows before, V], after the constraints
     extras: Mapping[str, Tensor]  # [rows before, ...]
+    before: Hypotheses  # what was extended: the rows before
 
 
 def moments(
@@ -61,11 +65,10 @@ def moments(
     memory = memory.follow(memory.owner[hypotheses.sentence])
     for _ in range(max_new_tokens):
         step = model.step(last, state, memory)
-        log_probs = step.log_probs
-        for constraint in constraints:
-            log_probs = constraint(log_probs, hypotheses)
-        hypotheses, rows = strategy.advance(log_probs, hypotheses)
-        yield Moment(hypotheses, rows, log_probs, step.extras)
+        log_probs = allowed(step.log_probs, hypotheses, constraints, strategy.end_id)
+        before = hypotheses
+        hypotheses, rows = strategy.advance(log_probs, before)
+        yield Moment(hypotheses, rows, log_probs, step.extras, before)
         if not hypotheses.rows:
             return
         last, state = hypotheses.last, select(step.state, rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -40,7 +41,7 @@ class Hypotheses:
     _path: Tensor = field(default_factory=lambda: torch.empty(0))  # [rows, capacity]
 
     @classmethod
-    def begin(cls, sentences: int, each: int = 1, device: torch.device | None = None) -> Hypotheses:
+    def begin(cls, sentences: int, each: int = 1, device: torch.device | None = None) -> Self:
         """Empty hypotheses: `each` rows for every sentence."""
         sentence = torch.arange(sentences, device=device).repeat_interleave(each)
         empty = torch.empty(len(sentence), 16, dtype=torch.long, device=device)
@@ -62,7 +63,7 @@ class Hypotheses:
         """The newest token of each row. [rows]"""
         return self._tokens[:, self.length - 1]
 
-    def extend(self, rows: Tensor, token: Tensor, log_prob: Tensor) -> Hypotheses:
+    def extend(self, rows: Tensor, token: Tensor, log_prob: Tensor) -> Self:
         """Row i of the result is old row `rows[i]` with one more token; `log_prob` is its new total.
 
         The buffer is handed on, so a set of hypotheses is extended once.
@@ -77,12 +78,12 @@ class Hypotheses:
             self, sentence=sentence, log_prob=log_prob, length=self.length + 1, _tokens=tokens, _path=path
         )
 
-    def newest(self) -> Hypotheses:
+    def newest(self) -> Self:
         """The same with its newest token only."""
         at = slice(self.length - 1, self.length)
         return replace(self, length=1, _tokens=self._tokens[:, at].clone(), _path=self._path[:, at].clone())
 
-    def retire(self, over: Tensor, score: Tensor, by_end_token: bool = True) -> Hypotheses:
+    def retire(self, over: Tensor, score: Tensor, by_end_token: bool = True) -> Self:
         """Move the rows where `over` holds to the finished ones; the others go on."""
         if not bool(over.any()):
             return self
@@ -100,7 +101,7 @@ class Hypotheses:
             )
         return replace(self.only(~over), ended=tuple(tuple(found) for found in ended))
 
-    def only(self, going_on: Tensor) -> Hypotheses:
+    def only(self, going_on: Tensor) -> Self:
         """Drop the rows where `going_on` does not hold."""
         return replace(
             self,

@@ -62,7 +62,9 @@ class Captured:
         entering = tuple(part.clone() for part in carried)
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, pool=self._pool, stream=torch.cuda.current_stream()):
+            # Of this thread alone: the one that prepares batches goes on allocating pinned memory meanwhile.
+            stream, mode = torch.cuda.current_stream(), "thread_local"
+            with torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode=mode):
                 leaving = self._step(still, entering, count)
                 handed = entering if len(entering) == len(leaving) else leaving
                 for kept, reached in zip(handed, leaving, strict=True):

@@ -21,9 +21,18 @@ def clip_(parameters: Iterable[Tensor], largest: float) -> Tensor:
     >>> clip_([weight], 1.0), weight.grad
     (tensor(5.), tensor([0.6000, 0.8000]))
     """
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    owners = [parameter for parameter in parameters if parameter.grad is not None]
+    for owner in owners:
+        if owner.grad is not None and owner.grad.is_sparse:
+            owner.grad = owner.grad.coalesce()  # a word that stands twice in a batch has one row
+    gradients = [_values(owner.grad) for owner in owners if owner.grad is not None]
     norm = get_total_norm(gradients)
     # On a CPU the norm can be read for nothing, which spares a pass over all gradients when it is small.
     if norm.device.type != "cpu" or not norm <= largest:
         torch._foreach_mul_(gradients, (largest / norm).clamp(max=1))
     return norm
+
+
+def _values(gradient: Tensor) -> Tensor:
+    """All numbers of a gradient that may differ from zero, in its own memory."""
+    return gradient.values() if gradient.is_sparse else gradient

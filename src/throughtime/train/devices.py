@@ -12,11 +12,9 @@ from throughtime.errors import InputError
 
 
 def device_of(name: str) -> torch.device:
-    """The device of this name; `auto` is a GPU where there is one, each process of a machine its own."""
+    """The device of this name; `auto` is a GPU where there is one, `cuda` each process's own GPU."""
     if name == "auto":
-        if not torch.cuda.is_available():
-            return torch.device("cpu")
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -25,6 +23,8 @@ def device_of(name: str) -> torch.device:
         not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()
     ):
         raise InputError("device", f"is {name!r}, but torch sees {torch.cuda.device_count()} GPUs here")
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     return device
 
 
@@ -33,6 +33,19 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[obj
     if precision != "bf16":
         return nullcontext()
     return torch.autocast(device.type, torch.bfloat16)
+
+
+@contextmanager
+def own_stream(device: torch.device) -> Iterator[None]:
+    """A stream of one's own on a GPU, as recording a CUDA graph needs; in order with the outer one."""
+    if device.type != "cuda":
+        yield
+        return
+    outer, inner = torch.cuda.current_stream(device), torch.cuda.Stream(device)
+    inner.wait_stream(outer)
+    with torch.cuda.stream(inner):
+        yield
+    outer.wait_stream(inner)
 
 
 @contextmanager

@@ -45,6 +45,15 @@ class Processes:
         distributed.all_gather(parts, padded)
         return torch.stack(parts, dim=1).flatten(0, 1)[: int(sum(counts))]
 
+    def gathered_state(self, state: tuple[Tensor, ...], device: torch.device) -> list[Tensor]:
+        """Such rows for each part of a state. The first process has a row always, others maybe none."""
+        if self.world_size == 1:
+            return list(state)
+        told = [[(tuple(part.shape[1:]), part.dtype) for part in state]]
+        distributed.broadcast_object_list(told)
+        nothing = tuple(torch.zeros(0, *shape, dtype=dtype, device=device) for shape, dtype in told[0])
+        return [self.gathered_rows(part) for part in state or nothing]
+
     def own_rows(self, rows: Tensor) -> Tensor:
         """This process's rows of a whole batch's."""
         return rows[self.rank :: self.world_size].clone()
@@ -66,6 +75,8 @@ def joined(device: torch.device) -> Iterator[Processes]:
     if not launched_by_torchrun():
         yield Processes()
         return
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # which NCCL exchanges objects through
     distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
         yield Processes(distributed.get_rank(), distributed.get_world_size())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
@@ -17,6 +17,7 @@ class Loss(NamedTuple):
     """Sums over the rows at hand, never means: the trainer divides by the count of the whole batch.
 
     `total` is what is measured (nats, squared errors), `penalty` what is minimised besides and not measured.
+    A total without a gradient is measured only: so label smoothing minimises something in its place.
     """
 
     total: Tensor
@@ -24,12 +25,13 @@ class Loss(NamedTuple):
 
 
 class Task(Protocol):
-    """A model with its data. `measure` names the validation value that decides; less of it is better.
+    """A model with its data. `measure` names the validation value that decides, `better` which way.
 
     `fixed_shapes` says that a loss runs the same kernels whatever its batch holds, as a CUDA graph needs.
     """
 
     measure: str
+    better: Literal["less", "more"]
     fixed_shapes: bool
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,7 +33,7 @@ from throughtime.train.checkpoint import Checkpoint, Checkpoints
 from throughtime.train.clipping import clip_
 from throughtime.train.clock import Clock
 from throughtime.train.config import TrainingConfig
-from throughtime.train.devices import autocast, products
+from throughtime.train.devices import autocast, own_stream, products
 from throughtime.train.interrupts import InterruptedRunError, Interrupts
 from throughtime.train.metrics import Metrics
 from throughtime.train.processes import Processes
@@ -50,6 +50,7 @@ class Summary:
     steps: int
     epochs: int
     seconds: float
+    train: dict[str, float]  # of the last epoch, dropout included
     best: dict[str, float]
     best_epoch: int
     why: str
@@ -73,6 +74,10 @@ class Trainer:
         self.run = run
         self.parameters = [weight for weight in task.model.parameters() if weight.requires_grad]
         self.device = self.parameters[0].device
+        rows = self.processes.world_size == 1 and optimizers.takes_rows(
+            config.optimizer, momentum=config.momentum, weight_decay=config.weight_decay, device=self.device
+        )
+        _give_rows(task.model, rows)
         self.optimizer = optimizers.build(
             config.optimizer,
             self.parameters,
@@ -81,6 +86,7 @@ class Trainer:
             betas=config.betas,
             weight_decay=config.weight_decay,
             device=self.device,
+            sparse=rows,
         )
         uniform = config.optimizer == "nt-asgd"
         self.averaging = Averaging(
@@ -107,7 +113,8 @@ class Trainer:
         self.rate = config.lr
         self.position = self.batches.state()
         self.carried: State = ()
-        self.scores: list[float] = []
+        self.scores: list[float] = []  # of each validation; less is better, whatever is measured
+        self.last_train: dict[str, float] = {}
         self.best: dict[str, float] = {}
         self.tally = Tally(self.device)
         self.recent: deque[dict[str, Any]] = deque(maxlen=2 * config.report_every)
@@ -122,27 +129,31 @@ class Trainer:
         with contextlib.ExitStack() as stack:
             self.interrupts = stack.enter_context(Interrupts())
             stack.enter_context(products(self.config.precision))
-            if self.device.type == "cuda":
-                stack.enter_context(torch.cuda.stream(torch.cuda.Stream(self.device)))
+            stack.enter_context(own_stream(self.device))
             stack.callback(self._close)
             while (why := self._enough()) is None:
                 self._epoch()
         best_epoch = self.scores.index(min(self.scores)) + 1 if self.scores else self.batches.epoch
-        return Summary(self.step, self.batches.epoch, self._seconds(), self.best, best_epoch, why)
+        return Summary(
+            self.step, self.batches.epoch, self._seconds(), self.last_train, self.best, best_epoch, why
+        )
 
     def _epoch(self) -> None:
         self.task.model.train()
+        due = False
         for group in self.groups():
+            # Only now: a checkpoint of the last update of an epoch is written once the epoch is judged.
+            if due:
+                self._save()
             self.update(group)
             looks = self.step % self.config.report_every == 0
             if looks:
                 self._look()
-            if self._checkpoint_due(looks):
-                self._save()
+            due = self._checkpoint_due(looks)
             if (looks or self.processes.world_size == 1) and self._agreed(self.interrupts.asked):
                 raise InterruptedRunError(self._save())
-        self.position = self.batches.state()
         self._judge()
+        self.position = self.batches.state()
         self._save()
 
     def groups(self) -> Iterator[list[Prepared]]:
@@ -155,7 +166,9 @@ class Trainer:
         """One step of the optimiser."""
         # All chance of an update follows from these three numbers, so none of it has to be saved.
         chance = np.random.SeedSequence([self.config.seed, self.step, self.processes.rank])
-        torch.manual_seed(int(chance.generate_state(1)[0]))
+        seed = int(chance.generate_state(1)[0])
+        # torch.manual_seed alone would do; for devices that are not in use it writes down stack traces first.
+        torch.manual_seed(seed) if self.device.type == "cuda" else torch.default_generator.manual_seed(seed)
         standing = Standing(self.step, self.steps_per_epoch, self.config.epochs, tuple(self.scores))
         self.rate = self.rate_of(standing)
         optimizers.set_rate(self.optimizer, self.rate)
@@ -227,8 +240,11 @@ class Trainer:
     def _refuse_bad_numbers(self) -> None:
         bad = self.tally.bad_update()
         if bad is None:
-            return
-        update = self.resumed_at + bad + 1
+            # Without clipping nobody looked at the gradient of the last update; it shows in the weights.
+            largest = torch.stack(torch._foreach_norm([*self.parameters], float("inf")))
+            if self.step == self.resumed_at or bool(largest.isfinite().all()):
+                return
+        update = self.step if bad is None else self.resumed_at + bad + 1
         place = self.recent[len(self.recent) - 1 - (self.step - update)]
         saved = self.checkpoints.names()
         raise ThroughtimeError(
@@ -243,21 +259,22 @@ class Trainer:
         """The end of an epoch: validate with the weights that would be saved, and save them if best."""
         self._look()
         total, targets = self.tally.epoch(self.processes)
-        train = self.task.training_measures(total / targets) if targets else {}
+        train = self.last_train = self.task.training_measures(total / targets) if targets else {}
         self.task.model.eval()
         with self.averaging.applied():
             with autocast(self.device, self.config.precision):
                 sums = self.task.validate(self.processes.rank, self.processes.world_size)
             added = self.processes.summed(list(sums.values()), self.device)
             valid = self.task.judged(dict(zip(sums, added, strict=True))) if sums else {}
-            better = not valid or valid[self.task.measure] < min(self.scores, default=float("inf"))
+            score = self._score(valid) if valid else None
+            better = score is None or not self.scores or score < min(self.scores)
             if better:
                 self.best = valid or train
                 if self.processes.first:
                     self.improved(self.best)
             sample = self.task.sample() if self.processes.first else None
-        if valid:
-            self.scores.append(valid[self.task.measure])
+        if score is not None:
+            self.scores.append(score)
         self._begin_averaging()
         epoch = self.batches.epoch
         if self.metrics is not None:
@@ -265,6 +282,11 @@ class Trainer:
             self.metrics.write("valid", self.step, epoch, valid)
         self.reporter.epoch(epoch, train, valid, better, sample)
         self.clock.lap()
+
+    def _score(self, valid: dict[str, float]) -> float:
+        """What this validation comes to; less is better."""
+        value = valid[self.task.measure]
+        return value if self.task.better == "less" else -value
 
     def _begin_averaging(self) -> None:
         uniform = self.config.optimizer == "nt-asgd"
@@ -287,7 +309,7 @@ class Trainer:
         """A checkpoint of all that the rest of the run depends on; never of bad numbers."""
         self._refuse_bad_numbers()
         self.saved_at = time.monotonic()
-        carried = [self.processes.gathered_rows(part) for part in self.carried]
+        carried = self.processes.gathered_state(self.carried, self.device)
         if not self.processes.first:
             return None
         tensors = {f"model.{name}": weight for name, weight in named_weights(self.task.model).items()}
@@ -296,6 +318,7 @@ class Trainer:
         values = {
             "position": self.position,
             "scores": self.scores,
+            "train": self.last_train,
             "best": self.best,
             "tally": self.tally.state(),
             "seconds": self._seconds(),
@@ -315,6 +338,7 @@ class Trainer:
         self.carried = tuple(self.processes.own_rows(tensors[name]).to(self.device) for name in carried)
         self.batches.restore(values["position"])
         self.position, self.scores, self.best = values["position"], values["scores"], values["best"]
+        self.last_train = values["train"]
         self.tally.restore(values["tally"])
         self.seconds_before = values["seconds"]
         self.step = self.resumed_at = checkpoint.step
@@ -356,6 +380,14 @@ class _Objective(nn.Module):
     def forward(self, batch: Batch, carried: State) -> tuple[Loss, State]:
         if batch.rows:
             return self._task.loss(batch, carried)
-        # A process without a row in a small batch still takes part in the sum of gradients, with zeros.
-        nothing = torch.stack([weight.sum() for weight in self.model.parameters()]).sum() * 0
-        return Loss(nothing), carried
+        # A process without a row in a small batch still takes part in the sum of gradients, with zeros. It
+        # needs one weight for that; what no process uses stays without a gradient, as it does in one.
+        return Loss(next(self.model.parameters()).sum() * 0), carried
+
+
+def _give_rows(model: nn.Module, rows: bool) -> None:
+    """Let embeddings give the gradient of looked-up rows alone, but for tables that an output shares."""
+    uses = Counter(id(weight) for _, weight in model.named_parameters(remove_duplicate=False))
+    for part in model.modules():
+        if isinstance(part, nn.Embedding):
+            part.sparse = rows and uses[id(part.weight)] == 1

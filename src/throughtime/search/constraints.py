@@ -1,0 +1,128 @@
+"""What may come next: functions on log-probabilities, the same for every strategy and every model.
+
+A constraint only ever bars tokens, so several can be combined. Together they may bar all: such a row must
+end. It takes the end token at the model's own probability, whatever the constraints say of it; where there is
+no end token, it goes on as if they did not exist for this one step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from throughtime.errors import InputError
+from throughtime.search.hypotheses import Hypotheses
+
+Constraint = Callable[[Tensor, Hypotheses], Tensor]
+"""Log-probabilities in, log-probabilities out: what may not come next becomes -inf."""
+
+SMALLEST = math.log(5e-324)  # of a probability that is not 0: for an end that the model holds impossible
+
+NO_TOKEN = -1  # fills short sequences; no model says it
+
+
+def allowed(
+    log_probs: Tensor, hypotheses: Hypotheses, constraints: Sequence[Constraint], end_id: int | None
+) -> Tensor:
+    """What all constraints together let through, [rows, V]; a row with nothing left must end."""
+    if not constraints:
+        return log_probs
+    left = log_probs
+    for constraint in constraints:
+        left = constraint(left, hypotheses)
+    stuck = (left == -torch.inf).all(dim=1, keepdim=True)
+    if end_id is None:
+        return torch.where(stuck, log_probs, left)
+    way_out = torch.full_like(left, -torch.inf)
+    way_out[:, end_id] = log_probs[:, end_id].clamp(min=SMALLEST)
+    return torch.where(stuck, way_out, left)
+
+
+def no_token(*token_ids: int) -> Constraint:
+    """Never these tokens: `<unk>`, for one."""
+
+    def constraint(log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
+        log_probs = log_probs.clone()
+        log_probs[:, list(token_ids)] = -torch.inf
+        return log_probs
+
+    return constraint
+
+
+def minimum_length(tokens: int, end_id: int) -> Constraint:
+    """At least so many tokens before the end token."""
+    barred = no_token(end_id)
+    return lambda log_probs, rows: barred(log_probs, rows) if rows.length < tokens else log_probs
+
+
+def no_repeated_ngram(n: int) -> Constraint:
+    """No n tokens in a row twice; the prompt does not count. Looks back over the whole hypothesis.
+
+    >>> said = Hypotheses.begin(1)
+    >>> for token in (0, 1, 0):
+    ...     said = said.extend(torch.tensor([0]), torch.tensor([token]), said.log_prob)
+    >>> no_repeated_ngram(2)(torch.zeros(1, 3), said).tolist()    # 0 1 has been said
+    [[0.0, -inf, 0.0]]
+    """
+    if n < 1:
+        raise InputError("--no-repeat-ngram", f"is {n}, expected 1 or more")
+
+    def constraint(log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
+        tokens = hypotheses.tokens
+        if tokens.shape[1] < n:
+            return log_probs
+        said = tokens.unfold(1, n, 1)  # [rows, places, n]
+        latest = tokens[:, tokens.shape[1] - n + 1 :]
+        same = (said[:, :, : n - 1] == latest[:, None]).all(dim=2)
+        row, place = same.nonzero(as_tuple=True)
+        log_probs = log_probs.clone()
+        log_probs[row, said[row, place, n - 1]] = -torch.inf
+        return log_probs
+
+    return constraint
+
+
+def forced_prefix(prefixes: Sequence[Sequence[int]]) -> Constraint:
+    """Every sentence begins with its own prefix, at the model's own probability."""
+    forced = padded(prefixes)
+
+    def constraint(log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
+        if hypotheses.length >= forced.shape[1]:
+            return log_probs
+        token = forced.to(log_probs.device)[hypotheses.sentence, hypotheses.length][:, None]
+        others = torch.arange(log_probs.shape[1], device=token.device) != token
+        return log_probs.masked_fill(others & (token != NO_TOKEN), -torch.inf)
+
+    return constraint
+
+
+def forbidden(words: Sequence[Sequence[int]]) -> Constraint:
+    """Never one of these words, each one token or several: the token that would complete it is barred."""
+    if not all(words):
+        raise InputError("forbidden", "has a word of no tokens, expected one or more")
+    by_length = [torch.tensor(list(same)) for _, same in groupby(sorted(words, key=len), key=len)]
+
+    def constraint(log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
+        log_probs, tokens = log_probs.clone(), hypotheses.tokens
+        for table in by_length:  # [words, tokens]
+            table = table.to(log_probs.device)
+            before = table.shape[1] - 1
+            if before > hypotheses.length:
+                break
+            begun = (tokens[:, None, tokens.shape[1] - before :] == table[:, :before]).all(dim=2)
+            row, word = begun.nonzero(as_tuple=True)
+            log_probs[row, table[word, before]] = -torch.inf
+        return log_probs
+
+    return constraint
+
+
+def padded(sequences: Sequence[Sequence[int]], width: int | None = None) -> Tensor:
+    """One row for each sequence, filled up on the right with -1."""
+    width = max(map(len, sequences), default=0) if width is None else width
+    rows = [[*sequence, *[NO_TOKEN] * (width - len(sequence))] for sequence in sequences]
+    return torch.tensor(rows, dtype=torch.long).view(len(sequences), width)

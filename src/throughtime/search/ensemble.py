@@ -1,0 +1,79 @@
+"""Several models as one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from throughtime.errors import InputError
+from throughtime.search.step import Memory, State, Step, StepModel
+
+
+class Ensemble:
+    """A step model whose probabilities are the weighted mean of its models'.
+
+    All must read the same prompts and choose from the same target vocabulary. States and memories lie one
+    model's after another's.
+    """
+
+    def __init__(self, models: Sequence[StepModel], weights: Sequence[float] | None = None) -> None:
+        if not models:
+            raise InputError("ensemble", "has no model, expected one or more")
+        weights = [1.0] * len(models) if weights is None else weights
+        if len(weights) != len(models):
+            raise InputError("ensemble", f"has {len(weights)} weights for {len(models)} models")
+        if not all(weight > 0 and math.isfinite(weight) for weight in weights):
+            raise InputError("ensemble", f"has weights {list(weights)}, expected numbers above 0")
+        self.models = list(models)
+        self.weights = [weight / math.fsum(weights) for weight in weights]
+        self._states: list[int] = []  # how many tensors of each model, known from the first start
+        self._kept: list[int] = []
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
+        """Let every model read the prompts."""
+        lasts, states, memories = zip(*(model.start(prompts) for model in self.models), strict=True)
+        for last, memory in zip(lasts, memories, strict=True):
+            if not (torch.equal(last, lasts[0]) and torch.equal(memory.owner, memories[0].owner)):
+                raise InputError(
+                    "ensemble", "has models that begin with different tokens; expected one vocabulary for all"
+                )
+        self._states = [len(state) for state in states]
+        self._kept = [len(memory.kept) for memory in memories]
+        kept = tuple(tensor for memory in memories for tensor in memory.kept)
+        joined = Memory(kept, memories[0].owner, memories[0].rows_each)
+        return lasts[0], tuple(tensor for state in states for tensor in state), joined
+
+    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
+        """Feed one token a row to every model: ln of the mean P."""
+        states, kept = _divided(state, self._states), _divided(memory.kept, self._kept)
+        steps = [
+            model.step(last, own, Memory(own_kept, memory.owner, memory.rows_each))
+            for model, own, own_kept in zip(self.models, states, kept, strict=True)
+        ]
+        sizes = [step.log_probs.shape[1] for step in steps]
+        if len(set(sizes)) > 1:
+            raise InputError(
+                "ensemble",
+                f"has target vocabularies of {', '.join(map(str, sizes))} tokens; expected the same for all",
+            )
+        weighted = [step.log_probs + math.log(w) for step, w in zip(steps, self.weights, strict=True)]
+        reached = tuple(tensor for step in steps for tensor in step.state)
+        return Step(torch.stack(weighted).logsumexp(dim=0), reached, self._extras(steps))
+
+    def _extras(self, steps: Sequence[Step]) -> Mapping[str, Tensor]:
+        """The mean of what all models tell in one shape (attention); the rest as the first tells it."""
+        found = dict(steps[0].extras)
+        for name, value in found.items():
+            others = [step.extras.get(name) for step in steps]
+            if value.is_floating_point() and all(x is not None and x.shape == value.shape for x in others):
+                parts = zip(self.weights, others, strict=True)
+                found[name] = sum((w * x for w, x in parts if x is not None), torch.zeros_like(value))
+        return found
+
+
+def _divided(tensors: Sequence[Tensor], counts: Sequence[int]) -> list[State]:
+    ends = [sum(counts[: i + 1]) for i in range(len(counts))]
+    return [tuple(tensors[end - count : end]) for count, end in zip(counts, ends, strict=True)]

@@ -1,0 +1,188 @@
+"""Exact search: the model's single most likely sequence, by depth-first branch and bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from throughtime.errors import InputError
+from throughtime.search.frontier import ROOT, Frontier, Taken
+from throughtime.search.hypotheses import Finished
+from throughtime.search.step import StepModel
+
+IMPOSSIBLE = Finished((), -torch.inf, -torch.inf, ended=False)
+
+
+@dataclass(frozen=True)
+class ExactResult:
+    """What exact search knows of one sentence.
+
+    `best` is the model's most likely sequence where `resolved`, else the best that was seen; its
+    log-probability is -inf where none of positive probability was seen.
+    """
+
+    best: Finished
+    resolved: bool
+    expansions: int  # how many prefixes the model continued
+
+
+@torch.inference_mode()
+def exact(
+    model: StepModel,
+    prompts: Sequence[Sequence[int]],
+    end_id: int | None,
+    *,
+    max_new_tokens: int,
+    budget: int = 20_000,
+    first: Sequence[Finished] | None = None,
+    at_once: int = 16,
+) -> list[ExactResult]:
+    """The sequence of highest log-probability for each prompt (Stahlberg and Byrne, 2019).
+
+    The optimum is over the sequences that the end token ends within `max_new_tokens`, itself counted; what
+    the cap would cut does not count. Without an `end_id` it is over those of exactly `max_new_tokens`.
+
+    A prefix only loses by going on, so one that is no better than the best sequence so far is dropped with
+    all that begins with it. `first` are sequences to beat from the start, a beam's for one: the better they
+    are, the less is searched. A sentence that is not decided after `budget` expansions comes back
+    unresolved. `at_once` prefixes of a sentence are continued in one step of the model.
+    """
+    for name, value in [("max_new_tokens", max_new_tokens), ("budget", budget), ("at_once", at_once)]:
+        if value < 1:
+            raise InputError(name, f"is {value}, expected 1 or more")
+    if first is None:
+        first = [IMPOSSIBLE] * len(prompts)
+    if len(first) != len(prompts):
+        raise InputError(
+            "first", f"has {len(first)} results for {len(prompts)} prompts, expected one for each"
+        )
+    if not prompts:
+        return []
+    last, state, memory = model.start(prompts)
+    best = _Best(first, last.device, end_id, max_new_tokens)
+    frontier = Frontier(last, state, budget)
+    alive = torch.arange(len(prompts), device=last.device)
+    while taken := frontier.take(at_once):
+        memory = memory.follow(torch.searchsorted(alive, taken.sentence))
+        alive = torch.unique_consecutive(taken.sentence)
+        log_probs, state, _ = model.step(taken.token, taken.state, memory)
+        if best.improve(taken, log_probs):
+            frontier.prune(best.log_prob)
+        frontier.put(taken, state, *best.worth_while(taken, log_probs))
+    resolved, expansions = frontier.decided(best.log_prob).tolist(), frontier.expansions.tolist()
+    return [ExactResult(*one) for one in zip(best.found(frontier), resolved, expansions, strict=True)]
+
+
+class _Best:
+    """The best sequence of each sentence so far, and what can still beat it."""
+
+    def __init__(
+        self, first: Sequence[Finished], device: torch.device, end_id: int | None, max_new_tokens: int
+    ) -> None:
+        self.end_id, self.max_new_tokens = end_id, max_new_tokens
+        self.first = [one if self._eligible(one) else IMPOSSIBLE for one in first]
+        log_prob = [one.log_prob for one in self.first]
+        self.log_prob = torch.tensor(log_prob, dtype=torch.float64, device=device)  # [S]
+        self.node = torch.full((len(first),), ROOT, device=device)  # [S], ROOT where it is still the first
+        self.token = torch.zeros_like(self.node)  # [S], what follows the node's prefix
+
+    def improve(self, taken: Taken, log_probs: Tensor) -> bool:
+        """See whether a prefix that is completed now beats the best of its sentence."""
+        if self.end_id is None:
+            gained, token = log_probs.max(dim=1)
+            gained = gained.masked_fill(self._goes_on(taken), -torch.inf)
+        else:
+            gained, token = log_probs[:, self.end_id], torch.full_like(taken.token, self.end_id)
+        total = taken.log_prob + gained  # [rows]
+        highest = self.log_prob.scatter_reduce(0, taken.sentence, total, "amax")
+        rows = (
+            ((total > self.log_prob[taken.sentence]) & (total == highest[taken.sentence])).nonzero().flatten()
+        )
+        self.log_prob = highest
+        if not len(rows):
+            return False
+        sentence = taken.sentence[rows]
+        new = torch.ones_like(rows, dtype=torch.bool)
+        new[1:] = sentence[1:] != sentence[:-1]  # one winner a sentence
+        self.node[sentence[new]], self.token[sentence[new]] = taken.node[rows[new]], token[rows[new]]
+        return True
+
+    def worth_while(self, taken: Taken, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The continuations that may still beat the best: row, token, log-probability. [continuations]"""
+        bound = self.log_prob[taken.sentence]
+        # Most tokens fall here, in the model's own precision and so a little below the bound.
+        least = torch.nextafter(
+            (bound - taken.log_prob).to(log_probs.dtype), log_probs.new_tensor(-torch.inf)
+        )
+        worth = log_probs > least.masked_fill(~self._goes_on(taken), torch.inf)[:, None]
+        if self.end_id is not None:
+            worth[:, self.end_id] = False
+        row, token = worth.nonzero().unbind(1)
+        total = taken.log_prob[row] + log_probs[row, token]
+        above = total > bound[row]
+        return row[above], token[above], total[above]
+
+    def found(self, frontier: Frontier) -> list[Finished]:
+        """The best sequences, as results."""
+        results = []
+        for first, log_prob, node, token in zip(
+            self.first, self.log_prob.tolist(), self.node.tolist(), self.token.tolist(), strict=True
+        ):
+            if node == ROOT:
+                results.append(replace(first, score=first.log_prob))
+                continue
+            tokens = frontier.tokens(node)
+            if self.end_id is None:
+                tokens = (*tokens, token)
+            results.append(Finished(tokens, log_prob, log_prob, ended=self.end_id is not None))
+        return results
+
+    def _goes_on(self, taken: Taken) -> Tensor:
+        """Which prefixes may be continued by a token that is not their last. [rows]"""
+        return taken.depth + 1 < self.max_new_tokens
+
+    def _eligible(self, first: Finished) -> bool:
+        if self.end_id is None:
+            return len(first.tokens) == self.max_new_tokens
+        return first.ended and len(first.tokens) < self.max_new_tokens
+
+
+class SearchErrors(NamedTuple):
+    """How often a search missed the model's best sequence. Sentences left unresolved are counted apart."""
+
+    share: float | None  # errors / resolved; None where nothing was resolved
+    errors: int
+    resolved: int
+    unresolved: int
+    unresolved_errors: int  # of the unresolved, those where something better was seen all the same
+
+
+def search_errors(
+    beam_results: Sequence[Finished], exact_results: Sequence[ExactResult], tolerance: float = 1e-4
+) -> SearchErrors:
+    """Compare the best of a beam (at alpha 0) for each sentence with the optimum.
+
+    It is an error to lie more than `tolerance` below, or not to have ended where the optimum does.
+
+    >>> greedy = [Finished((1,), -0.9, -0.9, True), Finished((), -0.5, -0.5, True)]
+    >>> best = [ExactResult(Finished((2,), -0.6, -0.6, True), True, 7), ExactResult(greedy[1], True, 2)]
+    >>> search_errors(greedy, best)
+    SearchErrors(share=0.5, errors=1, resolved=2, unresolved=0, unresolved_errors=0)
+    """
+    if len(beam_results) != len(exact_results):
+        raise InputError(
+            "search errors",
+            f"cannot compare {len(beam_results)} results with {len(exact_results)} exact ones",
+        )
+    missed = [
+        exact.best.log_prob - beam.log_prob > tolerance or (exact.best.ended and not beam.ended)
+        for beam, exact in zip(beam_results, exact_results, strict=True)
+    ]
+    resolved = sum(exact.resolved for exact in exact_results)
+    errors = sum(wrong and exact.resolved for wrong, exact in zip(missed, exact_results, strict=True))
+    share = errors / resolved if resolved else None
+    return SearchErrors(share, errors, resolved, len(missed) - resolved, sum(missed) - errors)

@@ -1,0 +1,177 @@
+"""Every sequence there is, for cases small enough: the oracle that other searches are judged by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from throughtime.errors import InputError
+from throughtime.search.generate import Strategy, generate
+from throughtime.search.hypotheses import Finished, Hypotheses
+from throughtime.search.scoring import normalised
+from throughtime.search.step import Memory, State, Step, StepModel
+
+MOST_SEQUENCES = 250_000
+
+
+class Exhaustive:
+    """Keeps every hypothesis of positive probability; ranks by log_prob / L^alpha, L counting the end token.
+
+    What the length cap cuts is a result as well. Of equal scores the shorter wins, then the smaller ids.
+    """
+
+    def __init__(
+        self, end_id: int | None, max_new_tokens: int, *, alpha: float = 0.75, n_best: int = 1
+    ) -> None:
+        if n_best < 1:
+            raise InputError("n_best", f"is {n_best}, expected 1 or more")
+        self.end_id, self.max_new_tokens, self.alpha, self.n_best = end_id, max_new_tokens, alpha, n_best
+
+    def begin(self, batch: int, device: torch.device) -> Hypotheses:
+        """One row for each sentence."""
+        return Hypotheses.begin(batch, device=device)
+
+    def advance(self, log_probs: Tensor, hypotheses: Hypotheses) -> tuple[Hypotheses, Tensor]:
+        """Every row goes on with every token; refused at the first where that would become too many."""
+        vocabulary = log_probs.shape[1]
+        if hypotheses.length == 0:
+            self._refuse(hypotheses.rows, vocabulary)
+        total = (hypotheses.log_prob[:, None] + log_probs).flatten()
+        possible = (total > -torch.inf).nonzero().flatten()
+        rows, token = possible // vocabulary, possible % vocabulary
+        longer = hypotheses.extend(rows, token, total[possible])
+        if self.end_id is None:
+            return longer, rows
+        over = token == self.end_id
+        score = self._score(longer)
+        longer = longer.retire(over & self._among_best(longer.sentence, score, over), score)
+        # Those that ended below the best have left no trace: they are dropped here.
+        going_on = longer.last != self.end_id
+        return longer.only(going_on), rows[~over]
+
+    def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
+        """The `n_best` of each sentence."""
+        score = self._score(hypotheses)
+        best = self._among_best(hypotheses.sentence, score, torch.ones_like(score, dtype=torch.bool))
+        cut = hypotheses.retire(best, score, by_end_token=False)
+        return [sorted(found, key=lambda one: -one.score)[: self.n_best] for found in cut.ended]
+
+    def _score(self, hypotheses: Hypotheses) -> Tensor:
+        return normalised(hypotheses.log_prob, hypotheses.length, self.alpha)
+
+    def _among_best(self, sentence: Tensor, score: Tensor, of: Tensor) -> Tensor:
+        """Which of the rows `of` are among the `n_best` of their sentence. [rows]"""
+        order = of.nonzero().flatten()
+        order = order[score[order].sort(descending=True, stable=True).indices]
+        order = order[sentence[order].sort(stable=True).indices]
+        place = torch.arange(len(order), device=score.device)
+        first = torch.searchsorted(sentence[order], sentence[order])
+        best = torch.zeros_like(of)
+        best[order[place - first < self.n_best]] = True
+        return best
+
+    def _refuse(self, sentences: int, vocabulary: int) -> None:
+        if sentences * vocabulary**self.max_new_tokens > MOST_SEQUENCES:
+            raise InputError(
+                "exhaustive search",
+                f"would try {vocabulary}^{self.max_new_tokens} sequences for each of {sentences} sentences, "
+                f"more than {MOST_SEQUENCES:,} in all; lower max_new_tokens, or use exact or beam search",
+            )
+
+
+def exhaustive(
+    model: StepModel,
+    prompts: Sequence[Sequence[int]],
+    end_id: int | None,
+    max_new_tokens: int,
+    alpha: float = 0.75,
+    n_best: int = 1,
+) -> list[list[Finished]]:
+    """The best of all |Y|^T sequences, for each prompt."""
+    everything = Exhaustive(end_id, max_new_tokens, alpha=alpha, n_best=n_best)
+    return generate(model, prompts, everything, max_new_tokens=max_new_tokens)
+
+
+class Counts(NamedTuple):
+    """How many candidates each search scores at most, by its formula."""
+
+    vocabulary: int
+    steps: int
+    width: int
+
+    @property
+    def greedy(self) -> int:
+        """|Y| T"""
+        return self.vocabulary * self.steps
+
+    @property
+    def beam(self) -> int:
+        """k |Y| T"""
+        return self.width * self.vocabulary * self.steps
+
+    @property
+    def exhaustive(self) -> int:
+        """|Y|^T"""
+        return int(self.vocabulary**self.steps)
+
+    def __str__(self) -> str:
+        """A table, one search a line."""
+        rows = [
+            ("greedy", "|Y| T", self.greedy),
+            (f"beam of {self.width}", "k |Y| T", self.beam),
+            ("exhaustive", "|Y|^T", self.exhaustive),
+        ]
+        head = f"|Y| = {self.vocabulary:,}, T = {self.steps}"
+        return "\n".join(
+            [head, *(f"{name:<14}{formula:<10}{_short(count):>16}" for name, formula, count in rows)]
+        )
+
+
+def counts(vocabulary: int, steps: int, width: int) -> Counts:
+    """What greedy, beam and exhaustive search cost; shown as a table.
+
+    >>> print(counts(vocabulary=10_000, steps=10, width=5))
+    |Y| = 10,000, T = 10
+    greedy        |Y| T              100,000
+    beam of 5     k |Y| T            500,000
+    exhaustive    |Y|^T              1.0e+40
+    """
+    for name, value in [("vocabulary", vocabulary), ("steps", steps), ("width", width)]:
+        if value < 1:
+            raise InputError(name, f"is {value}, expected 1 or more")
+    return Counts(vocabulary, steps, width)
+
+
+def candidates(
+    model: StepModel, prompts: Sequence[Sequence[int]], strategy: Strategy, *, max_new_tokens: int
+) -> int:
+    """How many candidates a search really scored: the tokens weighed, over all its rows and steps."""
+    counting = _Counting(model)
+    generate(counting, prompts, strategy, max_new_tokens=max_new_tokens)
+    return counting.scored
+
+
+class _Counting:
+    """A model that counts what is asked of it."""
+
+    def __init__(self, model: StepModel) -> None:
+        self.model, self.scored = model, 0
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
+        return self.model.start(prompts)
+
+    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
+        step = self.model.step(last, state, memory)
+        self.scored += step.log_probs.numel()
+        return step
+
+
+def _short(count: int) -> str:
+    if count < 10**12:
+        return f"{count:,}"
+    power = math.floor(math.log10(count))
+    return f"{count // 10 ** (power - 1) / 10:.1f}e+{power}"  # in whole numbers: a float would overflow

@@ -1,0 +1,99 @@
+"""The tree of a search, for drawing: what was kept, what was cut, what ended."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from throughtime.search.generate import Moment
+from throughtime.search.scoring import normalised
+
+Status = Literal["kept", "cut", "ended"]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One token that a search weighed."""
+
+    sentence: int
+    step: int  # 1 for the first token
+    parent: int | None  # into the trace's nodes; None for a first token
+    token: int
+    log_prob: float  # of all tokens up to here
+    score: float
+    status: Status
+
+
+class Trace:
+    """Watches a search: `generate(..., watch=trace)`, then `trace.nodes`.
+
+    A token is kept, or it ended a result, or it was cut; of those the `cut` likeliest of each sentence and
+    step are taken down. A result has the strategy's score, a node on the way log P / L^`alpha`. What a
+    length cap stops are kept nodes that nothing follows.
+    """
+
+    def __init__(self, end_id: int | None, *, cut: int = 3, alpha: float = 0.0) -> None:
+        self.end_id, self.cut, self.alpha = end_id, cut, alpha
+        self.nodes: list[Node] = []
+        self._of_row: list[int | None] = []  # the node of each row that goes on
+
+    def __call__(self, moment: Moment) -> None:
+        """Take down one step."""
+        if moment.before.length == 0:
+            self._of_row = [None] * moment.before.rows
+        left = (
+            moment.before.log_prob[:, None] + moment.log_probs
+        )  # [rows before, V], what has not been told yet
+        self._ended(moment, left)
+        going_on = moment.hypotheses
+        of_row: list[int | None] = [None] * going_on.rows
+        real = (going_on.log_prob > -torch.inf).nonzero().flatten()  # a beam fills up places
+        for row in real.tolist():
+            came_from, token = int(moment.rows[row]), int(going_on.last[row])
+            score = float(normalised(going_on.log_prob[row], going_on.length, self.alpha))
+            of_row[row] = self._add(moment, came_from, token, float(going_on.log_prob[row]), score, "kept")
+            left[came_from, token] = -torch.inf
+        self._cut(moment, left)
+        self._of_row = of_row
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The nodes as plain values, ready for JSON; a node's place in the list is its number."""
+        return [asdict(node) for node in self.nodes]
+
+    def _ended(self, moment: Moment, left: Tensor) -> None:
+        step = moment.before.length + 1
+        for before, after in zip(moment.before.ended, moment.hypotheses.ended, strict=True):
+            for one in after[len(before) :]:
+                if len(one.path) != step:
+                    continue  # nothing could follow it, and its last token has been told
+                token = self.end_id if one.ended else one.tokens[-1]
+                assert token is not None, "a result that ended has an end token"
+                self._add(
+                    moment, one.path[-1], token, one.log_prob, one.score, "ended" if one.ended else "kept"
+                )
+                left[one.path[-1], token] = -torch.inf
+
+    def _cut(self, moment: Moment, left: Tensor) -> None:
+        """The likeliest of each sentence that were not taken."""
+        length, vocabulary = moment.before.length + 1, left.shape[1]
+        rows_each = torch.unique_consecutive(moment.before.sentence, return_counts=True)[1]
+        first = 0
+        for rows in rows_each.tolist():
+            own = left[first : first + rows].flatten()
+            values, places = own.topk(min(self.cut, len(own)))
+            scores = normalised(values, length, self.alpha)
+            for log_prob, place, score in zip(values.tolist(), places.tolist(), scores.tolist(), strict=True):
+                if log_prob > -torch.inf:
+                    row, token = divmod(place, vocabulary)
+                    self._add(moment, first + row, token, log_prob, score, "cut")
+            first += rows
+
+    def _add(
+        self, moment: Moment, row: int, token: int, log_prob: float, score: float, status: Status
+    ) -> int:
+        sentence, step = int(moment.before.sentence[row]), moment.before.length + 1
+        self.nodes.append(Node(sentence, step, self._of_row[row], token, log_prob, score, status))
+        return len(self.nodes) - 1

@@ -1,0 +1,131 @@
+"""The fused loop of input feeding against the plain one: outputs, weights, last state and every gradient."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from throughtime.errors import ThroughtimeError
+from throughtime.models import fed_attention, fed_scores
+from throughtime.models.fed_decoder import refuses
+from throughtime.models.presets import build
+from throughtime.recurrence import layout
+
+KINDS = [
+    pytest.param(cell, attention, scaled, id=f"{cell}-{attention}{'-scaled' * scaled}")
+    for cell in ("gru", "lstm")
+    for attention in ("additive", "dot", "general")
+    for scaled in (False, True)
+]
+LENGTHS = torch.tensor([5, 2, 0, 3])
+
+
+def built(cell="gru", attention="additive", scaled=False, dtype=torch.float64, **options):
+    torch.manual_seed(0)
+    sizes = {"embedding_size": 5, "hidden_size": 6, **options}
+    model = build("attention", 11, 13, bos_id=1, cell=cell, attention=attention, scaled=scaled, **sizes)
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, 0.1, 0.4)
+    return model.to(dtype)
+
+
+def everything(model, fused, steps=7):
+    """All that comes out, and the gradients of a random function of it, also with respect to first states."""
+    torch.manual_seed(1)
+    model.decoder.fused = fused
+    source, inputs = torch.randint(0, 11, (5, 4)), torch.randint(0, 13, (steps, 4))
+    state, memory = model.encode(source, LENGTHS)
+    state = tuple((part + 0.1 * torch.randn(part.shape)).detach().requires_grad_() for part in state)
+    decoded = model.decoder.run(inputs, state, memory)
+    found = {"outputs": decoded.outputs, "attention": decoded.extras["attention"]}
+    found |= {f"last {i}": part for i, part in enumerate(decoded.state)}
+    loss = sum((part.double() * torch.randn(part.shape).double()).sum() for part in found.values())
+    wanted = {f"state {i}": part for i, part in enumerate(state)} | dict(model.named_parameters())
+    gradients = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True, materialize_grads=True)
+    return found | {f"d {name}": gradient for name, gradient in zip(wanted, gradients, strict=True)}
+
+
+def assert_same(ours, theirs, relative, floor):
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        scale = max(1e-3, float(value.detach().abs().max()))
+        torch.testing.assert_close(
+            ours[name], value, rtol=relative, atol=floor * scale, msg=lambda m, n=name: f"{n}: {m}"
+        )
+
+
+@pytest.mark.parametrize("steps", [1, 7])
+@pytest.mark.parametrize(("cell", "attention", "scaled"), KINDS)
+def test_fused_is_plain(cell, attention, scaled, steps, monkeypatch):  # law 1, R90
+    def poisoned(shape, like):
+        return torch.full(shape, torch.nan, dtype=like.dtype)
+
+    for module in (layout, fed_attention, fed_scores):
+        monkeypatch.setattr(module, "scratch", poisoned)
+    model = built(cell, attention, scaled, tied=steps == 7)
+    assert_same(everything(model, True, steps), everything(model, False, steps), 1e-9, 1e-10)
+
+
+@pytest.mark.parametrize(("cell", "attention", "scaled"), KINDS)
+def test_fused_is_plain_in_float32(cell, attention, scaled):
+    model = built(cell, attention, scaled, torch.float32)
+    assert_same(everything(model, True), everything(model, False), 1e-5, 2e-5)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_fused_follows_autocast(cell):
+    model = built(cell, dtype=torch.float32, hidden_size=32, embedding_size=32)
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, 0, 0.1)
+    exact = everything(model, True)
+    with torch.autocast("cpu", torch.bfloat16):
+        ours, plain = everything(model, True), everything(model, False)
+    assert ours["outputs"].dtype == torch.bfloat16
+    assert ours["attention"].dtype == torch.float32  # the softmax is
+    assert ours["last 0"].dtype == torch.float32
+    for name, value in exact.items():
+        # Where parts cancel, as in the gradient of attention's keys, no loop holds 2e-2.
+        error, plain_error = ((one[name] - value).norm().item() for one in (ours, plain))
+        assert error <= max(2e-2 * value.norm().item(), 1.25 * plain_error), name
+
+
+def test_backward_may_run_twice():
+    model = built()
+    model.decoder.fused = True
+    outputs = model(
+        torch.ones(3, 2, dtype=torch.long), torch.tensor([3, 1]), torch.ones(4, 2, dtype=torch.long)
+    )
+    weights = list(model.decoder.parameters())
+    first, second = (
+        torch.autograd.grad(outputs.outputs.square().sum(), weights, retain_graph=True, allow_unused=True)
+        for _ in range(2)
+    )
+    assert all(a is b or torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_second_derivatives_are_refused_with_the_way_out():
+    model = built()
+    outputs = model(torch.ones(3, 1, dtype=torch.long), torch.tensor([3]), torch.ones(4, 1, dtype=torch.long))
+    with pytest.raises(ThroughtimeError, match="`fused` to False"):
+        torch.autograd.grad(outputs.outputs.sum(), model.decoder.from_state.weight, create_graph=True)
+
+
+@pytest.mark.parametrize(
+    "options", [{"num_layers": 2}, {"layer_norm": True}, {"cell": "gru-before"}, {"cell": "mingru"}]
+)
+def test_what_it_does_not_know_runs_plain(options):
+    model = built(**options)
+    decoder = model.decoder
+    assert refuses(decoder.stack, decoder.attention, decoder.norm) is not None
+    assert torch.equal(everything(model, True)["outputs"], everything(model, False)["outputs"])
+
+
+def test_without_gradients_one_step_of_the_comparison_is_kept(monkeypatch):
+    model, shapes = built(), []
+    monkeypatch.setattr(
+        fed_attention, "scratch", lambda shape, like: shapes.append(shape) or like.new_empty(shape)
+    )
+    source, inputs = torch.ones(3, 2, dtype=torch.long), torch.ones(4, 2, dtype=torch.long)
+    with torch.no_grad():
+        model(source, torch.tensor([3, 1]), inputs)
+    assert [shape for shape in shapes if len(shape) == 4] == [(1, 2, 3, 6)]

@@ -1,0 +1,187 @@
+"""Constraints, one by one and together, under several strategies."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.search.tables import Contexts, Pairs
+
+from throughtime.errors import InputError
+from throughtime.search import (
+    Beam,
+    DiverseBeam,
+    Greedy,
+    Sampling,
+    StochasticBeam,
+    forbidden,
+    forced_prefix,
+    generate,
+    minimum_length,
+    no_repeated_ngram,
+    no_token,
+    required,
+)
+
+END, V, CAP = 3, 6, 9
+PROMPTS = [[0], [1], [2]]
+STRATEGIES = [
+    Greedy(END),
+    Beam(END, 3, n_best=3),
+    DiverseBeam(END, 4, groups=2, n_best=2),
+    Sampling(END, each=3, seed=0),
+    StochasticBeam(END, 3, seed=0),
+]
+
+every_strategy = pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda one: type(one).__name__)
+
+
+def found(strategy, *constraints, seed=0, cap=CAP):
+    results = generate(Pairs(3, V, seed), PROMPTS, strategy, max_new_tokens=cap, constraints=constraints)
+    assert all(results)  # every sentence has an answer
+    return results
+
+
+def every(*arguments, **options):
+    return [one for own in found(*arguments, **options) for one in own]
+
+
+def occurs(word, tokens):
+    return any(tuple(tokens[at : at + len(word)]) == tuple(word) for at in range(len(tokens)))
+
+
+@every_strategy
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_no_ngram_twice(strategy, n):
+    for seed in range(4):
+        for one in every(strategy, no_repeated_ngram(n), minimum_length(5, END), seed=seed):
+            ngrams = [one.tokens[at : at + n] for at in range(len(one.tokens) - n + 1)]
+            assert len(set(ngrams)) == len(ngrams)
+
+
+def test_ngrams_do_come_twice_without_the_constraint():
+    free = every(Greedy(END), minimum_length(8, END))
+    assert any(len(set(one.tokens)) < len(one.tokens) for one in free)
+
+
+@every_strategy
+def test_minimum_length(strategy):
+    lengths = [len(one.tokens) for one in every(strategy, minimum_length(4, END), seed=1)]
+    assert min(lengths) >= 4
+    assert min(len(one.tokens) for one in every(strategy, seed=1)) < 4
+
+
+@every_strategy
+def test_forced_prefix_of_each_sentence(strategy):
+    prefixes = [[5, 0, 1], [], [4]]
+    model = Pairs(3, V, 2)
+    results = found(strategy, forced_prefix(prefixes), seed=2)
+    for sentence, (prefix, own) in enumerate(zip(prefixes, results, strict=True)):
+        for one in own:
+            assert list(one.tokens[: len(prefix)]) == prefix
+            tokens = (*one.tokens, END) if one.ended else one.tokens
+            assert one.log_prob == pytest.approx(
+                model.log_prob(sentence, tokens), abs=1e-9
+            )  # the model's own
+
+
+def test_a_forced_end_leaves_an_empty_result():
+    assert [own[0].tokens for own in found(Greedy(END), forced_prefix([[END]] * 3))] == [()] * 3
+
+
+@every_strategy
+def test_forbidden_words_of_one_and_several_tokens(strategy):
+    free = found(Greedy(END), minimum_length(6, END), seed=3)
+    words = [own[0].tokens[:2] for own in free] + [free[0][0].tokens[2:5], (1,)]
+    for one in every(strategy, forbidden(words), minimum_length(6, END), seed=3):
+        assert not any(occurs(word, one.tokens) for word in words)
+    # Their parts may be said: only the token that completes a word is barred.
+    parts = Contexts(4, {(): [0.9, 0.1, 0.0, 0.0], (0,): [0.8, 0.2, 0.0, 0.0]})
+    [[one]] = generate(parts, [[0]], Greedy(END), max_new_tokens=2, constraints=[forbidden([(0, 0)])])
+    assert one.tokens == (0, 1)
+
+
+@every_strategy
+def test_no_token(strategy):
+    for one in every(strategy, no_token(0, 1), minimum_length(4, END)):
+        assert not {0, 1} & set(one.tokens)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.lists(
+        st.lists(st.lists(st.sampled_from([0, 1, 2, 4, 5]), min_size=1, max_size=3), max_size=2),
+        min_size=3,
+        max_size=3,
+    ),
+    st.integers(7, 10),
+    st.sampled_from(STRATEGIES),
+)
+def test_required_words_are_said_before_the_end(seed, words, cap, strategy):
+    results = found(strategy, required(words, END, cap), seed=seed, cap=cap)
+    for own, missing in zip(results, words, strict=True):
+        for one in own:
+            assert all(occurs(word, one.tokens) for word in missing), one
+
+
+def test_a_required_word_comes_where_the_model_would_end():
+    model = Contexts(4, {(): [0.9, 0.1, 0.0, 0.0], (0,): [0.1, 0.1, 0.1, 0.7], (0, 2): [0.1, 0.2, 0.1, 0.6]})
+    [[one]] = generate(model, [[0]], Greedy(END), max_new_tokens=20, constraints=[required([[[2]]], END, 20)])
+    assert one.tokens == (0, 2)
+    assert one.log_prob == pytest.approx(math.log(0.9 * 0.1 * 0.6))
+
+
+@every_strategy
+def test_what_nothing_may_follow_ends(strategy):
+    results = found(strategy, no_token(0, 1, 2, 4, 5), minimum_length(5, END), seed=4)
+    model = Pairs(3, V, 4)
+    for sentence, own in enumerate(results):
+        assert {one.tokens for one in own} == {()}
+        assert all(one.ended for one in own)
+        assert own[0].log_prob == pytest.approx(model.log_prob(sentence, (END,)))  # the model's own
+
+
+@every_strategy
+def test_an_impossible_end_is_still_a_number(strategy):
+    model = Contexts(4, {(): [0.5, 0.5, 0.0, 0.0]})
+    [own] = generate(model, [[0]], strategy, max_new_tokens=5, constraints=[no_token(0, 1)])
+    assert own[0].tokens == ()
+    assert math.isfinite(own[0].log_prob)
+
+
+def test_without_an_end_token_a_stuck_row_goes_on():
+    [own] = generate(
+        Pairs(1, 3, 0), [[0]], Greedy(None), max_new_tokens=6, constraints=[no_repeated_ngram(1)]
+    )
+    assert set(own[0].tokens[:3]) == {0, 1, 2}
+    assert len(own[0].tokens) == 6
+    assert math.isfinite(own[0].log_prob)
+
+
+def test_a_beam_answers_where_the_model_knows_nothing():
+    dead = Contexts(3, {(0,): [0.0, 0.0, 0.0], (): [1.0, 0.0, 0.0]})
+    [own] = generate(dead, [[0]], Beam(2, 3), max_new_tokens=5)
+    assert [(one.tokens, one.ended, one.log_prob) for one in own] == [((0,), False, 0.0)]
+
+
+def test_constraints_leave_what_they_are_given_as_it_was():
+    model = Pairs(3, V, 0)
+    before = model.log_p.clone()
+    every = [no_token(1), no_repeated_ngram(1), forbidden([(0,), (4, 5)]), required([[[5]]] * 3, END, CAP)]
+    generate(model, PROMPTS, Beam(END, 3), max_new_tokens=CAP, constraints=[*every, minimum_length(2, END)])
+    assert torch.equal(model.log_p, before)
+
+
+def test_bad_constraints_are_named():
+    with pytest.raises(InputError, match="--no-repeat-ngram: is 0"):
+        no_repeated_ngram(0)
+    with pytest.raises(InputError, match="forbidden: has a word of no tokens"):
+        forbidden([[1], []])
+    with pytest.raises(InputError, match="needs 4 tokens for sentence 1, but the cap is 3"):
+        required([[], [[1], [2, 0]]], END, 3)
+    with pytest.raises(InputError, match="no tokens for sentence 0"):
+        required([[[]]], END, 3)

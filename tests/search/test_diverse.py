@@ -1,0 +1,86 @@
+"""Groups of beams that avoid each other."""
+
+from __future__ import annotations
+
+import pytest
+from tests.search.tables import Contexts, Pairs
+
+from throughtime.errors import InputError
+from throughtime.search import Beam, DiverseBeam, generate
+
+END = 3
+PROMPTS = [[0], [1], [2]]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_group_is_beam_search(seed):
+    model = Pairs(3, 5, seed)
+    one = DiverseBeam(END, 4, groups=1, penalty=2.0, n_best=3)
+    assert generate(model, PROMPTS, one, max_new_tokens=7) == generate(
+        model, PROMPTS, Beam(END, 4, n_best=3), max_new_tokens=7
+    )
+
+
+def test_without_a_penalty_every_group_finds_the_same_and_it_is_given_once():
+    model = Pairs(3, 5, 1)
+    groups = DiverseBeam(END, 6, groups=3, penalty=0.0, n_best=2)
+    alone = Beam(END, 2, n_best=2)
+    for found, expected in zip(
+        generate(model, PROMPTS, groups, max_new_tokens=6),
+        generate(model, PROMPTS, alone, max_new_tokens=6),
+        strict=True,
+    ):
+        assert [(one.tokens, one.score) for one in found] == [(one.tokens, one.score) for one in expected]
+
+
+def test_the_penalty_is_paid_for_every_earlier_group_that_took_the_token():
+    # Group 1 takes token 0. Group 2 counts .5 as .5 / e^.6 = .27 and takes 1 at .3. Group 3 counts 0 as .27,
+    # and 1 as .3 / e^.6 = .16, so it takes 0 again.
+    model = Contexts(4, {(): [0.5, 0.3, 0.15, 0.05]})
+    groups = DiverseBeam(END, 3, groups=3, penalty=0.6, n_best=1)
+    chosen = first_step(model, groups)
+    assert chosen.last.tolist() == [0, 1, 0]
+    stronger = DiverseBeam(END, 3, groups=3, penalty=2.0)
+    assert first_step(model, stronger).last.tolist() == [0, 1, 2]
+    # What was chosen has the model's own log-probability.
+    assert chosen.log_prob.exp().tolist() == pytest.approx([0.5, 0.3, 0.5])
+
+
+def first_step(model, strategy):
+    seen = []
+    generate(model, [[0]], strategy, max_new_tokens=1, watch=seen.append)
+    return seen[0].hypotheses
+
+
+def distinct_bigrams(results):
+    return sum(
+        len({pair for one in found for pair in zip(one.tokens, one.tokens[1:], strict=False)})
+        for found in results
+    )
+
+
+def test_groups_say_more_different_things_than_one_beam():  # R101
+    wins = 0
+    for seed in range(10):
+        model, prompts = Pairs(8, 12, seed), [[n] for n in range(8)]
+        plain = generate(model, prompts, Beam(END, 4, n_best=4), max_new_tokens=8)
+        diverse = generate(
+            model, prompts, DiverseBeam(END, 4, groups=4, penalty=1.5, n_best=1), max_new_tokens=8
+        )
+        assert all(len(found) <= 4 for found in diverse)
+        wins += distinct_bigrams(diverse) > distinct_bigrams(plain)
+    assert wins == 10
+
+
+def test_results_of_all_groups_come_best_first_and_once():
+    model = Pairs(3, 5, 2)
+    for found in generate(model, PROMPTS, DiverseBeam(END, 6, groups=3, n_best=2), max_new_tokens=6):
+        assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+        assert len({(one.tokens, one.ended) for one in found}) == len(found) <= 6
+
+
+def test_bad_options_are_named():
+    with pytest.raises(InputError, match="--groups: is 4, expected a divisor of 6"):
+        DiverseBeam(END, 6, groups=4)
+    with pytest.raises(InputError, match="--diversity-penalty: is -1"):
+        DiverseBeam(END, penalty=-1.0)

@@ -1,0 +1,54 @@
+"""Devices by name, and bf16 beside float32."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from throughtime.errors import InputError
+from throughtime.train.devices import autocast, device_of, products
+
+
+def test_devices_by_name():
+    assert device_of("cpu") == torch.device("cpu")
+    assert device_of("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    with pytest.raises(InputError, match="device: is 'gpu'; expected auto, cpu, cuda or cuda:1"):
+        device_of("gpu")
+    with pytest.raises(InputError, match="torch sees"):
+        device_of("cuda:99")
+
+
+def test_words_rule_both_kinds_of_products():
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    for precision in ("float32", "tf32", "bf16"):
+        with products(precision):
+            allowed = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+            assert allowed == (precision != "float32",) * 2
+    assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == before
+
+
+def test_bf16_is_for_products_only():
+    left = torch.ones(2, 2)
+    for precision, dtype in (("float32", torch.float32), ("bf16", torch.bfloat16)):
+        with autocast(torch.device("cpu"), precision):
+            assert (left @ left).dtype == dtype
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_bf16_trains_as_float32_does(cell, language_task, trainer_of):
+    """Within 5 % of its loss after two epochs; weights, averages and all sums stay float32."""
+    losses = {}
+    for precision in ("float32", "bf16"):
+        task = language_task(precision=precision, cell=cell, epochs=2, lr=0.01, average="ema")
+        trainer = trainer_of(task)
+        trainer.fit()
+        written = (trainer.run / "metrics.jsonl").read_text().splitlines()
+        losses[precision] = [json.loads(line)["loss"] for line in written if '"train"' in line]
+        assert all(weight.dtype == torch.float32 for weight in task.model.parameters())
+        saved = trainer.checkpoints.latest().tensors
+        assert {part.dtype for part in saved.values()} <= {torch.float32, torch.int64}
+    assert losses["bf16"] == pytest.approx(losses["float32"], rel=0.05)
+    assert losses["bf16"] != losses["float32"]
+    assert losses["bf16"][-1] < losses["bf16"][0]

@@ -1,0 +1,133 @@
+"""Several processes: rows dealt and gathered, and two that train as one would."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from throughtime.data.batching import RandomWindows, SequentialPartition
+from throughtime.train.processes import Processes
+
+# All that needs two real processes, in one start of them: it takes seconds.
+SCRIPT = """
+import json, sys, torch
+from pathlib import Path
+from throughtime.cli.main import main
+from throughtime.train.processes import Processes, joined
+from throughtime.train import processes as module
+import os
+
+folder, runs = Path(sys.argv[1]), json.loads(sys.argv[2])
+rank = int(os.environ["RANK"])
+with joined(torch.device("cpu")) as processes:
+    rows = torch.arange(10.0).reshape(5, 2)
+    mine = processes.own_rows(rows)
+    assert mine.tolist() == rows[rank::2].tolist()
+    assert torch.equal(processes.gathered_rows(mine), rows)
+    assert torch.equal(processes.gathered_rows(rows[:1][: 1 - rank]), rows[:1])
+    assert processes.summed([1.0, float(rank)], torch.device("cpu")) == [2.0, 1.0]
+    # The command joins by itself; here it finds the group that is there already.
+    module.distributed.init_process_group = lambda *_, **__: None
+    module.distributed.destroy_process_group = lambda: None
+    for words in runs:
+        code = main(words)
+        (folder / f"codes-{rank}").open("a").write(f"{code} ")
+    module.distributed.barrier()
+"""
+
+
+def words(text, out, **settings):
+    small = {"embedding_size": 12, "hidden_size": 12, "num_steps": 10, "tokens": "word", "device": "cpu"}
+    pairs = [
+        word
+        for key, value in {**small, **settings}.items()
+        for word in ("--set", f"{key}={json.dumps(value)}")
+    ]
+    return ["train", "language", "--data", str(text), *pairs, "--out", str(out)]
+
+
+RUNS = {
+    "odd": {"batch_size": 3, "epochs": 2, "temporal_penalty": 1.0, "report_every": 7, "average": "ema"},
+    "lonely": {"batch_size": 1, "epochs": 1, "initial": "learned", "num_steps": 40},
+    "summed": {"batch_size": 5, "epochs": 1, "sampling": "random", "accumulate": 2, "optimizer": "sgd"},
+    "going on": {"batch_size": 3, "epochs": 1, "temporal_penalty": 1.0, "report_every": 7, "average": "ema"},
+}
+
+
+@pytest.fixture(scope="module")
+def two(text, tmp_path_factory):
+    """What torchrun with two processes made of these runs."""
+    folder = tmp_path_factory.mktemp("two")
+    commands = [words(text, folder / name, **settings) for name, settings in RUNS.items()]
+    commands.append([*words(text, folder / "going on", **RUNS["odd"]), "--resume"])
+    commands.append(words(text, folder / "odd"))
+    (folder / "script.py").write_text(SCRIPT)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    ran = subprocess.run(
+        [*launch, str(folder / "script.py"), str(folder), json.dumps(commands)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return folder, ran
+
+
+def measured(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_two_processes_train_as_one(name, two, text, tmp_path, throughtime):
+    """Law 7: the same global batches, also where their rows do not share out evenly or one has none."""
+    settings = RUNS["odd" if name == "going on" else name]
+    assert throughtime(*words(text, tmp_path / "one", **settings)).code == 0
+    one, both = tmp_path / "one", two[0] / name
+    alone, together = (load_file(run / "model.safetensors") for run in (one, both))
+    assert alone.keys() == together.keys()
+    for key in alone:
+        torch.testing.assert_close(together[key], alone[key], rtol=1e-4, atol=1e-5)
+    for left, right in zip(
+        *([line for line in measured(run) if line["kind"] != "train"] for run in (one, both)), strict=True
+    ):
+        assert left.keys() == right.keys()
+        for key in left.keys() - {"seconds", "kind"}:
+            assert right[key] == pytest.approx(left[key], rel=1e-4)
+
+
+def test_only_the_first_writes_and_talks(two):
+    folder, ran = two
+    codes = [(folder / f"codes-{rank}").read_text().split() for rank in (0, 1)]
+    assert codes == [["0", "0", "0", "0", "0", "2"]] * 2
+    lines = [line for line in measured(folder / "odd") if line["kind"] == "valid"]
+    assert [line["epoch"] for line in lines] == [1, 2]
+    assert ran.stdout.count("Trained 2 epochs") == 2  # the run that goes on is one of them
+    assert ran.stderr.count("epoch 2/2") == 2
+    assert "Traceback" not in ran.stderr
+
+
+def test_alone_nothing_is_exchanged():
+    alone = Processes()
+    rows = torch.arange(6.0).reshape(3, 2)
+    assert alone.first
+    assert torch.equal(alone.gathered_rows(rows), rows)
+    assert torch.equal(alone.own_rows(rows), rows)
+    assert alone.summed([1.0], torch.device("cpu")) == [1.0]
+    alone.barrier()
+
+
+@pytest.mark.parametrize("kind", [SequentialPartition, RandomWindows])
+def test_every_training_token_is_seen_once_an_epoch(kind):
+    for world_size in (1, 2, 3):
+        seen = []
+        for rank in range(world_size):
+            batches = kind(range(1000), 7, 9, seed=3, rank=rank, world_size=world_size)
+            seen.append([label for batch in batches for label in batch.labels.flatten().tolist()])
+        labels = [label for part in seen for label in part]
+        assert len(labels) == len(set(labels))
+        assert len(labels) > 1000 - 7 * 9 - 9

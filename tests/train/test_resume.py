@@ -1,0 +1,241 @@
+"""A run that is killed, torn or interrupted, and goes on, ends as one that never was."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from safetensors.torch import load_file
+
+# Everything is imported once; each attempt is a process forked from there, that runs the command.
+DRIVER = r"""
+import json, os, random, shutil, signal, sys, time
+from pathlib import Path
+import matplotlib.backends.backend_agg, matplotlib.figure, rich.progress, torch._dynamo
+import throughtime.plots.learning, throughtime.tasks.recurrent, throughtime.tasks.runs
+from throughtime.cli.main import main
+
+dice = random.Random(int(sys.argv[1]))
+
+def attempt(words, out, log):
+    child = os.fork()
+    if child:
+        return child
+    sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(sink, 1), os.dup2(sink, 2)
+    os._exit(main([*words, "--out", str(out)]))
+
+def code_of(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+def saved(out):
+    return max((path.name for path in out.glob("checkpoints/step-*")), default="")
+
+def killed(words, out, log, start, length):
+    # Two are killed while they start, four at any time after, four once they have saved something new.
+    moments = ["start"] * 2 + ["any"] * 4 + ["saved"] * 4
+    dice.shuffle(moments)
+    for moment in moments:
+        said, last = log.read_text().count("\n") if log.exists() else 0, saved(out)
+        child = attempt([*words, "--resume"], out, log)
+        if moment == "start":
+            time.sleep(dice.uniform(0, start))
+        while moment == "any" and not (log.exists() and log.read_text().count("\n") > said):
+            time.sleep(0.001)
+        while moment == "saved" and saved(out) == last and not (out / "training.json").exists():
+            time.sleep(0.001)
+        time.sleep(dice.uniform(0, length / 10))
+        os.kill(child, signal.SIGKILL)
+        assert code_of(child) in (0, -signal.SIGKILL), log.read_text()
+        if (out / "training.json").exists():
+            return False
+    return True
+
+for words, folder in json.loads(sys.argv[2]):
+    folder = Path(folder)
+    began = time.monotonic()
+    assert code_of(attempt(words, folder / "whole", folder / "whole.log")) == 0
+    length = json.loads((folder / "whole" / "training.json").read_text())["seconds"]
+    start = time.monotonic() - began - length
+    out, log = folder / "killed", folder / "killed.log"
+    while not killed(words, out, log, min(start, 1.0), length):
+        shutil.rmtree(out)  # done before the last kill: all ten again, on a run that begins anew
+        log.unlink()
+    assert code_of(attempt([*words, "--resume"], out, log)) == 0, log.read_text()
+"""
+
+EVERY_KIND_OF_STATE = {
+    "epochs": 2,
+    "seed": 7,
+    "optimizer": "adamw",
+    "weight_decay": 0.01,
+    "average": "ema",
+    "ema_decay": 0.9,
+    "cell": "gru",
+    "initial": "learned",
+    "input_dropout": 0.2,
+    "weight_drop": 0.2,
+    "schedule": "cosine",
+    "warmup_steps": 5,
+    "checkpoint_every": 3,
+    "num_steps": 6,
+}
+AVERAGED_LATE = {
+    "epochs": 5,
+    "seed": 7,
+    "optimizer": "nt-asgd",
+    "momentum": 0.9,
+    "lr": 10,
+    "nonmono": 1,
+    "output_dropout": 0.2,
+    "checkpoint_every": 5,
+    "num_layers": 2,
+    "keep": 3,
+}
+
+VARIANTS = {"adamw-ema": EVERY_KIND_OF_STATE, "nt-asgd": AVERAGED_LATE}
+
+
+def words(text, settings):
+    small = {"embedding_size": 12, "hidden_size": 12, "batch_size": 4, "num_steps": 10, "tokens": "word"}
+    given = {**small, "device": "cpu", **settings}
+    pairs = [word for key, value in given.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+    return ["train", "language", "--data", str(text), *pairs]
+
+
+def measured(run):
+    """All that was measured of epochs, the time apart."""
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{**line, "seconds": 0} for line in lines if line["kind"] in ("epoch", "valid")]
+
+
+def same_run(left, right):
+    """Bit for bit: the model, the last checkpoint, and what was measured."""
+    assert (left / "model.safetensors").read_bytes() == (right / "model.safetensors").read_bytes()
+    steps = [sorted(path.name for path in (run / "checkpoints").glob("step-*"))[-1] for run in (left, right)]
+    assert steps[0] == steps[1]
+    files = [run / "checkpoints" / steps[0] / "tensors.safetensors" for run in (left, right)]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert measured(left) == measured(right)
+
+
+@pytest.fixture(scope="module")
+def killed(text, tmp_path_factory):
+    """Both runs, each once without a kill and once with ten of them."""
+    seed = random.SystemRandom().randrange(2**32)
+    folders = {name: tmp_path_factory.mktemp(name) for name in VARIANTS}
+    work = [(words(text, settings), str(folders[name])) for name, settings in VARIANTS.items()]
+    driver = [sys.executable, "-c", DRIVER, str(seed), json.dumps(work)]
+    ran = subprocess.run(driver, capture_output=True, text=True, timeout=180)
+    assert ran.returncode == 0, f"with seed {seed}: {ran.stderr}"
+    return seed, folders
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_killed_at_ten_random_moments(name, killed):
+    """Law 6, by SIGKILL."""
+    seed, folders = killed
+    print(f"the moments of the kills follow from seed {seed}")
+    folder = folders[name]
+    same_run(folder / "whole", folder / "killed")
+    log = (folder / "killed.log").read_text()
+    resumed = [line for line in log.splitlines() if line.startswith("Going on from step-")]
+    assert len(set(resumed)) >= 3, log  # killed in the middle, not before it began
+    stalls = "Validation stalls" in (folder / "whole.log").read_text()
+    assert stalls == (name == "nt-asgd")
+    last = max((folder / "whole" / "checkpoints").glob("step-*"))
+    kinds = {part.split(".")[0] for part in load_file(last / "tensors.safetensors")}
+    assert kinds == {"model", "optimizer", "average", "carried"}
+    assert all(path.name.startswith("step-") for path in (folder / "killed" / "checkpoints").iterdir())
+
+
+def test_a_torn_checkpoint_is_refused_and_the_one_before_offered(text, tmp_path, throughtime):
+    command = words(text, {"checkpoint_every": 10, "input_dropout": 0.1})
+    whole, torn = tmp_path / "whole", tmp_path / "torn"
+    assert throughtime(*command, "--set", "epochs=2", "--out", whole).code == 0
+    assert throughtime(*command, "--set", "epochs=1", "--out", torn).code == 0
+    names = sorted(path.name for path in (torn / "checkpoints").iterdir())
+    tensors = torn / "checkpoints" / names[-1] / "tensors.safetensors"
+    tensors.write_bytes(tensors.read_bytes()[:-100])
+    on = (*command, "--set", "epochs=2", "--out", torn, "--resume")
+    refused = throughtime(*on)
+    assert refused.code == 2
+    assert refused.err.count("\n") == 1
+    assert f"{names[-1]}/tensors.safetensors: is damaged" in refused.err
+    advice = f"--resume --checkpoint {names[-2]}"
+    assert advice in refused.err
+    assert throughtime(*on, *advice.split()[1:]).code == 0
+    same_run(whole, torn)
+    unknown = throughtime(*on, "--set", "epochs=3", "--checkpoint", "step-00000001")
+    assert unknown.code == 2
+    assert "holds no 'step-00000001'; there are: step-" in unknown.err
+
+
+def test_a_checkpoint_of_the_last_update_of_an_epoch_has_its_judgement(text, tmp_path, throughtime):
+    """Else the epoch would be judged, and its lines written, once more after a kill."""
+    command = words(text, {"checkpoint_every": 1})
+    assert throughtime(*command, "--set", "epochs=1", "--out", tmp_path / "one").code == 0
+    assert throughtime(*command, "--set", "epochs=2", "--out", tmp_path / "one", "--resume").code == 0
+    assert throughtime(*command, "--set", "epochs=2", "--out", tmp_path / "two").code == 0
+    same_run(tmp_path / "one", tmp_path / "two")
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(text, tmp_path, throughtime):
+    command = words(text, {"epochs": 40, "num_steps": 5, "hidden_size": 40, "input_dropout": 0.1})
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "throughtime", *command, "--out", str(run)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    deadline = time.monotonic() + 60
+    while not list(run.glob("checkpoints/step-*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert out == ""
+    last = err.splitlines()[-1]
+    saved = max(path.name for path in (run / "checkpoints").glob("step-*"))
+    assert last == f"Interrupted; {saved} is saved. Go on with the same command and --resume."
+    assert "Traceback" not in err
+    assert not (run / "training.json").exists()
+    epochs = measured(run)[-1]["epoch"] + 1
+    assert epochs < 40
+    on = throughtime(*command, "--set", f"epochs={epochs}", "--out", run, "--resume")
+    assert on.code == 0
+    assert f"Going on from {saved} in {run}." in on.err.replace("\n", " ").replace("  ", " ")
+    assert throughtime(*command, "--set", f"epochs={epochs}", "--out", whole).code == 0
+    same_run(whole, run)
+
+
+def test_interrupted_before_anything_was_measured(text, tmp_path, throughtime, monkeypatch):
+    from throughtime.train.trainer import Trainer
+
+    update = Trainer.update
+
+    def interrupted(trainer, group):
+        update(trainer, group)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    command = (*words(text, {"epochs": 1}), "--out", tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "update", interrupted)
+        stopped = throughtime(*command)
+    assert stopped.code == 130
+    assert "step-00000001 is saved" in stopped.err
+    assert throughtime(*command, "--resume").code == 0
+    shutil.copytree(tmp_path / "run", tmp_path / "kept")
+    done = throughtime(*command, "--resume")
+    assert done.code == 0
+    assert "nothing to do" in done.out
+    same_run(tmp_path / "run", tmp_path / "kept")
