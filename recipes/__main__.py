@@ -1,108 +1,118 @@
 """`python -m recipes [NAME ...]`: run the recipes, write what was measured into RESULTS.md.
 
-A recipe whose corpus is not on this machine is skipped with its reason; its last figure stays.
+A recipe that cannot run on this machine, for want of its corpus or of a GPU, is skipped with the reason; its
+last figure stays.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
+import argparse
 import json
-import os
-import platform
 import sys
-import tempfile
-import time
-import tomllib
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from throughtime.cli.main import main as throughtime
+from recipes.measure import Row, checked_row, measure, refuses, written
+from recipes.page import page
+from recipes.recipe import HERE, Recipe, read_recipes
+from throughtime.errors import InputError, ThroughtimeError, unknown
 from throughtime.files import whole_file
-from throughtime.version import __version__
-
-HERE = Path(__file__).parent
-MEASURED = HERE / "measured.json"
-RESULTS = HERE.parent / "RESULTS.md"
 
 
-def main() -> int:
-    """Run those named, or all."""
-    recipes = {path.stem: tomllib.loads(path.read_text()) for path in sorted(HERE.glob("*.toml"))}
-    wanted = sys.argv[1:] or list(recipes)
-    if wrong := [name for name in wanted if name not in recipes]:
-        print(f"error: unknown recipe {wrong[0]!r}; known: {', '.join(recipes)}.", file=sys.stderr)
-        return 2
-    measured = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
-    for name in wanted:
-        print(f"== {name}", file=sys.stderr)
-        if (row := measure(recipes[name])) is not None:
-            measured[name] = row
-    with whole_file(MEASURED) as file:
-        json.dump(measured, file, indent=2, sort_keys=True)
-        file.write("\n")
-    with whole_file(RESULTS) as file:
-        file.write(report(recipes, measured))
-    return 0
+def main(words: Sequence[str] | None = None, folder: Path = HERE) -> int:
+    """Run those named, or all; 1 where one of them failed, 2 for a wrong word."""
+    asked = _parser().parse_args(words)
+    try:
+        recipes = read_recipes(folder)
+        for name in asked.names:
+            if name not in recipes:
+                raise unknown("recipe", name, recipes)
+        if asked.list:
+            print("\n".join(f"{name:28}{recipe.title}" for name, recipe in recipes.items()))
+            return 0
+        if asked.config:
+            print(_config(asked.names, recipes), end="")
+            return 0
+        store = Measured(folder, recipes)
+        if asked.rows is not None:
+            store.take_in(_rows(asked.rows))
+            return 0
+        return _run(asked.names or list(recipes), recipes, store, asked.keep)
+    except ThroughtimeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
 
 
-def measure(recipe: dict[str, Any]) -> dict[str, Any] | None:
-    """Train, evaluate, and say on what; None where the recipe cannot run here."""
-    with tempfile.TemporaryDirectory() as folder:
-        began = time.perf_counter()
-        code, trained = run(["train", *recipe["train"], "--out", f"{folder}/run", "--json"])
-        seconds = time.perf_counter() - began
-        if code:
-            print(f"skipped: {trained['error']}", file=sys.stderr)
-            return None
-        code, judged = run(["evaluate", f"{folder}/run", *recipe["evaluate"], "--json"])
-    if code:
-        print(f"skipped: {judged['error']}", file=sys.stderr)
-        return None
-    return {
-        "value": judged[recipe["measure"]],
-        "signature": judged["signature"],
-        "seconds": round(seconds, 1),
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}",
-        "date": datetime.now(UTC).date().isoformat(),
-        "version": __version__,
-    }
+class Measured:
+    """measured.json, and RESULTS.md that is made of it; both are written with every new row."""
+
+    def __init__(self, folder: Path, recipes: Mapping[str, Recipe]) -> None:
+        self.path, self.results = folder / "measured.json", folder.parent / "RESULTS.md"
+        self.recipes = recipes
+
+    def take_in(self, rows: Mapping[str, Row]) -> None:
+        """Add rows, or replace those of the same recipes."""
+        for name in rows:
+            if name not in self.recipes:
+                raise unknown("recipe", name, self.recipes)
+        # Read anew, so that two runs side by side do not undo each other.
+        before = json.loads(self.path.read_text()) if self.path.exists() else {}
+        measured = {**before, **rows}
+        with whole_file(self.path) as file:
+            json.dump(measured, file, indent=2, sort_keys=True)
+            file.write("\n")
+        with whole_file(self.results) as file:
+            file.write(page(self.recipes, measured))
 
 
-def run(words: list[str]) -> tuple[int, dict[str, Any]]:
-    """One command, as the terminal would run it."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        code = throughtime(words)
-    return code, json.loads(out.getvalue())
-
-
-def report(recipes: dict[str, Any], measured: dict[str, Any]) -> str:
-    """RESULTS.md."""
-    rows = []
-    for name, recipe in recipes.items():
-        if name not in measured:
+def _run(names: Sequence[str], recipes: Mapping[str, Recipe], store: Measured, keep: Path | None) -> int:
+    code = 0
+    store.take_in({})
+    for name in names:
+        if (reason := refuses(recipes[name])) is not None:
+            print(f"== {name} skipped: {reason}", file=sys.stderr)
             continue
-        row = measured[name]
-        rows.append(
-            f"| {recipe['title']} | {row['value']:.2f} | {recipe.get('published', '-')} | "
-            f"{row['seconds']} s, {row['machine']}, {row['date']} | "
-            f"`throughtime train {' '.join(recipe['train'])}` |"
-        )
-    table = "\n".join(rows)
-    return f"""# Results
+        try:
+            row = measure(name, recipes[name], keep)
+        except ThroughtimeError as error:
+            print(f"== {name} failed: {error}", file=sys.stderr)
+            code = 1
+            continue
+        store.take_in({name: row})
+        print(f"== {name}: {row['value']:.4f} in {row['seconds']:.0f} s", file=sys.stderr)
+    return code
 
-Every figure was measured by `make results` (one recipe: `python -m recipes NAME`), which writes this page.
-Corpora are found through `THROUGHTIME_DATA`, or fetched; see `throughtime data list`. Choices are made on
-validation data; test is read once, at the end. Counted models have no seed.
 
-## Perplexity of counted language models
+def _config(names: Sequence[str], recipes: Mapping[str, Recipe]) -> str:
+    if len(names) != 1 or recipes[names[0]].task != "language":
+        known = ", ".join(name for name, recipe in recipes.items() if recipe.task == "language")
+        raise InputError("--config", f"goes with the name of one recipe of `train language`: {known}")
+    return written(recipes[names[0]].runs()[0])
 
-| what | measured | published | trained in, on, at | command |
-|---|---|---|---|---|
-{table}
-"""
+
+def _rows(path: Path) -> dict[str, Row]:
+    try:
+        rows: Any = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(str(path), f"cannot be read as JSON: {error}") from None
+    if not isinstance(rows, dict):
+        raise InputError(str(path), "holds no rows: expected an object with a row for each recipe")
+    return {name: checked_row(name, row) for name, row in rows.items()}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m recipes", description=(__doc__ or "").split("\n\n")[1])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a recipe; all where none is named")
+    parser.add_argument("--list", action="store_true", help="name the recipes and stop")
+    parser.add_argument("--config", action="store_true", help="print the settings of a recipe and stop")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="leave the run folders under DIR, and go on with those there"
+    )
+    parser.add_argument(
+        "--import", dest="rows", type=Path, metavar="FILE", help="take in a measured.json of another machine"
+    )
+    return parser
 
 
 if __name__ == "__main__":

@@ -170,11 +170,8 @@ def test_options_of_learning_are_refused_in_a_sentence(trained, counted, through
         assert ran.code == 2
         assert option in ran.err
         assert "recurrent" in ran.err
-    for option, needed in (
-        ("--cache-theta", "--cache"),
-        ("--cache-share", "--cache"),
-        ("--dynamic-decay", "--dynamic"),
-    ):
+    switches = {"--cache-theta": "--cache", "--cache-share": "--cache", "--dynamic-decay": "--dynamic"}
+    for option, needed in switches.items():
         ran = throughtime("evaluate", trained("word"), option, 0.1)
         assert ran.code == 2
         assert f"error: {option}: goes with {needed}," in ran.err
@@ -302,6 +299,13 @@ def test_streaming_needs_no_more_memory_for_a_longer_text(trained):
     assert len(sizes) == 1
     assert after - before < 100_000
     assert _held_by_tensors() <= held
+
+
+@pytest.mark.parametrize("tokens", ["word", "bpe"])
+def test_a_line_begins_with_what_training_has_shown_before_one(trained, tokens):
+    framing = tt.load(trained(tokens)).framing
+    words = framing.codec.vocabulary
+    assert framing.ids("the dog")[0] == framing.ids("the dog")[-1] == words.eos_id
 
 
 def test_python_writes_too(trained):

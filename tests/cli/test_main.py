@@ -76,7 +76,7 @@ def test_debug_shows_the_traceback(throughtime):
 
 
 def test_a_failure_at_run_time_is_code_one(throughtime, monkeypatch):
-    def broken(path):
+    def broken(path, device):
         raise RuntimeError("the disk sang")
 
     monkeypatch.setattr("throughtime.tasks.load", broken)

@@ -25,7 +25,10 @@ ABOUT_THE_RUN = {WEIGHTS, "README.md", "metrics.jsonl"}
 def average(
     run: Annotated[Path, typer.Argument(help="The folder of a run with checkpoints.", metavar="RUN")],
     out: Annotated[Path, typer.Option("--out", help="The folder that the new model becomes.")],
-    last: Annotated[int, typer.Option(help="How many of the last checkpoints to average.", min=1)] = 5,
+    last: Annotated[
+        int | None,
+        typer.Option(help="How many of the last checkpoints to average; all that were kept.", min=1),
+    ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> Outcome:
@@ -47,8 +50,9 @@ def average(
     source.read_config()
     if out.exists():
         raise InputError("--out", f"{out} exists already; choose another folder")
-    checkpoints = Checkpoints(run / "checkpoints", keep=last)
+    checkpoints = Checkpoints(run / "checkpoints", keep=1)
     names = checkpoints.names()
+    last = max(1, len(names)) if last is None else last
     if len(names) < last:
         raise InputError(
             "--last",
@@ -59,7 +63,9 @@ def average(
     with whole_folder(out) as temporary:
         folder = ModelFolder(temporary)
         for path in sorted(run.iterdir()):
-            if path.suffix in {".json", ".txt"} and path.name not in ABOUT_THE_RUN:
+            if path.name in {"source", "target"}:  # the vocabularies of a translator
+                shutil.copytree(path, temporary / path.name)
+            elif path.suffix in {".json", ".txt"} and path.name not in ABOUT_THE_RUN:
                 shutil.copy(path, temporary / path.name)
         folder.write_tensors({name: tensor.numpy() for name, tensor in weights.items()})
         folder.write_card(card(run, steps))

@@ -11,6 +11,7 @@ import typer
 
 from throughtime.cli.average import average
 from throughtime.cli.batches import batches
+from throughtime.cli.compare import compare
 from throughtime.cli.convert import convert
 from throughtime.cli.data import data_app
 from throughtime.cli.demo import demo
@@ -23,6 +24,8 @@ from throughtime.cli.score import score
 from throughtime.cli.stats import stats
 from throughtime.cli.train import train_app
 from throughtime.cli.train_language import train_language
+from throughtime.cli.train_translate import train_translate
+from throughtime.cli.translate import translate
 from throughtime.errors import ThroughtimeError
 
 # Newer typers carry their own copy of click, so its errors are found by way of typer's.
@@ -63,8 +66,11 @@ data_app.command("batches")(batches)
 app.command("stats")(stats)
 app.add_typer(train_app, name="train")
 train_app.command("language")(train_language)
+train_app.command("translate")(train_translate)
 app.command("average")(average)
 app.command("evaluate")(evaluate)
+app.command("compare")(compare)
+app.command("translate")(translate)
 app.command("score")(score)
 app.command("generate")(generate)
 app.add_typer(inspect_app, name="inspect")

@@ -1,4 +1,4 @@
-"""`throughtime score`: which sentence is likelier."""
+"""`throughtime score`: which sentence is likelier, and how likely a given translation is."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 SHADES = (
     (1, ""),
-    (2, "black on #fff2c2"),
-    (4, "black on #fdd56c"),
-    (8, "black on #f99b32"),
-    (16, "white on #c6480f"),
-    (math.inf, "bold white on #6b1a06"),
+    (2, "#000000 on #fff2c2"),
+    (4, "#000000 on #fdd56c"),
+    (8, "#000000 on #f99b32"),
+    (16, "#ffffff on #c6480f"),
+    (math.inf, "bold #ffffff on #6b1a06"),
 )
 """Below how many bits a token has which colours. They darken: nobody needs to tell red from green."""
 
@@ -38,6 +38,10 @@ def score(
         list[str] | None, typer.Argument(help="Sentences to rank; else --file or stdin.")
     ] = None,
     file: Annotated[Path | None, typer.Option(help="A file with a sentence a line.")] = None,
+    pairs: Annotated[
+        str | None,
+        typer.Option(help="For a translator: a file of sentences and their translations, of any format."),
+    ] = None,
     numbers: Annotated[
         bool, typer.Option("--numbers", help="Show the surprisal of each token as a number, too.")
     ] = False,
@@ -54,11 +58,19 @@ def score(
       throughtime score runs/timemachine "the time traveller" --numbers
 
       cat candidates.txt | throughtime score runs/ptb-5gram --json
+
+      throughtime score runs/en-fr --pairs translations.tsv
     """
     from throughtime.tasks import load
 
-    texts = given(sentences, file)
+    if pairs is not None:
+        if sentences or file is not None:
+            raise InputError("--pairs", "cannot be used beside sentences or --file; choose one")
+        return of_pairs(run, pairs, device, numbers)
     model = load(run, device)
+    if hasattr(model, "translate"):
+        raise InputError(str(run), "translates, so it scores translations: give --pairs FILE")
+    texts = given(sentences, file)
     scored: list[Scored] = model.score(texts)
     ranked = sorted(range(len(scored)), key=lambda i: -scored[i].total)
     by_token = sorted(range(len(scored)), key=lambda i: -scored[i].per_token)
@@ -66,16 +78,7 @@ def score(
         "run": str(run),
         "ranking": ranked,
         "ranking_per_token": by_token,
-        "sentences": [
-            {
-                "text": one.text,
-                "log_prob": one.total,
-                "log_prob_per_token": one.per_token,
-                "tokens": list(one.tokens),
-                "surprisal_bits": [bits(p) for p in one.log_probs],
-            }
-            for one in scored
-        ],
+        "sentences": [{"text": one.text, **figures(one)} for one in scored],
     }
     if json:
         return Outcome(values)
@@ -84,6 +87,50 @@ def score(
     lines = [numbered(one) if numbers or plain else line(one, model.framing) for one in scored]
     shown: list[Any] = [table(scored, ranked, by_token, lines)]
     return Outcome(values, shown if plain else [*shown, legend()])
+
+
+def of_pairs(run: Path, pairs: str, device: str, numbers: bool) -> Outcome:
+    """How likely a translator finds the translations of a file, in the file's order."""
+    from throughtime.cli.opening import opened, tell_skipped
+    from throughtime.cli.translate import require_translator
+    from throughtime.metrics.likelihood import Likelihood
+    from throughtime.tasks import load
+    from throughtime.tasks.framing import Framing
+
+    model = load(run, device)
+    require_translator(run, model)
+    opening = model.config.opening
+    dataset = opened(pairs, source=opening.source, target=opening.target)
+    given_pairs = list(dataset.pairs("all"))
+    tell_skipped(dataset)
+    scored: list[Scored] = model.score(given_pairs)
+    total = Likelihood.of(p for one in scored for p in one.log_probs)
+    values = {
+        "run": str(run),
+        "log_prob": -total.nats,
+        "loss": total.cross_entropy,
+        "perplexity": total.perplexity,
+        "pairs": [
+            {"source": pair.source, "target": pair.target, **figures(one)}
+            for pair, one in zip(given_pairs, scored, strict=True)
+        ],
+    }
+    framing = Framing(model.codecs.target, marked=True)
+    console = stdout()
+    plain = numbers or console.no_color or console.color_system is None
+    lines = [numbered(one) if plain else line(one, framing) for one in scored]
+    shown: list[Any] = [pair_table([pair.source for pair in given_pairs], scored, lines)]
+    return Outcome(values, shown if plain else [*shown, legend()])
+
+
+def figures(one: Scored) -> dict[str, Any]:
+    """What is known of a scored text, ready for JSON."""
+    return {
+        "log_prob": one.total,
+        "log_prob_per_token": one.per_token,
+        "tokens": list(one.tokens),
+        "surprisal_bits": [bits(p) for p in one.log_probs],
+    }
 
 
 def given(sentences: list[str] | None, file: Path | None) -> list[str]:
@@ -129,6 +176,21 @@ def table(scored: list[Scored], ranked: list[int], by_token: list[int], lines: l
         shown.add_row(
             str(place), f"{one.total:.2f}", f"{one.per_token:.2f}", str(by_token.index(i) + 1), lines[i]
         )
+    return shown
+
+
+def pair_table(sources: list[str], scored: list[Scored], lines: list[Text]) -> Table:
+    """Each source above its translation."""
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, padding=(0, 2, 0, 0))
+    shown.add_column("ln P", justify="right")
+    shown.add_column("per token", justify="right")
+    shown.add_column("source, and how surprising each token of its translation is")
+    for source, one, words in zip(sources, scored, lines, strict=True):
+        both = Text.assemble((source, "dim"), "\n", words)
+        shown.add_row(f"{one.total:.2f}", f"{one.per_token:.2f}", both)
     return shown
 
 

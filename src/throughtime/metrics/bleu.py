@@ -74,14 +74,67 @@ def corpus_bleu(
     >>> round(corpus_bleu(["hello there general kenobi"], [["hello there general kenobi"]]).value, 6)
     100.0
     """
-    from sacrebleu.metrics.bleu import BLEU
+    return _score(bleu_metric(tokenize, lowercase, language), predictions, references)
 
-    chinese = language is not None and language.lower().startswith("zh")
-    chosen = tokenize or ("zh" if chinese else "13a")
-    if chosen not in BLEU.TOKENIZERS:
-        raise InputError("--tokenize", f"is {chosen!r}; sacrebleu knows {', '.join(sorted(BLEU.TOKENIZERS))}")
-    # Tokenised text is often just what is meant to be judged: `tokenize none` need not be warned about.
-    return _score(BLEU(tokenize=chosen, lowercase=lowercase, force=True), predictions, references)
+
+@dataclass(frozen=True)
+class BleuSums:
+    """What BLEU is computed from: sums over sentences, so that processes can add theirs up.
+
+    >>> halves = [BleuSums.of([text], [text]) for text in ("a b c d", "e f g h i")]
+    >>> round((halves[0] + halves[1]).bleu, 6)
+    100.0
+    """
+
+    matches: tuple[float, ...] = (0.0,) * 4  # of n-grams, n = 1 to 4
+    ngrams: tuple[float, ...] = (0.0,) * 4
+    predicted: float = 0.0  # tokens
+    expected: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        predictions: Sequence[str],
+        references: Sequence[str],
+        *,
+        tokenize: str | None = None,
+        lowercase: bool = False,
+        language: str | None = None,
+    ) -> BleuSums:
+        """The sums of some sentences; the options are those of `corpus_bleu`."""
+        if not predictions:
+            return cls()
+        metric = bleu_metric(tokenize, lowercase, language)
+        found = metric.corpus_score(list(predictions), [list(references)])
+        return cls(tuple(found.counts), tuple(found.totals), found.sys_len, found.ref_len)
+
+    def __add__(self, other: BleuSums) -> BleuSums:
+        """Of all sentences together."""
+        return BleuSums.from_values(
+            [one + two for one, two in zip(self.to_values(), other.to_values(), strict=True)]
+        )
+
+    def to_values(self) -> list[float]:
+        """The ten numbers."""
+        return [*self.matches, *self.ngrams, self.predicted, self.expected]
+
+    @classmethod
+    def from_values(cls, values: Sequence[float]) -> BleuSums:
+        """Of the ten numbers."""
+        return cls(tuple(values[:4]), tuple(values[4:8]), values[8], values[9])
+
+    @property
+    def bleu(self) -> float:
+        """Corpus BLEU, as `corpus_bleu` has it."""
+        from sacrebleu.metrics.bleu import BLEU
+
+        if not self.predicted:
+            return 0.0
+        matches, ngrams = ([int(number) for number in numbers] for numbers in (self.matches, self.ngrams))
+        found = BLEU.compute_bleu(
+            matches, ngrams, int(self.predicted), int(self.expected), smooth_method="exp"
+        )
+        return float(found.score)
 
 
 def corpus_chrf(
@@ -101,6 +154,18 @@ def corpus_ter(
 
     asian = language is not None and language.lower()[:2] in ("zh", "ja", "ko")
     return _score(TER(normalized=asian, asian_support=asian), predictions, references)
+
+
+def bleu_metric(tokenize: str | None, lowercase: bool, language: str | None) -> Any:
+    """BLEU by sacrebleu; the options are those of `corpus_bleu`."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    chinese = language is not None and language.lower().startswith("zh")
+    chosen = tokenize or ("zh" if chinese else "13a")
+    if chosen not in BLEU.TOKENIZERS:
+        raise InputError("--tokenize", f"is {chosen!r}; sacrebleu knows {', '.join(sorted(BLEU.TOKENIZERS))}")
+    # Tokenised text is often just what is meant to be judged: `tokenize none` need not be warned about.
+    return BLEU(tokenize=chosen, lowercase=lowercase, force=True)
 
 
 def _score(metric: Any, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> CorpusScore:

@@ -44,18 +44,46 @@ def summed_surprisal(
     >>> summed_surprisal(hidden, torch.tensor([3, IGNORED, 1]), weight, None)  # 2 ln 4
     tensor(2.7726)
     """
+    return smoothed_surprisal(hidden, labels, weight, bias, 0.0, chunk).smoothed
+
+
+class Smoothed(NamedTuple):
+    """Two sums over the same rows: what is measured, and what is minimised in its place."""
+
+    surprisal: Tensor  # of the labels; no gradient flows through it
+    smoothed: Tensor
+
+
+def smoothed_surprisal(
+    hidden: Tensor,
+    labels: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    smoothing: float,
+    chunk: int | None = None,
+) -> Smoothed:
+    """Surprisals beside those under smoothed labels, in one pass (Szegedy et al., 2016).
+
+    The smoothed one takes the share `smoothing` of a label away and gives it to all words alike.
+
+    >>> hidden, weight = torch.ones(1, 1), torch.tensor([[0.0], [0.0], [3.0]])
+    >>> both = smoothed_surprisal(hidden, torch.tensor([2]), weight, None, 0.1)
+    >>> [round(float(one), 4) for one in both]   # ln P is -0.0949 once and -3.0949 twice
+    [0.0949, 0.2949]
+    """
     inputs = (hidden, weight, bias)
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs):
-        total: Tensor = _SummedSurprisal.apply(*inputs, labels, chunk)  # type: ignore[no-untyped-call]
-        return total
-    return surprisals(hidden, labels, weight, bias, chunk).sum()
+        both = _SummedSurprisal.apply(*inputs, labels, smoothing, chunk)  # type: ignore[no-untyped-call]
+        return Smoothed(*both)
+    found, excess = _collect(hidden, labels, weight, bias, chunk, Gradients(None, None, None), smoothing)
+    return Smoothed(found.sum(), (found + smoothing * excess).sum())
 
 
 def surprisals(
     hidden: Tensor, labels: Tensor, weight: Tensor, bias: Tensor | None, chunk: int | None = None
 ) -> Tensor:
     """-ln P(label) of each row, 0 where the label is IGNORED; no gradient flows through it. [N]"""
-    return _collect(hidden, labels, weight, bias, chunk, Gradients(None, None, None))
+    return _collect(hidden, labels, weight, bias, chunk, Gradients(None, None, None), 0.0)[0]
 
 
 def widened(dtype: torch.dtype) -> torch.dtype:
@@ -68,8 +96,14 @@ class _SummedSurprisal(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, chunk: int | None
-    ) -> Tensor:
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        smoothing: float,
+        chunk: int | None,
+    ) -> tuple[Tensor, Tensor]:
         for_hidden, for_weight, for_bias = ctx.needs_input_grad[:3]
         sums = widened(weight.dtype)
         gradients = Gradients(
@@ -77,9 +111,12 @@ class _SummedSurprisal(torch.autograd.Function):
             torch.zeros_like(weight, dtype=sums) if for_weight else None,
             torch.zeros_like(bias, dtype=sums) if bias is not None and for_bias else None,
         )
-        total = _collect(hidden, labels, weight, bias, chunk, gradients).sum()
+        found, excess = _collect(hidden, labels, weight, bias, chunk, gradients, smoothing)
         ctx.gradients, ctx.dtype = gradients, weight.dtype
-        return total
+        total = found.sum()
+        ctx.mark_non_differentiable(total)
+        ctx.set_materialize_grads(False)  # nothing comes back for the total, not even zeros
+        return total, (found + smoothing * excess).sum()
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
@@ -96,9 +133,9 @@ class _SummedSurprisal(torch.autograd.Function):
         (hidden, weight, bias), ctx.gradients = ctx.gradients, None
         for gradient in (hidden, weight, bias):
             if gradient is not None:
-                gradient.mul_(outer[0])
+                gradient.mul_(outer[1])
         weight, bias = (None if sums is None else sums.to(ctx.dtype) for sums in (weight, bias))
-        return hidden, weight, bias, None, None
+        return hidden, weight, bias, None, None, None
 
 
 @torch.no_grad()
@@ -109,26 +146,39 @@ def _collect(
     bias: Tensor | None,
     chunk: int | None,
     gradients: Gradients,
-) -> Tensor:
-    """The surprisal of each row; what `gradients` has is filled in (hidden) or added to (weight, bias)."""
+    smoothing: float,
+) -> tuple[Tensor, Tensor]:
+    """The surprisal of each row; what `gradients` has is filled in (hidden) or added to (weight, bias).
+
+    A smoothed surprisal is one with `smoothing` times the logit's excess over the mean logit added: that
+    excess comes second. The mean over words is a product with the mean word, so it costs next to nothing.
+    """
     precision = _precision(weight)
     with torch.autocast(weight.device.type, enabled=False):
         words = weight.to(precision)
         per_chunk = _even(len(hidden), chunk or _default_chunk(weight))
         buffer = weight.new_empty(min(per_chunk, len(hidden)), len(weight), dtype=widened(weight.dtype))
-        found = [buffer.new_empty(0)]
+        found, excess = [buffer.new_empty(0)], [buffer.new_empty(0)]
+        middle = words.to(buffer.dtype).mean(0) if smoothing else None
+        offset = 0.0 if bias is None or not smoothing else bias.to(buffer.dtype).mean()
         for start in range(0, len(hidden), per_chunk):
             rows = slice(start, start + per_chunk)
             states, known = hidden[rows].to(precision), (labels[rows] != IGNORED)[:, None]
             odds = buffer[: len(states)]
             _logits(states, words, bias, out=odds)
             targets = torch.where(known, labels[rows, None], 0)
+            if middle is not None:
+                above = odds.gather(1, targets)[:, 0] - (states.to(buffer.dtype) @ middle + offset)
+                excess.append(torch.where(known[:, 0], above, 0.0))
             surprisal, totals = _odds_(odds, targets)
             found.append(torch.where(known, surprisal, 0.0)[:, 0])
             if any(gradient is not None for gradient in gradients):
-                odds.scatter_add_(1, targets, -totals)
+                odds.scatter_add_(1, targets, (smoothing - 1) * totals)
+                if smoothing:
+                    odds.sub_(totals * (smoothing / len(words)))
                 _add_gradients(odds, known / totals, states, words, gradients, rows)
-        return torch.cat(found)
+        every = torch.cat(found)
+        return every, torch.cat(excess) if smoothing else torch.zeros_like(every)
 
 
 def _logits(states: Tensor, words: Tensor, bias: Tensor | None, *, out: Tensor) -> None:

@@ -37,7 +37,7 @@ class DynamicEvaluation:
 
     def __init__(
         self,
-        rate: float = 0.1,
+        rate: float = 0.03,
         decay: float = 0.001,
         steps: int = 5,
         *,

@@ -12,7 +12,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from throughtime.errors import InputError
-from throughtime.models.chunked_loss import IGNORED, summed_surprisal, surprisals, widened
+from throughtime.models.chunked_loss import (
+    IGNORED,
+    Smoothed,
+    smoothed_surprisal,
+    summed_surprisal,
+    surprisals,
+    widened,
+)
 
 __all__ = ["HEADS", "IGNORED", "AdaptiveHead", "Head", "SoftmaxHead", "default_cutoffs"]
 
@@ -28,6 +35,12 @@ class Head(nn.Module, ABC):
     @abstractmethod
     def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
         """The sum of -ln P(label) over the rows whose label is not IGNORED. [N, H], [N] -> []"""
+
+    def smoothed_loss(self, hidden: Tensor, labels: Tensor, smoothing: float) -> Smoothed:
+        """The sum of -ln P(label), and what label smoothing minimises in its place."""
+        raise InputError(
+            "label_smoothing", f"is {smoothing}, but {type(self).__name__} has none; set it to 0"
+        )
 
     @abstractmethod
     def surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
@@ -78,6 +91,10 @@ class SoftmaxHead(Head):
     def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
         """The sum of -ln P(label); its gradient is computed at once, and `backward` may be called once."""
         return summed_surprisal(hidden, labels, self.weight, self.bias, self.chunk)
+
+    def smoothed_loss(self, hidden: Tensor, labels: Tensor, smoothing: float) -> Smoothed:
+        """Both sums in one pass; `backward`, of the smoothed one, may be called once."""
+        return smoothed_surprisal(hidden, labels, self.weight, self.bias, smoothing, self.chunk)
 
     def surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
         """-ln P(label) of each row, with the memory of one chunk."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout
+from torch.nn.functional import dropout, embedding
 from torch.nn.utils.rnn import pad_sequence
 
 from throughtime.cells import CELLS
@@ -157,11 +157,14 @@ class RecurrentLanguageModel(nn.Module):
 
     def _embedded(self, ids: Tensor) -> Tensor:
         """Vectors of ids; NOTHING is zeros."""
-        vectors = self.embedding(ids.clamp(min=0))
+        table = self.embedding
+        # Rows alone are for the trainer, which asks for them: other readers of a gradient expect all of it.
+        rows_only = self.training and table.sparse
+        vectors = embedding(ids.clamp(min=0), table.weight, sparse=rows_only)
         if self.training:
             # Batches hold real tokens only. Dropping words here costs no pass over the whole table.
             return embedding_dropout(vectors, ids, self.vocabulary_size, self.embedding_dropout)
-        return cast(Tensor, vectors * (ids >= 0)[..., None])
+        return vectors * (ids >= 0)[..., None]
 
     def _dropped(self, x: Tensor, p: float) -> Tensor:
         if not self.training or p == 0:

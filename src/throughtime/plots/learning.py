@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,22 +16,34 @@ _DECADE = 10.0
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
-def learning_plot(lines: Sequence[Mapping[str, Any]], path: Path | str, measure: str = "perplexity") -> Path:
-    """Draw the lines of a `metrics.jsonl`: the measure against the epoch, and below it the learning rate."""
+def learning_plot(
+    lines: Sequence[Mapping[str, Any]],
+    path: Path | str,
+    measure: str = "perplexity",
+    better: Literal["less", "more"] = "less",
+) -> Path:
+    """Draw the lines of a `metrics.jsonl`: the measure against the epoch, and below it the learning rate.
+
+    What is measured in validation only, BLEU for one, has no curve of training.
+    """
     epochs = _epochs(lines)
     train, valid = _curve(lines, "train", measure, epochs), _curve(lines, "valid", measure, epochs)
     rates = _curve(lines, "train", "lr", epochs)
+    best = None
     with figure(7.0, 5.0) as drawing:
         axes, below = drawing.subplots(2, sharex=True, height_ratios=(5, 1))
-        axes.plot(*train, color=COLOURS[0], linewidth=1.2, label="training")
+        if len(train[0]):
+            axes.plot(*train, color=COLOURS[0], linewidth=1.2, label="training")
         if len(valid[0]):
             axes.plot(*valid, color=COLOURS[1], marker="." if len(valid[0]) <= 60 else "", label="validation")
-            _mark_best(axes, *valid)
+            best = int(valid[1].argmin() if better == "less" else valid[1].argmax())
+            _mark_best(axes, *valid, best)
         values = np.concatenate([train[1], valid[1]])
         if len(values) and values.min() > 0 and values.max() > _DECADE * values.min():
             _logarithmic(axes)
-        axes.set(ylabel=measure, title=_title(valid, measure))
-        axes.legend(loc="upper right")
+        axes.set(ylabel=measure, title=_title(valid, measure, best))
+        if len(values):
+            axes.legend(loc="upper right" if better == "less" else "lower right")
         below.plot(*rates, color=_GREY, linewidth=1.2)
         below.set(ylabel="learning\nrate", xlabel="epoch")
         below.set_ylim(bottom=0)
@@ -94,8 +106,7 @@ def _logarithmic(axes: Any) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _mark_best(axes: Any, epochs: NDArray[np.float64], values: NDArray[np.float64]) -> None:
-    best = int(values.argmin())
+def _mark_best(axes: Any, epochs: NDArray[np.float64], values: NDArray[np.float64], best: int) -> None:
     axes.plot(epochs[best], values[best], "o", color=COLOURS[1], markersize=8, markeredgecolor=INK, zorder=5)
     axes.annotate(
         f"best {values[best]:,.4g}",
@@ -109,8 +120,7 @@ def _mark_best(axes: Any, epochs: NDArray[np.float64], values: NDArray[np.float6
     )
 
 
-def _title(valid: Curve, measure: str) -> str:
-    if not len(valid[0]):
+def _title(valid: Curve, measure: str, best: int | None) -> str:
+    if best is None:
         return f"Training {measure}"
-    best = int(valid[1].argmin())
     return f"Best validation {measure} {valid[1][best]:,.4g}, after epoch {valid[0][best]:.0f}"

@@ -9,7 +9,11 @@ from typing import Any
 from throughtime.errors import unknown
 from throughtime.folder import ModelFolder
 
-TASKS = {"ngram": "throughtime.tasks.ngram", "language": "throughtime.tasks.recurrent"}
+TASKS = {
+    "ngram": "throughtime.tasks.ngram",
+    "language": "throughtime.tasks.recurrent",
+    "translate": "throughtime.tasks.translate",
+}
 """Each task's module has a `load(folder, config, device)`; imported only when such a model is opened."""
 
 

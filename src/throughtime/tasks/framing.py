@@ -20,12 +20,14 @@ WINDOW = 24
 class Framing:
     """`marked` texts stand between a beginning and an end mark; unmarked ones are parts of one stream.
 
-    A `backward` framing turns the words round, so that any model becomes one from right to left.
+    A `backward` framing turns the words round, so that any model becomes one from right to left. In a
+    `running` text each line begins after the end mark of the one before: no mark of a beginning is learned.
     """
 
     codec: Codec
     marked: bool
     backward: bool = False
+    running: bool = False
 
     @property
     def given(self) -> int:
@@ -34,11 +36,10 @@ class Framing:
 
     @property
     def begin_id(self) -> int | None:
-        """The id before the first token of a marked sequence: <bos>, or else the end of the line before."""
+        """The id before the first token, where sequences are marked."""
         if not self.marked:
             return None
-        begin = self.codec.vocabulary.bos_id
-        return self.end_id if begin is None else begin
+        return self.end_id if self.running else self._mark("bos", self.codec.vocabulary.bos_id)
 
     @property
     def end_id(self) -> int | None:

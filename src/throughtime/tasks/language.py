@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from throughtime.errors import InputError
 from throughtime.metrics.likelihood import Likelihood
+from throughtime.tasks.report import Asked, Progress, Report, refuse_others
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,6 +79,18 @@ class Evaluation:
         """All of it, by name."""
         return {**self.likelihood.values(), "unknown": self.unknown}
 
+    def report(self, name: str, how: list[str]) -> Report:
+        """The same for people and for machines; `name` says what was read."""
+        values = self.values()
+        known = 1 - values["unknown"] / values["tokens"]
+        text = (
+            f"{name}: perplexity [bold]{values['perplexity']:.2f}[/bold], "
+            f"{values['bits_per_token']:.3f} bits per token, "
+            f"{values['bits_per_character']:.3f} bits per character\n"
+            f"over {values['tokens']:,} tokens, {known:.1%} of them known to the vocabulary"
+        )
+        return Report(values, how, text)
+
 
 class LanguageModel:
     """A scoring model with the framing it reads text in."""
@@ -108,6 +121,20 @@ class LanguageModel:
         if not total.tokens:
             raise InputError(f"{dataset.name}, split {split}", "holds no token to score")
         return Evaluation(total, unknown)
+
+    def report(self, dataset: Dataset, split: str, asked: Asked, progress: Progress | None = None) -> Report:
+        """What `throughtime evaluate` shows of a split."""
+        refuse_others(asked, (), "is not for counted models; it is for recurrent or translating ones")
+        return self.evaluate(dataset, split).report(f"{dataset.name}, {split}", self.reading(dataset))
+
+    def reading(self, dataset: Dataset) -> list[str]:
+        """How text is read, as a signature tells it."""
+        codec = self.framing.codec
+        return [
+            f"layout:{dataset.layout}",
+            f"tokens:{codec.tokenizer.name}",
+            f"vocabulary:{codec.hash[:12]}",
+        ]
 
     def generate(
         self,

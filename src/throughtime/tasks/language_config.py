@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from throughtime.tasks.report import Opening
 from throughtime.train.config import Share, TrainingConfig
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ Size = Annotated[int, Field(ge=1)]
 
 class LanguageConfig(TrainingConfig):
     """A recurrent language model, its data, and how it is trained. Null means: as the data suggest."""
+
+    SUGGESTED: ClassVar[frozenset[str]] = frozenset({"tokens", "normaliser", "layout"})
 
     data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
     tokens: str | None = Field(None, description="char, word, space, unicode, bpe, ...; null: the data's own")
@@ -71,6 +74,11 @@ class LanguageConfig(TrainingConfig):
         0.9, description="randomised: the chance that a gradient passes a step"
     )
     valid_rows: Size = Field(10, description="rows in which validation text is read while training")
+
+    @property
+    def opening(self) -> Opening:
+        """How the data are opened."""
+        return Opening(layout=self.layout)
 
     def settled(self, dataset: Dataset) -> LanguageConfig:
         """The same with the data set's suggestions filled in, as it is saved."""

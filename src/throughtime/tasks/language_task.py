@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -39,6 +39,7 @@ class LanguageTask:
     """Predict each token from those before it. `train` and `valid` are ids of whole texts."""
 
     measure = "perplexity"
+    better: Literal["less", "more"] = "less"
 
     def __init__(
         self,
@@ -54,6 +55,7 @@ class LanguageTask:
             raise InputError(
                 "warm_up", f"is {self.config.warm_up}, but a row has only {steps} steps to learn from"
             )
+        self._validation(0, 1)  # what does not fit is refused before anything is trained
         self._strategy = _strategy(self.config)
         # Random cuts are drawn on the host, at every batch anew.
         self.fixed_shapes = self.model.head.fixed_shapes and self.config.truncation != "randomised"

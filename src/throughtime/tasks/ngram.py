@@ -14,6 +14,7 @@ from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import smoothing
 from throughtime.tasks.framing import Framing
 from throughtime.tasks.language import LanguageModel
+from throughtime.tasks.report import Opening
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -35,6 +36,11 @@ class NgramConfig(Config):
     smoothing: str = "kneser-ney"
     strengths: tuple[float, ...] = ()
     backward: bool = False
+
+    @property
+    def opening(self) -> Opening:
+        """How the data are opened."""
+        return Opening(layout=self.layout)
 
     def settled(self, dataset: Dataset) -> NgramConfig:
         """The same with the data set's suggestions filled in, as it is saved."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,23 +15,28 @@ from throughtime.cells import LSTM
 from throughtime.cells.initialise import scratch_, xavier_
 from throughtime.config import configured
 from throughtime.data.idcache import token_ids
-from throughtime.errors import InputError
+from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
 from throughtime.metrics.likelihood import Likelihood
+from throughtime.models.dynamic import DynamicEvaluation
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
+from throughtime.models.neural_cache import NeuralCache
 from throughtime.models.reading import Reader, surprisals
 from throughtime.models.weights import load_weights, named_weights
 from throughtime.tasks.framing import Framing
 from throughtime.tasks.language import Evaluation, LanguageModel
 from throughtime.tasks.language_config import LanguageConfig
 from throughtime.tasks.language_task import LanguageTask
+from throughtime.tasks.report import Asked, Progress, Report, refuse_others
+from throughtime.tasks.runs import inherited_settings
 from throughtime.text.codec import Codec
 from throughtime.train.devices import device_of, products
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
-TASK = "language"
+TASK, CONFIG = "language", LanguageConfig
+READING_OPTIONS = frozenset("cache cache_theta cache_share dynamic dynamic_decay dynamic_steps".split())
 
 
 class RecurrentLanguage(LanguageModel):
@@ -38,7 +45,7 @@ class RecurrentLanguage(LanguageModel):
     model: RecurrentLanguageModel
 
     def __init__(self, model: RecurrentLanguageModel, codec: Codec, config: LanguageConfig) -> None:
-        super().__init__(model, Framing(codec, config.layout == "lines"))
+        super().__init__(model, Framing(codec, config.layout == "lines", running=True))
         self.config = config
 
     def ids(self, dataset: Dataset, split: str) -> np.ndarray[Any, Any]:
@@ -51,7 +58,7 @@ class RecurrentLanguage(LanguageModel):
         split: str,
         *,
         reader: Reader | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> Evaluation:
         """The likelihood of a split read in one go: the state is carried from its first token to its last."""
         ids = self.ids(dataset, split)
@@ -69,6 +76,35 @@ class RecurrentLanguage(LanguageModel):
         unknown = int((ids == unk).sum()) if unk is not None else 0
         characters = self.framing.characters(dataset.texts(split))
         return Evaluation(Likelihood(float(nats), len(ids), characters), unknown)
+
+    def report(self, dataset: Dataset, split: str, asked: Asked, progress: Progress | None = None) -> Report:
+        """What `throughtime evaluate` shows of a split, read plainly or while learning from it."""
+        refuse_others(asked, READING_OPTIONS, "is not for language models")
+        cache = neural_cache(asked)
+        learning = dynamic_evaluation(asked, cache)
+        with learning or contextlib.nullcontext():
+            found = self.evaluate(dataset, split, reader=learning or cache, progress=progress)
+        if learning is not None and not math.isfinite(found.likelihood.nats):
+            raise ThroughtimeError(
+                "dynamic evaluation went astray: its weights became infinite; lower --dynamic"
+            )
+        words = [] if cache is None else [f"cache-{cache.window}-{cache.theta:g}-{cache.share:g}"]
+        if learning is not None:
+            words.append(f"dynamic-{learning.rate:g}-{learning.decay:g}-{learning.steps}")
+        device = self.model.embedding.weight.device.type
+        how = [f"reader:{'+'.join(words) or 'plain'}", f"device:{device}", "precision:float32"]
+        return found.report(f"{dataset.name}, {split}", [*self.reading(dataset), *how])
+
+    @property
+    def title(self) -> str:
+        """What is trained, in one line."""
+        config, model = self.config, self.model
+        weights = sum(weight.numel() for weight in model.parameters())
+        layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
+        return (
+            f"{config.data}: {layers}{config.cell} of {config.hidden_size}, "
+            f"{weights / 1e6:.2f} M weights, vocabulary {model.vocabulary_size:,} ({config.tokens})"
+        )
 
     def begin(self, folder: ModelFolder) -> None:
         """Write all of the model but its weights."""
@@ -105,6 +141,26 @@ In Python: `throughtime.load("FOLDER").generate("the")`. The settings are in con
         folder.write_tensors({name: weight.detach().cpu().numpy() for name, weight in weights.items()})
 
 
+def neural_cache(asked: Asked) -> NeuralCache | None:
+    """The cache that the options ask for."""
+    chosen = {name: asked[f"cache_{name}"] for name in ("theta", "share") if f"cache_{name}" in asked}
+    if asked.get("cache"):
+        return NeuralCache(asked["cache"], **chosen)
+    for name in chosen:
+        raise InputError(f"--cache-{name}", "goes with --cache, which turns the cache on")
+    return None
+
+
+def dynamic_evaluation(asked: Asked, cache: NeuralCache | None) -> DynamicEvaluation | None:
+    """The learning that the options ask for."""
+    chosen = {name: asked[f"dynamic_{name}"] for name in ("decay", "steps") if f"dynamic_{name}" in asked}
+    if "dynamic" in asked:
+        return DynamicEvaluation(asked["dynamic"], cache=cache, **chosen)
+    for name in chosen:
+        raise InputError(f"--dynamic-{name}", "goes with --dynamic, which turns the learning on")
+    return None
+
+
 ARCHITECTURE = frozenset(
     "tokens normaliser layout min_freq max_size cell embedding_size hidden_size num_layers tied head "
     "residual layer_norm initial".split()
@@ -135,19 +191,15 @@ def with_codec(config: LanguageConfig, codec: Codec) -> RecurrentLanguage:
     return RecurrentLanguage(model, codec, config)
 
 
+def taken_up(out: Path, config: LanguageConfig) -> RecurrentLanguage:
+    """The model of a run that goes on; its weights come with the checkpoint."""
+    return with_codec(config, Codec.load(out))
+
+
 def inherited(source: Path, config: LanguageConfig, given: Mapping[str, Any]) -> RecurrentLanguage:
     """A model that starts from the weights and the vocabulary of the run `source`."""
     folder = ModelFolder.at(source)
-    task, saved = folder.read_config()
-    if task != TASK:
-        raise InputError("--init-from", f"{source} holds a model of the task {task!r}, not {TASK!r}")
-    for key in ARCHITECTURE & set(given):
-        if given[key] != saved[key]:
-            raise InputError(
-                f"--set {key}",
-                f"is {given[key]!r}, but the model in {source} has {saved[key]!r}; leave it out",
-            )
-    known = {key: saved[key] for key in ARCHITECTURE}
+    known = inherited_settings(folder, TASK, LanguageConfig, ARCHITECTURE, given)
     return load(folder, config.model_copy(update=known).model_dump(mode="json"), "cpu")
 
 

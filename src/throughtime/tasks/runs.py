@@ -7,7 +7,7 @@ Besides the files of a model folder it holds `checkpoints/`, `training.json` onc
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
@@ -68,11 +68,7 @@ def fit(
     """Train a model into the folder `out`; what was measured, by name."""
     processes, reporter = processes or Processes(), reporter or Silent()
     config: TrainingConfig = trainable.config
-    if processes.first and not out.exists():
-        with whole_folder(out) as temporary:
-            trainable.begin(ModelFolder(temporary))
-    processes.barrier()
-    folder = ModelFolder.at(out)
+    folder = ModelFolder(out)
     model: nn.Module = trainable.model
     model.to(device_of(config.device))
 
@@ -80,7 +76,13 @@ def fit(
         trainable.save_weights(folder)
 
     trainer = Trainer(task, config, out, reporter, improved=improved, processes=processes)
-    if resume and (found := Checkpoints(out / "checkpoints", config.keep).latest(checkpoint)) is not None:
+    found = Checkpoints(out / "checkpoints", config.keep).latest(checkpoint) if resume else None
+    # Only now, when nothing is left to refuse: a command put right must not find the folder taken.
+    if processes.first and not begun(out):
+        with whole_folder(out) as temporary:
+            trainable.begin(ModelFolder(temporary))
+    processes.barrier()
+    if found is not None:
         trainer.restore(found)
         reporter.say(f"Going on from {found.path.name} in {out}.")
     elif resume:
@@ -91,7 +93,7 @@ def fit(
     finally:
         reporter.close()
         if processes.first:
-            _draw(out, task.measure)
+            _draw(out, task)
     weights = sum(weight.numel() for weight in model.parameters())
     values = {"run": str(out), **asdict(summary), "parameters": weights, "device": str(trainer.device)}
     if processes.first:
@@ -102,13 +104,23 @@ def fit(
     return values
 
 
+def begun(out: Path) -> bool:
+    """Whether there is anything at this path; an empty folder is as good as none."""
+    return out.exists() and not (out.is_dir() and not any(out.iterdir()))
+
+
 def finished(out: Path, config: TrainingConfig | None = None) -> bool:
-    """Whether nothing is left to do there; more epochs than it has had are something."""
+    """Whether nothing is left to do there; a run that is told anew how long to train may have more to do."""
     path = out / FINISHED
     if not path.is_file():
         return False
+    if config is None:
+        return True
     done = json.loads(path.read_text("utf-8"))
-    return config is None or done["why"] != "all epochs done" or config.epochs <= done["epochs"]
+    _, before = ModelFolder.at(out).read_config()
+    told = config.model_dump(mode="json")
+    same = all(told[key] == before[key] for key in ("max_minutes", "early_stopping"))
+    return config.epochs <= done["epochs"] or (same and done["why"] != "all epochs done")
 
 
 def going_on(kind: type[TrainingConfig], out: Path, task: str, given: Mapping[str, Any]) -> Any:
@@ -117,6 +129,8 @@ def going_on(kind: type[TrainingConfig], out: Path, task: str, given: Mapping[st
     if found != task:
         raise InputError("--resume", f"{out} holds a model of the task {found!r}, not {task!r}")
     before = configured(kind, saved, str(out / "config.json"))
+    # A null that left the choice to the data is no other choice than the saved one.
+    given = {key: value for key, value in given.items() if value is not None or key not in kind.SUGGESTED}
     now = configured(kind, {**saved, **given}, "settings")
     for key in given:
         was, told = getattr(before, key), getattr(now, key)
@@ -127,13 +141,35 @@ def going_on(kind: type[TrainingConfig], out: Path, task: str, given: Mapping[st
     return now
 
 
-def _draw(out: Path, measure: str) -> None:
+def inherited_settings(
+    folder: ModelFolder,
+    task: str,
+    kind: type[TrainingConfig],
+    architecture: Collection[str],
+    given: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What a model that starts from a run has from it; other wishes for these settings are refused."""
+    found, saved = folder.read_config()
+    if found != task:
+        raise InputError("--init-from", f"{folder.path} holds a model of the task {found!r}, not {task!r}")
+    for key in set(architecture) & set(given):
+        left_to_data = given[key] is None and key in kind.SUGGESTED
+        if given[key] != saved[key] and not left_to_data:
+            raise InputError(
+                f"--set {key}",
+                f"is {given[key]!r}, but the model in {folder.path} has {saved[key]!r}; leave it out",
+            )
+    return {key: saved[key] for key in architecture}
+
+
+def _draw(out: Path, task: Task) -> None:
     """The learning curve; no picture where matplotlib is missing."""
     from throughtime.plots.learning import learning_plot
 
-    lines = read(out / "metrics.jsonl")
+    measured = out / "metrics.jsonl"
+    lines = read(measured) if measured.exists() else []
     if any(line["kind"] == "valid" for line in lines):
         try:
-            learning_plot(lines, out / "learning-curve.png", measure=measure)
+            learning_plot(lines, out / "learning-curve.png", task.measure, task.better)
         except ThroughtimeError:
             return

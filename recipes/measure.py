@@ -1,0 +1,150 @@
+"""Run a recipe as the terminal would, and write down the figure with all that it depends on."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from recipes.recipe import Recipe
+from throughtime.cli.main import main as throughtime
+from throughtime.data.datasets import open_dataset
+from throughtime.errors import InputError, ThroughtimeError
+from throughtime.version import __version__
+
+Row = dict[str, Any]
+"""What is known of a measured recipe; one object of measured.json."""
+ROW_KEYS = ("value", "seconds", "machine", "date", "version", "signature", "fingerprint")
+
+
+def refuses(recipe: Recipe) -> str | None:
+    """Why the recipe cannot run on this machine, or None."""
+    if recipe.machine == "gpu":
+        import torch
+
+        if not torch.cuda.is_available():
+            return "it needs a GPU, and torch sees none"
+    if recipe.data is not None:
+        try:
+            open_dataset(recipe.data)
+        except ThroughtimeError as error:
+            return str(error)
+    return None
+
+
+def measure(name: str, recipe: Recipe, keep: Path | None = None) -> Row:
+    """Train and judge, once for each seed; the row is the mean.
+
+    Run folders stay under `keep`; one that is there is gone on with, or only judged if it is finished.
+    """
+    with contextlib.ExitStack() as stack:
+        folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        found = []
+        for number, config in enumerate(recipe.runs()):
+            run = folder / (f"{name}-{config['seed']}" if recipe.seeds else name)
+            print(f"== {name}, run {number + 1} of {len(recipe.runs())}", file=sys.stderr)
+            found.append(_once(recipe, config, run))
+    row = {**found[0], "value": mean(one["value"] for one in found)}
+    row["seconds"] = round(mean(one["seconds"] for one in found), 1)
+    row["also"] = {label: mean(one["also"][label] for one in found) for label in recipe.also}
+    if recipe.seeds:
+        row["values"] = {str(seed): one["value"] for seed, one in zip(recipe.seeds, found, strict=True)}
+    return {
+        **row,
+        "machine": _machine(recipe.machine),
+        "date": datetime.now(UTC).date().isoformat(),
+        "version": __version__,
+        "fingerprint": recipe.fingerprint,
+    }
+
+
+def _once(recipe: Recipe, config: dict[str, Any], run: Path) -> Row:
+    began = time.perf_counter()
+    if recipe.task in ("windows", "recall"):
+        row: Row = importlib.import_module(f"recipes.{recipe.task}").measured(config)
+        return {"seconds": time.perf_counter() - began, "also": {}, **row}
+    if recipe.task == "ngram":
+        trained = command("train", "ngram", *recipe.train, "--out", str(run), "--resume")
+        seconds = time.perf_counter() - began
+    else:
+        trained = _trained(config, run)
+        seconds = trained["seconds"]
+    if recipe.source == "train":
+        words = [f"data:{recipe.data}", f"measure:{recipe.measure}", f"device:{trained['device']}"]
+        signature = "|".join([*words, f"precision:{config.get('precision', 'float32')}"])
+        return {"value": _at(trained, recipe.measure), "seconds": seconds, "also": {}, "signature": signature}
+    judged = command("evaluate", str(run), *recipe.evaluate)
+    also = {
+        label: _at(command("evaluate", str(run), *words), recipe.measure)
+        for label, words in recipe.also.items()
+    }
+    value, signature = _at(judged, recipe.measure), judged["signature"]
+    return {"value": value, "seconds": seconds, "also": also, "signature": signature}
+
+
+def _trained(config: dict[str, Any], run: Path) -> dict[str, Any]:
+    """What `train language` writes down at its end, whether it ran now or before."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "config.yaml"
+        file.write_text(written(config))
+        command("train", "language", "--config", str(file), "--out", str(run), "--resume")
+    values: dict[str, Any] = json.loads((run / "training.json").read_text())
+    return values
+
+
+def command(*words: str) -> dict[str, Any]:
+    """What `throughtime WORDS --json` prints; an error where it fails."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        code = throughtime([*words, "--json"])
+    if code and not out.getvalue():
+        raise SystemExit(code)  # Ctrl-C; what was kept is gone on with by the same words
+    if code:
+        raise ThroughtimeError(f"throughtime {' '.join(words)} failed: {json.loads(out.getvalue())['error']}")
+    values: dict[str, Any] = json.loads(out.getvalue())
+    return values
+
+
+def written(config: dict[str, Any]) -> str:
+    """Settings as a YAML file."""
+    import yaml
+
+    return str(yaml.safe_dump(config, sort_keys=False))
+
+
+def checked_row(name: str, row: object) -> Row:
+    """A row of another machine, or a sentence about what it lacks."""
+    if not isinstance(row, dict):
+        raise InputError(name, "is no row of measured.json: expected a table of values")
+    for key in ROW_KEYS:
+        if key not in row:
+            raise InputError(name, f"the row lacks {key!r}; was it written by `python -m recipes`?")
+    return row
+
+
+def _at(values: dict[str, Any], place: str) -> float:
+    found: Any = values
+    for key in place.split("."):
+        if not isinstance(found, dict) or key not in found:
+            raise InputError("measure", f"{place!r} is not in the JSON; known there: {', '.join(values)}")
+        found = found[key]
+    return float(found)
+
+
+def _machine(kind: str) -> str:
+    import torch
+
+    version = f"torch {torch.__version__}"
+    if kind == "gpu":
+        return f"{torch.cuda.get_device_name()}, {version}"
+    return f"{torch.get_num_threads()} of {os.cpu_count()} CPU cores ({platform.machine()}), {version}"

@@ -1,0 +1,76 @@
+"""A recipe: what is trained, how it is judged, and the published figure that it stands beside."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from throughtime.config import Config, configured
+from throughtime.errors import InputError
+from throughtime.settings import read_settings
+
+HERE = Path(__file__).parent
+
+
+class Recipe(Config):
+    """One file recipes/NAME.yaml."""
+
+    title: str = Field(description="what is measured, in the words of the table")
+    group: Literal[
+        "Counted language models",
+        "Time Machine",
+        "Truncated back-propagation",
+        "Long memory",
+        "Penn Treebank",
+        "WikiText-2",
+    ] = Field(description="the section of RESULTS.md")
+    published: str | None = Field(None, description="the figure of others, and whose it is")
+    note: str | None = Field(None, description="what a reader must know, under the table")
+    task: Literal["language", "ngram", "windows", "recall"] = Field("language", description="who runs it")
+    machine: Literal["cpu", "gpu"] = Field("cpu", description="gpu: skipped where torch sees none")
+    train: tuple[str, ...] = Field((), description="ngram: the words after `throughtime train ngram`")
+    config: dict[str, Any] = Field({}, description="all but ngram: the settings")
+    seeds: tuple[int, ...] = Field((), description="the mean of these; empty: config's seed alone")
+    evaluate: tuple[str, ...] = Field((), description="the words after `throughtime evaluate RUN`")
+    also: dict[str, tuple[str, ...]] = Field({}, description="further evaluations, by what they are called")
+    measure: str = Field("perplexity", description="its place in the JSON of `from`, as in best.perplexity")
+    source: Literal["train", "evaluate"] = Field(
+        "evaluate", alias="from", description="the command whose JSON holds the measure"
+    )
+
+    @property
+    def fingerprint(self) -> str:
+        """Twelve digits that change with anything that a measured figure depends on."""
+        what = {"task", "train", "config", "seeds", "evaluate", "also", "measure", "source"}
+        text = json.dumps(self.model_dump(mode="json", include=what), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def data(self) -> str | None:
+        """The name of the data; None where they are made up on the spot."""
+        return self.train[self.train.index("--data") + 1] if self.train else self.config.get("data")
+
+    def runs(self) -> list[dict[str, Any]]:
+        """The settings of each run."""
+        return [{**self.config, "seed": seed} for seed in self.seeds] or [self.config]
+
+
+def read_recipes(folder: Path = HERE) -> dict[str, Recipe]:
+    """All recipes of a folder by name."""
+    return {path.stem: read_recipe(path) for path in sorted(folder.glob("*.yaml"))}
+
+
+def read_recipe(path: Path) -> Recipe:
+    """One recipe, or a sentence about what is wrong with it."""
+    recipe = configured(Recipe, read_settings(path), path.name)
+    if (recipe.task == "ngram") != bool(recipe.train):
+        raise InputError(path.name, "`train` goes with the task ngram, and only with it")
+    if recipe.task == "language":
+        from throughtime.tasks.language_config import LanguageConfig
+
+        configured(LanguageConfig, recipe.config, path.name)
+    return recipe

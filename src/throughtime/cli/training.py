@@ -1,0 +1,214 @@
+"""What all commands of `train` that run the trainer have in common: their options, and the way of a run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+import typer
+
+from throughtime.cli.opening import opened, tell_skipped
+from throughtime.cli.output import Outcome, say
+from throughtime.errors import InputError
+
+if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+    from throughtime.tasks.runs import Trainable
+    from throughtime.train.config import TrainingConfig
+    from throughtime.train.processes import Processes
+    from throughtime.train.task import Task
+
+Data = Annotated[
+    str | None,
+    typer.Option("--data", help="A name of `throughtime data list`, a file, or a folder of splits."),
+]
+Out = Annotated[Path | None, typer.Option("--out", help="The folder that the run becomes.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="A setting, such as lr=1e-3; give the option once for each.", metavar="KEY=VALUE"
+    ),
+]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="Settings from a YAML or TOML file.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run at --out, if there is one.")]
+CheckpointName = Annotated[
+    str | None, typer.Option("--checkpoint", help="With --resume: go on from this one, not the last.")
+]
+InitFrom = Annotated[
+    Path | None, typer.Option("--init-from", help="Start from the weights and vocabulary of another run.")
+]
+ShowConfig = Annotated[
+    bool, typer.Option("--show-config", help="Print all settings with what they mean, and stop.")
+]
+FindRate = Annotated[
+    bool, typer.Option("--find-lr", help="Try rising learning rates, suggest one, and stop.")
+]
+
+
+class Trade(Protocol):
+    """What a task's module knows how to do; `throughtime.tasks.recurrent` is one."""
+
+    TASK: str
+    CONFIG: Any  # the type of its configuration
+
+    def made(self, config: Any, dataset: Dataset) -> Any:
+        """A new model for these data, with its first weights drawn from the seed."""
+        ...
+
+    def inherited(self, source: Path, config: Any, given: Mapping[str, Any]) -> Any:
+        """A model that starts from the weights and the vocabulary of the run `source`."""
+        ...
+
+    def taken_up(self, out: Path, config: Any) -> Any:
+        """The model of a run that goes on; its weights come with the checkpoint."""
+        ...
+
+    def task_of(self, model: Any, dataset: Dataset, /) -> Task:
+        """The training task of a model on these data."""
+        ...
+
+
+@dataclass(frozen=True)
+class Request:
+    """The words of a `train` command, beside the settings."""
+
+    out: Path | None
+    resume: bool = False
+    checkpoint: str | None = None
+    init_from: Path | None = None
+    find_rate: bool = False
+    skip_bad: bool = False
+    hints: Sequence[str] = ()  # commands to go on with, after `throughtime`
+
+
+def settings_of(config: Path | None, settings: list[str] | None, named: Mapping[str, Any]) -> dict[str, Any]:
+    """All that was told: a file's settings, those of --set over them, those with an option of their own."""
+    from throughtime.settings import assignments, read_settings
+
+    told = {name: value for name, value in named.items() if value is not None}
+    return {**(read_settings(config) if config is not None else {}), **assignments(settings or []), **told}
+
+
+def shown_config(kind: type[TrainingConfig], given: Mapping[str, Any]) -> Outcome:
+    """All settings with what they mean, on stdout."""
+    from throughtime.settings import show
+
+    print(show(kind, given), end="")
+    return Outcome({})
+
+
+def train(trade: Trade, given: dict[str, Any], request: Request) -> Outcome:
+    """Begin a run, go on with one, or look for its learning rate."""
+    from throughtime.train.devices import device_of
+    from throughtime.train.processes import joined
+
+    if "data" not in given:
+        raise InputError("--data", "is missing: name a data set, a file or a folder")
+    if request.out is None and not request.find_rate:
+        raise InputError("--out", "is missing: name the folder that the run becomes")
+    if request.checkpoint is not None and not request.resume:
+        raise InputError("--checkpoint", "goes with --resume, which is missing")
+    if request.find_rate:
+        return found_rate(trade, given, request)
+    with joined(device_of(str(given.get("device", "auto")))) as processes:
+        return trained(trade, given, request, processes)
+
+
+def trained(trade: Trade, given: dict[str, Any], request: Request, processes: Processes) -> Outcome:
+    """Begin a run or go on with one, in this process and those beside it."""
+    from throughtime.tasks.runs import begun, finished, fit, going_on
+    from throughtime.train.interrupts import InterruptedRunError
+    from throughtime.train.progress import Silent, reporter
+
+    out = request.out
+    assert out is not None
+    goes_on = begun(out) if request.resume else out.exists()
+    processes.barrier()
+    if goes_on and not request.resume:
+        raise InputError(
+            "--out", f"{out} exists already; choose another folder, or give --resume to go on with it"
+        )
+    if goes_on:
+        config = going_on(trade.CONFIG, out, trade.TASK, given)
+        if finished(out, config):
+            return Outcome({"run": str(out), "resumed": True}, [f"{out} is already trained; nothing to do."])
+        dataset, model = _opened(config, request), trade.taken_up(out, config)
+    else:
+        dataset, model = _new(trade, given, request)
+    task = trade.task_of(model, dataset)
+    tell_skipped(dataset)
+    try:
+        values = fit(
+            model,
+            task,
+            out,
+            title=model.title,
+            reporter=reporter(sys.stderr.isatty()) if processes.first else Silent(),
+            processes=processes,
+            resume=request.resume,
+            checkpoint=request.checkpoint,
+        )
+    except InterruptedRunError as stopped:
+        where = f"{stopped.checkpoint.name} is saved" if stopped.checkpoint is not None else "stopped"
+        say(f"Interrupted; {where}. Go on with the same command and --resume.")
+        raise typer.Exit(stopped.exit_code) from None
+    return Outcome(values, [_shown(values, request.hints)] if processes.first else [])
+
+
+def found_rate(trade: Trade, given: dict[str, Any], request: Request) -> Outcome:
+    """Sweep the learning rate and suggest one; with --out FILE.png the curve is drawn."""
+    from throughtime.train.devices import device_of
+    from throughtime.train.sweep import sweep
+
+    out = request.out
+    if out is not None:
+        from throughtime.plots.style import check_format
+
+        check_format(out)
+    dataset, model = _new(trade, given, request)
+    config: TrainingConfig = model.config
+    model.model.to(device_of(config.device))
+    found = sweep(trade.task_of(model, dataset), config)
+    values: dict[str, Any] = {"lr": found.suggested, "rates": found.rates, "losses": found.losses}
+    tried = f"{len(found.rates)} updates of {config.optimizer} tried"
+    text = f"Suggested: --set lr={found.suggested:.2g} ({tried})"
+    if out is not None:
+        from throughtime.plots.learning import rate_plot
+
+        values["plot"] = str(rate_plot(found.rates, found.losses, found.suggested, out))
+        text += f"\nDrawn in {out}."
+    return Outcome(values, [text])
+
+
+def _new(trade: Trade, given: dict[str, Any], request: Request) -> tuple[Dataset, Trainable]:
+    """The data and a new model, drawn from the seed or taken from another run."""
+    from throughtime.config import configured
+
+    config = configured(trade.CONFIG, given, "settings")
+    if request.init_from is None:
+        dataset = _opened(config, request)
+        return dataset, trade.made(config, dataset)
+    model = trade.inherited(request.init_from, config, given)
+    return _opened(model.config, request), model
+
+
+def _opened(config: Any, request: Request) -> Dataset:
+    source, target, layout = config.opening
+    return opened(config.data, source=source, target=target, layout=layout, skip_bad=request.skip_bad)
+
+
+def _shown(values: dict[str, Any], hints: Sequence[str]) -> str:
+    """The summary for people."""
+    best = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in values["best"].items())
+    run, epochs = values["run"], values["epochs"]
+    told = [
+        f"Trained {epochs} {'epoch' if epochs == 1 else 'epochs'}, {values['steps']:,} updates, "
+        f"in {values['seconds']:.0f} s on {values['device']}: {values['why']}.",
+        f"Best after epoch {values['best_epoch']}: {best}.",
+        f"Saved in {run}, with its learning curve. Go on with:",
+        *(f"  throughtime {hint.format(run=run)}" for hint in hints),
+    ]
+    return "\n".join(told)

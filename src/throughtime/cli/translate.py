@@ -1,0 +1,202 @@
+"""`throughtime translate`: sentences in, sentences out."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from throughtime.cli.evaluate import Device, bar
+from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.errors import InputError
+
+if TYPE_CHECKING:
+    from throughtime.tasks.translator import Search, Translation, Translator
+
+LINES_AT_ONCE = 2_000
+ALTERNATIVES_WIDTH = 3
+RULES = "Wishes"
+
+
+@reported
+def translate(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            help="The folder of a trained model, or several of them as one, and then sentences; "
+            "else --file or stdin.",
+            metavar="RUN... [SENTENCE...]",
+        ),
+    ],
+    file: Annotated[Path | None, typer.Option(help="A file with a sentence a line.")] = None,
+    num_beams: Annotated[int | None, typer.Option(help="Hypotheses of the beam; 1 is greedy.", min=1)] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option(help="alpha: a score is log P / length^alpha.", min=0)
+    ] = None,
+    n_best: Annotated[
+        int, typer.Option(help="So many of a sentence, as lines `number ||| text ||| score`.", min=1)
+    ] = 1,
+    alternatives: Annotated[
+        int, typer.Option(help="Show so many translations besides, unlike each other.", min=0)
+    ] = 0,
+    max_length: Annotated[
+        int | None, typer.Option(help="The most tokens of a translation; by its source if not given.", min=1)
+    ] = None,
+    prefix: Annotated[
+        str, typer.Option(help="What the translation begins with.", rich_help_panel=RULES)
+    ] = "",
+    forbid: Annotated[
+        list[str] | None, typer.Option(help="A word not to say; may be given again.", rich_help_panel=RULES)
+    ] = None,
+    require: Annotated[
+        list[str] | None, typer.Option(help="A word to say; may be given again.", rich_help_panel=RULES)
+    ] = None,
+    no_repeat_ngram: Annotated[
+        int | None, typer.Option(help="Never so many tokens in a row twice.", min=1, rich_help_panel=RULES)
+    ] = None,
+    copy_unknown: Annotated[
+        bool,
+        typer.Option(
+            "--copy-unknown",
+            help="Models of whole words: copy what is not in the vocabulary from the source.",
+            rich_help_panel=RULES,
+        ),
+    ] = False,
+    device: Device = "auto",
+    json: Json = False,
+    debug: Debug = False,
+) -> Outcome:
+    """Translate sentences, lines of a file, or stdin: as many lines come out as went in.
+
+    Several runs with the same vocabulary translate together. With --json each translation has its score and,
+    where the model attends, the words that it looked at.
+
+    [bold]Examples[/bold]
+
+      throughtime translate runs/en-fr "Where is the station?"
+
+      throughtime translate runs/en-fr --alternatives 3 "She likes tea."
+
+      cat english.txt | throughtime translate runs/en-fr > french.txt
+
+      throughtime translate runs/one runs/two --file english.txt --num-beams 10
+
+      throughtime translate runs/en-fr --require chat --json "I have a cat."
+    """
+    from throughtime.tasks.wishes import Wishes
+
+    if alternatives and n_best > 1:
+        raise InputError("--alternatives", "cannot be used beside --n-best; choose one")
+    runs, sentences = divided(words)
+    if sentences and file is not None:
+        raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
+    translator = opened_together(runs, device)
+    wishes = Wishes(prefix, tuple(forbid or ()), tuple(require or ()), no_repeat_ngram)
+    search = unlike_each_other(translator, alternatives, length_penalty) if alternatives else None
+
+    def told(texts: list[str], title: str) -> list[list[Translation]]:
+        with bar(title) as advance:
+            return translator.translate(
+                texts,
+                num_beams=num_beams,
+                length_penalty=length_penalty,
+                n_best=n_best,
+                max_length=max_length,
+                search=search,
+                wishes=wishes if wishes != Wishes() else None,
+                copy_unknown=copy_unknown,
+                align=json,
+                progress=advance,
+            )
+
+    if json:
+        texts = sentences or [text for block in lines(file) for text in block]
+        found = told(texts, "translating")
+        values = [_values(*one) for one in zip(texts, found, strict=True)]
+        return Outcome({"runs": [str(run) for run in runs], "translations": values})
+    done = 0
+    for block in [sentences] if sentences else lines(file):
+        found = told(block, f"lines {done + 1:,} to {done + len(block):,}")
+        for number, own in enumerate(found, done):
+            print_one(number, own, n_best, alternatives)
+        done += len(block)
+    return Outcome({})
+
+
+def divided(words: list[str]) -> tuple[list[Path], list[str]]:
+    """The runs that come first, and the sentences after them; the first word is always a run."""
+    runs = [words[0], *itertools.takewhile(lambda word: (Path(word) / "config.json").is_file(), words[1:])]
+    return [Path(run) for run in runs], words[len(runs) :]
+
+
+def opened_together(runs: list[Path], device: str) -> Translator:
+    """The model of a run, or those of several as one."""
+    from throughtime.tasks import load
+    from throughtime.tasks.translate import together
+
+    models = [load(run, device) for run in runs]
+    for run, model in zip(runs, models, strict=True):
+        require_translator(run, model)
+    return together(models)
+
+
+def require_translator(run: Path, model: Any) -> None:
+    """Refuse a model of another kind."""
+    if not hasattr(model, "translate"):
+        raise InputError(str(run), "holds a language model; `train translate` makes a model that translates")
+
+
+def unlike_each_other(translator: Translator, alternatives: int, length_penalty: float | None) -> Search:
+    """Diverse beam search with a group for each translation that is to be shown."""
+    from throughtime.search import DiverseBeam
+
+    groups = alternatives + 1
+    alpha = translator.generation.length_penalty if length_penalty is None else length_penalty
+    return lambda most: DiverseBeam(
+        translator.codecs.end_id,
+        groups * ALTERNATIVES_WIDTH,
+        groups=groups,
+        penalty=1.0,
+        alpha=alpha,
+        max_length=most,
+    )
+
+
+def lines(file: Path | None) -> Iterator[list[str]]:
+    """The lines of the file, or of stdin, many at a time; at a keyboard one at a time."""
+    if file is not None:
+        from throughtime.data.source import read_lines
+
+        rest: Iterator[str] = (line for _, line in read_lines(file))
+        size = LINES_AT_ONCE
+    else:
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")  # type: ignore[union-attr]
+        rest = (line.removesuffix("\n").removesuffix("\r") for line in sys.stdin)
+        size = 1 if sys.stdin.isatty() else LINES_AT_ONCE
+    while block := list(itertools.islice(rest, size)):
+        yield block
+
+
+def print_one(number: int, found: list[Translation], n_best: int, alternatives: int) -> None:
+    """A line for each translation; only the first where nothing more was asked for."""
+    if n_best > 1:
+        for one in found:
+            print(f"{number} ||| {one_line(one.text)} ||| {one.score:.4f}")
+        return
+    print(one_line(found[0].text), flush=True)
+    for one in found[1 : alternatives + 1]:
+        print(f"    {one.score:.2f}  {one_line(one.text)}")
+
+
+def one_line(text: str) -> str:
+    """Never more than one line, whatever a model says."""
+    return " ".join(text.splitlines())
+
+
+def _values(source: str, found: list[Translation]) -> dict[str, Any]:
+    first, *others = found
+    return {"source": source, **first.values(), "alternatives": [one.values() for one in others]}

@@ -1,0 +1,93 @@
+"""The conditional recurrence of dl4mt and nmtpy: two cells a step, with attention between them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from throughtime.cells.base import Cell, State
+from throughtime.errors import InputError
+from throughtime.layers.attention import Attention, attend, remembered
+from throughtime.layers.dropout import checked_probability
+from throughtime.models.attention_decoder import check_query
+from throughtime.models.bridge import Bridge
+from throughtime.models.readout import Readout
+from throughtime.models.seq2seq import Decoded, Decoder, Encoded, Kept
+from throughtime.search.step import Memory
+
+
+class ConditionalDecoder(Decoder):
+    r"""The first cell reads the last token and asks, the second reads the answer.
+
+    .. math::
+        s'_t &= g_1(y_{t-1}, s_{t-1}) \\
+        c_t &= \mathrm{attention}(s'_t; h_1 \ldots h_T) \\
+        s_t &= g_2(c_t, s'_t) \\
+        o_t &= \tanh(W_1 s_t + W_2 y_{t-1} + W_3 c_t + b)
+
+    `layer_norm` normalises the sum inside o_t. Dropout falls on the embedded tokens and on the outputs.
+    """
+
+    def __init__(
+        self,
+        embedding: nn.Embedding,
+        first: Cell,
+        second: Cell,
+        attention: Attention,
+        *,
+        output_size: int,
+        bridge: Bridge | None = None,
+        dropout: float = 0.0,
+        output_dropout: float = 0.0,
+        layer_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        if first.state_sizes != second.state_sizes:
+            raise InputError(
+                "decoder", f"its cells hand states {first.state_sizes} and {second.state_sizes} to each other"
+            )
+        if (first.input_size, second.input_size) != (embedding.embedding_dim, attention.memory_size):
+            raise InputError(
+                "decoder",
+                f"its cells read {first.input_size} and {second.input_size} values, but are fed "
+                f"{embedding.embedding_dim} of a token and {attention.memory_size} of the source",
+            )
+        check_query(attention, first.output_size)
+        self.embedding, self.first, self.second = embedding, first, second
+        self.attention, self.bridge, self.output_size = attention, bridge, output_size
+        sizes = [second.output_size, embedding.embedding_dim, attention.memory_size]
+        self.readout = Readout(sizes, output_size, layer_norm=layer_norm)
+        self.dropout = nn.Dropout(checked_probability("dropout", dropout))
+        self.output_dropout = nn.Dropout(checked_probability("output_dropout", output_dropout))
+
+    def start(self, encoded: Encoded) -> tuple[State, Kept]:
+        """The first state: the encoder's, or the first cell's own; keys, values and padding."""
+        kept = remembered(self.attention, encoded.outputs, encoded.lengths)
+        if self.bridge is None:
+            return self.first.initial_state(len(encoded.lengths)), kept
+        return self.bridge(encoded.state), kept
+
+    def step(self, last: Tensor, state: State, memory: Memory) -> Decoded:
+        """Read one token a row."""
+        y = self.dropout(self.embedding(last))
+        state, context, weights = self._advance(self.first.project(y[None])[0], state, memory)
+        output = self.readout(state[0], y, context)
+        return Decoded(self.output_dropout(output), state, {"attention": weights})
+
+    def run(self, inputs: Tensor, state: State, memory: Memory) -> Decoded:
+        """Read a whole target: what needs no state is one product, before and after the steps."""
+        y = self.dropout(self.embedding(inputs))
+        seen, contexts, looks = [], [], []
+        for projected in self.first.project(y).unbind():
+            state, context, weights = self._advance(projected, state, memory)
+            seen.append(state[0])
+            contexts.append(context)
+            looks.append(weights)
+        output = self.readout(torch.stack(seen), y, torch.stack(contexts))
+        return Decoded(self.output_dropout(output), state, {"attention": torch.stack(looks)})
+
+    def _advance(self, projected: Tensor, state: State, memory: Memory) -> tuple[State, Tensor, Tensor]:
+        """Both cells and the look between them: the next state, the context, the weights."""
+        asking = self.first.step(projected, state)
+        context, weights = attend(self.attention, asking[0], memory)
+        return self.second.step(self.second.project(context[None])[0], asking), context, weights

@@ -1,0 +1,154 @@
+"""The gates of a cell for loops that keep all of them: one block of columns, one product for each source.
+
+Backward first forms the *slopes* of all steps at once: how each gate's sum depends on the state that its step
+gives. A loop then only multiplies them by that state's gradient.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from throughtime.cells.base import Cell, State
+from throughtime.cells.gru import GRU
+from throughtime.cells.lstm import LSTM
+
+
+class Gates(Protocol):
+    """The equations of a cell with four blocks of gates, [B, 4H]."""
+
+    from_state: ClassVar[slice]
+    """The blocks that the state feeds."""
+    from_input: ClassVar[slice]
+    """The blocks that the input feeds."""
+    states: ClassVar[int]
+    """How many tensors the state has."""
+
+    @staticmethod
+    def weight_of_state(weight_hh: Tensor) -> Tensor:
+        """weight_hh in the order of the blocks; its own inverse is `gradient_of_state`."""
+        ...
+
+    @staticmethod
+    def gradient_of_state(gradient: Tensor) -> Tensor:
+        """A gradient in the order of the blocks, in the order of weight_hh."""
+        ...
+
+    @staticmethod
+    def advance(gates: Tensor, before: State, after: State) -> None:
+        """One step: sums in `gates` become gates, the next state is written to `after`."""
+        ...
+
+    @staticmethod
+    def slopes(gates: Tensor, before: State, after: State, into: Tensor) -> State:
+        """The slopes of all steps, into [L, B, 4H]; and what else `retreat` needs, each [L, B, H]."""
+        ...
+
+    @staticmethod
+    def retreat(slopes: Tensor, rest: State, gradient: State) -> None:
+        """One step back: slopes become gradients of sums, `gradient` that of the state before, in place.
+
+        Of the state's gradient only what flows past the gates; what flows through them is a product.
+        """
+        ...
+
+
+class GRUGates:
+    """The GRU that resets after the product: q = W_hn h + b_hn, r, z, n, as in `fused_gru`."""
+
+    from_state, from_input, states = slice(0, 3), slice(1, 4), 1
+
+    @staticmethod
+    def weight_of_state(weight_hh: Tensor) -> Tensor:
+        """From r, z, n to n, r, z."""
+        return weight_hh.roll(weight_hh.shape[1], 0)
+
+    @staticmethod
+    def gradient_of_state(gradient: Tensor) -> Tensor:
+        """From n, r, z to r, z, n."""
+        return gradient.roll(-gradient.shape[1], 0)
+
+    @staticmethod
+    def advance(gates: Tensor, before: State, after: State) -> None:
+        """h' = (1 - z) n + z h."""
+        size = before[0].shape[-1]
+        gates[:, size : 3 * size].sigmoid_()
+        q, r, z, n = gates.chunk(4, dim=-1)
+        n.addcmul_(r, q).tanh_()
+        torch.lerp(n, before[0], z, out=after[0])
+
+    @staticmethod
+    def slopes(gates: Tensor, before: State, after: State, into: Tensor) -> State:
+        """d(sum) / d(h') for q, r, z, n; and z."""
+        q, r, z, n = gates.chunk(4, dim=-1)
+        to_q, to_r, to_z, to_n = into.chunk(4, dim=-1)
+        torch.sub(before[0], n, out=to_z).mul_(z)
+        to_z.addcmul_(to_z, z, value=-1)  # (h - n) z (1 - z)
+        torch.addcmul(n.new_ones(()), n, n, value=-1, out=to_n)
+        to_n.addcmul_(to_n, z, value=-1)  # (1 - z) (1 - n^2)
+        torch.mul(to_n, r, out=to_q)
+        torch.addcmul(q, q, r, value=-1, out=to_r).mul_(to_q)  # q r (1 - r) (1 - z) (1 - n^2)
+        return (z,)
+
+    @staticmethod
+    def retreat(slopes: Tensor, rest: State, gradient: State) -> None:
+        """Every slope is of h'."""
+        slopes.unflatten(-1, (4, -1)).mul_(gradient[0][:, None])
+        gradient[0].mul_(rest[0])
+
+
+class LSTMGates:
+    """The LSTM: i, f, g, o, fed by both."""
+
+    from_state, from_input, states = slice(0, 4), slice(0, 4), 2
+
+    @staticmethod
+    def weight_of_state(weight_hh: Tensor) -> Tensor:
+        """As they are."""
+        return weight_hh
+
+    @staticmethod
+    def gradient_of_state(gradient: Tensor) -> Tensor:
+        """As they are."""
+        return gradient
+
+    @staticmethod
+    def advance(gates: Tensor, before: State, after: State) -> None:
+        """c' = f c + i g, h' = o tanh(c')."""
+        size = before[0].shape[-1]
+        gates[:, : 2 * size].sigmoid_()
+        i, f, g, o = gates.chunk(4, dim=-1)
+        torch.mul(f, before[1], out=after[1]).addcmul_(i, g.tanh_())
+        torch.tanh(after[1], out=after[0]).mul_(o.sigmoid_())
+
+    @staticmethod
+    def slopes(gates: Tensor, before: State, after: State, into: Tensor) -> State:
+        """d(sum) / d(c') for i, f, g, d(sum) / d(h') for o; d(c') / d(h') and f."""
+        i, f, g, o = gates.chunk(4, dim=-1)
+        to_i, to_f, to_g, to_o = into.chunk(4, dim=-1)
+        shown = torch.tanh(after[1])
+        torch.addcmul(i, i, i, value=-1, out=to_i).mul_(g)
+        torch.addcmul(f, f, f, value=-1, out=to_f).mul_(before[1])
+        torch.addcmul(g.new_ones(()), g, g, value=-1, out=to_g).mul_(i)
+        torch.addcmul(o, o, o, value=-1, out=to_o).mul_(shown)
+        return torch.addcmul(o, o * shown, shown, value=-1), f
+
+    @staticmethod
+    def retreat(slopes: Tensor, rest: State, gradient: State) -> None:
+        """First what h' owes to c'; then the gates; past them flows f c."""
+        (h, c), (through, f) = gradient, rest
+        size = h.shape[-1]
+        c.addcmul_(h, through)
+        slopes[:, : 3 * size].unflatten(-1, (3, -1)).mul_(c[:, None])
+        slopes[:, 3 * size :].mul_(h)
+        c.mul_(f)
+        h.zero_()
+
+
+def gates_of(cell: Cell) -> type[GRUGates] | type[LSTMGates] | None:
+    """The equations of this cell, where they are known here."""
+    if type(cell) is GRU and cell.reset == "after":
+        return GRUGates
+    return LSTMGates if type(cell) is LSTM else None

@@ -1,0 +1,149 @@
+"""Encoder and decoder: a sequence read into states, another one written from them.
+
+A user's own encoder or decoder is a subclass with one or two methods; `EncoderDecoder` makes a step model of
+any pair, so that every search serves it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+from throughtime.cells.base import State
+from throughtime.errors import InputError
+from throughtime.models.heads import Head
+from throughtime.search.step import Memory, Step
+
+Kept = tuple[Tensor, ...]
+"""What stays the same while a sentence is decoded: each tensor [sentences, ...]."""
+
+
+class Encoded(NamedTuple):
+    """What an encoder knows of its sources."""
+
+    outputs: Tensor  # [T, B, H], zero past each row's length
+    state: State  # the last state, flat, layer after layer; both directions side by side in each tensor
+    final: Tensor  # [B, H], the last output of the top layer: of both directions, each at its own end
+    lengths: Tensor  # [B]
+
+
+class Decoded(NamedTuple):
+    """What a decoder gives for one step, [rows, H], or for a whole target, [L, B, H]."""
+
+    outputs: Tensor
+    state: State
+    extras: Mapping[str, Tensor] = {}  # attention: [rows, T], or [L, B, T]
+
+
+class Encoder(nn.Module, ABC):
+    """Reads source ids [T, B] of given lengths."""
+
+    output_size: int
+    state_sizes: tuple[int, ...]
+
+    @abstractmethod
+    def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
+        """Outputs of all steps and the last state."""
+
+
+class Decoder(nn.Module, ABC):
+    """Writes a target, one token at a time, from what an encoder knows."""
+
+    output_size: int
+
+    @abstractmethod
+    def start(self, encoded: Encoded) -> tuple[State, Kept]:
+        """The first state, and what stays per sentence while it is decoded."""
+
+    @abstractmethod
+    def step(self, last: Tensor, state: State, memory: Memory) -> Decoded:
+        """Read one token a row, [rows]; rows of a sentence lie side by side and share `memory.kept`."""
+
+    def run(self, inputs: Tensor, state: State, memory: Memory) -> Decoded:
+        """Read a whole target at once, [L, B], one row a sentence: by default step by step."""
+        steps: list[Decoded] = []
+        for last in inputs:
+            steps.append(self.step(last, state, memory))
+            state = steps[-1].state
+        return _together(steps)
+
+
+class EncoderDecoder(nn.Module):
+    """An encoder, a decoder and a head over the target's vocabulary.
+
+    `prompts` of a search are source sentences as ids; the target begins with `bos_id`.
+    """
+
+    def __init__(self, encoder: Encoder, decoder: Decoder, head: Head, *, bos_id: int) -> None:
+        super().__init__()
+        self.encoder, self.decoder, self.head, self.bos_id = encoder, decoder, head, bos_id
+
+    def encode(self, source: Tensor, lengths: Tensor) -> tuple[State, Memory]:
+        """Read sources [T, B]: the state that the decoder begins with, and the memory of each sentence."""
+        state, kept = self.decoder.start(self.encoder(source, lengths))
+        return state, Memory(kept, torch.arange(source.shape[1], device=source.device))
+
+    def forward(self, source: Tensor, lengths: Tensor, inputs: Tensor) -> Decoded:
+        """Teacher forcing: the decoder's outputs [L, B, H] for target inputs [L, B]."""
+        state, memory = self.encode(source, lengths)
+        return self.decoder.run(inputs, state, memory)
+
+    def scheduled(
+        self, source: Tensor, lengths: Tensor, inputs: Tensor, ratio: float, *, sample: bool = False
+    ) -> Decoded:
+        """Teacher forcing with this probability, drawn for each row and step (Bengio et al., 2015).
+
+        Elsewhere a row reads its own prediction: the likeliest token, or with `sample` one that it draws. At
+        1 this is `forward`; the first token is always the given one.
+        """
+        if not 0 <= ratio <= 1:
+            raise InputError("teacher forcing ratio", f"is {ratio}, expected a number from 0 to 1")
+        if ratio == 1:
+            return self(source, lengths, inputs)  # type: ignore[no-any-return]
+        state, memory = self.encode(source, lengths)
+        steps: list[Decoded] = []
+        forced = torch.rand(inputs.shape, device=inputs.device) < ratio
+        for t, given in enumerate(inputs):
+            last = given if t == 0 else torch.where(forced[t], given, self._chosen(steps[-1].outputs, sample))
+            steps.append(self.decoder.step(last, state, memory))
+            state = steps[-1].state
+        return _together(steps)
+
+    def log_probs(
+        self, source: Tensor, lengths: Tensor, inputs: Tensor, *, batch_first: bool = False
+    ) -> Tensor:
+        """ln P of every token at each step of a target, [L, B, V]; with `batch_first` all are [B, L, ...]."""
+        if batch_first:
+            return self.log_probs(source.T, lengths, inputs.T).transpose(0, 1)
+        outputs: Tensor = self(source, lengths, inputs).outputs
+        log_probs = self.head.log_probs(outputs.flatten(0, 1))
+        return log_probs.view(*outputs.shape[:2], -1)
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
+        """Read the sources; every target begins with the same token."""
+        device = next(self.parameters()).device
+        source = pad_sequence([torch.tensor([*ids], dtype=torch.long) for ids in prompts])
+        lengths = torch.tensor([len(ids) for ids in prompts])
+        state, memory = self.encode(source.to(device), lengths)
+        return torch.full((len(prompts),), self.bos_id, device=device), state, memory
+
+    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
+        """Feed one token a row: ln P of every next one, [rows, V]."""
+        outputs, reached, extras = self.decoder.step(last, state, memory)
+        return Step(self.head.log_probs(outputs), reached, extras)
+
+    @torch.no_grad()
+    def _chosen(self, outputs: Tensor, sample: bool) -> Tensor:
+        log_probs = self.head.log_probs(outputs)
+        return torch.multinomial(log_probs.exp(), 1)[:, 0] if sample else log_probs.argmax(dim=1)
+
+
+def _together(steps: Sequence[Decoded]) -> Decoded:
+    """Steps as one: each tensor stacked, the state the last one's."""
+    extras = {name: torch.stack([one.extras[name] for one in steps]) for name in steps[0].extras}
+    return Decoded(torch.stack([one.outputs for one in steps]), steps[-1].state, extras)

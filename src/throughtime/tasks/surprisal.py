@@ -1,0 +1,37 @@
+"""How likely given translations are: every target token given its source and the tokens before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from throughtime.data.batching import PairBatch, real_positions
+from throughtime.metrics.likelihood import Likelihood
+from throughtime.models.heads import IGNORED
+from throughtime.models.seq2seq import EncoderDecoder
+
+
+def targets(batch: PairBatch) -> Tensor:
+    """The labels, [L, B], with IGNORED past each target's end: the loss is over real tokens only."""
+    return torch.where(real_positions(len(batch.labels), batch.target_lengths), batch.labels, IGNORED)
+
+
+def surprisals(model: EncoderDecoder, batch: PairBatch) -> Tensor:
+    """-ln P of each target token given the source and those before it, [L, B]; 0 past a target's end."""
+    outputs = model(batch.source, batch.source_lengths, batch.inputs).outputs
+    return model.head.surprisals(outputs.flatten(0, 1), targets(batch).flatten()).view_as(batch.labels)
+
+
+@torch.no_grad()
+def likelihood(model: EncoderDecoder, batches: Iterable[PairBatch]) -> Likelihood:
+    """How likely the model finds the targets of these batches."""
+    device = next(model.parameters()).device
+    nats = torch.zeros((), dtype=torch.float64, device=device)
+    tokens = 0
+    for batch in batches:
+        if batch.rows:
+            nats += surprisals(model, batch.to(device)).double().sum()
+            tokens += int(batch.target_lengths.sum())
+    return Likelihood(float(nats), tokens)

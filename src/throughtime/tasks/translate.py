@@ -1,0 +1,139 @@
+"""Translation as a task: from a data set to a model folder and back."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from throughtime.config import configured
+from throughtime.errors import InputError
+from throughtime.folder import ModelFolder
+from throughtime.models import presets
+from throughtime.models.seq2seq import EncoderDecoder
+from throughtime.models.weights import load_weights
+from throughtime.search.ensemble import Ensemble
+from throughtime.tasks.codecs import Codecs
+from throughtime.tasks.runs import inherited_settings
+from throughtime.tasks.trained_translator import TASK as TASK
+from throughtime.tasks.trained_translator import TrainedTranslator
+from throughtime.tasks.translate_config import TranslateConfig
+from throughtime.tasks.translate_task import TranslateTask
+from throughtime.tasks.translator import Generation, Translator
+from throughtime.text.codec import Codec
+from throughtime.train.devices import device_of
+from throughtime.train.task import Task
+
+if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+
+CONFIG = TranslateConfig
+LEAST_READ = 32
+"""Source tokens that a model reads at once, however short its training sentences were."""
+
+ARCHITECTURE = frozenset(
+    "tokens shared min_freq max_size structure cell embedding_size hidden_size encoder_size num_layers "
+    "bidirectional attention scaled context bridge tied layer_norm".split()
+)
+"""What a model that starts from another one's weights has from it."""
+
+
+def made(config: TranslateConfig, dataset: Dataset) -> TrainedTranslator:
+    """A new model for these data, with its first weights drawn from the seed."""
+    config = config.settled(dataset)
+
+    def codec(side: str | None) -> Codec:
+        texts = dataset.texts("train", side)
+        return Codec.build(texts, config.tokens, min_freq=config.min_freq, max_size=config.max_size)
+
+    if config.shared:
+        shared = codec(None)
+        return with_codecs(config, Codecs(shared, shared))
+    return with_codecs(config, Codecs(codec("source"), codec("target")))
+
+
+def with_codecs(config: TranslateConfig, codecs: Codecs) -> TrainedTranslator:
+    """A new model with vocabularies that are there already."""
+    torch.manual_seed(config.seed)
+    return TrainedTranslator(built(config, codecs), codecs, config)
+
+
+def taken_up(out: Path, config: TranslateConfig) -> TrainedTranslator:
+    """The model of a run that goes on; its weights come with the checkpoint."""
+    return with_codecs(config, Codecs.load(out))
+
+
+def task_of(translator: TrainedTranslator, dataset: Dataset) -> Task:
+    """The training task of a model on these data."""
+    config = translator.config
+    train = translator.ids(dataset, "train")
+    longest = int(train[0].lengths.max(initial=0)) + 1
+    most = min(config.max_length, max(longest, LEAST_READ))
+    translator.generation = translator.generation.model_copy(update={"max_source_tokens": most})
+    if "valid" not in dataset.splits:
+        return TranslateTask(translator, train, None, [])
+    judged = list(itertools.islice(dataset.pairs("valid"), config.valid_sentences))
+    return TranslateTask(translator, train, translator.ids(dataset, "valid") if judged else None, judged)
+
+
+def built(config: TranslateConfig, codecs: Codecs) -> EncoderDecoder:
+    """The model that a configuration describes."""
+    return presets.build(
+        config.structure,
+        len(codecs.source.vocabulary),
+        len(codecs.target.vocabulary),
+        bos_id=codecs.begin_id,
+        cell=config.cell,
+        embedding_size=config.embedding_size,
+        hidden_size=config.hidden_size,
+        encoder_hidden_size=config.encoder_size,
+        num_layers=config.num_layers,
+        bidirectional=config.bidirectional,
+        context=config.context,
+        attention=config.attention,
+        scaled=config.scaled,
+        bridge=config.bridge,
+        tied=config.tied,
+        shared_embedding=codecs.shared,
+        embedding_dropout=config.embedding_dropout,
+        hidden_dropout=config.hidden_dropout,
+        encoder_dropout=config.encoder_dropout,
+        output_dropout=config.output_dropout,
+        layer_norm=config.layer_norm,
+    )
+
+
+def inherited(source: Path, config: TranslateConfig, given: Mapping[str, Any]) -> TrainedTranslator:
+    """A model that starts from the weights and the vocabularies of the run `source`."""
+    folder = ModelFolder.at(source)
+    known = inherited_settings(folder, TASK, TranslateConfig, ARCHITECTURE, given)
+    return load(folder, config.model_copy(update=known).model_dump(mode="json"), "cpu")
+
+
+def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> TrainedTranslator:
+    """The model that a run saved: the best so far, where it still trains."""
+    settings = configured(TranslateConfig, config, str(folder.path / "config.json"))
+    codecs = Codecs.load(folder.path)
+    model = built(settings, codecs)
+    tensors = {name: torch.from_numpy(array) for name, array in folder.read_tensors().items()}
+    load_weights(model, tensors, str(folder.path / "model.safetensors"))
+    translator = TrainedTranslator(model.to(device_of(device)).eval(), codecs, settings)
+    where = str(folder.path / "generation_config.json")
+    translator.generation = configured(Generation, folder.read_json("generation_config.json"), where)
+    return translator
+
+
+def together(translators: Sequence[TrainedTranslator]) -> Translator:
+    """Several models as one, whose probabilities are the mean of theirs; all share their vocabularies."""
+    first = translators[0]
+    for other in translators[1:]:
+        if other.codecs.hash != first.codecs.hash:
+            raise InputError(
+                "an ensemble", "needs models with the same vocabularies: train the others with --init-from"
+            )
+    if len(translators) == 1:
+        return first
+    return Translator(Ensemble([one.model for one in translators]), first.codecs, first.generation)

@@ -1,0 +1,127 @@
+"""All that `train translate` can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from throughtime.errors import InputError
+from throughtime.tasks.report import Opening
+from throughtime.train.config import Positive, Share, TrainingConfig
+
+if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+
+Size = Annotated[int, Field(ge=1)]
+FEWEST_PIECES, MOST_PIECES, WORDS_A_PIECE = 1_000, 8_000, 20
+
+
+class TranslateConfig(TrainingConfig):
+    """An encoder and a decoder, their data, and how they are trained. Null means: as the data suggest."""
+
+    SUGGESTED: ClassVar[frozenset[str]] = frozenset({"source", "target", "shared", "max_size"})
+
+    data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
+    source: str | None = Field(None, description="the language that is read, such as en")
+    target: str | None = Field(None, description="the language that is written, such as fr")
+    tokens: str = Field("bpe", description="bpe, unigram, wordpiece, or whole: word, space, unicode, char")
+    shared: bool | None = Field(
+        None, description="one vocabulary for both languages; null: where tokens are parts of words"
+    )
+    min_freq: int = Field(1, ge=1, description="rarer whole words become <unk>")
+    max_size: int | None = Field(
+        None, ge=300, description="the largest vocabulary; null: 1,000 to 8,000 parts by the size of the data"
+    )
+    max_length: Annotated[int, Field(ge=2)] = Field(
+        100, description="tokens after which a sentence is cut in training, its end counted"
+    )
+
+    structure: str = Field(
+        "attention",
+        description="attention, attention-no-feeding, conditional, main, state-only, context-only or "
+        "context-and-input",
+    )
+    cell: str = Field("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
+    embedding_size: Size = Field(256, description="width of a token's vector")
+    hidden_size: Size = Field(512, description="units of a decoder's layer")
+    encoder_size: Size | None = Field(
+        None, description="units of an encoder's layer each way; null: half the decoder's, or all one way"
+    )
+    num_layers: Size = Field(1, description="layers on top of each other, of each side")
+    bidirectional: bool = Field(True, description="the encoder reads from both ends")
+    attention: Literal["additive", "dot", "general"] = Field(
+        "additive", description="how states are compared: additive, dot or general"
+    )
+    scaled: bool = Field(False, description="divide what attention compares by the root of its width")
+    context: Literal["last", "mean", "max"] = Field(
+        "last", description="without attention: the source as its last state, their mean or maximum"
+    )
+    bridge: bool = Field(True, description="a layer from the encoder's state to the decoder's first one")
+    tied: bool = Field(True, description="the output's weights are the target's embedding")
+    layer_norm: bool = Field(False, description="normalise what each layer gives")
+
+    embedding_dropout: Share = Field(0.2, description="on embedded tokens")
+    encoder_dropout: Share = Field(0.0, description="on what the encoder gives")
+    hidden_dropout: Share = Field(0.2, description="between layers")
+    output_dropout: Share = Field(0.3, description="on what enters the softmax")
+    label_smoothing: Share = Field(0.1, description="share of a label that goes to all tokens alike")
+    teacher_forcing: Annotated[float, Field(ge=0, le=1)] = Field(
+        1.0, description="how often the decoder reads the given token, not its own, drawn at each step"
+    )
+
+    epochs: int = Field(20, ge=1, description="how often all training data are seen")
+    batch_size: int = Field(64, ge=1, description="pairs of one batch, over all processes")
+    max_tokens: int | None = Field(
+        None, ge=1, description="positions of a batch's larger side at most, padding included"
+    )
+    lr: Positive = Field(1e-3, description="learning rate; `--find-lr` looks for a good one")
+    schedule: Literal["constant", "step", "plateau", "cosine", "one-cycle"] = Field(
+        "cosine", description="constant, step, plateau, cosine or one-cycle"
+    )
+
+    choose_by: Literal["bleu", "perplexity"] = Field(
+        "bleu", description="the validation measure that decides which weights are kept"
+    )
+    valid_sentences: Size = Field(500, description="validation sentences that are translated each epoch")
+    valid_beams: Size = Field(1, description="the beam of those translations; 1 is greedy search")
+    num_beams: Size = Field(5, description="the beam of `translate` and `evaluate`, unless told otherwise")
+    length_penalty: Annotated[float, Field(ge=0)] = Field(
+        0.75, description="alpha of the same: scores are log P / length^alpha"
+    )
+
+    @property
+    def opening(self) -> Opening:
+        """How the data are opened."""
+        return Opening(self.source, self.target)
+
+    def settled(self, dataset: Dataset) -> TranslateConfig:
+        """The same with what the data suggest filled in, as it is saved."""
+        from throughtime.text.subword import TRAINED
+
+        if dataset.kind not in ("pairs", "cards"):
+            raise InputError("--data", f"{dataset.name} holds {dataset.kind}; translation needs pairs")
+        parts = self.tokens in TRAINED
+        languages = dataset.languages or (self.source, self.target)
+        return self.model_copy(
+            update={
+                "source": self.source or languages[0] or None,
+                "target": self.target or languages[1] or None,
+                "shared": parts if self.shared is None else self.shared,
+                "max_size": self.max_size or (pieces_for(dataset.texts("train")) if parts else None),
+            }
+        )
+
+
+def pieces_for(texts: Iterable[str]) -> int:
+    """How many parts of words these texts can teach: one for twenty running words, within bounds.
+
+    Ideographs are written without spaces; three of them stand for a word.
+    >>> pieces_for(["a few words"] * 10), pieces_for(["and many"] * 40_000), pieces_for(["很多字" * 9] * 5000)
+    (1000, 4000, 2250)
+    """
+    words = sum(
+        max(text.count(" ") + 1, len(text.encode()) // 9 if not text.isascii() else 0) for text in texts
+    )
+    return max(FEWEST_PIECES, min(MOST_PIECES, words // WORDS_A_PIECE))

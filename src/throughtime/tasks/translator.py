@@ -1,0 +1,249 @@
+"""A translator for people: sentences in, sentences out, with scores and alignments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from throughtime.config import Config
+from throughtime.search import Beam, Constraint, Finished, Moment, StepModel, Strategy, generate, no_token
+from throughtime.tasks.alignment import Alignment, aligned, joined
+from throughtime.tasks.codecs import Codecs
+from throughtime.tasks.parts import join, parts
+from throughtime.tasks.wishes import Wishes
+from throughtime.text.subword import SUBWORDS
+from throughtime.train.devices import products
+
+if TYPE_CHECKING:
+    from throughtime.tasks.report import Progress
+
+SENTENCES_AT_ONCE = 128
+LENGTH_STEP = 16
+
+Search = Callable[[int], Strategy]
+"""A strategy for results of at most so many tokens."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of a text."""
+
+    text: str
+    score: float  # what the search ranks by
+    log_prob: float
+    ended: bool  # False where the length cap cut it
+    alignment: Alignment | None = None
+
+    def values(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        alignment = None if self.alignment is None else self.alignment.values()
+        found = {"text": self.text, "score": self.score, "log_prob": self.log_prob, "ended": self.ended}
+        return {**found, "alignment": alignment}
+
+
+class Found(NamedTuple):
+    """What a search found for one part of a text."""
+
+    results: list[Finished]
+    attention: list[Tensor]  # of each result, [tokens, source]; empty where the model has none
+
+
+class Generation(Config):
+    """How a model translates unless told otherwise: what generation_config.json holds."""
+
+    num_beams: int = Field(5, ge=1)
+    length_penalty: float = Field(0.75, ge=0)
+    max_source_tokens: int = Field(100, ge=2)  # what is longer is translated in parts
+
+
+class Translator:
+    """A step model of sentences, with the codecs of both languages."""
+
+    def __init__(self, model: StepModel, codecs: Codecs, generation: Generation) -> None:
+        self.step_model, self.codecs, self.generation = model, codecs, generation
+
+    @property
+    def lowercase(self) -> bool:
+        """Whether its translations are in small letters whatever the references are."""
+        return self.codecs.target.tokenizer.normalise("A") == "a"
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        num_beams: int | None = None,
+        length_penalty: float | None = None,
+        n_best: int = 1,
+        max_length: int | None = None,
+        search: Search | None = None,
+        wishes: Wishes | None = None,
+        copy_unknown: bool = False,
+        align: bool = False,
+        progress: Progress | None = None,
+    ) -> list[list[Translation]]:
+        """The best translations of each text, best first, in the order of the texts.
+
+        Nothing but spaces gives an empty translation; a text of more than `max_source_tokens` is translated
+        in parts. `search` replaces the beam; `copy_unknown` lets `<unk>` be said and puts the source word
+        there that attention points to.
+        """
+        search = search or self.beam(num_beams, length_penalty, n_best)
+        cut = [self._parts(text) for text in texts]
+        flat = [part for own in cut for part in own]
+        prompts = [self.codecs.prompt(part) for part in flat]
+        found = self.searched(
+            prompts,
+            search,
+            max_length=max_length,
+            wishes=wishes,
+            unknown=copy_unknown,
+            attend=align or copy_unknown,
+            progress=progress,
+        )
+        told = [self._told(prompt, one, copy_unknown) for prompt, one in zip(prompts, found, strict=True)]
+        rest = iter(told)
+        return [_whole([next(rest) for _ in own], align) for own in cut]
+
+    def beam(
+        self, num_beams: int | None = None, length_penalty: float | None = None, n_best: int = 1
+    ) -> Search:
+        """Beam search; what is not given is the model's own. One too narrow for `n_best` widens."""
+        alpha = self.generation.length_penalty if length_penalty is None else length_penalty
+        width = num_beams or max(self.generation.num_beams, n_best)
+        return lambda most: Beam(self.codecs.end_id, width, alpha=alpha, n_best=n_best, max_length=most)
+
+    @torch.inference_mode()
+    def searched(
+        self,
+        prompts: Sequence[Sequence[int]],
+        search: Search,
+        *,
+        max_length: int | None = None,
+        wishes: Wishes | None = None,
+        unknown: bool = False,
+        attend: bool = False,
+        progress: Progress | None = None,
+    ) -> list[Found]:
+        """What the search finds for source ids: batches of like lengths, results in the order given."""
+        found: dict[int, Found] = {}
+        end_id = self.codecs.end_id
+        with products("float32"):
+            for most, batch in batches_by_length(prompts, max_length):
+                rules = [] if unknown else self._known_words()
+                if wishes is not None:
+                    rules += wishes.constraints(len(batch), self.codecs.target, end_id, most)
+                seen = _Seen() if attend else None
+                results = generate(
+                    self.step_model,
+                    [prompts[number] for number in batch],
+                    search(most),
+                    max_new_tokens=most,
+                    constraints=rules,
+                    watch=seen,
+                )
+                for number, own in zip(batch, results, strict=True):
+                    found[number] = Found(own, [seen.along(one) for one in own] if seen else [])
+                if progress is not None:
+                    progress(len(found), len(prompts))
+        return [found[number] for number in range(len(prompts))]
+
+    def _parts(self, text: str) -> list[str]:
+        if not text.strip():
+            return []
+        return parts(
+            text.strip(), self.generation.max_source_tokens, lambda part: len(self.codecs.prompt(part))
+        )
+
+    def _known_words(self) -> list[Constraint]:
+        """Never `<unk>`: where tokens are parts of words none is ever learned, and barring it costs time."""
+        codec = self.codecs.target
+        unk = codec.vocabulary.unk_id
+        return [] if unk is None or codec.tokenizer.name in SUBWORDS else [no_token(unk)]
+
+    def _told(self, prompt: list[int], found: Found, copy_unknown: bool) -> list[Translation]:
+        target, end_id = self.codecs.target, self.codecs.end_id
+        told = []
+        for number, one in enumerate(found.results):
+            ids = [*one.tokens, *([end_id] if one.ended else [])]
+            attention = found.attention[number].cpu().numpy() if found.attention else None
+            alignment = None
+            if attention is not None and attention.size:
+                alignment = aligned(attention, prompt, ids, self.codecs)
+            text = target.decode(one.tokens)
+            if copy_unknown and target.vocabulary.unk_id in one.tokens and attention is not None:
+                text = self._copied(one.tokens, attention, prompt)
+            told.append(Translation(text, one.score, one.log_prob, one.ended, alignment))
+        return told
+
+    def _copied(self, tokens: Sequence[int], attention: Any, prompt: list[int]) -> str:
+        """The text with each `<unk>` replaced by the source word that its token looked at most."""
+        target, unk = self.codecs.target, self.codecs.target.vocabulary.unk_id
+        words = target.vocabulary.tokens(tokens)
+        for place, token in enumerate(tokens):
+            if token == unk and attention.size:
+                one = aligned(attention[place : place + 1], prompt, [token], self.codecs)
+                words[place] = one.best(0)
+        return target.tokenizer.detokenize(words)
+
+
+class _Seen:
+    """Watches a search, and keeps the attention of every step."""
+
+    def __init__(self) -> None:
+        self.steps: list[Tensor] = []  # [rows, source] each
+
+    def __call__(self, moment: Moment) -> None:
+        if (attention := moment.extras.get("attention")) is not None:
+            self.steps.append(attention.float())
+
+    def along(self, result: Finished) -> Tensor:
+        """The attention of a result's own rows, [tokens, source]."""
+        if not self.steps:
+            return torch.empty(0, 0)
+        return torch.stack([self.steps[time][row] for time, row in enumerate(result.path)])
+
+
+def batches_by_length(
+    prompts: Sequence[Sequence[int]], max_length: int | None = None
+) -> list[tuple[int, list[int]]]:
+    """Batches of prompt numbers, short ones first, each with the most tokens its results may have.
+
+    That number follows from a sentence's own length alone, so no sentence depends on its neighbours.
+
+    >>> batches_by_length([[5] * 40, [5] * 3, [5] * 7])
+    [(48, [1, 2]), (112, [0])]
+    """
+    found: list[tuple[int, list[int]]] = []
+    for number in sorted(range(len(prompts)), key=lambda number: len(prompts[number])):
+        steps = -(-len(prompts[number]) // LENGTH_STEP)
+        most = max_length or LENGTH_STEP * (2 * steps + 1)
+        if not found or found[-1][0] != most or len(found[-1][1]) == SENTENCES_AT_ONCE:
+            found.append((most, []))
+        found[-1][1].append(number)
+    return found
+
+
+def _whole(told: list[list[Translation]], align: bool) -> list[Translation]:
+    """Translations of a text from those of its parts: the best of each, then the second best, and so on."""
+    if not told:
+        return [Translation("", 0.0, 0.0, True)]
+    ranks = max(len(own) for own in told)
+    whole = []
+    for rank in range(ranks):
+        chosen = [own[min(rank, len(own) - 1)] for own in told]
+        alignments = [one.alignment for one in chosen if one.alignment is not None]
+        whole.append(
+            Translation(
+                join([one.text for one in chosen]),
+                sum(one.score for one in chosen),
+                sum(one.log_prob for one in chosen),
+                all(one.ended for one in chosen),
+                joined(alignments) if align and len(alignments) == len(chosen) else None,
+            )
+        )
+    return whole

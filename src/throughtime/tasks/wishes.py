@@ -1,0 +1,57 @@
+"""What a person may ask of a translation, in words; search knows it as constraints on ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from throughtime.search import Constraint
+    from throughtime.text.codec import Codec
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """The same for every sentence. Words are matched as the tokenizer cuts them inside a sentence.
+
+    A forbidden word takes all words with it that begin with its tokens.
+    """
+
+    prefix: str = ""
+    forbidden: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    no_repeated_ngram: int | None = None
+    min_length: int = 0
+
+    def constraints(self, sentences: int, codec: Codec, end_id: int, max_length: int) -> list[Constraint]:
+        """The constraints for a batch of so many sentences."""
+        from throughtime import search
+
+        found: list[Constraint] = []
+        if self.min_length:
+            found.append(search.minimum_length(self.min_length, end_id))
+        if self.no_repeated_ngram is not None:
+            found.append(search.no_repeated_ngram(self.no_repeated_ngram))
+        if self.forbidden:
+            first = [codec.encode(word) for word in self.forbidden]
+            inner = [inside(word, codec) for word in self.forbidden]
+            found.append(search.forbidden([ids for ids in (*first, *inner) if ids]))
+        if self.required:
+            words = [inside(word, codec) for word in self.required]
+            found.append(search.required([words] * sentences, end_id, max_length))
+        if self.prefix:
+            found.append(search.forced_prefix([codec.encode(self.prefix)] * sentences))
+        return found
+
+
+def inside(word: str, codec: Codec) -> list[int]:
+    """A word's ids where it follows another one: in byte pairs, its space is part of it.
+
+    >>> from throughtime.text.codec import Codec
+    >>> codec = Codec.build(["a cat", "the cat"], "bpe", max_size=300)
+    >>> codec.decode(inside("cat", codec))
+    ' cat'
+    """
+    before = codec.encode("a")
+    both = codec.encode(f"a {word}")
+    return both[len(before) :] if both[: len(before)] == before else codec.encode(word)

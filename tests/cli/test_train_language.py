@@ -1,0 +1,197 @@
+"""`train language` as a person types it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import throughtime as tt
+from throughtime.settings import read_settings
+
+SMALL = ["embedding_size=8", "hidden_size=8", "batch_size=4", "num_steps=8", "tokens=word", "device=cpu"]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "animals.txt"
+    path.write_text("the cat sees the dog .\nthe dog hears a man .\na man sees the moon .\n" * 20)
+    return path
+
+
+@pytest.fixture
+def train(text, throughtime):
+    def run(*words, settings=("epochs=1",)):
+        given = [word for setting in (*SMALL, *settings) for word in ("--set", setting)]
+        return throughtime("train", "language", "--data", text, *given, *words)
+
+    return run
+
+
+def refused(ran, *parts, code=2):
+    assert ran.code == code, ran.err
+    assert ran.err.startswith("error: ")
+    assert ran.err.count("\n") == 1, ran.err
+    assert ran.out == ""
+    for part in parts:
+        assert part in ran.err
+
+
+def test_from_text_to_a_model_that_writes(train, tmp_path, throughtime):
+    out = tmp_path / "run"
+    ran = train("--out", out, "--json", settings=["epochs=2", "lr=0.02"])
+    assert ran.code == 0, ran.err
+    assert (ran.json["epochs"], ran.json["why"], ran.json["run"]) == (2, "all epochs done", str(out))
+    assert ran.json["best"]["perplexity"] < 20
+    assert "epoch 2/2" in ran.err
+    judged = throughtime("evaluate", out, "--split", "test", "--json").json
+    assert judged["perplexity"] < 20
+    written = throughtime("generate", out, "--prompt", "the", "--max-new-tokens", 5, "--seed", 1, "--json")
+    assert written.json["texts"][0]["text"].startswith("the")
+    assert tt.load(out).config.hidden_size == 8
+
+
+def test_a_summary_for_people(train, tmp_path):
+    out = tmp_path / "run"
+    shown = train("--out", out).out
+    assert "Trained 1 epoch," in shown
+    assert "perplexity" in shown
+    assert f"throughtime evaluate {out}" in shown.replace("\n", "")
+
+
+def test_what_is_missing_is_named(throughtime, text, tmp_path):
+    refused(throughtime("train", "language", "--out", tmp_path / "x"), "--data: is missing")
+    refused(throughtime("train", "language", "--data", text), "--out: is missing")
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("hiden_size=3", "did you mean 'hidden_size'?"),
+        ("hidden_size", "not of the form key=value"),
+        ("hidden_size=many", "expected a whole number"),
+        ("epochs=0", "epochs"),
+        ("cell=lstmm", "did you mean 'lstm'?"),
+        ("optimizer=adm", "adam"),
+        ("tokens=wrd", "wrd"),
+        ("device=gpu", "expected auto, cpu, cuda"),
+        ("num_steps=100000", "lower batch_size"),
+        ("warm_up=8", "warm_up"),
+        ("valid_windows=3", "valid_windows"),
+        ("head=adaptive", "set tied=false"),
+        ("keep=1", "keep"),
+    ],
+)
+def test_bad_settings_are_refused_and_leave_nothing(setting, told, train, tmp_path):
+    refused(train("--out", tmp_path / "run", settings=["epochs=1", setting]), told)
+    assert not list(tmp_path.iterdir())
+
+
+def test_unknown_data(throughtime, tmp_path):
+    refused(throughtime("train", "language", "--data", "nope", "--out", tmp_path / "x"), "nope")
+
+
+def test_an_existing_folder_is_not_overwritten(train, tmp_path):
+    (tmp_path / "run").mkdir()
+    refused(train("--out", tmp_path / "run"), "--out:", "exists already", "--resume")
+
+
+def test_resume(train, tmp_path, throughtime, text):
+    out = tmp_path / "run"
+    fresh = train("--out", out, "--resume")
+    assert fresh.code == 0
+    assert "starting afresh" in fresh.err
+    weights = (out / "model.safetensors").read_bytes()
+    done = train("--out", out, "--resume")
+    assert done.code == 0
+    assert "nothing to do" in done.out
+    assert (out / "model.safetensors").read_bytes() == weights
+    refused(train("--out", out, "--resume", settings=["epochs=2", "cell=gru"]), "--set cell", "'lstm'")
+    counted = tmp_path / "counted"
+    assert throughtime("train", "ngram", "--data", text, "--out", counted).code == 0
+    refused(train("--out", counted, "--resume"), "'ngram'", "not 'language'")
+    (tmp_path / "file").write_text("")
+    refused(train("--out", tmp_path / "file", "--resume"), "is a file")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "notes.txt").write_text("")
+    refused(train("--out", other, "--resume"), "no config.json")
+
+
+def test_checkpoint_goes_with_resume(train, tmp_path):
+    refused(train("--out", tmp_path / "run", "--checkpoint", "step-00000001"), "--checkpoint", "--resume")
+    words = ("--resume", "--checkpoint", "step-00000001")
+    refused(train("--out", tmp_path / "run", *words), "holds no 'step-00000001'")
+    assert not (tmp_path / "run").exists()
+
+
+def test_all_settings_with_their_meaning(throughtime, tmp_path, text):
+    """What `--show-config` prints is a file that trains, and that goes on with what it trained."""
+    given = [word for setting in (*SMALL, "epochs=1") for word in ("--set", setting)]
+    shown = throughtime("train", "language", "--data", text, *given, "--show-config")
+    assert shown.code == 0
+    assert "# how often all training data are seen" in shown.out
+    file = tmp_path / "my.yaml"
+    file.write_text(shown.out)
+    assert read_settings(file)["hidden_size"] == 8
+    assert throughtime("train", "language", "--config", file, "--out", tmp_path / "run").code == 0
+    on = ("--config", file, "--set", "epochs=2", "--out", tmp_path / "run", "--resume")
+    ran = throughtime("train", "language", *on)
+    assert ran.code == 0, ran.err
+    assert "Going on from step-" in ran.err
+    bare = throughtime("train", "language", "--show-config")
+    assert "# data: (required)" in bare.out
+
+
+def test_toml_and_the_command_line_over_it(throughtime, tmp_path, text):
+    file = tmp_path / "my.toml"
+    file.write_text('tokens = "word"\nhidden_size = 8\nembedding_size = 8\nbatch_size = 4\nepochs = 9\n')
+    words = ("--config", file, "--data", text, "--set", "epochs=1", "--set", "num_steps=8")
+    ran = throughtime("train", "language", *words, "--out", tmp_path / "run", "--json")
+    assert ran.json["epochs"] == 1
+    file.write_text("hiden_size = 8\n")
+    refused(throughtime("train", "language", *words, "--out", tmp_path / "x"), "'hidden_size'")
+    refused(
+        throughtime("train", "language", "--config", tmp_path / "no.toml", "--out", tmp_path / "x"), "no.toml"
+    )
+
+
+def test_init_from_another_run(train, tmp_path, throughtime, text):
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert train("--out", first, settings=["epochs=3", "lr=0.02"]).code == 0
+    words = ("train", "language", "--data", text, "--init-from", first, "--set", "batch_size=4")
+    more = ("--set", "num_steps=8", "--set", "device=cpu")
+    ran = throughtime(*words, *more, "--set", "epochs=1", "--set", "lr=1e-9", "--out", second, "--json")
+    assert ran.code == 0, ran.err
+    best = json.loads((first / "training.json").read_text())["best"]["perplexity"]
+    assert ran.json["best"]["perplexity"] == pytest.approx(best, rel=1e-3)
+    assert tt.load(second).config.hidden_size == 8
+    refused(throughtime(*words, "--set", "cell=gru", "--out", tmp_path / "x"), "--set cell", "'lstm'")
+    none = throughtime(*words[:4], "--init-from", tmp_path / "none", "--out", tmp_path / "x")
+    refused(none, "no such model folder")
+    assert throughtime(*words, *more, "--find-lr", "--json").json["lr"] > 0
+
+
+def test_find_lr(train, tmp_path):
+    ran = train("--find-lr", "--out", tmp_path / "rates.png", "--json")
+    assert ran.code == 0, ran.err
+    assert 1e-6 < ran.json["lr"] < 1
+    assert (tmp_path / "rates.png").stat().st_size > 1000
+    refused(train("--find-lr", "--out", tmp_path / "rates"), "rates")
+
+
+def test_numbers_that_break_stop_the_run(train, tmp_path):
+    breaking = ["epochs=2", "lr=1e38", "clip=null", "optimizer=sgd", "report_every=3"]
+    ran = train("--out", tmp_path / "run", settings=breaking)
+    assert ran.code == 1
+    last = ran.err.splitlines()[-1]
+    assert last.startswith("error: the loss or its gradient became NaN or infinite at update ")
+    assert "lower lr" in last
+
+
+def test_average_of_checkpoints(train, tmp_path, throughtime):
+    run = tmp_path / "run"
+    assert train("--out", run, settings=["epochs=3", "keep=3"]).code == 0
+    ran = throughtime("average", run, "--last", 3, "--out", tmp_path / "mean", "--json")
+    assert ran.code == 0, ran.err
+    assert throughtime("evaluate", tmp_path / "mean", "--split", "valid", "--json").json["perplexity"] > 1

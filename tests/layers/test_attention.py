@@ -1,0 +1,101 @@
+"""Attention against its equations, written out one query and one key at a time."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from throughtime.errors import InputError
+from throughtime.layers.attention import ATTENTIONS, attend, attention_named, masked_softmax, remembered
+from throughtime.search.step import Memory
+
+every_kind = pytest.mark.parametrize("name", ATTENTIONS)
+
+
+def built(name, query_size=4, memory_size=4, scaled=False):
+    torch.manual_seed(0)
+    return attention_named(name, query_size, memory_size, scaled=scaled).double()
+
+
+def score(attention, query, output):
+    """One score, by the paper's letters."""
+    if hasattr(attention, "energy"):
+        inner = attention.query.weight @ query + attention.key.weight @ output + attention.key.bias
+        found = attention.energy @ torch.tanh(inner)
+    elif hasattr(attention, "key"):
+        found = query @ attention.key.weight @ output
+    else:
+        found = query @ output
+    width = attention.energy.numel() if hasattr(attention, "energy") else len(query)
+    return found / width**0.5 if attention.scaled else found
+
+
+@every_kind
+@pytest.mark.parametrize("scaled", [False, True])
+def test_attention_is_its_equations(name, scaled):  # R90
+    attention = built(name, scaled=scaled)
+    outputs = torch.randn(5, 2, 4, dtype=torch.float64)  # [T, S, H]
+    lengths = torch.tensor([5, 3])
+    query = torch.randn(2, 3, 4, dtype=torch.float64)  # [S, n, Q]
+    context, weights = attention(query, *remembered(attention, outputs, lengths))
+    for s, length in enumerate(lengths.tolist()):
+        for n in range(3):
+            scores = torch.stack([score(attention, query[s, n], outputs[t, s]) for t in range(length)])
+            expected = torch.softmax(scores, 0)
+            torch.testing.assert_close(weights[s, n, :length], expected)
+            assert not weights[s, n, length:].any()
+            torch.testing.assert_close(context[s, n], expected @ outputs[:length, s])
+
+
+@every_kind
+def test_an_empty_sentence_gives_zeros_and_finite_gradients(name):
+    attention = built(name)
+    outputs = torch.zeros(2, 2, 4, dtype=torch.float64, requires_grad=True)
+    query = torch.randn(2, 1, 4, dtype=torch.float64, requires_grad=True)
+    context, weights = attention(query, *remembered(attention, outputs, torch.tensor([0, 2])))
+    assert not weights[0].any()
+    assert not context[0].any()
+    (context.sum() + weights.square().sum()).backward()
+    assert torch.isfinite(query.grad).all()
+    assert torch.isfinite(outputs.grad).all()
+
+
+@every_kind
+@pytest.mark.parametrize("owner", [[0, 0, 1, 1], [0, 1, 1, 1]])
+def test_rows_of_a_sentence_share_its_keys(name, owner):
+    attention = built(name)
+    kept = remembered(attention, torch.randn(5, 2, 4, dtype=torch.float64), torch.tensor([5, 3]))
+    query = torch.randn(4, 4, dtype=torch.float64)
+    memory = Memory(kept, torch.arange(2)).follow(torch.tensor(owner))
+    context, weights = attend(attention, query, memory)
+    for row, sentence in enumerate(owner):
+        alone, seen = attention(query[None, row : row + 1], *(part[sentence : sentence + 1] for part in kept))
+        torch.testing.assert_close(context[row], alone[0, 0])
+        torch.testing.assert_close(weights[row], seen[0, 0])
+
+
+def test_the_softmax_is_float32_at_least():
+    scores = torch.randn(2, 1, 300).bfloat16()
+    weights = masked_softmax(scores, torch.zeros(2, 1, 300, dtype=torch.bool))
+    assert weights.dtype == torch.float32
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 1))
+
+
+@settings(max_examples=30, deadline=None)
+@given(length=st.integers(1, 6), size=st.floats(1e-3, 1e30), seed=st.integers(0, 99))
+def test_padding_weighs_nothing_whatever_the_scores(length, size, seed):
+    scores = torch.randn(1, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * size
+    padding = torch.arange(6)[None] >= length
+    weights = masked_softmax(scores, padding)
+    torch.testing.assert_close(weights[0, :length], torch.softmax(scores[0, :length], 0))
+    assert not weights[0, length:].any()
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(InputError, match=r"'dot' compares .*choose 'general'"):
+        attention_named("dot", 4, 6)
+    with pytest.raises(InputError, match="additive"):
+        attention_named("aditive", 4, 6)
+    assert built("general", 4, 6).keys(torch.zeros(1, 2, 6, dtype=torch.float64)).shape == (1, 2, 4)

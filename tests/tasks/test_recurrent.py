@@ -1,0 +1,232 @@
+"""The recurrent language model as a task: what its loss is made of, and what it learns."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import throughtime as tt
+from throughtime.data.datasets import open_dataset
+from throughtime.errors import InputError
+from throughtime.tasks import language_task as module
+from throughtime.tasks import ngram
+from throughtime.tasks.language_config import LanguageConfig
+from throughtime.tasks.recurrent import made, task_of
+from throughtime.tasks.runs import fit
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """Sentences whose objects agree with their subjects, three words away: too far for a bigram."""
+    dice = random.Random(2)
+    pairs = [("cat", "mouse"), ("dog", "bone"), ("boy", "ball"), ("moon", "river")]
+    lines = []
+    for _ in range(300):
+        subject, thing = dice.choice(pairs)
+        verb = dice.choice(["sees", "likes", "follows", "finds"])
+        lines.append(f"the {subject} {verb} the {dice.choice(['old', 'new'])} {thing} .")
+    path = tmp_path_factory.mktemp("text") / "agreement.txt"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def task(text):
+    def build(**settings):
+        small = {"embedding_size": 10, "hidden_size": 10, "batch_size": 3, "num_steps": 8, "tokens": "word"}
+        config = LanguageConfig(data=str(text), device="cpu", **{**small, **settings})
+        dataset = open_dataset(str(text))
+        return task_of(made(config, dataset), dataset)
+
+    return build
+
+
+def batches(task, count=2):
+    return [batch for batch, _ in zip(task.batches(0, 1), range(count), strict=False)]
+
+
+def gradients(task, batch, carried=()):
+    task.model.zero_grad()
+    loss, _ = task.loss(batch, carried)
+    loss.total.backward()
+    return {
+        name: None if weight.grad is None else weight.grad.clone()
+        for name, weight in task.model.named_parameters()
+    }
+
+
+def beats_the_bigram(config, dataset, folder):
+    language = made(config, dataset)
+    values = fit(language, task_of(language, dataset), folder, title="")
+    assert values["best_epoch"] > 1 or config.epochs == 1
+    settings = {"tokens": config.tokens, "normaliser": config.normaliser, "layout": config.layout}
+    bigram = ngram.fit(ngram.NgramConfig(data=config.data, order=2, **settings), dataset)
+    counted = bigram.evaluate(dataset, "valid").likelihood.perplexity
+    return tt.load(folder).evaluate(dataset, "valid").likelihood.perplexity, counted
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_beats_the_bigram(cell, text, tmp_path):  # R40, in small
+    settings = {"embedding_size": 24, "hidden_size": 24, "batch_size": 8, "num_steps": 18, "tokens": "word"}
+    config = LanguageConfig(data=str(text), cell=cell, epochs=10, lr=0.03, device="cpu", **settings)
+    ours, counted = beats_the_bigram(config, open_dataset(str(text)), tmp_path / "run")
+    assert ours < 0.85 * counted
+
+
+def test_beats_the_bigram_on_the_time_machine(corpora, tmp_path):  # R40
+    settings = {"embedding_size": 48, "hidden_size": 48, "batch_size": 16, "num_steps": 32}
+    config = LanguageConfig(
+        data="timemachine", cell="gru", epochs=1, lr=0.01, max_tokens=100_000, device="cpu", **settings
+    )
+    ours, counted = beats_the_bigram(config, open_dataset("timemachine"), tmp_path / "run")
+    assert ours < 0.9 * counted
+
+
+def test_warm_up_adds_no_loss(task):  # R42
+    warm = task(warm_up=3)
+    (batch,) = batches(warm, 1)
+    loss, _ = warm.loss(batch, ())
+    labels = batch.labels.clone()
+    labels[:3] = (labels[:3] + 1) % warm.model.vocabulary_size
+    assert torch.equal(warm.loss(replace(batch, labels=labels), ())[0].total, loss.total)
+    labels[3] = (labels[3] + 1) % warm.model.vocabulary_size
+    assert not torch.equal(warm.loss(replace(batch, labels=labels), ())[0].total, loss.total)
+    assert warm.count(batch) == (8 - 3) * 3
+    # The state does come from there: it is the loss of the rest, read after the beginning.
+    state = warm.model(batch.inputs[:3]).state
+    outputs = warm.model(batch.inputs[3:], state).outputs
+    rest = warm.model.head.loss(outputs.flatten(0, 1), batch.labels[3:].flatten())
+    torch.testing.assert_close(loss.total, rest)
+
+
+def test_no_gradient_flows_through_the_warm_up(task):  # R42
+    for flows in (False, True):
+        warm = task(warm_up=3, warm_up_gradient=flows, tied=False)
+        (batch,) = batches(warm, 1)
+        inputs = batch.inputs.clone()
+        inputs[:3], inputs[3:] = 1, inputs[3:].clamp(min=2)  # token 1 is read in the warm-up only
+        found = gradients(warm, replace(batch, inputs=inputs))["embedding.weight"]
+        assert bool(found[1].any()) == flows
+        assert bool(found[2:].any())
+
+
+def test_warm_up_leaves_something_to_learn(task):
+    with pytest.raises(InputError, match=r"warm_up: is 8.*only 8 steps"):
+        task(warm_up=8)
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_three_initial_states(task, cell):  # R43
+    zero, learned = task(cell=cell), task(cell=cell, initial="learned")
+    assert all(not part.any() for part in zero.model.initial_state(3))
+    first, second = batches(learned)
+    assert (first.continues, second.continues) == (False, True)
+    names = dict(learned.model.named_parameters()).keys() - dict(zero.model.named_parameters()).keys()
+    assert names
+    found = gradients(learned, first)
+    assert all(found[name].any() for name in names)
+    # Carried: the second batch goes on from where the first one stopped, and no gradient goes back there.
+    loss, handed = zero.loss(first, ())
+    assert all(not part.requires_grad for part in handed)
+    carried = zero.loss(second, handed)[0].total
+    whole = torch.cat([first.inputs, second.inputs]), torch.cat([first.labels, second.labels])
+    outputs = zero.model(whole[0]).outputs
+    both = zero.model.head.loss(outputs.flatten(0, 1), whole[1].flatten())
+    torch.testing.assert_close(loss.total + carried, both)
+    assert not torch.allclose(zero.loss(second, ())[0].total, carried)
+    # Where the state is carried, the learned one has no part.
+    entering = learned.loss(first, ())[1]
+    assert all(gradients(learned, second, entering)[name] is None for name in names)
+
+
+def test_random_windows_hand_nothing_on(task):
+    fresh = task(sampling="random")
+    (batch,) = batches(fresh, 1)
+    assert fresh.loss(batch, ())[1] == ()
+
+
+def test_truncations(task):  # R53, that they run
+    full = task()
+    (batch,) = batches(full, 1)
+    whole = gradients(full, batch)
+    same = gradients(task(truncation="truncated", tau=8), batch)
+    certain = gradients(task(truncation="randomised", pi=1.0), batch)
+    cut = gradients(task(truncation="truncated", tau=2), batch)
+    torch.manual_seed(0)
+    drawn = [gradients(task(truncation="randomised", pi=0.5), batch) for _ in range(2)]
+    recurrent = next(name for name in whole if "weight_hh" in name)
+    for name in whole:
+        torch.testing.assert_close(same[name], whole[name])
+        torch.testing.assert_close(certain[name], whole[name])
+    assert not torch.allclose(cut[recurrent], whole[recurrent])
+    assert not torch.allclose(drawn[0][recurrent], whole[recurrent])
+    assert task(truncation="truncated").fixed_shapes
+    assert not task(truncation="randomised").fixed_shapes
+
+
+def test_validation_does_not_depend_on_how_it_is_cut(task, monkeypatch):
+    """Perplexity is right whatever the batching: a sum over a count, not a mean of means."""
+    one = task(valid_rows=1)
+    one.model.eval()
+    ids = one.valid.tolist()
+    [log_probs] = one.model.log_probs([ids])
+    for steps in (128, 7, 1):
+        monkeypatch.setattr(module, "VALIDATION_STEPS", steps)
+        sums = one.validate(0, 1)
+        assert sums["tokens"] == len(ids) - 1
+        assert sums["nats"] == pytest.approx(-log_probs[1:].sum(), rel=1e-5)
+    judged = one.judged(sums)
+    assert judged["perplexity"] == pytest.approx(np.exp(sums["nats"] / sums["tokens"]))
+    assert judged["perplexity"] == pytest.approx(2 ** judged["bits_per_token"])
+    shared = [one.validate(rank, 3) for rank in range(3)]
+    assert sum(part["tokens"] for part in shared) == len(ids) - 1
+
+
+def test_validation_by_windows(task):
+    windows = task(sampling="overlapping", train_windows=50, valid_windows=20)
+    assert windows.validate(0, 1)["tokens"] == 20 * 8
+    with pytest.raises(InputError, match="valid_windows: goes with"):
+        task(valid_windows=20)
+
+
+def test_saved_and_loaded_gives_the_same_numbers(task, text, tmp_path):
+    """Law 6, and what was saved writes text."""
+    trained = task(epochs=2, average="ema", ema_decay=0.5)
+    dataset = open_dataset(str(text))
+    values = fit(trained.language, trained, tmp_path / "run", title="")
+    loaded = tt.load(tmp_path / "run", device="cpu")
+    again = task_of(loaded, dataset)
+    assert again.judged(again.validate(0, 1)) == values["best"]
+    first, second = (
+        loaded.generate("the", max_new_tokens=6, strategy=loaded.strategy(seed=4))[0].text for _ in range(2)
+    )
+    assert first == second
+    assert first.startswith("the")
+    assert loaded.config == trained.config
+    sample = again.sample()
+    assert sample is not None
+    assert set(sample.split()) <= set(dataset_words(dataset)) | {"<unk>"}
+
+
+def dataset_words(dataset):
+    return [word for line in dataset.texts("train") for word in str(line).split()]
+
+
+def test_penalties_add_up_like_the_loss(task):
+    """Twice the rows, twice the penalty: only then do two processes agree with one."""
+    both = task(activation_penalty=2.0, temporal_penalty=1.0)
+    (batch,) = batches(both, 1)
+    twice = replace(
+        batch,
+        inputs=batch.inputs.repeat(1, 2),
+        labels=batch.labels.repeat(1, 2),
+        lengths=batch.lengths.repeat(2),
+    )
+    once, double = both.loss(batch, ())[0], both.loss(twice, ())[0]
+    torch.testing.assert_close(double.penalty, 2 * once.penalty)
+    torch.testing.assert_close(double.total, 2 * once.total)
+    assert task().loss(batch, ())[0].penalty is None

@@ -1,0 +1,136 @@
+"""Runs: begun, gone on with, finished; nothing is left behind by one that was refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from throughtime.data.datasets import open_dataset
+from throughtime.errors import InputError
+from throughtime.folder import ModelFolder
+from throughtime.tasks.language_config import LanguageConfig
+from throughtime.tasks.recurrent import made, task_of, with_codec
+from throughtime.tasks.runs import MAY_CHANGE, begun, finished, fit, going_on
+from throughtime.text.codec import Codec
+from throughtime.train.progress import Silent
+
+SMALL = {"embedding_size": 6, "hidden_size": 6, "batch_size": 3, "num_steps": 8, "tokens": "word"}
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("the cat sees the dog .\nthe dog hears a man .\na man sees the moon .\n" * 20)
+    return path
+
+
+@pytest.fixture
+def run(text):
+    """Train into a folder, or go on there."""
+
+    def train(out, config=None, *, resume=False, reporter=None, **settings):
+        dataset = open_dataset(str(text))
+        if config is None:
+            language = made(
+                LanguageConfig(**{"data": str(text), "device": "cpu", **SMALL, **settings}), dataset
+            )
+        else:
+            language = with_codec(config, Codec.load(out))
+        task = task_of(language, dataset)
+        return fit(language, task, out, title="", resume=resume, reporter=reporter)
+
+    return train
+
+
+def test_a_finished_run_holds_what_reproduces_it(run, tmp_path):
+    out = tmp_path / "run"
+    values = run(out, epochs=2)
+    names = {path.name for path in out.iterdir()}
+    assert names >= {
+        "config.json",
+        "model.safetensors",
+        "generation_config.json",
+        "README.md",
+        "metrics.jsonl",
+        "training.json",
+        "learning-curve.png",
+        "checkpoints",
+    }
+    assert not [name for name in names if name.startswith(".")]
+    done = json.loads((out / "training.json").read_text())
+    assert done["why"] == "all epochs done"
+    assert done["best"] == values["best"]
+    task, config = ModelFolder.at(out).read_config()
+    assert task == "language"
+    assert {key: config[key] for key in SMALL} == SMALL
+    again = tmp_path / "again"
+    run(again, **config)
+    assert (again / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+
+
+def test_a_refused_run_leaves_nothing_behind(run, tmp_path):
+    with pytest.raises(InputError, match="lower batch_size"):
+        run(tmp_path / "run", num_steps=10_000)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_empty_folder_is_as_good_as_none(run, tmp_path):
+    out = tmp_path / "run"
+    assert not begun(out)
+    out.mkdir()
+    assert not begun(out)
+    run(out, epochs=1, resume=True)
+    assert begun(out)
+
+
+def test_resuming_nothing_says_so(run, tmp_path):
+    said = []
+
+    class Listening(Silent):
+        def say(self, sentence):
+            said.append(sentence)
+
+    run(tmp_path / "run", epochs=1, resume=True, reporter=Listening())
+    assert said == [f"Nothing saved at {tmp_path / 'run'} yet: starting afresh."]
+
+
+def test_a_run_goes_on_with_more_epochs(run, tmp_path):
+    out = tmp_path / "run"
+    run(out, epochs=1)
+    same = going_on(LanguageConfig, out, "language", {})
+    assert finished(out)
+    assert finished(out, same)
+    more = going_on(LanguageConfig, out, "language", {"epochs": 3})
+    assert not finished(out, more)
+    assert run(out, more, resume=True)["epochs"] == 3
+    assert finished(out, more)
+    run(tmp_path / "whole", epochs=3)
+    assert (tmp_path / "whole/model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+    metrics = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in metrics if line["kind"] == "valid"] == [1, 2, 3]
+
+
+def test_a_run_that_stopped_early_goes_on_when_told(run, tmp_path):
+    out = tmp_path / "run"
+    values = run(out, epochs=4, max_minutes=1e-6)
+    assert values["epochs"] < 4
+    assert values["why"] == "1e-06 minutes are over"
+    assert finished(out, going_on(LanguageConfig, out, "language", {}))
+    longer = going_on(LanguageConfig, out, "language", {"max_minutes": None})
+    assert not finished(out, longer)
+    assert run(out, longer, resume=True)["epochs"] == 4
+
+
+def test_what_a_run_is_may_not_change(run, tmp_path):
+    out = tmp_path / "run"
+    run(out, epochs=1)
+    told = {"lr": 0.5, "clip": None, "keep": 5, "hidden_size": 6, "normaliser": None, "layout": None}
+    settled = going_on(LanguageConfig, out, "language", told)
+    assert (settled.lr, settled.clip, settled.keep) == (0.5, None, 5)
+    assert settled.layout == "lines"  # null leaves the choice to the data, which made it
+    with pytest.raises(InputError, match=r"--set hidden_size: is 7, but the run in .* with 6; use another"):
+        going_on(LanguageConfig, out, "language", {"hidden_size": 7})
+    with pytest.raises(InputError, match="holds a model of the task 'language', not 'tag'"):
+        going_on(LanguageConfig, out, "tag", {})
+    assert set(LanguageConfig.model_fields) > MAY_CHANGE

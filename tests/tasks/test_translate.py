@@ -1,0 +1,354 @@
+"""Translation as a task, on numbers in two languages: what is learned, what comes out, what is kept."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+import torch
+from torch.nn import functional
+
+import throughtime as tt
+from throughtime.data.datasets import open_dataset
+from throughtime.data.records import Pair
+from throughtime.errors import InputError
+from throughtime.search import Greedy
+from throughtime.tasks.runs import fit
+from throughtime.tasks.translate import inherited, load, made, task_of, together
+from throughtime.tasks.translate_config import TranslateConfig
+from throughtime.tasks.translator import batches_by_length
+from throughtime.tasks.wishes import Wishes
+
+NUMBERS = dict(
+    zip(
+        "one two three four five six seven eight".split(),
+        "un deux trois quatre cinq six sept huit".split(),
+        strict=True,
+    )
+)
+SMALL = {
+    "embedding_size": 32,
+    "hidden_size": 48,
+    "batch_size": 16,
+    "lr": 0.01,
+    "embedding_dropout": 0.0,
+    "output_dropout": 0.1,
+    "device": "cpu",
+}
+
+
+def french(words):
+    return " ".join(NUMBERS[word] for word in words)
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    """Three hundred rows of one to four numbers."""
+    dice = random.Random(1)
+    rows: dict[tuple[str, ...], None] = {}
+    while len(rows) < 300:
+        rows[tuple(dice.choices(list(NUMBERS), k=dice.randint(1, 4)))] = None
+    path = tmp_path_factory.mktemp("pairs") / "numbers.tsv"
+    path.write_text("".join(f"{' '.join(row)} .\t{french(row)} !\n" for row in rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def opened(pairs):
+    return open_dataset(str(pairs), source="en", target="fr")
+
+
+@pytest.fixture
+def new(pairs, opened):
+    """An untrained model, with the settings at hand."""
+
+    def build(**settings):
+        given = {"tokens": "space", "source": "en", "target": "fr", **SMALL, **settings}
+        return made(TranslateConfig(data=str(pairs), **given), opened)
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def trained(pairs, opened, tmp_path_factory):
+    """The folder of a model that has learned its numbers, and what training measured."""
+    config = TranslateConfig(
+        data=str(pairs), source="en", target="fr", tokens="space", epochs=8, num_beams=3, **SMALL
+    )
+    out = tmp_path_factory.mktemp("runs") / "numbers"
+    model = made(config, opened)
+    return out, fit(model, task_of(model, opened), out, title="")
+
+
+@pytest.fixture(scope="module")
+def translator(trained):
+    return tt.load(trained[0], device="cpu")
+
+
+def texts(found):
+    return [own[0].text for own in found]
+
+
+def test_it_learns_to_translate(trained, translator, opened):  # R8
+    _, values = trained
+    assert values["best"]["bleu"] > 90
+    report = translator.report(opened, "test", {})
+    assert report.values["bleu"] > 90
+    assert report.values["perplexity"] < 1.5
+    assert "beams:3" in report.how
+    assert texts(translator.translate(["five six ."])) == ["cinq six !"]
+
+
+def test_the_best_weights_are_those_of_the_highest_bleu(trained):
+    import json
+
+    out, values = trained
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    bleu = [line["bleu"] for line in lines if line["kind"] == "valid"]
+    assert values["best"]["bleu"] == max(bleu)
+    assert values["best_epoch"] == bleu.index(max(bleu)) + 1
+    assert bleu[0] < max(bleu)
+
+
+def test_sizes_of_vocabularies_may_differ(new, opened):  # R73
+    model = new(source="en", target="fr")
+    assert len(model.codecs.source.vocabulary) == len(model.codecs.target.vocabulary)  # by chance: 8 words each
+    pairs = [Pair("a b c d", "x"), Pair("e f", "y x")]
+    from throughtime.tasks.codecs import Codecs
+    from throughtime.tasks.translate import with_codecs
+    from throughtime.text.codec import Codec
+
+    codecs = Codecs(*(Codec.build([pair[side] for pair in pairs], "space") for side in (0, 1)))
+    other = with_codecs(model.config, codecs)
+    assert len(codecs.source.vocabulary) > len(codecs.target.vocabulary)
+    assert len(other.score(pairs)[0].tokens) == 2  # x <eos>
+    assert len(other.translate(["a b", "e"], max_length=4)) == 2
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_is_a_sum_over_real_tokens_only(new, opened, smoothing):
+    task = task_of(new(label_smoothing=smoothing, output_dropout=0.0), opened)
+    batch = next(batch for batch in task.batches(0, 1) if len(set(batch.target_lengths.tolist())) > 1)
+    loss, carried = task.loss(batch, ())
+    log_probs = task.model.log_probs(batch.source, batch.source_lengths, batch.inputs).detach()
+    nats = smoothed = 0.0
+    for row, length in enumerate(batch.target_lengths.tolist()):
+        real = log_probs[:length, row], batch.labels[:length, row]
+        nats += float(functional.nll_loss(*real, reduction="sum"))
+        smoothed += float(functional.cross_entropy(*real, reduction="sum", label_smoothing=smoothing))
+    assert carried == ()
+    assert loss.total.item() == pytest.approx(nats, rel=1e-5)
+    assert task.count(batch) == int(batch.target_lengths.sum())
+    minimised = loss.total if loss.penalty is None else loss.penalty
+    assert minimised.item() == pytest.approx(smoothed, rel=1e-5)
+    assert minimised.requires_grad
+    assert loss.penalty is None or not loss.total.requires_grad
+
+
+def test_own_words_are_read_where_teaching_stops(new, opened):  # R86
+    taught, free = (task_of(new(teacher_forcing=ratio, output_dropout=0.0), opened) for ratio in (1.0, 0.0))
+    batch = next(iter(taught.batches(0, 1)))
+    changed = batch.inputs.clone()
+    changed[1:] = changed[1:].flip(1)
+    other = type(batch)(**{**batch.__dict__, "inputs": changed})
+    nats = [[task.loss(one, ())[0].total.item() for one in (batch, other)] for task in (taught, free)]
+    assert nats[0][0] != pytest.approx(nats[0][1])
+    assert nats[1][0] == pytest.approx(nats[1][1])
+
+
+def test_validation_shares_add_up(trained, translator, opened):
+    task = task_of(translator, opened)
+    alone = task.judged(task.validate(0, 1))
+    shares = [task.validate(rank, 3) for rank in range(3)]
+    together_ = task.judged({name: sum(share[name] for share in shares) for name in shares[0]})
+    assert together_ == pytest.approx(alone, rel=1e-5)
+
+
+def test_a_sample_shows_three_sentences(translator, opened):
+    sample = task_of(translator, opened).sample()
+    assert len(sample.splitlines()) == 3
+    assert all(" → " in line for line in sample.splitlines())
+
+
+@pytest.mark.parametrize(
+    "structure", ["attention", "attention-no-feeding", "conditional", "main", "state-only", "context-only"]
+)
+def test_every_structure_trains_and_translates(new, opened, structure):
+    model = new(structure=structure, hidden_size=16, embedding_size=16)
+    task = task_of(model, opened)
+    optimizer = torch.optim.Adam(model.model.parameters(), 0.01)
+    losses = []
+    for batch in itertools.islice(task.batches(0, 1), 12):
+        loss, _ = task.loss(batch, ())
+        optimizer.zero_grad()
+        (loss.penalty / batch.count).backward()
+        optimizer.step()
+        losses.append(loss.total.item() / batch.count)
+    assert losses[-1] < losses[0]
+    model.model.eval()
+    [[one]] = model.translate(["one two"], max_length=5, align=True)
+    assert (one.alignment is not None) == (structure in ("attention", "attention-no-feeding", "conditional"))
+
+
+def test_translations_come_in_the_order_of_the_texts(translator):
+    rows = [("one", "two", "three"), ("four",), ("five", "six"), ("seven",) * 4, ("eight",)]
+    sources = [" ".join(row) + " ." for row in rows]
+    found = translator.translate(sources)
+    assert texts(found) == [french(row) + " !" for row in rows]
+    for source, own in zip(sources, found, strict=True):
+        [alone] = translator.translate([source])
+        assert alone[0].text == own[0].text
+        assert alone[0].log_prob == pytest.approx(own[0].log_prob, abs=1e-4)
+
+
+def test_no_text_is_lost_whatever_it_is(translator):
+    strange = ["", "   ", "\t", "x", "日本語", "emoji 😀", "one two .", "word " * 10_000, "." * 5000, "\u200b"]
+    found = translator.translate(strange, num_beams=1, max_length=6)
+    assert len(found) == len(strange)
+    assert texts(found)[:3] == ["", "", ""]
+    assert all(len(own) == 1 for own in found)
+
+
+def test_a_long_text_is_translated_in_parts(trained):
+    translator = tt.load(trained[0], device="cpu")
+    translator.generation = translator.generation.model_copy(update={"max_source_tokens": 6})
+    [[whole]] = translator.translate(["one two . three four . five six ."], align=True)
+    assert whole.text == "un deux ! trois quatre ! cinq six !"
+    assert whole.ended
+    assert len(whole.alignment.weights) == len(whole.alignment.target)
+    parts = translator.translate(["one two .", "three four .", "five six ."])
+    assert whole.log_prob == pytest.approx(sum(own[0].log_prob for own in parts), abs=1e-4)
+
+
+def test_alignment_points_to_the_words(translator):
+    [[one]] = translator.translate(["three eight one ."], align=True)
+    alignment = one.alignment
+    assert alignment.source == ("three", "eight", "one", ".", "<eos>")
+    assert alignment.target == ("trois", "huit", "un", "!", "<eos>")
+    assert [sum(row) for row in alignment.weights] == pytest.approx([1.0] * 5, abs=1e-4)
+    assert [alignment.best(word) for word in range(3)] == ["three", "eight", "one"]
+    assert alignment.values()["source"] == list(alignment.source)
+
+
+def test_a_beam_gives_its_best_first(translator):
+    [found] = translator.translate(["two five ."], num_beams=4, n_best=4)
+    scores = [one.score for one in found]
+    assert scores == sorted(scores, reverse=True)
+    assert len({one.text for one in found}) == len(found) == 4
+    assert found[0].score == pytest.approx(found[0].log_prob / 4**0.75)  # deux cinq ! <eos>
+    with pytest.raises(InputError, match="--n-best"):
+        translator.translate(["two ."], num_beams=2, n_best=3)
+
+
+def test_one_beam_is_greedy_search(translator):
+    sources = ["one three .", "seven seven two .", "four"]
+    greedy = translator.translate(sources, search=lambda most: Greedy(translator.codecs.end_id))
+    assert texts(translator.translate(sources, num_beams=1)) == texts(greedy)
+
+
+def test_a_translation_is_as_likely_as_its_score_says(translator):
+    sources = ["one three .", "seven seven two .", "four ."]
+    found = [own[0] for own in translator.translate(sources)]
+    scored = translator.score([Pair(source, one.text) for source, one in zip(sources, found, strict=True)])
+    assert [one.total for one in scored] == pytest.approx([one.log_prob for one in found], abs=1e-4)
+    assert scored[2].tokens == ("quatre", "!", "<eos>")
+    right, wrong = translator.score([Pair("one .", "un !"), Pair("one .", "huit !")])
+    assert right.total > wrong.total
+    assert translator.score([]) == []
+
+
+def test_wishes_are_granted(translator):
+    def wished(source, **wishes):
+        return texts(translator.translate([source], wishes=Wishes(**wishes)))[0]
+
+    assert wished("one two .", prefix="trois").startswith("trois")
+    assert "deux" not in wished("one two .", forbidden=("deux",))
+    assert "sept" in wished("one two .", required=("sept",))
+    assert len(wished("one .", min_length=5).split()) >= 5
+    said = wished("one .", min_length=6, no_repeated_ngram=1).split()
+    assert len(set(said)) == len(said)
+
+
+def test_unknown_words_are_copied_or_not_said(new, trained):
+    model = tt.load(trained[0], device="cpu")
+    unk = model.codecs.target.vocabulary.unk_id
+    with torch.no_grad():
+        model.model.head.bias[unk] += 30.0  # a model that knows nothing
+    plain = texts(model.translate(["one zebra ."], max_length=5))[0]
+    assert "<unk>" not in plain
+    copied = texts(model.translate(["one zebra ."], max_length=5, copy_unknown=True))[0]
+    assert copied
+    assert "<unk>" not in copied
+    assert set(copied.split()) <= {"one", "<unk>", "zebra", "."}
+
+
+def test_saved_and_loaded_it_is_the_same(trained, tmp_path, new):  # law 6
+    out, _ = trained
+    one, two = tt.load(out, device="cpu"), tt.load(out, device="cpu")
+    assert one.translate(["six two ."]) == two.translate(["six two ."])
+    assert one.generation == two.generation
+    from throughtime.folder import ModelFolder
+
+    folder = ModelFolder(tmp_path)
+    model = new(tokens="bpe")
+    assert model.codecs.shared
+    model.begin(folder)
+    model.save_weights(folder)
+    loaded = load(ModelFolder.at(tmp_path), folder.read_config()[1], "cpu")
+    assert loaded.codecs.hash == model.codecs.hash
+    assert loaded.codecs.shared
+    assert loaded.score([Pair("one", "un")])[0].total == model.score([Pair("one", "un")])[0].total
+
+
+def test_several_models_translate_together(trained, new):
+    out, _ = trained
+    models = [tt.load(out, device="cpu") for _ in range(2)]
+    one, both = models[0].translate(["six two ."], align=True), together(models).translate(["six two ."], align=True)
+    assert both[0][0].text == one[0][0].text
+    assert both[0][0].log_prob == pytest.approx(one[0][0].log_prob, abs=1e-5)
+    assert both[0][0].alignment.target == one[0][0].alignment.target
+    with pytest.raises(InputError, match="same vocabularies"):
+        together([models[0], new(tokens="bpe")])
+
+
+def test_a_model_starts_from_another(trained, pairs):
+    out, _ = trained
+    config = TranslateConfig(data=str(pairs), source="en", target="fr", device="cpu", lr=0.5)
+    model = inherited(out, config, {"lr": 0.5})
+    assert (model.config.lr, model.config.tokens, model.config.hidden_size) == (0.5, "space", 48)
+    assert texts(model.translate(["one ."])) == ["un !"]
+    with pytest.raises(InputError, match="hidden_size"):
+        inherited(out, config, {"hidden_size": 7})
+
+
+def test_search_errors_are_counted(translator, opened):
+    report = translator.report(opened, "test", {"search_errors": True, "num_beams": 2, "length_penalty": 1.0})
+    errors = report.values["search_errors"]
+    assert errors["resolved"] + errors["unresolved"] == report.values["sentences"]
+    assert errors["errors"] <= errors["resolved"]
+    assert {"beams:2", "alpha:1"} <= set(report.how)
+
+
+def test_other_options_and_other_data_are_refused(translator, opened, tmp_path):
+    with pytest.raises(InputError, match="--cache"):
+        translator.report(opened, "test", {"cache": 5})
+    text = tmp_path / "text.txt"
+    text.write_text("only text\n" * 9)
+    with pytest.raises(InputError, match="translation needs pairs"):
+        made(TranslateConfig(data=str(text)), open_dataset(str(text)))
+
+
+def test_batches_are_of_like_lengths_and_hold_every_sentence_once():
+    prompts = [[1] * length for length in (3, 50, 7, 33, 17, 16, 4)]
+    found = batches_by_length(prompts)
+    assert sorted(number for _, batch in found for number in batch) == list(range(7))
+    assert [[len(prompts[number]) for number in batch] for _, batch in found] == [[3, 4, 7, 16], [17], [33], [50]]
+    assert all(most >= 2 * max(len(prompts[number]) for number in batch) for most, batch in found)
+
+
+def test_embedded_pairs_in_parts_of_words():  # R68-R71 with the defaults
+    dataset = open_dataset("embedded/en-fr")
+    config = TranslateConfig(data="embedded/en-fr", **SMALL).settled(dataset)
+    assert (config.source, config.target, config.tokens, config.shared) == ("en", "fr", "bpe", True)
+    assert 1000 <= config.max_size <= 8000

@@ -1,0 +1,193 @@
+"""Recipes: read, run, kept, taken in from elsewhere, and shown beside the published figures."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from recipes import page as pages
+from recipes import recall
+from recipes.__main__ import main
+from recipes.measure import ROW_KEYS
+from recipes.page import page
+from recipes.recipe import HERE, Recipe, read_recipe, read_recipes
+
+from throughtime.errors import InputError
+
+LANGUAGE = """
+title: A toy
+group: Time Machine
+published: 2.0 (nobody)
+config: {data: DATA, tokens: char, hidden_size: 8, embedding_size: 8, batch_size: 2, num_steps: 5, epochs: 2}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    text = tmp_path / "toy.txt"
+    text.write_text("".join(f"the cat sat on mat {number}\n" for number in range(40)))
+    recipes = tmp_path / "recipes"
+    recipes.mkdir()
+    toy = LANGUAGE.replace("DATA", str(text))
+    (recipes / "trained.yaml").write_text(f"{toy}from: train\nmeasure: train.perplexity\n")
+    (recipes / "seeds.yaml").write_text(
+        f"{toy}seeds: [0, 1]\nevaluate: [--split, valid]\nalso: {{test: [--split, test]}}\n"
+    )
+    counted = f'task: ngram\ntrain: [--data, {text}, --order, "2"]\nevaluate: [--split, test]\n'
+    (recipes / "counted.yaml").write_text(f"title: Counted\ngroup: Counted language models\n{counted}")
+    (recipes / "big.yaml").write_text(f"{toy.replace('A toy', 'A giant')}machine: gpu\n")
+    return recipes
+
+
+def measured(folder: Path) -> dict[str, dict[str, object]]:
+    rows: dict[str, dict[str, object]] = json.loads((folder / "measured.json").read_text())
+    return rows
+
+
+def test_runs_what_is_named_and_writes_the_page(folder: Path, tmp_path: Path) -> None:
+    assert main(["trained", "counted", "--keep", str(tmp_path / "kept")], folder) == 0
+    rows = measured(folder)
+    assert set(rows) == {"trained", "counted"}
+    assert all(key in row for row in rows.values() for key in ROW_KEYS)
+    training = json.loads((tmp_path / "kept" / "trained" / "training.json").read_text())
+    assert rows["trained"]["value"] == training["train"]["perplexity"]
+    text = (tmp_path / "RESULTS.md").read_text()
+    assert "| A toy | " in text
+    assert "2.0 (nobody)" in text
+    assert "`python -m recipes counted`" in text
+    assert "Not measured yet: `big`, `seeds`." in text
+
+
+def test_goes_on_with_what_was_kept(folder: Path, tmp_path: Path) -> None:
+    words = ["trained", "--keep", str(tmp_path / "kept")]
+    assert main(words, folder) == 0
+    rows, weights = measured(folder), (tmp_path / "kept" / "trained" / "model.safetensors").stat()
+    assert main(words, folder) == 0
+    assert measured(folder) == rows
+    assert (tmp_path / "kept" / "trained" / "model.safetensors").stat().st_mtime_ns == weights.st_mtime_ns
+
+
+def test_figure_is_the_mean_over_seeds(folder: Path, tmp_path: Path) -> None:
+    assert main(["seeds"], folder) == 0
+    row = measured(folder)["seeds"]
+    values = row["values"]
+    assert isinstance(values, dict)
+    assert values["0"] != values["1"]
+    assert row["value"] == pytest.approx((values["0"] + values["1"]) / 2)
+    assert " ± " in (tmp_path / "RESULTS.md").read_text()
+    assert f"; test {row['also']['test']:.2f}" in (tmp_path / "RESULTS.md").read_text()  # type: ignore[index]
+
+
+def test_what_cannot_run_here_is_skipped_and_its_figure_stays(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    rows = {"big": {**dict.fromkeys(ROW_KEYS, "x"), "value": 1.5, "seconds": 1.0}}
+    elsewhere = folder.parent / "elsewhere.json"
+    elsewhere.write_text(json.dumps(rows))
+    assert main(["--import", str(elsewhere)], folder) == 0
+    assert main(["big"], folder) == 0
+    assert "big skipped: it needs a GPU" in capsys.readouterr().err
+    assert measured(folder) == rows
+    assert "| 1.50 (with earlier settings) |" in (folder.parent / "RESULTS.md").read_text()
+
+
+def test_failure_is_told_and_the_others_still_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = (folder / "trained.yaml").read_text().replace("train.perplexity", "train.accuracy")
+    (folder / "abad.yaml").write_text(bad)
+    assert main(["abad", "counted"], folder) == 1
+    assert "abad failed: measure: 'train.accuracy' is not in the JSON" in capsys.readouterr().err
+    assert set(measured(folder)) == {"counted"}
+
+
+def test_ctrl_c_ends_it_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recipes.measure.throughtime", lambda words: 130)
+    with pytest.raises(SystemExit) as stopped:
+        main(["trained", "counted"], folder)
+    assert stopped.value.code == 130
+
+
+def test_settings_can_be_had_for_train_language(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["seeds", "--config"], folder) == 0
+    file = tmp_path / "my.yaml"
+    file.write_text(capsys.readouterr().out)
+    from throughtime.settings import read_settings
+
+    assert read_settings(file) == read_recipe(folder / "seeds.yaml").runs()[0]
+    assert main(["counted", "--config"], folder) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["traned"], "did you mean 'trained'?"),
+        (["--import", "FILE"], "the row lacks 'seconds'"),
+        (["--import", "missing.json"], "cannot be read as JSON"),
+    ],
+)
+def test_refuses_with_a_sentence(
+    folder: Path, words: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder.parent / "rows.json"
+    file.write_text(json.dumps({"trained": {"value": 1.0}}))
+    assert main([str(file) if word == "FILE" else word for word in words], folder) == 2
+    assert problem in capsys.readouterr().err
+    assert not (folder / "measured.json").exists()
+
+
+def test_recipe_with_a_wrong_key_is_refused(folder: Path) -> None:
+    (folder / "trained.yaml").write_text(LANGUAGE.replace("hidden_size", "hiden_size"))
+    with pytest.raises(
+        InputError, match=r"trained.yaml: unknown key 'hiden_size'; did you mean 'hidden_size'"
+    ):
+        read_recipes(folder)
+
+
+def test_the_recipes_themselves_are_whole() -> None:
+    # R32: batch size and steps as in the notes. R53: the three truncations.
+    recipes = read_recipes()
+    settings = {(r.config.get("batch_size"), r.config.get("num_steps")) for r in recipes.values()}
+    assert {(32, 35), (1024, 32)} <= settings
+    assert {f"truncation-{name}" for name in ("full", "truncated", "randomised")} <= set(recipes)
+
+
+def test_results_are_what_was_measured() -> None:
+    recipes = read_recipes()
+    rows = json.loads((HERE / "measured.json").read_text())
+    assert (HERE.parent / "RESULTS.md").read_text() == page(recipes, rows)
+    assert set(rows) <= set(recipes), "recipes that are gone leave no figures"
+    stale = [name for name, row in rows.items() if row["fingerprint"] != recipes[name].fingerprint]
+    assert not stale, "measure them anew"
+
+
+def test_fingerprint_changes_with_what_is_measured() -> None:
+    toy = {"title": "A toy", "group": "Time Machine", "config": {"data": "x", "lr": 1}}
+    one = Recipe(**toy)
+    assert one.fingerprint == Recipe(**{**toy, "title": "Another title"}).fingerprint
+    assert one.fingerprint != Recipe(**{**toy, "config": {"data": "x", "lr": 2}}).fingerprint
+    assert one.fingerprint != Recipe(**{**toy, "measure": "bits_per_token"}).fingerprint
+
+
+def test_gru_learns_to_recall() -> None:  # R61
+    easy = {"cells": ["gru"], "lags": [1, 3], "symbols": 2, "remembered": 1, "hidden_size": 16}
+    found = recall.measured({**easy, "updates": 60, "epochs": 1, "lr": 0.02})
+    assert found["table"]["columns"][:4] == ["cell", "weights of the cell", "lag 1", "lag 3"]
+    ((cell, weights, near, far, _),) = found["table"]["rows"]
+    assert (cell, weights) == ("gru", 3 * 16 * (16 + 16 + 1) + 16)
+    assert near > 0.9
+    assert found["value"] == far > 0.9
+    recipe = Recipe(title="Recall", group="Long memory", task="recall")
+    row = {**found, "seconds": 1.0, "machine": "m", "date": "d", "fingerprint": recipe.fingerprint}
+    assert "| gru | 1,600 | " in page({"recall": recipe}, {"recall": row})
+
+
+@pytest.mark.parametrize("module", [pages, recall])
+def test_examples_in_docstrings(module: ModuleType) -> None:
+    tried = doctest.testmod(module)
+    assert tried.attempted
+    assert not tried.failed
