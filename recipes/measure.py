@@ -147,4 +147,4 @@ def _machine(kind: str) -> str:
     version = f"torch {torch.__version__}"
     if kind == "gpu":
         return f"{torch.cuda.get_device_name()}, {version}"
-    return f"{torch.get_num_threads()} of {os.cpu_count()} CPU cores ({platform.machine()}), {version}"
+    return f"{torch.get_num_threads()} of {os.cpu_count()} cores, {platform.machine()}, {version}"

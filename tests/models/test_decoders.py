@@ -135,8 +135,8 @@ def test_the_conditional_decoder_is_its_equations():
         (asking,) = decoder.first.step(decoder.first.project(y[None])[0], (s,))
         context = decoder.attention(asking[:, None], *kept)[0][:, 0]
         (s,) = decoder.second.step(decoder.second.project(context[None])[0], (asking,))
-        w1, w2, w3 = decoder.readout.mix.weight.split([H, 5, H], dim=1)
-        expected = torch.tanh(s @ w1.T + y @ w2.T + context @ w3.T + decoder.readout.mix.bias)
+        w1, w2, w3 = decoder.mix.weight.split([H, 5, H], dim=1)
+        expected = torch.tanh(s @ w1.T + y @ w2.T + context @ w3.T + decoder.mix.bias)
         torch.testing.assert_close(found.outputs[t], expected)
 
 

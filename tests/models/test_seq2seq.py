@@ -8,7 +8,7 @@ from torch import nn
 
 from throughtime.errors import InputError
 from throughtime.models.heads import SoftmaxHead
-from throughtime.models.presets import build
+from throughtime.models.presets import PRESETS, build
 from throughtime.models.seq2seq import Decoded, Decoder, Encoded, Encoder, EncoderDecoder
 from throughtime.search import Greedy, generate
 
@@ -119,6 +119,21 @@ def test_search_takes_any_source(preset):
     assert all(len(results) == 1 for results in found)
     (alone,) = generate(model, [[]], Greedy(end_id=2), max_new_tokens=4)
     assert alone[0].tokens == found[0][0].tokens
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("autocast", [True, False], ids=["autocast", "bf16 weights"])
+def test_every_preset_trains_and_writes_in_bf16(preset, autocast):
+    exact = built(preset)
+    model = built(preset) if autocast else built(preset).bfloat16()
+    source, inputs = drawn()
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        found = model.log_probs(source, LENGTHS, inputs)
+        written = generate(model, [[3, 4], []], Greedy(end_id=2), max_new_tokens=3)
+    found.float().square().sum().backward()
+    torch.testing.assert_close(found.float(), exact.log_probs(source, LENGTHS, inputs), atol=0.05, rtol=0.02)
+    assert all(weight.grad is None or torch.isfinite(weight.grad).all() for weight in model.parameters())
+    assert len(written) == 2
 
 
 def test_embeddings_are_tied_and_shared():

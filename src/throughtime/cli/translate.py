@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from throughtime.tasks.translator import Search, Translation, Translator
 
 LINES_AT_ONCE = 2_000
-ALTERNATIVES_WIDTH = 3
+GROUP_WIDTH, DIVERSITY = 3, 2.0
 RULES = "Wishes"
 
 
@@ -100,7 +100,7 @@ def translate(
 
     def told(texts: list[str], title: str) -> list[list[Translation]]:
         with bar(title) as advance:
-            return translator.translate(
+            found = translator.translate(
                 texts,
                 num_beams=num_beams,
                 length_penalty=length_penalty,
@@ -112,6 +112,7 @@ def translate(
                 align=json,
                 progress=advance,
             )
+        return [own[: max(n_best, alternatives + 1)] for own in found]
 
     if json:
         texts = sentences or [text for block in lines(file) for text in block]
@@ -122,7 +123,7 @@ def translate(
     for block in [sentences] if sentences else lines(file):
         found = told(block, f"lines {done + 1:,} to {done + len(block):,}")
         for number, own in enumerate(found, done):
-            print_one(number, own, n_best, alternatives)
+            print_one(number, own, numbered=n_best > 1)
         done += len(block)
     return Outcome({})
 
@@ -158,10 +159,11 @@ def unlike_each_other(translator: Translator, alternatives: int, length_penalty:
     alpha = translator.generation.length_penalty if length_penalty is None else length_penalty
     return lambda most: DiverseBeam(
         translator.codecs.end_id,
-        groups * ALTERNATIVES_WIDTH,
+        groups * GROUP_WIDTH,
         groups=groups,
-        penalty=1.0,
+        penalty=DIVERSITY,
         alpha=alpha,
+        n_best=2,  # a sure model's groups may well agree on the best
         max_length=most,
     )
 
@@ -181,14 +183,14 @@ def lines(file: Path | None) -> Iterator[list[str]]:
         yield block
 
 
-def print_one(number: int, found: list[Translation], n_best: int, alternatives: int) -> None:
-    """A line for each translation; only the first where nothing more was asked for."""
-    if n_best > 1:
+def print_one(number: int, found: list[Translation], *, numbered: bool) -> None:
+    """A line for each translation, as other tools read them or the others indented below the best."""
+    if numbered:
         for one in found:
             print(f"{number} ||| {one_line(one.text)} ||| {one.score:.4f}")
         return
     print(one_line(found[0].text), flush=True)
-    for one in found[1 : alternatives + 1]:
+    for one in found[1:]:
         print(f"    {one.score:.2f}  {one_line(one.text)}")
 
 

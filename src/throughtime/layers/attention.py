@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from throughtime.errors import InputError, unknown
 from throughtime.search.step import Memory
@@ -86,18 +85,10 @@ class Additive(Attention):
 
     def scores(self, query: Tensor, keys: Tensor) -> Tensor:
         """v' tanh(W q + key / 2)."""
-        asked = linear(query, self.doubled_query()).to(keys.dtype)
+        asked, energy = 2 * self.query(query).to(keys.dtype), self.energy.to(keys.dtype)
         with torch.autocast(query.device.type, enabled=False):
             seen = (asked[:, :, None] + keys[:, None]).sigmoid_()  # [S, n, T, D]
-            return torch.matmul(seen, self.doubled_energy()) - self.energy.sum()
-
-    def doubled_query(self) -> Tensor:
-        """2 W."""
-        return 2 * self.query.weight
-
-    def doubled_energy(self) -> Tensor:
-        """2 v."""
-        return 2 * self.energy
+            return torch.matmul(seen, 2 * energy) - energy.sum()
 
 
 class Dot(Attention):

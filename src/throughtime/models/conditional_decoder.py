@@ -11,7 +11,6 @@ from throughtime.layers.attention import Attention, attend, remembered
 from throughtime.layers.dropout import checked_probability
 from throughtime.models.attention_decoder import check_query
 from throughtime.models.bridge import Bridge
-from throughtime.models.readout import Readout
 from throughtime.models.seq2seq import Decoded, Decoder, Encoded, Kept
 from throughtime.search.step import Memory
 
@@ -55,8 +54,9 @@ class ConditionalDecoder(Decoder):
         check_query(attention, first.output_size)
         self.embedding, self.first, self.second = embedding, first, second
         self.attention, self.bridge, self.output_size = attention, bridge, output_size
-        sizes = [second.output_size, embedding.embedding_dim, attention.memory_size]
-        self.readout = Readout(sizes, output_size, layer_norm=layer_norm)
+        width = second.output_size + embedding.embedding_dim + attention.memory_size
+        self.mix = nn.Linear(width, output_size)  # W_1, W_2, W_3
+        self.norm = nn.LayerNorm(output_size) if layer_norm else None
         self.dropout = nn.Dropout(checked_probability("dropout", dropout))
         self.output_dropout = nn.Dropout(checked_probability("output_dropout", output_dropout))
 
@@ -71,8 +71,8 @@ class ConditionalDecoder(Decoder):
         """Read one token a row."""
         y = self.dropout(self.embedding(last))
         state, context, weights = self._advance(self.first.project(y[None])[0], state, memory)
-        output = self.readout(state[0], y, context)
-        return Decoded(self.output_dropout(output), state, {"attention": weights})
+        output = self._output(state[0], y, context)
+        return Decoded(output, state, {"attention": weights})
 
     def run(self, inputs: Tensor, state: State, memory: Memory) -> Decoded:
         """Read a whole target: what needs no state is one product, before and after the steps."""
@@ -83,11 +83,16 @@ class ConditionalDecoder(Decoder):
             seen.append(state[0])
             contexts.append(context)
             looks.append(weights)
-        output = self.readout(torch.stack(seen), y, torch.stack(contexts))
-        return Decoded(self.output_dropout(output), state, {"attention": torch.stack(looks)})
+        output = self._output(torch.stack(seen), y, torch.stack(contexts))
+        return Decoded(output, state, {"attention": torch.stack(looks)})
 
     def _advance(self, projected: Tensor, state: State, memory: Memory) -> tuple[State, Tensor, Tensor]:
         """Both cells and the look between them: the next state, the context, the weights."""
         asking = self.first.step(projected, state)
         context, weights = attend(self.attention, asking[0], memory)
         return self.second.step(self.second.project(context[None])[0], asking), context, weights
+
+    def _output(self, seen: Tensor, y: Tensor, context: Tensor) -> Tensor:
+        mixed = self.mix(torch.cat([seen, y, context], dim=-1))
+        output: Tensor = self.output_dropout(torch.tanh(mixed if self.norm is None else self.norm(mixed)))
+        return output

@@ -40,7 +40,7 @@ class ContextDecoder(Decoder):
     r"""s_t = g(y_{t-1}, c, s_{t-1}), where each of the three may be left out.
 
     - the first state is the encoder's through `bridge`; without one, the stack's own: zero or learned;
-    - c is fed at every step where `feeds_context`, made by one of CONTEXTS;
+    - c, one of CONTEXTS, is fed at every step where a `context` is named;
     - y_{t-1} is fed where there is an `embedding`.
 
     A stack that is fed neither gets one zero a step: it must know all from its first state.

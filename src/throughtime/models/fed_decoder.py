@@ -48,7 +48,8 @@ def fed_attention(
     with torch.autocast(device, enabled=False):
         query = energy = None
         if isinstance(attention, Additive):
-            query, energy = attention.doubled_query(), attention.doubled_energy().to(wide) * attention.scale
+            # The keys are doubled already; a shift of all scores makes no difference to their softmax.
+            query, energy = 2 * attention.query.weight, 2 * attention.scale * attention.energy.to(wide)
         elif attention.scaled:
             keys = keys * attention.scale
         w = cell.weights()

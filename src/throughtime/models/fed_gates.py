@@ -28,7 +28,7 @@ class Gates(Protocol):
 
     @staticmethod
     def weight_of_state(weight_hh: Tensor) -> Tensor:
-        """weight_hh in the order of the blocks; its own inverse is `gradient_of_state`."""
+        """weight_hh in the order of the blocks."""
         ...
 
     @staticmethod

@@ -39,7 +39,7 @@ def learning_plot(
             best = int(valid[1].argmin() if better == "less" else valid[1].argmax())
             _mark_best(axes, *valid, best)
         values = np.concatenate([train[1], valid[1]])
-        if len(values) and values.min() > 0 and values.max() > _DECADE * values.min():
+        if better == "less" and len(values) and values.max() > _DECADE * values.min() > 0:
             _logarithmic(axes)
         axes.set(ylabel=measure, title=_title(valid, measure, best))
         if len(values):

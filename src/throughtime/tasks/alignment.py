@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from throughtime.text.codec import Codec
+    from throughtime.text.tokenizer import Tokenizer
 
 END = "<eos>"
 
@@ -56,50 +57,62 @@ def joined(parts: Sequence[Alignment]) -> Alignment:
 
 
 def aligned(
-    attention: np.ndarray[Any, Any], source: Sequence[int], target: Sequence[int], codecs: tuple[Codec, Codec]
+    attention: np.ndarray[Any, Any],
+    source: Sequence[str],
+    target: Sequence[str],
+    tokenizers: tuple[Tokenizer, Tokenizer],
 ) -> Alignment:
     """Attention [target tokens, source tokens] by words: added up over a source word, the mean of a target's.
 
-    Both sides may have the end mark as their last id.
+    It has a column for the source's end mark, and where the target ended a row for its own.
     """
     import numpy as np
 
-    sides = [words_of(ids, codec) for ids, codec in zip((source, target), codecs, strict=True)]
-    (source_words, source_owner), (target_words, target_owner) = sides
+    source_words, source_owner = words_of(source, tokenizers[0])
+    target_words, target_owner = words_of(target, tokenizers[1])
+    source_words, source_owner = [*source_words, END], [*source_owner, len(source_words)]
+    if len(attention) > len(target):
+        target_words, target_owner = [*target_words, END], [*target_owner, len(target_words)]
     summed = np.zeros((len(target_words), len(source_words)))
     np.add.at(
-        summed,
-        (np.array(target_owner)[:, None], np.array(source_owner)),
-        attention[: len(target), : len(source)],
+        summed, (np.array(target_owner)[:, None], np.array(source_owner)), attention[:, : len(source_owner)]
     )
-    tokens = np.bincount(target_owner, minlength=len(target_words))
-    weights = summed / np.maximum(tokens, 1)[:, None]
+    weights = summed / np.bincount(target_owner, minlength=len(target_words))[:, None]
     return Alignment(tuple(source_words), tuple(target_words), tuple(map(tuple, weights.tolist())))
 
 
-def words_of(ids: Sequence[int], codec: Codec) -> tuple[list[str], list[int]]:
-    """The words of some ids, and which word each id belongs to.
+def words_of(tokens: Sequence[str], tokenizer: Tokenizer) -> tuple[list[str], list[int]]:
+    """The words that tokens make up, and which word each token belongs to.
 
-    A token belongs to the word in which it ends: so the bytes of one character stay together.
+    A token belongs to the word in which it ends: so the bytes of one character stay together. Words that one
+    token spans, of Chinese for one, are one word.
+
+    >>> from throughtime.text.tokenizers import tokenizer
+    >>> words_of(list("a cat."), tokenizer("char"))
+    (['a', 'cat', '.'], [0, 1, 1, 1, 1, 2])
     """
+    text = tokenizer.detokenize(tokens)
+    ends = _word_ends(text)
+    reached: list[int] = []  # the word in which each token ends
+    for count in range(1, len(tokens) + 1):
+        last, word = len(tokenizer.detokenize(tokens[:count])), reached[-1] if reached else 0
+        while word + 1 < len(ends) and last > ends[word]:
+            word += 1
+        reached.append(word)
+    owned = sorted(set(reached))
+    bounds = [0, *(ends[word] for word in owned[:-1]), len(text)]
+    words = [text[start:end].strip() for start, end in pairwise(bounds)] if owned else []
+    return words, [owned.index(word) for word in reached]
+
+
+def _word_ends(text: str) -> list[int]:
+    """Where each word, mark or ideograph of a text ends."""
     from throughtime.text.unicode import UnicodeTokenizer
 
-    ended = bool(ids) and ids[-1] == codec.vocabulary.eos_id
-    inner = list(ids[:-1] if ended else ids)
-    text = codec.decode(inner)
-    words, ends, place = [], [], 0
+    ends, place = [], 0
     for word in UnicodeTokenizer().tokenize(text):
         found = text.find(word, place)
         if found >= 0:
             place = found + len(word)
-            words.append(word)
             ends.append(place)
-    owner, word_number = [], 0
-    for count in range(1, len(inner) + 1):
-        last = len(codec.decode(inner[:count]))  # where the token ends
-        while word_number + 1 < len(words) and last > ends[word_number]:
-            word_number += 1
-        owner.append(word_number)
-    if not words and inner:
-        words = [text]
-    return ([*words, END], [*owner, len(words)]) if ended else (words, owner)
+    return ends or [len(text)]

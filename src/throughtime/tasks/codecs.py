@@ -8,6 +8,7 @@ from typing import NamedTuple
 from throughtime.data.batching import Specials
 from throughtime.errors import InputError
 from throughtime.text.codec import Codec
+from throughtime.text.tokenizer import Tokenizer
 
 SIDES = ("source", "target")
 
@@ -27,6 +28,11 @@ class Codecs(NamedTuple):
     def distinct(self) -> tuple[Codec, ...]:
         """Each codec once."""
         return (self.source,) if self.shared else self
+
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """What cuts the texts of each side."""
+        return self.source.tokenizer, self.target.tokenizer
 
     @property
     def specials(self) -> tuple[Specials, Specials]:

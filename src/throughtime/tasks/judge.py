@@ -80,7 +80,10 @@ def search_errors(
     """
     end_id = translator.codecs.end_id
     prompts = [translator.codecs.prompt(text) for text in sources]
-    found = translator.searched(prompts, lambda most: Beam(end_id, num_beams, alpha=0.0, max_length=most))
+    # Both searches may say <unk>: else the beam would be blamed for what it was forbidden.
+    found = translator.searched(
+        prompts, lambda most: Beam(end_id, num_beams, alpha=0.0, max_length=most), unknown=True
+    )
     beams = [one.results[0] for one in found]
     optima: dict[int, ExactResult] = {}
     for most, batch in batches_by_length(prompts):

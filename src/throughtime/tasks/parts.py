@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
 CUTS = (
-    re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*"),  # after a sentence
     re.compile(r"(?<=[,;:])\s+|(?<=[，；：、])\s*"),  # after a clause
     re.compile(r"\s+"),
     re.compile(r"(?<=.)(?=.)", re.DOTALL),  # anywhere
@@ -15,14 +15,23 @@ _NO_SPACE_AFTER = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]$")
 
 
 def parts(text: str, limit: int, count: Callable[[str], int]) -> list[str]:
-    """A text as parts of at most `limit` tokens: sentences where they fit, else clauses, words, letters.
+    """A text of more than `limit` tokens as its sentences; one of more than twice as many is cut further.
 
-    >>> parts("He ran. She sat, slept, woke. I saw it.", 4, lambda text: len(text.split()))
+    A sentence is cut into parts of at most `limit` tokens: after clauses where they fit, else after words.
+
+    >>> def words(text): return len(text.split())
+    >>> parts("He ran. She sat, slept, woke. I saw it.", 4, words)
     ['He ran.', 'She sat, slept, woke.', 'I saw it.']
-    >>> parts("one two three four five", 2, lambda text: len(text.split()))
+    >>> parts("one two three four five", 2, words)
     ['one two', 'three four', 'five']
     """
-    return list(_cut(text, limit, count, 0)) if count(text) > limit else [text]
+    if count(text) <= limit:
+        return [text]
+    found: list[str] = []
+    for sentence in _pieces(text, SENTENCE):
+        fits = count(sentence) <= 2 * limit
+        found += [sentence.strip()] if fits else _cut(sentence, limit, count, 0)
+    return found
 
 
 def join(texts: Sequence[str]) -> str:

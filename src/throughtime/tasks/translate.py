@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from torch import nn
 
 from throughtime.config import configured
 from throughtime.errors import InputError
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
 CONFIG = TranslateConfig
-LEAST_READ = 32
-"""Source tokens that a model reads at once, however short its training sentences were."""
 
 ARCHITECTURE = frozenset(
     "tokens shared min_freq max_size structure cell embedding_size hidden_size encoder_size num_layers "
@@ -58,7 +58,13 @@ def made(config: TranslateConfig, dataset: Dataset) -> TrainedTranslator:
 def with_codecs(config: TranslateConfig, codecs: Codecs) -> TrainedTranslator:
     """A new model with vocabularies that are there already."""
     torch.manual_seed(config.seed)
-    return TrainedTranslator(built(config, codecs), codecs, config)
+    model = built(config, codecs)
+    for part in model.modules():
+        if isinstance(part, nn.Embedding):
+            # Xavier counts all words of a table, of which a step reads one: its tiny vectors teach the layers
+            # above nothing for hundreds of updates.
+            nn.init.normal_(part.weight, std=part.embedding_dim**-0.5)
+    return TrainedTranslator(model, codecs, config)
 
 
 def taken_up(out: Path, config: TranslateConfig) -> TrainedTranslator:
@@ -70,8 +76,8 @@ def task_of(translator: TrainedTranslator, dataset: Dataset) -> Task:
     """The training task of a model on these data."""
     config = translator.config
     train = translator.ids(dataset, "train")
-    longest = int(train[0].lengths.max(initial=0)) + 1
-    most = min(config.max_length, max(longest, LEAST_READ))
+    usual = int(np.quantile(train[0].lengths, 0.999)) + 1 if len(train[0]) else 2  # and the end mark
+    most = max(2, min(config.max_length, usual))
     translator.generation = translator.generation.model_copy(update={"max_source_tokens": most})
     if "valid" not in dataset.splits:
         return TranslateTask(translator, train, None, [])

@@ -20,6 +20,8 @@ from throughtime.text.subword import SUBWORDS
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from throughtime.tasks.report import Progress
 
 SENTENCES_AT_ONCE = 128
@@ -58,7 +60,7 @@ class Generation(Config):
 
     num_beams: int = Field(5, ge=1)
     length_penalty: float = Field(0.75, ge=0)
-    max_source_tokens: int = Field(100, ge=2)  # what is longer is translated in parts
+    max_source_tokens: int = Field(100, ge=2)  # what is longer is translated sentence by sentence
 
 
 class Translator:
@@ -89,8 +91,8 @@ class Translator:
         """The best translations of each text, best first, in the order of the texts.
 
         Nothing but spaces gives an empty translation; a text of more than `max_source_tokens` is translated
-        in parts. `search` replaces the beam; `copy_unknown` lets `<unk>` be said and puts the source word
-        there that attention points to.
+        sentence by sentence. `search` replaces the beam; `copy_unknown` lets `<unk>` be said and puts the
+        source word there that attention points to.
         """
         search = search or self.beam(num_beams, length_penalty, n_best)
         cut = [self._parts(text) for text in texts]
@@ -105,7 +107,7 @@ class Translator:
             attend=align or copy_unknown,
             progress=progress,
         )
-        told = [self._told(prompt, one, copy_unknown) for prompt, one in zip(prompts, found, strict=True)]
+        told = [self._told(part, one, copy_unknown) for part, one in zip(flat, found, strict=True)]
         rest = iter(told)
         return [_whole([next(rest) for _ in own], align) for own in cut]
 
@@ -165,30 +167,36 @@ class Translator:
         unk = codec.vocabulary.unk_id
         return [] if unk is None or codec.tokenizer.name in SUBWORDS else [no_token(unk)]
 
-    def _told(self, prompt: list[int], found: Found, copy_unknown: bool) -> list[Translation]:
-        target, end_id = self.codecs.target, self.codecs.end_id
+    def _told(self, part: str, found: Found, copy_unknown: bool) -> list[Translation]:
+        """The results of a part of a text in words."""
         told = []
         for number, one in enumerate(found.results):
-            ids = [*one.tokens, *([end_id] if one.ended else [])]
-            attention = found.attention[number].cpu().numpy() if found.attention else None
-            alignment = None
-            if attention is not None and attention.size:
-                alignment = aligned(attention, prompt, ids, self.codecs)
-            text = target.decode(one.tokens)
-            if copy_unknown and target.vocabulary.unk_id in one.tokens and attention is not None:
-                text = self._copied(one.tokens, attention, prompt)
+            tokens = self.codecs.target.vocabulary.tokens(one.tokens)
+            alignment, text = None, self.codecs.target.decode(one.tokens)
+            if found.attention and found.attention[number].numel():
+                attention = found.attention[number].cpu().numpy()
+                words = self.codecs.source.tokenizer.tokenize(part)
+                if copy_unknown:
+                    tokens = self._copied(one.tokens, tokens, attention, words)
+                    text = self.codecs.target.tokenizer.detokenize(tokens)
+                alignment = aligned(attention, words, tokens, self.codecs.tokenizers)
             told.append(Translation(text, one.score, one.log_prob, one.ended, alignment))
         return told
 
-    def _copied(self, tokens: Sequence[int], attention: Any, prompt: list[int]) -> str:
-        """The text with each `<unk>` replaced by the source word that its token looked at most."""
-        target, unk = self.codecs.target, self.codecs.target.vocabulary.unk_id
-        words = target.vocabulary.tokens(tokens)
-        for place, token in enumerate(tokens):
-            if token == unk and attention.size:
-                one = aligned(attention[place : place + 1], prompt, [token], self.codecs)
-                words[place] = one.best(0)
-        return target.tokenizer.detokenize(words)
+    def _copied(
+        self, ids: Sequence[int], tokens: list[str], attention: np.ndarray[Any, Any], words: list[str]
+    ) -> list[str]:
+        """The tokens with each `<unk>` replaced by the source word that it looked at most."""
+        unk = self.codecs.target.vocabulary.unk_id
+
+        def looked_at(place: int, token: str) -> str:
+            row = attention[place : place + 1]
+            return aligned(row, words, [token], self.codecs.tokenizers).best(0)
+
+        return [
+            looked_at(place, token) if number == unk else token
+            for place, (number, token) in enumerate(zip(ids, tokens, strict=True))
+        ]
 
 
 class _Seen:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Clock = Callable[[], float]
 
 _LINE_SECONDS = 10.0
+_SAMPLE_LINES = 3
 _OUTSIDE_SHOWN = 0.05  # a share of time outside the model that is worth a word
 
 
@@ -195,15 +196,16 @@ class Bars:
     def epoch(
         self, epoch: int, train: dict[str, float], valid: dict[str, float], best: bool, sample: str | None
     ) -> None:
-        """Leave one line above the bars, and the sample as far as it fits."""
+        """Leave one line above the bars, and the first lines of the sample as far as they fit."""
         from rich.text import Text
 
         line = Text(_closing(epoch, self._total, train, valid, self._pace.epoch()))
         if best:
             line.append("  ★" if self._console.encoding.startswith("utf") else "  *", style="bold yellow")
         self._console.print(line)
-        if sample and sample.strip():
-            shown = Text(f"  {_printable(' '.join(sample.split()))}", style="dim")
+        lines = [line for line in (sample or "").splitlines() if line.strip()]
+        for line_of_sample in lines[:_SAMPLE_LINES]:
+            shown = Text(f"  {_printable(' '.join(line_of_sample.split()))}", style="dim")
             self._console.print(shown, no_wrap=True, overflow="ellipsis")
 
     def say(self, message: str) -> None:

@@ -1,0 +1,228 @@
+"""Translation on a CPU: ours beside JoeyNMT 2.3.0, on Multi30k from English to German.
+
+Both have the same model (a bidirectional GRU of 256, a GRU of 512 with additive attention and input feeding,
+embeddings of 256), the same vocabularies, 64 sentences an update, Adam, the same dropouts, two threads, and a
+process of their own. In training they take turns, round by round, so that a busy machine disturbs both alike.
+Then ours takes JoeyNMT's weights, losses must agree, and both translate the same sentences, again in turns.
+`python -m benchmarks.translate_cpu` prints a table and the targets; `--quick` takes fewer rounds.
+
+JoeyNMT gets an environment of its own at the first run; THROUGHTIME_JOEYNMT names the python of one that is
+there already.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from benchmarks.translate_setup import (
+    LONGEST,
+    ROOT,
+    ROWS,
+    has_bf16,
+    joeynmt_config,
+    joeynmt_python,
+    our_config,
+    write_data,
+)
+
+THREADS = 2
+AGREEMENT = 1e-4
+
+
+class Amount(NamedTuple):
+    """How much is measured."""
+
+    rounds: int
+    updates: int  # of each round, for each kind of training
+    warm_up: int
+    sentences: int | None
+    searches: int
+
+
+WHOLE, QUICK = Amount(8, 20, 10, None, 3), Amount(2, 5, 3, 100, 1)
+
+
+KINDS = {"float32": (2.2, 2.8), "bf16": (4.0, 5.0)}
+"""What training and translating at beam 5 must be, in JoeyNMT's speeds; its own are in float32."""
+SEARCHES = {"beam 5": 5, "greedy": 1}
+
+
+def run(*, quick: bool = False) -> dict[str, Any]:
+    amount = QUICK if quick else WHOLE
+    load = os.getloadavg()[0]
+    if load > 0.7:
+        print(f"the machine is busy (load {load:.1f}): these ratios are not to be trusted", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        if (why := write_data(folder, amount.sentences)) is not None:
+            print(f"skipped: {why}", file=sys.stderr)
+            return {"skipped": why}
+        theirs = stack.enter_context(
+            Worker(joeynmt_python(), "translate_joeynmt", joeynmt_config(folder), folder)
+        )
+        ours = stack.enter_context(Worker(Path(sys.executable), "translate_ours", our_config(folder), folder))
+        kinds = [kind for kind in KINDS if kind == "float32" or has_bf16()]
+        training = trained(theirs, ours, kinds, amount)
+        same = same_model(theirs, ours, folder / "weights.npz")
+        decoding = {
+            name: decoded(theirs, ours, kinds, beams, amount.searches) for name, beams in SEARCHES.items()
+        }
+        clock = ours({"do": "clock", "beams": 5, "precision": "float32", "max_length": LONGEST})
+    found = {"load_before": load, **same, "training": training, **decoding, "clock": clock}
+    found["targets"] = targets(found, kinds)
+    show(found)
+    return found
+
+
+def trained(theirs: Worker, ours: Worker, kinds: list[str], amount: Amount) -> dict[str, Any]:
+    """Target tokens a second of each, in turns; of ours also with batches that chance puts together."""
+    orders: dict[str, tuple[Worker, dict[str, Any]]] = {"joeynmt": (theirs, {})}
+    for kind in kinds:
+        orders[kind] = ours, {"precision": kind, "bucketed": True}
+    orders["float32, random batches"] = ours, {"precision": "float32", "bucketed": False}
+    sums: dict[str, Counter[str]] = {name: Counter() for name in orders}
+    for number in range(-1, amount.rounds):
+        for name, (worker, order) in orders.items():
+            updates = amount.updates if number >= 0 else amount.warm_up
+            answer = worker({"do": "train", "updates": updates, **order})
+            if number >= 0:
+                sums[name].update(answer)
+    speeds = {name: own["tokens"] / own["seconds"] for name, own in sums.items()}
+    return {
+        "updates": amount.rounds * amount.updates,
+        "tokens_per_second": {name: round(speed, 1) for name, speed in speeds.items()},
+        "ratios": {name: round(speed / speeds["joeynmt"], 2) for name, speed in speeds.items()},
+        "input_pipeline": round(sums["float32"]["outside"] / amount.rounds, 4),
+        "saved_by_bucketing": round(1 - speeds["float32, random batches"] / speeds["float32"], 3),
+    }
+
+
+def same_model(theirs: Worker, ours: Worker, weights: Path) -> dict[str, Any]:
+    """Ours takes JoeyNMT's weights; too large a difference of losses is an error."""
+    written = theirs({"do": "write", "path": str(weights)})
+    judged = theirs({"do": "decode", "beams": 1, "at_once": ROWS, "loss": True})
+    taken = ours({"do": "read", "path": str(weights)})
+    losses = {"joeynmt": judged["loss"], "ours": taken["loss"]}
+    if abs(losses["ours"] / losses["joeynmt"] - 1) > AGREEMENT:
+        raise AssertionError(f"not the same model: with the same weights losses are {losses}")
+    parameters = {"joeynmt": written["parameters"], "ours": taken["parameters"]}
+    return {"parameters": parameters, "validation_loss": losses}
+
+
+def decoded(theirs: Worker, ours: Worker, kinds: list[str], beams: int, searches: int) -> dict[str, Any]:
+    """Sentences a second of each, in turns, all with the same weights."""
+    orders: dict[str, tuple[Worker, dict[str, Any]]] = {"joeynmt": (theirs, {"at_once": ROWS, "loss": False})}
+    for kind in kinds:
+        orders[kind] = ours, {"precision": kind, "max_length": LONGEST}
+    answers: dict[str, list[dict[str, Any]]] = {name: [] for name in orders}
+    for _ in range(searches):
+        for name, (worker, order) in orders.items():
+            answers[name].append(worker({"do": "decode", "beams": beams, **order}))
+    told = {name: own[0]["sentences"] for name, own in answers.items()}
+    speeds = {
+        name: len(told[name]) / statistics.median(one["seconds"] for one in own)
+        for name, own in answers.items()
+    }
+    return {
+        "sentences": len(told["joeynmt"]),
+        "sentences_per_second": {name: round(speed, 1) for name, speed in speeds.items()},
+        "ratios": {name: round(speed / speeds["joeynmt"], 2) for name, speed in speeds.items()},
+        "mean_words": {
+            name: round(sum(len(one.split()) for one in own) / len(own), 2) for name, own in told.items()
+        },
+        "same_as_joeynmt": {
+            name: round(sum(map(str.__eq__, own, told["joeynmt"])) / len(own), 3)
+            for name, own in told.items()
+        },
+    }
+
+
+def targets(found: Mapping[str, Any], kinds: list[str]) -> list[dict[str, Any]]:
+    """What was promised, and what was measured."""
+    checked = []
+    for kind in kinds:
+        for name, target in zip(("training", "beam 5"), KINDS[kind], strict=True):
+            value = found[name]["ratios"][kind]
+            checked.append(
+                {"name": f"{name}, {kind}", "value": value, "target": target, "met": value >= target}
+            )
+    return checked
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """The table, on standard error."""
+    for name, unit in (("training", "tokens"), *((name, "sentences") for name in SEARCHES)):
+        own = found[name]
+        print(f"{name}, {unit} a second", file=sys.stderr)
+        for side, speed in own[f"{unit}_per_second"].items():
+            words = f"  {own['mean_words'][side]:5.1f} words a sentence" if "mean_words" in own else ""
+            print(f"  {side:26}{speed:10,.1f}{own['ratios'][side]:8.2f}{words}", file=sys.stderr)
+    shares = {
+        "training": {"input pipeline": found["training"]["input_pipeline"], **found["clock"]["training"]},
+        "padding of positions": found["clock"]["padding"],
+        "search at beam 5": found["clock"]["search"],
+    }
+    print(f"bucketing saves {found['training']['saved_by_bucketing']:.1%} of the time", file=sys.stderr)
+    for name, parts in shares.items():
+        told = ", ".join(f"{part} {share:.1%}" for part, share in parts.items())
+        print(f"{name}: {told}", file=sys.stderr)
+    for one in found["targets"]:
+        sign = "met" if one["met"] else "MISSED"
+        print(f"{one['name']:26}{one['value']:8.2f} >= {one['target']:.1f}  {sign}", file=sys.stderr)
+
+
+class Worker:
+    """One side in a process of its own, which does what it is told."""
+
+    def __init__(self, python: Path, module: str, config: Mapping[str, Any], folder: Path) -> None:
+        path = folder / f"{module}.json"
+        path.write_text(json.dumps(config), "utf-8")
+        self._messages = (folder / f"{module}.log").open("w+", encoding="utf-8")
+        self._process = subprocess.Popen(
+            [str(python), "-m", f"benchmarks.{module}", str(path)],
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": str(THREADS)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._messages,
+            text=True,
+        )
+
+    def __call__(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        """What it answers."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(order), file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
+        if not line:
+            status = self._process.wait()
+            self._messages.seek(0)
+            raise RuntimeError(f"a measured process ended with {status}:\n{self._messages.read()[-2000:]}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def __enter__(self) -> Self:
+        """It is at work already."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """Let it end, by the end of its input."""
+        self._process.communicate()
+        self._messages.close()
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(quick="--quick" in sys.argv)))

@@ -1,0 +1,158 @@
+"""What translate_cpu measures: the data, the model, both sides' configurations, JoeyNMT's environment."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA, SOURCE, TARGET = "multi30k/tok", "en", "de"
+ROWS, EMBEDDING, ENCODER, DECODER = 64, 256, 256, 512
+DROPOUT, RATE, CLIP, SEED = 0.2, 1e-3, 1.0, 0
+ALPHA, LONGEST = 0.75, 50
+SPECIALS = ("<unk>", "<pad>", "<bos>", "<eos>")
+JOEYNMT = ("torch==2.13.0", "joeynmt==2.3.0", "importlib_metadata")  # the last one it forgets to ask for
+
+
+def write_data(folder: Path, sentences: int | None) -> str | None:
+    """Both splits, a file a language, and the vocabularies that both sides use; or why there are none."""
+    from throughtime.data.datasets import open_dataset
+    from throughtime.errors import ThroughtimeError
+    from throughtime.text.codec import Codec
+
+    try:
+        dataset = open_dataset(DATA, source=SOURCE, target=TARGET, download=False)
+    except ThroughtimeError as error:
+        return str(error)
+    for side, language in (("source", SOURCE), ("target", TARGET)):
+        for split, name, most in (("train", "train", None), ("valid", "dev", sentences)):
+            texts = list(itertools.islice(dataset.texts(split, side), most))
+            (folder / f"{name}.{language}").write_text("".join(f"{text}\n" for text in texts), "utf-8")
+        codec = Codec.build(dataset.texts("train", side), "space", min_freq=2, reserved=SPECIALS)
+        codec.save(folder / side)
+        words = list(codec.vocabulary)[len(SPECIALS) :]
+        (folder / f"words.{language}").write_text("".join(f"{word}\n" for word in words), "utf-8")
+    return None
+
+
+def our_config(folder: Path) -> dict[str, Any]:
+    """What our side is told."""
+    settings = {
+        "data": DATA,
+        "source": SOURCE,
+        "target": TARGET,
+        "tokens": "space",
+        "shared": False,
+        "tied": False,
+        "embedding_size": EMBEDDING,
+        "encoder_size": ENCODER,
+        "hidden_size": DECODER,
+        "embedding_dropout": DROPOUT,
+        "output_dropout": DROPOUT,
+        "label_smoothing": 0.0,
+        "batch_size": ROWS,
+        "optimizer": "adam",
+        "lr": RATE,
+        "schedule": "constant",
+        "clip": CLIP,
+        "length_penalty": ALPHA,
+        "seed": SEED,
+        "device": "cpu",
+    }
+    return {"folder": str(folder), "settings": settings}
+
+
+def joeynmt_config(folder: Path) -> dict[str, Any]:
+    """JoeyNMT's configuration of the same. It validates never: that is asked of it apart."""
+
+    def language(name: str) -> dict[str, Any]:
+        return {"lang": name, "max_length": 100, "level": "word", "voc_file": str(folder / f"words.{name}")}
+
+    symbols: dict[str, Any] = {f"{mark.strip('<>')}_token": mark for mark in SPECIALS}
+    symbols |= {f"{mark.strip('<>')}_id": number for number, mark in enumerate(SPECIALS)}
+    embeddings = {"embedding_dim": EMBEDDING, "dropout": DROPOUT}
+    return {
+        "name": "multi30k",
+        "model_dir": str(folder / "joeynmt"),
+        "use_cuda": False,
+        "random_seed": SEED,
+        "data": {
+            "train": str(folder / "train"),
+            "dev": str(folder / "dev"),
+            "dataset_type": "plain",
+            "src": language(SOURCE),
+            "trg": language(TARGET),
+            "special_symbols": symbols,
+        },
+        "testing": {
+            "beam_alpha": ALPHA,
+            "max_output_length": LONGEST,
+            "generate_unk": False,
+        },
+        "training": {
+            "normalization": "tokens",
+            "optimizer": "adam",
+            "learning_rate": RATE,
+            "learning_rate_min": 0.0,
+            "clip_grad_norm": CLIP,
+            "scheduling": "exponential",  # without one its log fails; with a factor of 1 nothing changes
+            "decrease_factor": 1.0,
+            "batch_size": ROWS,
+            "epochs": 1_000,
+            "logging_freq": 100,
+            "validation_freq": 100_000_000,
+        },
+        "model": {
+            "encoder": {
+                "type": "recurrent",
+                "rnn_type": "gru",
+                "embeddings": embeddings,
+                "hidden_size": ENCODER,
+                "bidirectional": True,
+                "num_layers": 1,
+            },
+            "decoder": {
+                "type": "recurrent",
+                "rnn_type": "gru",
+                "embeddings": embeddings,
+                "hidden_size": DECODER,
+                "hidden_dropout": DROPOUT,
+                "num_layers": 1,
+                "input_feeding": True,
+                "init_hidden": "last",
+                "attention": "bahdanau",
+            },
+        },
+    }
+
+
+def joeynmt_python() -> Path:
+    """The python of JoeyNMT's environment, which is made where there is none."""
+    if given := os.environ.get("THROUGHTIME_JOEYNMT"):
+        return Path(given)
+    from throughtime.data.catalogue import cache_folder
+
+    folder = cache_folder() / "joeynmt-2.3.0"
+    python, complete = folder / "bin" / "python", folder / "complete"
+    if not complete.exists():
+        print(f"making an environment for JoeyNMT in {folder}", file=sys.stderr)
+        venv.create(folder, clear=True, with_pip=True)
+        constraints = ROOT / "constraints.txt"
+        words = [str(python), "-m", "pip", "install", "--quiet", "--constraint", str(constraints), *JOEYNMT]
+        subprocess.run(words, check=True, stdout=sys.stderr)
+        complete.touch()
+    return python
+
+
+def has_bf16() -> bool:
+    """Whether the processor multiplies in bf16."""
+    try:
+        flags = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+    return "avx512_bf16" in flags or "amx_bf16" in flags

@@ -1,0 +1,231 @@
+"""`train translate`, `translate`, `evaluate`, `compare` and `score --pairs` as a person types them."""
+
+from __future__ import annotations
+
+import io
+import random
+
+import pytest
+
+from throughtime.cli.main import main
+from throughtime.cli.translate import divided, one_line
+
+NUMBERS = {"one": "un", "two": "deux", "three": "trois", "four": "quatre", "five": "cinq"}
+SMALL = ["tokens=space", "embedding_size=24", "hidden_size=32", "batch_size=16", "lr=0.01", "device=cpu"]
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    dice = random.Random(3)
+    rows = {tuple(dice.choices(list(NUMBERS), k=dice.randint(2, 4))): None for _ in range(500)}
+    path = tmp_path_factory.mktemp("pairs") / "numbers.tsv"
+    path.write_text("".join(f"{' '.join(row)}\t{' '.join(map(NUMBERS.get, row))}\n" for row in rows))
+    return path
+
+
+def words(pairs, out, *settings):
+    chosen = [word for setting in (*SMALL, *settings) for word in ("--set", setting)]
+    direction = ["--source", "en", "--target", "fr"]
+    return ["train", "translate", "--data", str(pairs), *direction, "--out", str(out), *chosen]
+
+
+@pytest.fixture(scope="module")
+def run(pairs, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "numbers"
+    settings = ["epochs=16", "choose_by=perplexity", "output_dropout=0.1", "embedding_dropout=0"]
+    assert main(words(pairs, out, *settings)) == 0
+    return out
+
+
+@pytest.fixture
+def untrained(pairs, tmp_path, throughtime):
+    out = tmp_path / "untrained"
+    assert throughtime(*words(pairs, out, "epochs=1", "lr=1e-9", "valid_sentences=1")).code == 0
+    return out
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    """What stands on stdin."""
+
+    def put(content: bytes):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
+
+    return put
+
+
+def test_training_is_told_with_sample_translations(pairs, tmp_path, throughtime):
+    out = tmp_path / "run"
+    ran = throughtime(*words(pairs, out, "epochs=2"), "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["best"].keys() == {"bleu", "perplexity", "loss"}
+    assert ran.err.count(" → ") == 6  # three sentences, two epochs
+    assert "en to fr" in (out / "README.md").read_text()
+    assert (out / "source" / "vocabulary.txt").exists()
+    again = throughtime(*words(pairs, out, "epochs=2"), "--resume")
+    assert "nothing to do" in again.out
+    assert throughtime(*words(pairs, out)).code == 2
+    averaged = throughtime("average", out, "--last", 2, "--out", tmp_path / "mean")
+    assert averaged.code == 0, averaged.err
+    assert throughtime("translate", tmp_path / "mean", "one").code == 0
+
+
+def test_settings_are_shown_and_typing_errors_named(pairs, tmp_path, throughtime):
+    shown = throughtime("train", "translate", "--show-config").out
+    assert "label_smoothing: 0.1" in shown
+    assert "structure: attention" in shown
+    ran = throughtime(*words(pairs, tmp_path / "run", "strukture=main"))
+    assert ran.code == 2
+    assert "did you mean 'structure'" in ran.err
+    assert not (tmp_path / "run").exists()
+    wrong = throughtime(*words(pairs, tmp_path / "run", "structure=atention"))
+    assert wrong.code == 2
+    assert "did you mean 'attention'" in wrong.err
+
+
+def test_evaluate_gives_scores_with_their_signatures(run, throughtime):
+    ran = throughtime("evaluate", run, "--split", "test", "--json").json
+    assert ran["bleu"] > 50
+    assert ran["chrf"] > 50
+    assert "tok:13a" in ran["bleu_signature"]
+    assert "nc:6" in ran["chrf_signature"]
+    assert 1 <= ran["perplexity"] < 3
+    assert "|source:en|target:fr|" in ran["signature"]
+    shown = throughtime("evaluate", run, "--num-beams", 1, "--tokenize", "none", "--lowercase").out
+    assert "tok:none" in shown
+    assert "case:lc" in shown
+    assert "|beams:1|" in shown.replace("\n", "")
+    refused = throughtime("evaluate", run, "--dynamic", 0.1)
+    assert refused.code == 2
+    assert "--dynamic" in refused.err
+
+
+def test_sentences_on_the_command_line(run, throughtime):
+    ran = throughtime("translate", run, "one two", "", "five two five")
+    assert ran.out == "un deux\n\ncinq deux cinq\n"
+    assert ran.err == ""
+
+
+def test_json_has_scores_alignments_and_others(run, throughtime):
+    ran = throughtime("translate", run, "three one", "--n-best", 3, "--json").json
+    [one] = ran["translations"]
+    assert (one["source"], one["text"]) == ("three one", "trois un")
+    assert one["score"] <= 0
+    assert one["alignment"]["source"] == ["three", "one", "<eos>"]
+    assert len(one["alignment"]["weights"]) == len(one["alignment"]["target"])
+    assert len(one["alternatives"]) == 2
+    assert one["score"] >= one["alternatives"][0]["score"]
+
+
+def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, tmp_path):
+    content = (
+        "one two\n\n\r\nfive five\r\nfour\tfour\n中文 \n".encode()
+        + b"\xff\xfe bad\n"
+        + b"two" * 3000
+        + b"\nlast"
+    )
+    typed(content)
+    ran = throughtime("translate", run, "--max-length", 8)
+    assert ran.code == 0, ran.err
+    assert len(ran.out.splitlines()) == 9
+    assert ran.out.splitlines()[0] == "un deux"
+    assert ran.out.splitlines()[1] == ran.out.splitlines()[2] == ""
+    file = tmp_path / "english.txt"
+    file.write_text("two five\n\none one\n")
+    assert throughtime("translate", run, "--file", file).out == "deux cinq\n\nun un\n"
+    typed(b"")
+    assert throughtime("translate", run).out == ""
+    typed(b"one two\nfive one\n")
+    found = throughtime("translate", run, "--json").json["translations"]
+    assert [one["text"] for one in found] == ["un deux", "cinq un"]
+
+
+def test_many_lines_are_read_in_blocks(run, throughtime, typed, monkeypatch):
+    monkeypatch.setattr("throughtime.cli.translate.LINES_AT_ONCE", 3)
+    typed(b"".join(f"{word} two\n".encode() for word in NUMBERS))
+    assert throughtime("translate", run).out.splitlines() == [f"{word} deux" for word in NUMBERS.values()]
+
+
+def test_the_n_best_are_numbered(run, throughtime):
+    lines = throughtime("translate", run, "one five", "two one", "--n-best", 2).out.splitlines()
+    assert [line.split(" ||| ")[0] for line in lines] == ["0", "0", "1", "1"]
+    assert lines[0].split(" ||| ")[1] == "un cinq"
+    assert float(lines[0].split(" ||| ")[2]) >= float(lines[1].split(" ||| ")[2])
+
+
+def test_alternatives_differ(run, throughtime):
+    lines = throughtime("translate", run, "one two", "--alternatives", 2).out.splitlines()
+    assert lines[0] == "un deux"
+    assert len({line.split("  ")[-1] for line in lines}) == len(lines) == 3
+
+
+def test_wishes(run, throughtime):
+    assert throughtime("translate", run, "one two", "--prefix", "cinq").out.startswith("cinq")
+    assert "un" not in throughtime("translate", run, "one two", "--forbid", "un").out.split()
+    assert "quatre" in throughtime("translate", run, "one two", "--require", "quatre").out
+
+
+def test_several_runs_are_one(run, untrained, throughtime):
+    assert throughtime("translate", run, run, "four one").out == "quatre un\n"
+    both = throughtime("translate", run, untrained, "four one", "--json").json
+    assert both["runs"] == [str(run), str(untrained)]
+    alone = throughtime("translate", run, "four one", "--json").json
+    assert both["translations"][0]["score"] < alone["translations"][0]["score"]  # one of them knows nothing
+
+
+def test_runs_come_before_sentences(run):
+    runs, sentences = divided([str(run), str(run), "a", str(run)])
+    assert (len(runs), sentences) == (2, ["a", str(run)])
+    assert one_line("a\nb\u2028c") == "a b c"
+
+
+def test_score_tells_how_likely_given_translations_are(run, pairs, tmp_path, throughtime):
+    given = tmp_path / "given.tsv"
+    given.write_text("one two\tun deux\none two\tdeux deux\n")
+    ran = throughtime("score", run, "--pairs", given, "--json").json
+    right, wrong = ran["pairs"]
+    assert right["log_prob"] > wrong["log_prob"]
+    assert right["tokens"] == ["un", "deux", "<eos>"]
+    assert ran["log_prob"] == pytest.approx(right["log_prob"] + wrong["log_prob"], rel=1e-5)
+    shown = throughtime("score", run, "--pairs", given).out
+    assert "one two" in shown
+    assert "deux" in shown
+    assert "--pairs" in throughtime("score", run, "one two").err
+
+
+def test_compare_tells_chance_from_difference(run, untrained, throughtime):
+    ran = throughtime("compare", run, untrained, "--samples", 100, "--json").json
+    first, second = ran["measures"]["bleu"]["systems"]
+    assert first["value"] > second["value"]
+    assert first["p_value"] is None
+    assert second["p_value"] < 0.05
+    assert first["value"] == pytest.approx(throughtime("evaluate", run, "--json").json["bleu"])
+    shown = throughtime("compare", run, untrained, "--samples", 20).out
+    assert "BLEU" in shown
+    assert "chrF" in shown
+
+
+def test_what_cannot_be_is_refused_in_a_sentence(run, tmp_path, throughtime):
+    text = tmp_path / "text.txt"
+    text.write_text("a b c\n" * 9)
+    assert throughtime("train", "ngram", "--data", text, "--out", tmp_path / "ngram").code == 0
+    cases = [
+        ("translate", tmp_path / "ngram", "x"),
+        ("translate", tmp_path / "nowhere", "x"),
+        ("translate", run, "x", "--file", text),
+        ("translate", run, "x", "--n-best", 2, "--alternatives", 2),
+        ("translate", run, "x", "--n-best", 9, "--num-beams", 2),
+        ("compare", run),
+        ("compare", run, run),
+        ("compare", run, tmp_path / "ngram"),
+        ("score", tmp_path / "ngram", "--pairs", text),
+        ("score", run, "x", "--pairs", text),
+        ("train", "translate", "--data", text, "--out", tmp_path / "new"),
+        ("evaluate", tmp_path / "ngram", "--num-beams", 2),
+    ]
+    for case in cases:
+        ran = throughtime(*case)
+        assert ran.code == 2, case
+        assert ran.err.startswith("error: "), case
+        assert ran.err.count("\n") == 1, ran.err
+        assert "unexpected" not in ran.err, case

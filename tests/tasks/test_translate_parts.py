@@ -1,0 +1,77 @@
+"""Long texts in parts, words and their tokens, wishes in tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import throughtime as tt
+from throughtime.tasks.alignment import aligned, words_of
+from throughtime.tasks.parts import join, parts
+from throughtime.tasks.wishes import inside
+from throughtime.text.codec import Codec
+
+TEXTS = ["the cats sat on the mat .", "she doesn't like the cats !", "我喜欢猫。", "naïve cafés 😀"]
+
+
+def in_words(text):
+    return len(text.split())
+
+
+@given(st.text(alphabet="ab .,!?。，\t", max_size=80), st.integers(1, 6))
+def test_parts_hold_the_whole_text_in_its_order(text, limit):
+    found = parts(text, limit, in_words)
+    assert "".join("".join(found).split()) == "".join(text.split())
+    assert in_words(text) <= limit or all(in_words(part) <= 2 * limit for part in found)
+
+
+def test_cuts_fall_where_they_hurt_least():
+    assert parts("a. b. c.", 3, in_words) == ["a. b. c."]
+    assert parts("a b. c d, e f. g", 4, in_words) == ["a b.", "c d, e f.", "g"]
+    assert parts("a b c, d e, f g. h", 3, in_words) == ["a b c,", "d e,", "f g.", "h"]
+    assert parts("3.14 is pi. so", 3, in_words) == ["3.14 is pi.", "so"]
+    assert parts("他来了。她走了。", 4, len) == ["他来了。", "她走了。"]
+    assert parts("abcdefghi", 4, len) == ["abcd", "efgh", "i"]
+
+
+def test_translated_parts_are_joined_as_the_language_has_it():
+    assert join(["Un.", "", "Deux."]) == "Un. Deux."
+    assert join(["一。", "二。"]) == "一。二。"
+    assert join([]) == ""
+
+
+@pytest.mark.parametrize("tokens", ["bpe", "unigram", "wordpiece", "space", "char"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_every_token_belongs_to_its_word(tokens, text):
+    tokenizer = Codec.build(TEXTS, tokens, max_size=320).tokenizer
+    pieces = tokenizer.tokenize(text)
+    words, owner = words_of(pieces, tokenizer)
+    assert len(owner) == len(pieces)
+    assert owner == sorted(owner)
+    assert set(owner) == set(range(len(words)))
+    assert "".join(words) == text.replace(" ", "")
+    for number, word in enumerate(words):
+        own = tokenizer.detokenize([piece for piece, at in zip(pieces, owner, strict=True) if at == number])
+        assert own.strip() == word
+
+
+def test_attention_is_added_up_over_source_tokens_and_averaged_over_target_tokens():
+    letters = tt.tokenizer("char")
+    attention = np.array([[0.1, 0.2, 0.3, 0.4], [0.3, 0.2, 0.1, 0.4], [0.0, 0.0, 0.0, 1.0]])
+    found = aligned(attention, list("cat"), list("he"), (letters, letters))
+    assert (found.source, found.target) == (("cat", "<eos>"), ("he", "<eos>"))
+    assert np.array(found.weights) == pytest.approx(np.array([[0.6, 0.4], [0.0, 1.0]]))
+    cut = aligned(attention[:2], list("cat"), list("he"), (letters, letters))
+    assert cut.target == ("he",)
+    nothing = aligned(attention[2:, 3:], [], [], (letters, letters))
+    assert (nothing.target, nothing.weights) == (("<eos>",), ((1.0,),))
+
+
+@pytest.mark.parametrize("tokens", ["bpe", "unigram", "space"])
+def test_a_word_has_its_tokens_of_the_middle_of_a_sentence(tokens):
+    codec = Codec.build([*TEXTS, "a a"], tokens, max_size=320)
+    ids = codec.encode("the cats sat")
+    wanted = inside("cats", codec)
+    assert any(ids[start : start + len(wanted)] == wanted for start in range(len(ids)))

@@ -1,0 +1,92 @@
+"""The benchmark beside JoeyNMT: what can be checked of it without JoeyNMT."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.translate_clock import search_shares, training_shares
+from benchmarks.translate_ours import converted
+from throughtime.models import presets
+from throughtime.models.weights import load_weights
+from throughtime.search import Greedy, generate
+
+SOURCE, TARGET, EMBEDDING, HIDDEN = 11, 13, 6, 8
+
+
+class Peer(nn.Module):
+    """JoeyNMT's equations on torch's modules, for one sentence, with the names of its weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.src_embed = nn.ModuleDict({"lut": nn.Embedding(SOURCE, EMBEDDING)})
+        self.trg_embed = nn.ModuleDict({"lut": nn.Embedding(TARGET, EMBEDDING)})
+        self.encoder = nn.ModuleDict({"rnn": nn.GRU(EMBEDDING, HIDDEN // 2, bidirectional=True)})
+        self.decoder = nn.ModuleDict(
+            {
+                "rnn": nn.GRU(EMBEDDING + HIDDEN, HIDDEN),
+                "att_vector_layer": nn.Linear(2 * HIDDEN, HIDDEN),
+                "output_layer": nn.Linear(HIDDEN, TARGET, bias=False),
+                "attention": nn.ModuleDict(
+                    {
+                        "key_layer": nn.Linear(HIDDEN, HIDDEN, bias=False),
+                        "query_layer": nn.Linear(HIDDEN, HIDDEN, bias=False),
+                        "energy_layer": nn.Linear(HIDDEN, 1, bias=False),
+                    }
+                ),
+            }
+        )
+
+    def forward(self, source: Tensor, inputs: Tensor) -> Tensor:
+        values, last = self.encoder["rnn"](self.src_embed["lut"](source))
+        state, fed, found = last.flatten()[None], torch.zeros(1, HIDDEN), []
+        layers = self.decoder["attention"]
+        for token in inputs:
+            read = torch.cat([self.trg_embed["lut"](token)[None], fed], dim=1)
+            state = self.decoder["rnn"](read, state)[0]
+            compared = torch.tanh(layers["query_layer"](state) + layers["key_layer"](values))
+            context = torch.softmax(layers["energy_layer"](compared), dim=0).T @ values
+            fed = torch.tanh(self.decoder["att_vector_layer"](torch.cat([state, context], dim=1)))
+            found.append(self.decoder["output_layer"](fed).log_softmax(dim=1))
+        return torch.cat(found)
+
+
+def model() -> presets.EncoderDecoder:
+    return presets.build(
+        "attention", SOURCE, TARGET, bos_id=2, embedding_size=EMBEDDING, hidden_size=HIDDEN
+    ).eval()
+
+
+def test_weights_of_joeynmt_make_the_same_model() -> None:
+    torch.manual_seed(0)
+    peer, ours = Peer(), model()
+    theirs = {name: weight.numpy() for name, weight in peer.state_dict().items()}
+    load_weights(ours, converted(theirs), "JoeyNMT")
+    source, inputs = torch.randint(SOURCE, (5,)), torch.randint(TARGET, (4,))
+    with torch.no_grad():
+        expected = peer(source, inputs)
+        found = ours.log_probs(source[:, None], torch.tensor([5]), inputs[:, None])[:, 0]
+    torch.testing.assert_close(found, expected)
+
+
+def test_shares_of_search() -> None:
+    ours = model()
+    shares = search_shares(ours, lambda: generate(ours, [[3, 4], [5]], Greedy(None), max_new_tokens=3))
+    assert set(shares) == {"encoder", "decoder", "softmax", "search"}
+    assert abs(sum(shares.values()) - 1) < 0.01
+    assert "step" not in vars(ours.decoder)  # nothing is left behind
+
+
+def test_shares_of_training() -> None:
+    ours, rows = model(), 7
+    inputs = torch.ones(4, rows, dtype=torch.long)
+    lengths = torch.full((rows,), 3)
+
+    def train() -> None:
+        outputs = ours.train()(torch.ones(3, rows, dtype=torch.long), lengths, inputs).outputs
+        ours.head.loss(outputs.flatten(0, 1), inputs.flatten()).backward()
+
+    shares = training_shares(train, rows)
+    assert abs(sum(shares.values()) - 1) < 0.01
+    parts = {"softmax", "attention", "decoder's products", "decoder's gates", "encoder's recurrence"}
+    assert parts <= set(shares)
