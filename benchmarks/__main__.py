@@ -7,7 +7,16 @@ import json
 import platform
 import sys
 
-NAMES = ("ngram", "ids_memory", "recurrence_cpu", "lstm_gru", "long_sequence", "complexity", "language_cpu")
+NAMES = (
+    "ngram",
+    "ids_memory",
+    "recurrence_cpu",
+    "lstm_gru",
+    "long_sequence",
+    "complexity",
+    "language_cpu",
+    "translate_cpu",
+)
 
 
 def main() -> int:

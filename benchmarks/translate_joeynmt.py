@@ -20,6 +20,7 @@ def main() -> None:
     os.dup2(2, 1)
 
     import numpy as np
+    import torch
     from joeynmt.config import parse_global_args
     from joeynmt.prediction import predict, prepare
     from joeynmt.training import TrainManager
@@ -58,29 +59,29 @@ def main() -> None:
                 raise SystemExit
             if order["do"] == "train":
                 self.left, self.tokens, self.began = order["updates"], 0, time.perf_counter()
-            if order["do"] == "write":
-                weights = {name: weight.detach().numpy() for name, weight in model.state_dict().items()}
-                np.savez(order["path"], **weights)
+            if order["do"] == "read":
+                weights = np.load(order["path"])
+                model.load_state_dict({name: torch.from_numpy(weights[name]) for name in weights.files})
                 self.answer({"parameters": sum(weight.numel() for weight in model.parameters())})
+            if order["do"] == "judge":
+                self.answer({"loss": self.predicted(True, return_prob="ref")[0]["loss"]})
             if order["do"] == "decode":
-                self.answer(self.decoded(order))
+                began = time.perf_counter()
+                _, _, sentences, *_ = self.predicted(False, beam_size=order["beams"])
+                self.answer({"seconds": time.perf_counter() - began, "sentences": sentences})
 
-        def decoded(self, order: dict[str, Any]) -> dict[str, Any]:
-            """Seconds from the validation data to sentences; with `loss` also the mean loss of a token."""
-            asked = self.dev_cfg._replace(beam_size=order["beams"], batch_size=order["at_once"])
-            began = time.perf_counter()
-            scores, _, sentences, *_ = predict(
+        def predicted(self, judge: bool, **asked: Any) -> Any:
+            """Its translations of the validation sentences, or the mean loss of their target tokens."""
+            return predict(
                 model,
                 valid_data,
                 args.device,
                 n_gpu=0,
-                compute_loss=order["loss"],
+                compute_loss=judge,
                 normalization="tokens",
-                args=asked,
+                args=self.dev_cfg._replace(**asked),
                 autocast=args.autocast,
             )
-            seconds = time.perf_counter() - began
-            return {"seconds": seconds, "sentences": sentences, "loss": scores["loss"]}
 
         def answer(self, values: dict[str, Any]) -> None:
             print(json.dumps(values), file=answers, flush=True)

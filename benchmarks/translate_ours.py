@@ -9,19 +9,19 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from benchmarks.translate_clock import search_shares, training_shares
 from throughtime.config import configured
 from throughtime.data.batching import PairBatches, RaggedIds
 from throughtime.data.batching.draws import draws
-from throughtime.metrics.likelihood import Likelihood
-from throughtime.models.weights import load_weights
+from throughtime.models.weights import named_weights
 from throughtime.tasks.codecs import Codecs
 from throughtime.tasks.surprisal import likelihood
 from throughtime.tasks.trained_translator import TrainedTranslator
@@ -35,6 +35,8 @@ from throughtime.train.trainer import Trainer
 
 CPU = torch.device("cpu")
 CLOCKED_UPDATES = 10
+MISSING = ("decoder.attention.key.bias", "head.bias")
+"""Weights that JoeyNMT has not."""
 
 
 class RandomBatches(PairBatches):
@@ -62,17 +64,14 @@ class RandomTask(TranslateTask):
 class Training:
     """One model that is trained, update by update."""
 
-    def __init__(
-        self, settings: dict[str, Any], folder: Path, codecs: Codecs, train: tuple[RaggedIds, RaggedIds]
-    ) -> None:
-        bucketed = settings.pop("bucketed")
-        config = configured(TranslateConfig, settings, "benchmark")
-        self.translator = with_codecs(config, codecs)
-        task = (TranslateTask if bucketed else RandomTask)(self.translator, train, None, [])
+    def __init__(self, config: TranslateConfig, side: Side, *, bucketed: bool = True) -> None:
+        self.translator = with_codecs(config, side.codecs)
+        for name, weight in self.translator.model.named_parameters():
+            weight.requires_grad_(name not in MISSING)  # those stay 0
+        task = (TranslateTask if bucketed else RandomTask)(self.translator, side.train_ids, None, [])
         self.batches = task.batches(0, 1)
-        self.trainer = Trainer(task, config, folder, Silent(), improved=lambda best: None)
+        self.trainer = Trainer(task, config, side.folder, Silent(), improved=lambda best: None)
         self.updates = self._updates()
-        self.translator.model.train()
 
     def _updates(self) -> Iterator[int]:
         """The target tokens of each update, once it is done; epoch after epoch."""
@@ -83,6 +82,7 @@ class Training:
 
     def train(self, updates: int) -> dict[str, Any]:
         """Seconds and target tokens of so many updates, and the share of time outside the model."""
+        self.translator.model.train()
         self.trainer.clock.lap()
         began = time.perf_counter()
         tokens = sum(next(self.updates) for _ in range(updates))
@@ -99,7 +99,7 @@ class Side:
         self.train_ids, self.valid_ids = self.ids("train"), self.ids("dev")
         self.sources = lines(self.folder / f"dev.{self.settings['source']}")
         self.trainings: dict[tuple[str, bool], Training] = {}
-        self.translator = with_codecs(configured(TranslateConfig, self.settings, "benchmark"), self.codecs)
+        self.translator: TrainedTranslator  # once it is ripe
 
     def ids(self, split: str) -> tuple[RaggedIds, RaggedIds]:
         """Both sides of a split."""
@@ -111,35 +111,45 @@ class Side:
         )
         return source, target
 
+    def config(self, precision: str) -> TranslateConfig:
+        """The settings in this precision."""
+        return configured(TranslateConfig, {**self.settings, "precision": precision}, "benchmark")
+
     def training(self, precision: str, bucketed: bool) -> Training:
         """The model of this kind, made when it is first asked for."""
         if (precision, bucketed) not in self.trainings:
-            settings = {**self.settings, "precision": precision, "bucketed": bucketed}
-            self.trainings[precision, bucketed] = Training(
-                settings, self.folder / f"{precision}-{bucketed}", self.codecs, self.train_ids
-            )
+            self.trainings[precision, bucketed] = Training(self.config(precision), self, bucketed=bucketed)
         return self.trainings[precision, bucketed]
 
     def obey(self, order: dict[str, Any]) -> dict[str, Any]:
         """Do one thing, and tell of it."""
         if order["do"] == "train":
             return self.training(order["precision"], order["bucketed"]).train(order["updates"])
-        if order["do"] == "read":
-            return self.take_weights(Path(order["path"]))
+        if order["do"] == "judge":
+            return {"loss": self.loss(self.training(order["precision"], order["bucketed"]).translator)}
+        if order["do"] == "ripen":
+            return self.ripen(order["precision"], order["updates"], Path(order["path"]))
         if order["do"] == "decode":
             return self.decoded(order["beams"], order["precision"], order["max_length"])
         if order["do"] == "clock":
             return self.clock(order["beams"], order["precision"], order["max_length"])
         raise ValueError(order["do"])
 
-    def take_weights(self, path: Path) -> dict[str, Any]:
-        """JoeyNMT's weights into our model; the mean loss of a validation token shows that it is the same."""
-        model = self.translator.model.eval()
-        load_weights(model, converted(dict(np.load(path))), str(path))
-        specials = self.codecs.specials
-        found: Likelihood = likelihood(model, PairBatches(*self.valid_ids, *specials, shuffle=False))
-        parameters = sum(weight.numel() for weight in model.parameters())
-        return {"loss": found.cross_entropy, "parameters": parameters}
+    def ripen(self, precision: str, updates: int, path: Path) -> dict[str, Any]:
+        """Train the model that both translate with, and write its weights as JoeyNMT has them."""
+        training = Training(self.config(precision), self)
+        training.train(updates)
+        self.translator = training.translator
+        model = self.translator.model
+        theirs: dict[str, Any] = for_joeynmt(named_weights(model))
+        np.savez(path, **{name: weight.detach().numpy() for name, weight in theirs.items()})
+        parameters = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+        return {"loss": self.loss(self.translator), "parameters": parameters}
+
+    def loss(self, translator: TrainedTranslator) -> float:
+        """The mean loss of the validation sentences' target tokens, in float32."""
+        batches = PairBatches(*self.valid_ids, *self.codecs.specials, shuffle=False)
+        return likelihood(translator.model.eval(), batches).cross_entropy
 
     def decoded(self, beams: int, precision: str, max_length: int) -> dict[str, Any]:
         """Seconds from the validation sentences to their translations."""
@@ -169,46 +179,37 @@ def translated(
 ) -> list[str]:
     """The best translation of each, in the order given."""
     with autocast(CPU, precision):
-        found = translator.translate(sources, num_beams=beams, max_length=max_length, copy_unknown=False)
+        found = translator.translate(sources, num_beams=beams, max_length=max_length)
     return [own[0].text for own in found]
 
 
-def converted(theirs: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """JoeyNMT's weights by our names."""
-    w = {name: torch.from_numpy(array) for name, array in theirs.items()}
-    ours = {
-        "encoder.embedding.weight": w["src_embed.lut.weight"],
-        "decoder.embedding.weight": w["trg_embed.lut.weight"],
-        "decoder.attention.query.weight": w["decoder.attention.query_layer.weight"],
-        "decoder.attention.key.weight": w["decoder.attention.key_layer.weight"],
-        "decoder.attention.energy": w["decoder.attention.energy_layer.weight"][0],
-        "decoder.from_state.bias": w["decoder.att_vector_layer.bias"],
-        "head.weight": w["decoder.output_layer.weight"],
-        # What they have not.
-        "decoder.attention.key.bias": torch.zeros(len(w["decoder.attention.key_layer.weight"])),
-        "head.bias": torch.zeros(len(w["decoder.output_layer.weight"])),
+def for_joeynmt(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Our weights by JoeyNMT's names, where those that it has not are 0."""
+    mixing = [ours["decoder.from_state.weight"], ours["decoder.from_context.weight"]]
+    theirs = {
+        "src_embed.lut.weight": ours["encoder.embedding.weight"],
+        "trg_embed.lut.weight": ours["decoder.embedding.weight"],
+        "decoder.attention.query_layer.weight": ours["decoder.attention.query.weight"],
+        "decoder.attention.key_layer.weight": ours["decoder.attention.key.weight"],
+        "decoder.attention.energy_layer.weight": ours["decoder.attention.energy"][None],
+        "decoder.att_vector_layer.weight": torch.cat(mixing, dim=1),
+        "decoder.att_vector_layer.bias": ours["decoder.from_state.bias"],
+        "decoder.output_layer.weight": ours["head.weight"],
     }
-    mixing, state_size = w["decoder.att_vector_layer.weight"], w["decoder.rnn.weight_hh_l0"].shape[1]
-    ours["decoder.from_state.weight"], ours["decoder.from_context.weight"] = (
-        mixing[:, :state_size],
-        mixing[:, state_size:],
-    )
     for part, cell, end in (
         ("encoder", "from_left", ""),
         ("encoder", "from_right", "_reverse"),
         ("decoder", "from_left", ""),
     ):
         own = f"{part}.stack.layers.0.{cell}"
-        bias, second = (w[f"{part}.rnn.bias_{which}_l0{end}"] for which in ("ih", "hh"))
-        size = len(bias) // 3
-        # torch's second bias adds to the first but inside the reset.
-        ours |= {
-            f"{own}.weight_ih": w[f"{part}.rnn.weight_ih_l0{end}"],
-            f"{own}.weight_hh": w[f"{part}.rnn.weight_hh_l0{end}"],
-            f"{own}.bias": bias + torch.cat([second[: 2 * size], torch.zeros(size)]),
-            f"{own}.bias_hn": second[2 * size :],
+        inside = ours[f"{own}.bias_hn"]  # torch has two biases of each gate; only here they are not one sum
+        theirs |= {
+            f"{part}.rnn.weight_ih_l0{end}": ours[f"{own}.weight_ih"],
+            f"{part}.rnn.weight_hh_l0{end}": ours[f"{own}.weight_hh"],
+            f"{part}.rnn.bias_ih_l0{end}": ours[f"{own}.bias"],
+            f"{part}.rnn.bias_hh_l0{end}": torch.cat([inside.new_zeros(2 * len(inside)), inside]),
         }
-    return ours
+    return theirs
 
 
 def lines(path: Path) -> list[str]:

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+import itertools
 
-def test_the_demo_counts_judges_writes_ranks_and_draws(throughtime, tmp_path):
-    ran = throughtime("demo", "--out", tmp_path / "demo", "--json")
-    assert ran.code == 0, ran.err
-    assert ran.json["perplexity"] < ran.json["uniform_perplexity"] / 10
-    assert len(ran.json["texts"]) == 6
-    winners = [first["text"] for first, second in ran.json["ranking"]]
-    assert winners == ["it is hard to recognize speech", "dog bites man", "I want to eat, grandma"]  # R17
-    assert (tmp_path / "demo" / "zipf.png").read_bytes().startswith(b"\x89PNG")
-    again = throughtime("demo", "--out", tmp_path / "demo")
-    assert "Using the model in" in again.err
-    assert "less likely" in again.out
+import pytest
+
+import throughtime as tt
+from throughtime.cli.demo import NEW, SETTINGS, shown_off
+from throughtime.config import configured
+from throughtime.tasks.translate_config import TranslateConfig
+
+
+@pytest.fixture
+def few(tmp_path):
+    """The demo's settings, on few pairs and with a small model."""
+    pairs = itertools.islice(tt.open_dataset("embedded/en-fr").pairs("train"), 240)
+    data = tmp_path / "pairs.tsv"
+    data.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs), encoding="utf-8")
+    small = {"embedding_size": 16, "hidden_size": 16, "epochs": 2, "valid_sentences": 4, "max_size": 400}
+    return {**SETTINGS, **small, "data": str(data), "precision": "float32"}
+
+
+def test_the_demo_trains_judges_translates_and_draws(few, tmp_path, capsys):
+    outcome = shown_off(tmp_path / "demo", few)
+    values = outcome.values
+    assert values["run"] == str(tmp_path / "demo" / "en-fr")
+    assert 0 <= values["bleu"] <= 100
+    assert [one["source"] for one in values["translations"]] == list(NEW)
+    assert (tmp_path / "demo" / "attention.png").read_bytes().startswith(b"\x89PNG")
+    assert "Training a translator" in capsys.readouterr().err
+    again = shown_off(tmp_path / "demo", few)
+    assert again.values == values
+    assert "Using the translator in" in capsys.readouterr().err
+
+
+def test_its_new_sentences_are_new():
+    known = {pair.source for pair in tt.open_dataset("embedded/en-fr").pairs("all")}
+    assert not known & set(NEW)
+
+
+def test_its_settings_are_settings():
+    assert configured(TranslateConfig, SETTINGS, "demo").seed == SETTINGS["seed"]

@@ -322,3 +322,13 @@ def test_a_cuda_graph_holds_the_softmax_head() -> None:
     labels.copy_(torch.randint(500, (40,)))
     graph.replay()
     torch.testing.assert_close(replayed, step())
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_log_probs_are_the_same_with_and_without_gradients(bias: bool) -> None:
+    head = SoftmaxHead(4, 50, bias=bias).double()  # 50 is no multiple of what rows are aligned to
+    hidden, _ = examples(9, 4, 50)
+    with torch.no_grad():
+        found = head.log_probs(hidden)
+    assert found.is_contiguous()
+    torch.testing.assert_close(found, head.log_probs(hidden))

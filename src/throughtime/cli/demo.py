@@ -1,4 +1,4 @@
-"""`throughtime demo`: something real on embedded data, within a minute."""
+"""`throughtime demo`: a translator from embedded sentences to translations of new ones, in two minutes."""
 
 from __future__ import annotations
 
@@ -8,120 +8,118 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
+from throughtime.cli.training import Request, train
 from throughtime.errors import ThroughtimeError
 
 if TYPE_CHECKING:
-    from throughtime.tasks.ngram import NgramLanguageModel
+    from throughtime.tasks.alignment import Alignment
+    from throughtime.tasks.translator import Translation
 
-DATA = "embedded/english"
-CONTESTS = (
-    ("it is hard to recognize speech", "it is hard to wreck a nice beach"),
-    ("dog bites man", "man bites dog"),
-    ("I want to eat, grandma", "I want to eat grandma"),
+SETTINGS: dict[str, Any] = {
+    "data": "embedded/en-fr",
+    "source": "en",
+    "target": "fr",
+    "embedding_size": 128,
+    "hidden_size": 256,
+    "lr": 3e-3,
+    "epochs": 7,
+    "valid_sentences": 200,
+    "choose_by": "perplexity",
+    "seed": 1,
+}
+"""Smaller than the defaults: the sentences are short and their words few."""
+
+NEW = (
+    "My sister reads a book every evening.",
+    "The car that Alice bought is very old.",
+    "Would your grandmother like a cup of tea?",
+    "It was cold in Paris last week.",
+    "David and Marie are eating soup and bread.",
+    "My uncle hasn't found his watch yet.",
 )
+"""Sentences that are in no part of the embedded pairs, as a test checks."""
 
 
 @reported
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the model and the plot go.")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option(help="Where the model and the picture go.")] = Path("runs/demo"),
     json: Json = False,
     debug: Debug = False,
 ) -> Outcome:
-    """Count a language model of embedded English, judge it, let it write and rank sentences, plot Zipf's law.
+    """Train a translator from English to French on embedded pairs, judge it, and let it translate.
+
+    Run twice, it uses the model that is there; interrupted, it goes on.
 
     [bold]Example[/bold]
 
       throughtime demo --out runs/demo
     """
-    from throughtime.data.datasets import open_dataset
+    return shown_off(out, SETTINGS)
 
-    dataset = open_dataset(DATA)
-    run, picture = out / "ngram", out / "zipf.png"
-    model = _model(run, dataset)
-    measured = model.evaluate(dataset, "test").values()
-    choices = model.model.counts.predictable
-    written = model.generate(strategy=model.strategy(num_return_sequences=6, seed=1), max_new_tokens=30)
-    ranked = [_contest(model, pair) for pair in CONTESTS]
-    drawn = _picture(dataset, model, picture)
+
+def shown_off(out: Path, settings: dict[str, Any]) -> Outcome:
+    """The demo with these settings."""
+    from throughtime.cli.opening import opened
+    from throughtime.tasks import load, translate
+
+    run, picture = out / "en-fr", out / "attention.png"
+    if (run / "training.json").exists():
+        say(f"Using the translator in {run}; remove that folder to train it again.")
+    else:
+        say(f"Training a translator on the pairs of {settings['data']}; it takes about two minutes.")
+    train(translate, dict(settings), Request(run, resume=run.exists()))
+    model = load(run)
+    dataset = opened(settings["data"], source=settings["source"], target=settings["target"])
+    say("Translating the test sentences, none of which it was trained on ...")
+    measured = model.report(dataset, "test", {}).values
+    translated = [best[0] for best in model.translate(NEW, align=True)]
     values = {
         "run": str(run),
-        "data": DATA,
-        "perplexity": measured["perplexity"],
-        "uniform_perplexity": choices,
-        "texts": [one.text for one in written],
-        "ranking": ranked,
-        "plot": str(picture) if drawn else None,
+        "data": settings["data"],
+        **measured,
+        "translations": [
+            {"source": source, "text": one.text, "score": one.score}
+            for source, one in zip(NEW, translated, strict=True)
+        ],
+        "plot": drawn(translated[0].alignment, picture),
     }
-    return Outcome(values, _shown(values, measured))
+    return Outcome(values, shown(values, translated))
 
 
-def _model(run: Path, dataset: Any) -> NgramLanguageModel:
-    from throughtime.cli.train import card, summary
-    from throughtime.tasks import load
-    from throughtime.tasks.ngram import NgramConfig, fit
+def drawn(alignment: Alignment | None, path: Path) -> str | None:
+    """The picture of what the first translation looked at, where matplotlib is installed."""
+    from throughtime.plots.attention import attention_plot
 
-    if run.exists():
-        say(f"Using the model in {run}; remove that folder to count it again.")
-        return load(run)  # type: ignore[no-any-return]
-    say(f"Counting {DATA}: a Kneser-Ney model of order 5 ...")
-    model = fit(NgramConfig(data=DATA, order=5), dataset)
-    measured = model.evaluate(dataset, "valid").values()
-    values = summary(model, 0.0, run, measured)
-    model.save(run, [{"split": "valid", "data": DATA, **measured}], card(model, values))
-    return model
-
-
-def _contest(model: NgramLanguageModel, pair: tuple[str, str]) -> list[dict[str, Any]]:
-    scored = sorted(model.score(pair), key=lambda one: -one.total)
-    return [{"text": one.text, "log_prob": one.total, "log_prob_per_token": one.per_token} for one in scored]
-
-
-def _picture(dataset: Any, model: NgramLanguageModel, path: Path) -> bool:
-    """Draw Zipf's law, where matplotlib is installed."""
-    from throughtime.plots.zipf import zipf_plot
-    from throughtime.text.statistics import Running, ngram_counts, zipf_fit
-
-    running = Running.of(model.framing.codec.tokenizer.tokenize(text) for text in dataset.texts("all"))
-    counts = {n: ngram_counts(running, n).counts for n in (1, 2, 3)}
+    if alignment is None:
+        return None
     try:
-        zipf_plot(counts, {n: zipf_fit(each) for n, each in counts.items()}, path)
+        return str(attention_plot(alignment.source, alignment.target, alignment.weights, path))
     except ThroughtimeError as error:
-        say(f"No plot: {error}")
-        return False
-    return True
+        say(f"No picture: {error}")
+        return None
 
 
-def _shown(values: dict[str, Any], measured: dict[str, Any]) -> list[Any]:
+def shown(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
+    """What people read."""
     from rich.rule import Rule
     from rich.table import Table
-    from rich.text import Text
 
-    uniform, perplexity = values["uniform_perplexity"], values["perplexity"]
-    judged = (
-        f"Perplexity on {measured['tokens']:,} held-out tokens: [bold]{perplexity:.1f}[/bold]. A model that "
-        f"knows nothing has {uniform:,}, the size of the vocabulary: this one hesitates between "
-        f"{perplexity:.1f} words at each step, not {uniform:,}."
-    )
-    contests = Table(box=None, padding=(0, 2, 0, 0))
-    contests.add_column("likelier")
-    contests.add_column("ln P", justify="right")
-    contests.add_column("less likely")
-    contests.add_column("ln P", justify="right")
-    for first, second in values["ranking"]:
-        contests.add_row(
-            first["text"], f"{first['log_prob']:.1f}", second["text"], f"{second['log_prob']:.1f}"
-        )
-    seen = f"Zipf's law is drawn in {values['plot']}.\n" if values["plot"] else ""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("English, never seen in training")
+    table.add_column("French, as the model writes it")
+    for source, one in zip(NEW, translated, strict=True):
+        table.add_row(source, one.text)
+    run = values["run"]
+    seen = f"What the first translation looked at is drawn in {values['plot']}.\n" if values["plot"] else ""
     return [
         Rule("How good it is", align="left"),
-        judged,
-        Rule("What it writes", align="left"),
-        *(Text(text) for text in values["texts"]),
-        Rule("What it finds likelier", align="left"),
-        contests,
+        f"BLEU on {values['sentences']:,} held-out pairs: [bold]{values['bleu']:.1f}[/bold] "
+        f"(chrF {values['chrf']:.1f}). 100 would be every word of every reference.",
+        Rule("New sentences", align="left"),
+        table,
         Rule("Go on", align="left"),
-        f"{seen}The model is in {values['run']}. Try\n"
-        f'  throughtime generate {values["run"]} --prompt "my sister" --seed 7\n'
-        f"  throughtime evaluate {values['run']} --split test\n"
-        "  throughtime train ngram --data YOUR.txt --order 5 --out runs/mine",
+        f"{seen}The translator is in {run}. Try\n"
+        f'  throughtime translate {run} "My brother is reading a letter." --alternatives 3\n'
+        f"  throughtime evaluate {run} --split test\n"
+        "  throughtime train translate --data YOUR.tsv --source en --target fr --out runs/mine",
     ]

@@ -15,6 +15,7 @@ from throughtime.errors import InputError
 from throughtime.models.chunked_loss import (
     IGNORED,
     Smoothed,
+    logits,
     smoothed_surprisal,
     summed_surprisal,
     surprisals,
@@ -102,7 +103,7 @@ class SoftmaxHead(Head):
 
     def log_probs(self, hidden: Tensor) -> Tensor:
         """ln P of every word; gradients of any order flow."""
-        return _log_softmax(functional.linear(hidden.to(self.weight.dtype), self.weight, self.bias))
+        return _log_softmax(logits(hidden.to(self.weight.dtype), self.weight, self.bias))
 
 
 class AdaptiveHead(Head):
@@ -181,8 +182,8 @@ def default_cutoffs(vocabulary_size: int) -> list[int]:
     return sorted(firsts)
 
 
-def _log_softmax(logits: Tensor) -> Tensor:
-    return functional.log_softmax(logits, 1, dtype=widened(logits.dtype))
+def _log_softmax(scores: Tensor) -> Tensor:
+    return functional.log_softmax(scores, 1, dtype=widened(scores.dtype))
 
 
 HEADS: dict[str, type[SoftmaxHead] | type[AdaptiveHead]] = {"softmax": SoftmaxHead, "adaptive": AdaptiveHead}

@@ -34,7 +34,9 @@ def allowed(
     left = log_probs
     for constraint in constraints:
         left = constraint(left, hypotheses)
-    stuck = (left == -torch.inf).all(dim=1, keepdim=True)
+    stuck = left.amax(dim=1, keepdim=True) == -torch.inf
+    if not bool(stuck.any()):
+        return left
     if end_id is None:
         return torch.where(stuck, log_probs, left)
     way_out = torch.full_like(left, -torch.inf)

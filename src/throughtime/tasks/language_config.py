@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from throughtime.tasks.report import Opening
-from throughtime.train.config import Share, TrainingConfig
+from throughtime.train.config import Positive, Share, TrainingConfig
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -50,9 +50,9 @@ class LanguageConfig(TrainingConfig):
     forget_bias: float = Field(0.0, description="added to the bias of an LSTM's forget gate at the start")
 
     embedding_dropout: Share = Field(0.0, description="share of words that are dropped, wherever they stand")
-    input_dropout: Share = Field(0.0, description="on what enters the first layer")
-    hidden_dropout: Share = Field(0.0, description="on what enters each further layer")
-    output_dropout: Share = Field(0.0, description="on what enters the softmax")
+    input_dropout: Share = Field(0.2, description="on what enters the first layer")
+    hidden_dropout: Share = Field(0.2, description="on what enters each further layer")
+    output_dropout: Share = Field(0.3, description="on what enters the softmax")
     weight_drop: Share = Field(0.0, description="share of recurrent weights that a batch does without")
     variational: bool = Field(False, description="one dropout mask through all steps of a batch")
     activation_penalty: float = Field(0.0, ge=0, description="times the mean square of the dropped outputs")
@@ -74,6 +74,11 @@ class LanguageConfig(TrainingConfig):
         0.9, description="randomised: the chance that a gradient passes a step"
     )
     valid_rows: Size = Field(10, description="rows in which validation text is read while training")
+
+    lr: Positive = Field(4e-3, description="learning rate; `--find-lr` looks for a good one")
+    schedule: Literal["constant", "step", "plateau", "cosine", "one-cycle"] = Field(
+        "cosine", description="constant, step, plateau, cosine or one-cycle"
+    )
 
     @property
     def opening(self) -> Opening:

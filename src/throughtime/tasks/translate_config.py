@@ -81,6 +81,9 @@ class TranslateConfig(TrainingConfig):
         "cosine", description="constant, step, plateau, cosine or one-cycle"
     )
 
+    precision: Literal["auto", "float32", "tf32", "bf16"] = Field(
+        "auto", description="of products; auto: bf16 where the hardware has it, else float32"
+    )
     choose_by: Literal["bleu", "perplexity"] = Field(
         "bleu", description="the validation measure that decides which weights are kept"
     )

@@ -54,8 +54,10 @@ class TrainingConfig(Config):
     early_stopping: int | None = Field(
         None, ge=1, description="stop after so many epochs without a better validation; null for never"
     )
-    precision: Literal["float32", "tf32", "bf16"] = Field(
-        "float32", description="of products: float32, tf32 (GPU), bf16; weights and sums stay float32"
+    precision: Literal["auto", "float32", "tf32", "bf16"] = Field(
+        "float32",
+        description="of products: float32, tf32 (GPU), bf16, or auto: bf16 where the hardware has it; "
+        "weights and sums stay float32",
     )
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, ...")
     capture: bool = Field(True, description="on a GPU, replay steps of fixed shape from a CUDA graph")

@@ -28,6 +28,15 @@ def device_of(name: str) -> torch.device:
     return device
 
 
+def precision_of(name: str, device: torch.device) -> str:
+    """The precision of products by this name; `auto` is bf16 where the hardware multiplies it faster."""
+    if name != "auto":
+        return name
+    if device.type == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+    return "bf16" if device.type == "cpu" and torch.cpu._is_avx512_bf16_supported() else "float32"
+
+
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
     """The block in which products run in bf16, where that was asked for."""
     if precision != "bf16":

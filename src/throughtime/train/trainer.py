@@ -33,7 +33,7 @@ from throughtime.train.checkpoint import Checkpoint, Checkpoints
 from throughtime.train.clipping import clip_
 from throughtime.train.clock import Clock
 from throughtime.train.config import TrainingConfig
-from throughtime.train.devices import autocast, own_stream, products
+from throughtime.train.devices import autocast, own_stream, precision_of, products
 from throughtime.train.interrupts import InterruptedRunError, Interrupts
 from throughtime.train.metrics import Metrics
 from throughtime.train.processes import Processes
@@ -74,6 +74,7 @@ class Trainer:
         self.run = run
         self.parameters = [weight for weight in task.model.parameters() if weight.requires_grad]
         self.device = self.parameters[0].device
+        self.precision = precision_of(config.precision, self.device)
         rows = self.processes.world_size == 1 and optimizers.takes_rows(
             config.optimizer, momentum=config.momentum, weight_decay=config.weight_decay, device=self.device
         )
@@ -128,7 +129,7 @@ class Trainer:
         self.clock.lap()
         with contextlib.ExitStack() as stack:
             self.interrupts = stack.enter_context(Interrupts())
-            stack.enter_context(products(self.config.precision))
+            stack.enter_context(products(self.precision))
             stack.enter_context(own_stream(self.device))
             stack.callback(self._close)
             while (why := self._enough()) is None:
@@ -192,7 +193,7 @@ class Trainer:
         share = self.processes.world_size / count
         for number, batch in enumerate(batches):
             with self._exchange(last=number == len(batches) - 1):
-                with autocast(self.device, self.config.precision):
+                with autocast(self.device, self.precision):
                     loss, carried = self.objective(batch, carried)
                 (share * (loss.total if loss.penalty is None else loss.total + loss.penalty)).backward()
             total += loss.total.detach()
@@ -262,7 +263,7 @@ class Trainer:
         train = self.last_train = self.task.training_measures(total / targets) if targets else {}
         self.task.model.eval()
         with self.averaging.applied():
-            with autocast(self.device, self.config.precision):
+            with autocast(self.device, self.precision):
                 sums = self.task.validate(self.processes.rank, self.processes.world_size)
             added = self.processes.summed(list(sums.values()), self.device)
             valid = self.task.judged(dict(zip(sums, added, strict=True))) if sums else {}
