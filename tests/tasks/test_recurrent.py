@@ -37,7 +37,18 @@ def text(tmp_path_factory):
 @pytest.fixture
 def task(text):
     def build(**settings):
-        small = {"embedding_size": 10, "hidden_size": 10, "batch_size": 3, "num_steps": 8, "tokens": "word"}
+        small = {
+            "embedding_size": 10,
+            "hidden_size": 10,
+            "batch_size": 3,
+            "num_steps": 8,
+            "tokens": "word",
+            "input_dropout": 0.0,
+            "hidden_dropout": 0.0,
+            "output_dropout": 0.0,
+            "schedule": "constant",
+            "lr": 2e-3,
+        }
         config = LanguageConfig(data=str(text), device="cpu", **{**small, **settings})
         dataset = open_dataset(str(text))
         return task_of(made(config, dataset), dataset)
@@ -71,14 +82,33 @@ def beats_the_bigram(config, dataset, folder):
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_beats_the_bigram(cell, text, tmp_path):  # R40, in small
-    settings = {"embedding_size": 24, "hidden_size": 24, "batch_size": 8, "num_steps": 18, "tokens": "word"}
+    settings = {
+        "embedding_size": 24,
+        "hidden_size": 24,
+        "batch_size": 8,
+        "num_steps": 18,
+        "tokens": "word",
+        "input_dropout": 0.0,
+        "hidden_dropout": 0.0,
+        "output_dropout": 0.0,
+        "schedule": "constant",
+    }
     config = LanguageConfig(data=str(text), cell=cell, epochs=10, lr=0.03, device="cpu", **settings)
     ours, counted = beats_the_bigram(config, open_dataset(str(text)), tmp_path / "run")
     assert ours < 0.85 * counted
 
 
 def test_beats_the_bigram_on_the_time_machine(corpora, tmp_path):  # R40
-    settings = {"embedding_size": 48, "hidden_size": 48, "batch_size": 16, "num_steps": 32}
+    settings = {
+        "embedding_size": 48,
+        "hidden_size": 48,
+        "batch_size": 16,
+        "num_steps": 32,
+        "input_dropout": 0.0,
+        "hidden_dropout": 0.0,
+        "output_dropout": 0.0,
+        "schedule": "constant",
+    }
     config = LanguageConfig(
         data="timemachine", cell="gru", epochs=1, lr=0.01, max_tokens=100_000, device="cpu", **settings
     )

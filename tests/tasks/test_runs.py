@@ -15,7 +15,18 @@ from throughtime.tasks.runs import MAY_CHANGE, begun, finished, fit, going_on
 from throughtime.text.codec import Codec
 from throughtime.train.progress import Silent
 
-SMALL = {"embedding_size": 6, "hidden_size": 6, "batch_size": 3, "num_steps": 8, "tokens": "word"}
+SMALL = {
+    "embedding_size": 6,
+    "hidden_size": 6,
+    "batch_size": 3,
+    "num_steps": 8,
+    "tokens": "word",
+    "input_dropout": 0.0,
+    "hidden_dropout": 0.0,
+    "output_dropout": 0.0,
+    "schedule": "constant",
+    "lr": 2e-3,
+}
 
 
 @pytest.fixture

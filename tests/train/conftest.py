@@ -37,7 +37,18 @@ def language_task(text):
     """A language model's task on that text, with the settings at hand."""
 
     def build(**settings):
-        small = {"embedding_size": 12, "hidden_size": 12, "batch_size": 4, "num_steps": 10, "tokens": "word"}
+        small = {
+            "embedding_size": 12,
+            "hidden_size": 12,
+            "batch_size": 4,
+            "num_steps": 10,
+            "tokens": "word",
+            "input_dropout": 0.0,
+            "hidden_dropout": 0.0,
+            "output_dropout": 0.0,
+            "schedule": "constant",
+            "lr": 2e-3,
+        }
         config = LanguageConfig(data=str(text), device="cpu", **{**small, **settings})
         dataset = open_dataset(str(text))
         return task_of(made(config, dataset), dataset)

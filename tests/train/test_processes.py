@@ -42,7 +42,18 @@ with joined(torch.device("cpu")) as processes:
 
 
 def words(text, out, **settings):
-    small = {"embedding_size": 12, "hidden_size": 12, "num_steps": 10, "tokens": "word", "device": "cpu"}
+    small = {
+        "embedding_size": 12,
+        "hidden_size": 12,
+        "num_steps": 10,
+        "tokens": "word",
+        "device": "cpu",
+        "input_dropout": 0.0,
+        "hidden_dropout": 0.0,
+        "output_dropout": 0.0,
+        "schedule": "constant",
+        "lr": 2e-3,
+    }
     pairs = [
         word
         for key, value in {**small, **settings}.items()

@@ -104,7 +104,18 @@ VARIANTS = {"adamw-ema": EVERY_KIND_OF_STATE, "nt-asgd": AVERAGED_LATE}
 
 
 def words(text, settings):
-    small = {"embedding_size": 12, "hidden_size": 12, "batch_size": 4, "num_steps": 10, "tokens": "word"}
+    small = {
+        "embedding_size": 12,
+        "hidden_size": 12,
+        "batch_size": 4,
+        "num_steps": 10,
+        "tokens": "word",
+        "input_dropout": 0.0,
+        "hidden_dropout": 0.0,
+        "output_dropout": 0.0,
+        "schedule": "constant",
+        "lr": 2e-3,
+    }
     given = {**small, "device": "cpu", **settings}
     pairs = [word for key, value in given.items() for word in ("--set", f"{key}={json.dumps(value)}")]
     return ["train", "language", "--data", str(text), *pairs]
