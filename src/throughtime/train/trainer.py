@@ -34,6 +34,7 @@ from throughtime.train.clipping import clip_
 from throughtime.train.clock import Clock
 from throughtime.train.config import TrainingConfig
 from throughtime.train.devices import autocast, own_stream, precision_of, products
+from throughtime.train.heap import giving_back
 from throughtime.train.interrupts import InterruptedRunError, Interrupts
 from throughtime.train.metrics import Metrics
 from throughtime.train.processes import Processes
@@ -122,6 +123,8 @@ class Trainer:
         self.clock = Clock(self.device)
         self.began = self.saved_at = time.monotonic()
         self.seconds_before = 0.0
+        size = sum(weight.numel() * weight.element_size() for weight in self.parameters)
+        self.give_memory_back = giving_back(size, self.device)
 
     def fit(self) -> Summary:
         """Train until all epochs are done, time is up or nothing improves; Ctrl-C saves and raises."""
@@ -180,6 +183,7 @@ class Trainer:
             else:
                 self.carried = self._learn([one.batch for one in group], self.carried, count)
             self.averaging.update()
+            self.give_memory_back()
         self.tally.count(count)
         self.step += 1
         self.position = group[-1].position
