@@ -18,7 +18,7 @@ $(VENV)/.dev: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint constraints.txt
 	@touch $@
 
-demo: $(VENV)/.core ## a language model on embedded text, in under a minute
+demo: $(VENV)/.core ## a translator on embedded English and French, in about two minutes
 	$(BIN)/throughtime demo
 
 lint: $(VENV)/.dev ## format, lint, types and the direction of dependencies
