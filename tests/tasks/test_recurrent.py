@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tests.plain import PLAIN
 
 import throughtime as tt
 from throughtime.data.datasets import open_dataset
@@ -43,11 +44,7 @@ def task(text):
             "batch_size": 3,
             "num_steps": 8,
             "tokens": "word",
-            "input_dropout": 0.0,
-            "hidden_dropout": 0.0,
-            "output_dropout": 0.0,
-            "schedule": "constant",
-            "lr": 2e-3,
+            **PLAIN,
         }
         config = LanguageConfig(data=str(text), device="cpu", **{**small, **settings})
         dataset = open_dataset(str(text))

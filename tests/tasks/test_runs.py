@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.plain import PLAIN
 
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
@@ -21,11 +22,7 @@ SMALL = {
     "batch_size": 3,
     "num_steps": 8,
     "tokens": "word",
-    "input_dropout": 0.0,
-    "hidden_dropout": 0.0,
-    "output_dropout": 0.0,
-    "schedule": "constant",
-    "lr": 2e-3,
+    **PLAIN,
 }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.plain import PLAIN
 from torch import nn
 
 from throughtime.data.batching import SeriesBatches, SeriesWindows
@@ -43,11 +44,7 @@ def language_task(text):
             "batch_size": 4,
             "num_steps": 10,
             "tokens": "word",
-            "input_dropout": 0.0,
-            "hidden_dropout": 0.0,
-            "output_dropout": 0.0,
-            "schedule": "constant",
-            "lr": 2e-3,
+            **PLAIN,
         }
         config = LanguageConfig(data=str(text), device="cpu", **{**small, **settings})
         dataset = open_dataset(str(text))

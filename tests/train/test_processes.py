@@ -9,6 +9,7 @@ import sys
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.plain import PLAIN
 
 from throughtime.data.batching import RandomWindows, SequentialPartition
 from throughtime.train.processes import Processes
@@ -48,11 +49,7 @@ def words(text, out, **settings):
         "num_steps": 10,
         "tokens": "word",
         "device": "cpu",
-        "input_dropout": 0.0,
-        "hidden_dropout": 0.0,
-        "output_dropout": 0.0,
-        "schedule": "constant",
-        "lr": 2e-3,
+        **PLAIN,
     }
     pairs = [
         word

@@ -14,6 +14,8 @@ import time
 import pytest
 from safetensors.torch import load_file
 
+from tests.plain import PLAIN
+
 # Everything is imported once; each attempt is a process forked from there, that runs the command.
 DRIVER = r"""
 import json, os, random, shutil, signal, sys, time
@@ -110,11 +112,7 @@ def words(text, settings):
         "batch_size": 4,
         "num_steps": 10,
         "tokens": "word",
-        "input_dropout": 0.0,
-        "hidden_dropout": 0.0,
-        "output_dropout": 0.0,
-        "schedule": "constant",
-        "lr": 2e-3,
+        **PLAIN,
     }
     given = {**small, "device": "cpu", **settings}
     pairs = [word for key, value in given.items() for word in ("--set", f"{key}={json.dumps(value)}")]

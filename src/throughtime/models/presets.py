@@ -200,4 +200,10 @@ def build(
     decoder = PRESETS[preset](plan, target_embedding)
     tied_weight = cast(nn.Parameter, target_embedding.weight) if tied else None
     head = SoftmaxHead(decoder.output_size, target_vocabulary, weight=tied_weight)
-    return xavier_(EncoderDecoder(encoder, decoder, head, bos_id=bos_id))
+    model = xavier_(EncoderDecoder(encoder, decoder, head, bos_id=bos_id))
+    for part in model.modules():
+        if isinstance(part, nn.Embedding):
+            # Xavier counts all words of a table, of which a step reads one: its tiny vectors teach the layers
+            # above nothing for hundreds of updates.
+            nn.init.normal_(part.weight, std=part.embedding_dim**-0.5)
+    return model

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
     from throughtime.text.codec import Codec
 
 WINDOW = 24
@@ -96,3 +97,15 @@ class Framing:
         if mark is None:
             raise InputError(f"the vocabulary has no <{role}> token, which a model of marked lines needs")
         return mark
+
+
+def suggested(
+    dataset: Dataset, tokens: str | None, normaliser: str | None, layout: str | None
+) -> dict[str, str]:
+    """How text is cut, with what the data set suggests where nothing was said."""
+    chosen = tokens or dataset.tokens
+    return {
+        "tokens": chosen,
+        "normaliser": normaliser or dataset.normaliser_for(chosen),
+        "layout": layout or dataset.layout,
+    }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from throughtime.tasks.framing import suggested
 from throughtime.tasks.report import Opening
 from throughtime.train.config import Positive, Share, TrainingConfig
 
@@ -87,11 +88,4 @@ class LanguageConfig(TrainingConfig):
 
     def settled(self, dataset: Dataset) -> LanguageConfig:
         """The same with the data set's suggestions filled in, as it is saved."""
-        tokens = self.tokens or dataset.tokens
-        return self.model_copy(
-            update={
-                "tokens": tokens,
-                "normaliser": self.normaliser or dataset.normaliser_for(tokens),
-                "layout": self.layout or dataset.layout,
-            }
-        )
+        return self.model_copy(update=suggested(dataset, self.tokens, self.normaliser, self.layout))

@@ -12,7 +12,7 @@ from throughtime.folder import ModelFolder
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import smoothing
-from throughtime.tasks.framing import Framing
+from throughtime.tasks.framing import Framing, suggested
 from throughtime.tasks.language import LanguageModel
 from throughtime.tasks.report import Opening
 
@@ -44,14 +44,7 @@ class NgramConfig(Config):
 
     def settled(self, dataset: Dataset) -> NgramConfig:
         """The same with the data set's suggestions filled in, as it is saved."""
-        tokens = self.tokens or dataset.tokens
-        return self.model_copy(
-            update={
-                "tokens": tokens,
-                "normaliser": self.normaliser or dataset.normaliser_for(tokens),
-                "layout": self.layout or dataset.layout,
-            }
-        )
+        return self.model_copy(update=suggested(dataset, self.tokens, self.normaliser, self.layout))
 
 
 class NgramLanguageModel(LanguageModel):

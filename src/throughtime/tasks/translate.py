@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from throughtime.config import configured
 from throughtime.errors import InputError
@@ -58,13 +57,7 @@ def made(config: TranslateConfig, dataset: Dataset) -> TrainedTranslator:
 def with_codecs(config: TranslateConfig, codecs: Codecs) -> TrainedTranslator:
     """A new model with vocabularies that are there already."""
     torch.manual_seed(config.seed)
-    model = built(config, codecs)
-    for part in model.modules():
-        if isinstance(part, nn.Embedding):
-            # Xavier counts all words of a table, of which a step reads one: its tiny vectors teach the layers
-            # above nothing for hundreds of updates.
-            nn.init.normal_(part.weight, std=part.embedding_dim**-0.5)
-    return TrainedTranslator(model, codecs, config)
+    return TrainedTranslator(built(config, codecs), codecs, config)
 
 
 def taken_up(out: Path, config: TranslateConfig) -> TrainedTranslator:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import Parameter
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
@@ -113,6 +114,14 @@ def takes_rows(name: str, *, momentum: float, weight_decay: float, device: torch
     Not on a GPU, where the host would wait to learn how many rows there are.
     """
     return OPTIMIZERS.get(name) is _sgd and not momentum and not weight_decay and device.type == "cpu"
+
+
+def give_rows(model: nn.Module, rows: bool) -> None:
+    """Let embeddings give the gradient of looked-up rows alone, but for tables that an output shares."""
+    uses = Counter(id(weight) for _, weight in model.named_parameters(remove_duplicate=False))
+    for part in model.modules():
+        if isinstance(part, nn.Embedding):
+            part.sparse = rows and uses[id(part.weight)] == 1
 
 
 def set_rate(optimizer: Optimizer, lr: float) -> None:

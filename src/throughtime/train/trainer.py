@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,8 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
 from throughtime.data.batching import Batch
 from throughtime.errors import ThroughtimeError
@@ -37,11 +35,12 @@ from throughtime.train.devices import autocast, own_stream, precision_of, produc
 from throughtime.train.heap import giving_back
 from throughtime.train.interrupts import InterruptedRunError, Interrupts
 from throughtime.train.metrics import Metrics
+from throughtime.train.objective import exchange, objective_of
 from throughtime.train.processes import Processes
 from throughtime.train.progress import Report, Reporter
 from throughtime.train.schedules import Standing, rate
 from throughtime.train.tally import Tally
-from throughtime.train.task import Loss, State, Task
+from throughtime.train.task import State, Task
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class Trainer:
         rows = self.processes.world_size == 1 and optimizers.takes_rows(
             config.optimizer, momentum=config.momentum, weight_decay=config.weight_decay, device=self.device
         )
-        _give_rows(task.model, rows)
+        optimizers.give_rows(task.model, rows)
         self.optimizer = optimizers.build(
             config.optimizer,
             self.parameters,
@@ -97,10 +96,7 @@ class Trainer:
         self.batches = task.batches(self.processes.rank, self.processes.world_size)
         self.checkpoints = Checkpoints(run / "checkpoints", config.keep)
         self.metrics = Metrics(run / "metrics.jsonl") if self.processes.first else None
-        self.objective: nn.Module = _Objective(task)
-        if self.processes.world_size > 1:
-            # A learned first state has no gradient where the state is carried over, for one.
-            self.objective = DistributedDataParallel(self.objective, find_unused_parameters=True)
+        self.objective = objective_of(task, self.processes)
         capture = config.capture and task.fixed_shapes and self.device.type == "cuda"
         self.captured = Captured(
             lambda batch, carried, count: self._learn([batch], carried, count),
@@ -196,7 +192,7 @@ class Trainer:
         # DistributedDataParallel gives the mean of the processes' gradients; the loss is a sum over them.
         share = self.processes.world_size / count
         for number, batch in enumerate(batches):
-            with self._exchange(last=number == len(batches) - 1):
+            with exchange(self.objective, last=number == len(batches) - 1):
                 with autocast(self.device, self.precision):
                     loss, carried = self.objective(batch, carried)
                 (share * (loss.total if loss.penalty is None else loss.total + loss.penalty)).backward()
@@ -205,12 +201,6 @@ class Trainer:
         self.optimizer.step()
         self.tally.add(total, norm)
         return carried
-
-    def _exchange(self, last: bool) -> contextlib.AbstractContextManager[Any]:
-        """Processes add up their gradients once an update, with its last batch."""
-        if isinstance(self.objective, DistributedDataParallel) and not last:
-            return self.objective.no_sync()
-        return contextlib.nullcontext()
 
     def _look(self) -> None:
         """Read back what the device has summed up: the one place where the host waits for it."""
@@ -373,26 +363,3 @@ class Trainer:
     def _close(self) -> None:
         if self.metrics is not None:
             self.metrics.close()
-
-
-class _Objective(nn.Module):
-    """The task's loss as a module, which is what DistributedDataParallel wraps."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__()
-        self.model, self._task = task.model, task
-
-    def forward(self, batch: Batch, carried: State) -> tuple[Loss, State]:
-        if batch.rows:
-            return self._task.loss(batch, carried)
-        # A process without a row in a small batch still takes part in the sum of gradients, with zeros. It
-        # needs one weight for that; what no process uses stays without a gradient, as it does in one.
-        return Loss(next(self.model.parameters()).sum() * 0), carried
-
-
-def _give_rows(model: nn.Module, rows: bool) -> None:
-    """Let embeddings give the gradient of looked-up rows alone, but for tables that an output shares."""
-    uses = Counter(id(weight) for _, weight in model.named_parameters(remove_duplicate=False))
-    for part in model.modules():
-        if isinstance(part, nn.Embedding):
-            part.sparse = rows and uses[id(part.weight)] == 1

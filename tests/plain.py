@@ -1,0 +1,9 @@
+"""Settings of tests that compare one training with another: nothing dropped, one learning rate."""
+
+PLAIN = {
+    "input_dropout": 0.0,
+    "hidden_dropout": 0.0,
+    "output_dropout": 0.0,
+    "schedule": "constant",
+    "lr": 2e-3,
+}
