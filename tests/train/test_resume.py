@@ -13,7 +13,6 @@ import time
 
 import pytest
 from safetensors.torch import load_file
-
 from tests.plain import PLAIN
 
 # Everything is imported once; each attempt is a process forked from there, that runs the command.
