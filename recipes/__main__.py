@@ -85,9 +85,9 @@ def _run(names: Sequence[str], recipes: Mapping[str, Recipe], store: Measured, k
 
 
 def _config(names: Sequence[str], recipes: Mapping[str, Recipe]) -> str:
-    if len(names) != 1 or recipes[names[0]].task != "language":
-        known = ", ".join(name for name, recipe in recipes.items() if recipe.task == "language")
-        raise InputError("--config", f"goes with the name of one recipe of `train language`: {known}")
+    if len(names) != 1 or not recipes[names[0]].commanded:
+        known = ", ".join(name for name, recipe in recipes.items() if recipe.commanded)
+        raise InputError("--config", f"goes with the name of one recipe of `throughtime train`: {known}")
     return written(recipes[names[0]].runs()[0])
 
 

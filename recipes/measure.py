@@ -70,15 +70,15 @@ def measure(name: str, recipe: Recipe, keep: Path | None = None) -> Row:
 
 def _once(recipe: Recipe, config: dict[str, Any], run: Path) -> Row:
     began = time.perf_counter()
-    if recipe.task in ("windows", "recall"):
-        row: Row = importlib.import_module(f"recipes.{recipe.task}").measured(config)
-        return {"seconds": time.perf_counter() - began, "also": {}, **row}
     if recipe.task == "ngram":
         trained = command("train", "ngram", *recipe.train, "--out", str(run), "--resume")
         seconds = time.perf_counter() - began
-    else:
-        trained = _trained(config, run)
+    elif recipe.commanded:
+        trained = trained_run(recipe.task, config, run)
         seconds = trained["seconds"]
+    else:
+        row: Row = importlib.import_module(f"recipes.{recipe.task}").measured(config, run.parent)
+        return {"seconds": time.perf_counter() - began, "also": {}, **row}
     if recipe.source == "train":
         words = [f"data:{recipe.data}", f"measure:{recipe.measure}", f"device:{trained['device']}"]
         signature = "|".join([*words, f"precision:{config.get('precision', 'float32')}"])
@@ -92,12 +92,12 @@ def _once(recipe: Recipe, config: dict[str, Any], run: Path) -> Row:
     return {"value": value, "seconds": seconds, "also": also, "signature": signature}
 
 
-def _trained(config: dict[str, Any], run: Path) -> dict[str, Any]:
-    """What `train language` writes down at its end, whether it ran now or before."""
+def trained_run(task: str, config: dict[str, Any], run: Path) -> dict[str, Any]:
+    """What `train TASK` writes down at its end, whether it ran now or before."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "config.yaml"
         file.write_text(written(config))
-        command("train", "language", "--config", str(file), "--out", str(run), "--resume")
+        command("train", task, "--config", str(file), "--out", str(run), "--resume")
     values: dict[str, Any] = json.loads((run / "training.json").read_text())
     return values
 

@@ -14,13 +14,13 @@ HEAD = """# Results
 Written by `make results`; `python -m recipes NAME` measures one row anew. A recipe is a file of `recipes/`,
 and its model is trained by the command alone: after `python -m recipes NAME --config > my.yaml`
 
-    throughtime train language --config my.yaml --out RUN
+    throughtime train language --config my.yaml --out RUN    # or translate, tag, ...: the recipe's task
     throughtime evaluate RUN --split test
 
 do the same by hand. Corpora are found through `THROUGHTIME_DATA`, or fetched; see `throughtime data list`.
-Choices are made on validation data; test is read once, at the end. Perplexities unless said otherwise. A mean
-stands with the standard deviation over its seeds. Times are of the training, on a machine that may have done
-other things besides.
+Choices are made on validation data; test is read once, at the end. Figures of language models are
+perplexities; other rows say what they are. A mean stands with the standard deviation over its seeds. Times
+are of the training, on a machine that may have done other things besides.
 """
 GROUPS: tuple[str, ...] = get_args(Recipe.model_fields["group"].annotation)
 COLUMNS = ("what", "measured", "published", "seed", "trained in", "on", "date", "command")

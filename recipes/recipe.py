@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from pydantic import Field
 from throughtime.config import Config, configured
 from throughtime.errors import InputError
 from throughtime.settings import read_settings
+from throughtime.tasks import TASKS
 
 HERE = Path(__file__).parent
 
@@ -27,10 +29,29 @@ class Recipe(Config):
         "Long memory",
         "Penn Treebank",
         "WikiText-2",
+        "Translation of Multi30k",
+        "Search",
+        "English to Chinese",
+        "English to French",
+        "Fill-in",
+        "Tagging and classification",
+        "Forecasting",
     ] = Field(description="the section of RESULTS.md")
     published: str | None = Field(None, description="the figure of others, and whose it is")
     note: str | None = Field(None, description="what a reader must know, under the table")
-    task: Literal["language", "ngram", "windows", "recall"] = Field("language", description="who runs it")
+    task: Literal[
+        "language",
+        "translate",
+        "fill",
+        "tag",
+        "classify",
+        "forecast",
+        "ngram",
+        "windows",
+        "recall",
+        "searches",
+        "retrieval",
+    ] = Field("language", description="a command of `train`, or a module of this folder")
     machine: Literal["cpu", "gpu"] = Field("cpu", description="gpu: skipped where torch sees none")
     train: tuple[str, ...] = Field((), description="ngram: the words after `throughtime train ngram`")
     config: dict[str, Any] = Field({}, description="all but ngram: the settings")
@@ -54,6 +75,11 @@ class Recipe(Config):
         """The name of the data; None where they are made up on the spot."""
         return self.train[self.train.index("--data") + 1] if self.train else self.config.get("data")
 
+    @property
+    def commanded(self) -> bool:
+        """Whether `throughtime train TASK --config` trains it."""
+        return self.task in TASKS and self.task != "ngram"
+
     def runs(self) -> list[dict[str, Any]]:
         """The settings of each run."""
         return [{**self.config, "seed": seed} for seed in self.seeds] or [self.config]
@@ -69,8 +95,6 @@ def read_recipe(path: Path) -> Recipe:
     recipe = configured(Recipe, read_settings(path), path.name)
     if (recipe.task == "ngram") != bool(recipe.train):
         raise InputError(path.name, "`train` goes with the task ngram, and only with it")
-    if recipe.task == "language":
-        from throughtime.tasks.language_config import LanguageConfig
-
-        configured(LanguageConfig, recipe.config, path.name)
+    if recipe.commanded:
+        configured(importlib.import_module(TASKS[recipe.task]).CONFIG, recipe.config, path.name)
     return recipe

@@ -173,9 +173,9 @@ def test_fingerprint_changes_with_what_is_measured() -> None:
     assert one.fingerprint != Recipe(**{**toy, "measure": "bits_per_token"}).fingerprint
 
 
-def test_gru_learns_to_recall() -> None:  # R61
+def test_gru_learns_to_recall(tmp_path: Path) -> None:  # R61
     easy = {"cells": ["gru"], "lags": [1, 3], "symbols": 2, "remembered": 1, "hidden_size": 16}
-    found = recall.measured({**easy, "updates": 60, "epochs": 1, "lr": 0.02})
+    found = recall.measured({**easy, "updates": 60, "epochs": 1, "lr": 0.02}, tmp_path)
     assert found["table"]["columns"][:4] == ["cell", "weights of the cell", "lag 1", "lag 3"]
     ((cell, weights, near, far, _),) = found["table"]["rows"]
     assert (cell, weights) == ("gru", 3 * 16 * (16 + 16 + 1) + 16)

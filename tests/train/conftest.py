@@ -44,9 +44,10 @@ def language_task(text):
             "batch_size": 4,
             "num_steps": 10,
             "tokens": "word",
+            "device": "cpu",
             **PLAIN,
         }
-        config = LanguageConfig(data=str(text), device="cpu", **{**small, **settings})
+        config = LanguageConfig(data=str(text), **{**small, **settings})
         dataset = open_dataset(str(text))
         return task_of(made(config, dataset), dataset)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PREFIX = "model."
 WEIGHTS = "model.safetensors"
 ABOUT_THE_RUN = {WEIGHTS, "README.md", "metrics.jsonl"}
+PARTS = {"source", "target", "language-models"}  # vocabularies of a translator, what a tagger reads with
 
 
 @reported
@@ -63,7 +64,7 @@ def average(
     with whole_folder(out) as temporary:
         folder = ModelFolder(temporary)
         for path in sorted(run.iterdir()):
-            if path.name in {"source", "target"}:  # the vocabularies of a translator
+            if path.name in PARTS:
                 shutil.copytree(path, temporary / path.name)
             elif path.suffix in {".json", ".txt"} and path.name not in ABOUT_THE_RUN:
                 shutil.copy(path, temporary / path.name)

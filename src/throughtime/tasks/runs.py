@@ -152,6 +152,8 @@ def inherited_settings(
     found, saved = folder.read_config()
     if found != task:
         raise InputError("--init-from", f"{folder.path} holds a model of the task {found!r}, not {task!r}")
+    # An older run knows nothing of newer settings: it has their defaults.
+    saved = configured(kind, saved, str(folder.path / "config.json")).model_dump(mode="json")
     for key in set(architecture) & set(given):
         left_to_data = given[key] is None and key in kind.SUGGESTED
         if given[key] != saved[key] and not left_to_data:

@@ -1,0 +1,106 @@
+"""One translator, many searches: what each costs in the model's own eyes and in BLEU's.
+
+All are judged by the same sentences: BLEU, the mean log-probability that the model gives to what was found,
+and how often it is less than that of the most likely sentence, which exact search knows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from recipes.measure import trained_run
+from throughtime.config import Config, configured
+from throughtime.data.datasets import open_dataset
+from throughtime.search import Beam, DiverseBeam, Greedy, Strategy, exact, search_errors, within_hypothesis
+from throughtime.search.hypotheses import Finished
+from throughtime.tasks import load
+from throughtime.tasks.judge import Judge, SentencePairs
+from throughtime.tasks.translator import Translator, batches_by_length
+from throughtime.version import __version__
+
+WIDTH, GROUPS = 5, 3
+COLUMNS = ["search", "BLEU", "log P of a sentence", "less likely than the best", "undecided", "seconds"]
+
+
+class Searches(Config):
+    """The recipe whose run is searched, and the sentences."""
+
+    of: str
+    data: str
+    split: str = "test"
+    tokenize: str | None = None
+    limit: float = 0.1
+    budget: int = 20_000
+    sentences: int | None = None
+
+
+def measured(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A line for each search; the value is the share of sentences in which a beam of 5 misses the best."""
+    from recipes.recipe import read_recipes
+
+    asked = configured(Searches, settings, "searches")
+    recipe = read_recipes()[asked.of]
+    trained_run(recipe.task, recipe.runs()[0], folder / asked.of)
+    translator = load(folder / asked.of)
+    opening = translator.config.opening
+    dataset = open_dataset(asked.data, source=opening.source, target=opening.target)
+    pairs = SentencePairs.of(dataset, asked.split)
+    pairs = SentencePairs(*(side[: asked.sentences] for side in pairs))
+    rows = table(translator, pairs, asked)
+    beam = next(row for row in rows if row[0] == f"beam of {WIDTH}, alpha 0")
+    words = [f"data:{asked.data}", f"split:{asked.split}", f"budget:{asked.budget}", f"version:{__version__}"]
+    return {"value": beam[3], "table": {"columns": COLUMNS, "rows": rows}, "signature": "|".join(words)}
+
+
+def table(translator: Translator, pairs: SentencePairs, asked: Searches) -> list[list[Any]]:
+    """The lines of all searches, with that of exact search last."""
+    end = translator.codecs.end_id
+    prompts = [translator.codecs.prompt(text) for text in pairs.sources]
+    pruned = within_hypothesis(asked.limit)
+    strategies: dict[str, Callable[[int], Strategy]] = {
+        "greedy": lambda most: Greedy(end),
+        f"beam of {WIDTH}, alpha 0.75": lambda most: Beam(end, WIDTH, max_length=most),
+        f"beam of {WIDTH}, alpha 0": lambda most: Beam(end, WIDTH, alpha=0.0, max_length=most),
+        f"diverse, {GROUPS} groups of 2": lambda most: DiverseBeam(
+            end, 2 * GROUPS, groups=GROUPS, max_length=most
+        ),
+        f"beam of {WIDTH} within {asked.limit:g} of the best": lambda most: Beam(
+            end, WIDTH, max_length=most, pruning=pruned
+        ),
+    }
+    found, seconds = {}, {}
+    for name, strategy in strategies.items():
+        began = time.perf_counter()
+        # <unk> may be said, as exact search has no rules to forbid it.
+        found[name] = [one.results[0] for one in translator.searched(prompts, strategy, unknown=True)]
+        seconds[name] = time.perf_counter() - began
+    began = time.perf_counter()
+    first = [max(own, key=lambda one: one.log_prob) for own in zip(*found.values(), strict=True)]
+    optima = {}
+    for most, batch in batches_by_length(prompts):
+        best = exact(
+            translator.step_model,
+            [prompts[number] for number in batch],
+            end,
+            max_new_tokens=most,
+            budget=asked.budget,
+            first=[first[number] for number in batch],
+        )
+        optima.update(zip(batch, best, strict=True))
+    known = [optima[number] for number in range(len(prompts))]
+    seconds["exact"] = time.perf_counter() - began
+    found["exact"] = [one.best for one in known]
+    judge = Judge(None, asked.tokenize)
+
+    def line(name: str, results: list[Finished]) -> list[Any]:
+        texts = [translator.codecs.target.decode(one.tokens) for one in results]
+        bleu = judge.judged(texts, pairs).bleu.value
+        missed = search_errors(results, known)
+        log_prob = sum(one.log_prob for one in results) / len(results)
+        share = missed.errors / max(missed.resolved, 1)
+        return [name, round(bleu, 2), round(log_prob, 3), share, missed.unresolved, round(seconds[name], 1)]
+
+    return [line(name, results) for name, results in found.items()]
