@@ -74,7 +74,7 @@ def _run(names: Sequence[str], recipes: Mapping[str, Recipe], store: Measured, k
             print(f"== {name} skipped: {reason}", file=sys.stderr)
             continue
         try:
-            row = measure(name, recipes[name], keep)
+            row = measure(name, recipes, keep)
         except ThroughtimeError as error:
             print(f"== {name} failed: {error}", file=sys.stderr)
             code = 1

@@ -11,6 +11,7 @@ import platform
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
@@ -42,18 +43,19 @@ def refuses(recipe: Recipe) -> str | None:
     return None
 
 
-def measure(name: str, recipe: Recipe, keep: Path | None = None) -> Row:
+def measure(name: str, recipes: Mapping[str, Recipe], keep: Path | None = None) -> Row:
     """Train and judge, once for each seed; the row is the mean.
 
     Run folders stay under `keep`; one that is there is gone on with, or only judged if it is finished.
     """
+    recipe = recipes[name]
     with contextlib.ExitStack() as stack:
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         found = []
         for number, config in enumerate(recipe.runs()):
             run = folder / (f"{name}-{config['seed']}" if recipe.seeds else name)
             print(f"== {name}, run {number + 1} of {len(recipe.runs())}", file=sys.stderr)
-            found.append(_once(recipe, config, run))
+            found.append(_once(recipe, {**config, **_runs(recipe, recipes, folder)}, run))
     row = {**found[0], "value": mean(one["value"] for one in found)}
     row["seconds"] = round(mean(one["seconds"] for one in found), 1)
     row["also"] = {label: mean(one["also"][label] for one in found) for label in recipe.also}
@@ -68,6 +70,20 @@ def measure(name: str, recipe: Recipe, keep: Path | None = None) -> Row:
     }
 
 
+def _runs(recipe: Recipe, recipes: Mapping[str, Recipe], folder: Path) -> dict[str, Any]:
+    """The settings that are run folders of other recipes, which are trained where they are not yet."""
+
+    def trained(name: str) -> str:
+        needed = recipes[name]
+        trained_run(needed.task, {**needed.runs()[0], **_runs(needed, recipes, folder)}, folder / name)
+        return str(folder / name)
+
+    return {
+        key: trained(names) if isinstance(names, str) else [trained(name) for name in names]
+        for key, names in recipe.needs.items()
+    }
+
+
 def _once(recipe: Recipe, config: dict[str, Any], run: Path) -> Row:
     began = time.perf_counter()
     if recipe.task == "ngram":
@@ -77,7 +93,7 @@ def _once(recipe: Recipe, config: dict[str, Any], run: Path) -> Row:
         trained = trained_run(recipe.task, config, run)
         seconds = trained["seconds"]
     else:
-        row: Row = importlib.import_module(f"recipes.{recipe.task}").measured(config, run.parent)
+        row: Row = importlib.import_module(f"recipes.{recipe.task}").measured(config)
         return {"seconds": time.perf_counter() - began, "also": {}, **row}
     if recipe.source == "train":
         words = [f"data:{recipe.data}", f"measure:{recipe.measure}", f"device:{trained['device']}"]

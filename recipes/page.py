@@ -23,6 +23,7 @@ perplexities; other rows say what they are. A mean stands with the standard devi
 are of the training, on a machine that may have done other things besides.
 """
 GROUPS: tuple[str, ...] = get_args(Recipe.model_fields["group"].annotation)
+UNSEEDED = ("ngram", "windows", "searches", "retrieval")
 COLUMNS = ("what", "measured", "published", "seed", "trained in", "on", "date", "command")
 
 
@@ -52,14 +53,14 @@ def _section(group: str, recipes: Mapping[str, Recipe], measured: Mapping[str, R
 
 
 def _row(name: str, recipe: Recipe, row: Row) -> tuple[str, ...]:
-    value = f"{row['value']:.{2 if row['value'] < 1000 else 0}f}"
+    value = _figure(row["value"])
     if len(values := row.get("values", {}).values()) > 1:
         value += f" ± {stdev(values):.2f}"
     for label, one in row.get("also", {}).items():
-        value += f"; {label} {one:.2f}"
+        value += f"; {label} {_figure(one)}"
     if row["fingerprint"] != recipe.fingerprint:
         value += " (with earlier settings)"
-    seeds = recipe.seeds or (() if recipe.task in ("ngram", "windows") else (recipe.config.get("seed", 0),))
+    seeds = recipe.seeds or (() if recipe.task in UNSEEDED else (recipe.config.get("seed", 0),))
     return (
         recipe.title,
         value,
@@ -70,6 +71,15 @@ def _row(name: str, recipe: Recipe, row: Row) -> tuple[str, ...]:
         row["date"],
         f"`python -m recipes {name}`",
     )
+
+
+def _figure(value: float) -> str:
+    """Shares and small errors in four digits, others in two.
+
+    >>> _figure(0.95668), _figure(78.192), _figure(1234.5)
+    ('0.9567', '78.19', '1234')
+    """
+    return f"{value:.{4 if value < 1 else 2 if value < 1000 else 0}f}"
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -149,7 +149,7 @@ class RecallTask:
         return float(torch.stack(right).mean())
 
 
-def measured(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+def measured(settings: dict[str, Any]) -> dict[str, Any]:
     """A line for each cell; the value is the accuracy of the last cell at the longest lag."""
     config = configured(RecallConfig, settings, "recall")
     columns = ["cell", "weights of the cell", *(f"lag {lag}" for lag in config.lags), "seconds"]

@@ -55,6 +55,9 @@ class Recipe(Config):
     machine: Literal["cpu", "gpu"] = Field("cpu", description="gpu: skipped where torch sees none")
     train: tuple[str, ...] = Field((), description="ngram: the words after `throughtime train ngram`")
     config: dict[str, Any] = Field({}, description="all but ngram: the settings")
+    needs: dict[str, str | tuple[str, ...]] = Field(
+        {}, description="settings that are run folders: the recipes that train them"
+    )
     seeds: tuple[int, ...] = Field((), description="the mean of these; empty: config's seed alone")
     evaluate: tuple[str, ...] = Field((), description="the words after `throughtime evaluate RUN`")
     also: dict[str, tuple[str, ...]] = Field({}, description="further evaluations, by what they are called")
@@ -66,8 +69,11 @@ class Recipe(Config):
     @property
     def fingerprint(self) -> str:
         """Twelve digits that change with anything that a measured figure depends on."""
-        what = {"task", "train", "config", "seeds", "evaluate", "also", "measure", "source"}
-        text = json.dumps(self.model_dump(mode="json", include=what), sort_keys=True)
+        what = {"task", "train", "config", "seeds", "evaluate", "also", "measure", "source", "needs"}
+        known = self.model_dump(mode="json", include=what)
+        if not self.needs:
+            del known["needs"]
+        text = json.dumps(known, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property

@@ -6,7 +6,6 @@ to remember would do as well.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from throughtime.config import Config, configured
@@ -25,7 +24,7 @@ class Retrieval(Config):
     tokenize: str | None = None
 
 
-def measured(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+def measured(settings: dict[str, Any]) -> dict[str, Any]:
     """BLEU of what is found, and chrF."""
     asked = configured(Retrieval, settings, "retrieval")
     dataset = open_dataset(asked.data, source=asked.source, target=asked.target)

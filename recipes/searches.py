@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from recipes.measure import trained_run
 from throughtime.config import Config, configured
 from throughtime.data.datasets import open_dataset
 from throughtime.search import Beam, DiverseBeam, Greedy, Strategy, exact, search_errors, within_hypothesis
@@ -26,9 +24,9 @@ COLUMNS = ["search", "BLEU", "log P of a sentence", "less likely than the best",
 
 
 class Searches(Config):
-    """The recipe whose run is searched, and the sentences."""
+    """A trained translator, and the sentences that it is asked."""
 
-    of: str
+    run: str
     data: str
     split: str = "test"
     tokenize: str | None = None
@@ -37,14 +35,10 @@ class Searches(Config):
     sentences: int | None = None
 
 
-def measured(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+def measured(settings: dict[str, Any]) -> dict[str, Any]:
     """A line for each search; the value is the share of sentences in which a beam of 5 misses the best."""
-    from recipes.recipe import read_recipes
-
     asked = configured(Searches, settings, "searches")
-    recipe = read_recipes()[asked.of]
-    trained_run(recipe.task, recipe.runs()[0], folder / asked.of)
-    translator = load(folder / asked.of)
+    translator = load(asked.run)
     opening = translator.config.opening
     dataset = open_dataset(asked.data, source=opening.source, target=opening.target)
     pairs = SentencePairs.of(dataset, asked.split)
@@ -68,7 +62,7 @@ def table(translator: Translator, pairs: SentencePairs, asked: Searches) -> list
             end, 2 * GROUPS, groups=GROUPS, max_length=most
         ),
         f"beam of {WIDTH} within {asked.limit:g} of the best": lambda most: Beam(
-            end, WIDTH, max_length=most, pruning=pruned
+            end, WIDTH, max_length=most, prune=pruned
         ),
     }
     found, seconds = {}, {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ class Windows(Config):
     valid_windows: int
 
 
-def measured(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+def measured(settings: dict[str, Any]) -> dict[str, Any]:
     """The perplexity of the validation windows: their labels, given what stands before them in the window."""
     asked = configured(Windows, settings, "windows")
     dataset = open_dataset(asked.data)

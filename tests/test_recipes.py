@@ -6,10 +6,11 @@ import doctest
 import json
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from recipes import page as pages
-from recipes import recall
+from recipes import recall, retrieval
 from recipes.__main__ import main
 from recipes.measure import ROW_KEYS
 from recipes.page import page
@@ -68,6 +69,38 @@ def test_goes_on_with_what_was_kept(folder: Path, tmp_path: Path) -> None:
     assert main(words, folder) == 0
     assert measured(folder) == rows
     assert (tmp_path / "kept" / "trained" / "model.safetensors").stat().st_mtime_ns == weights.st_mtime_ns
+
+
+TOY_TRANSLATOR = """
+title: A translator
+group: Translation of Multi30k
+task: translate
+config: {data: DATA, tokens: space, hidden_size: 8, batch_size: 8, epochs: 2, precision: float32}
+"""
+TOY_SEARCHES = """
+title: Searches
+group: Search
+task: searches
+needs: {run: translator}
+config: {data: DATA, split: valid, budget: 500}
+"""
+
+
+def test_a_run_that_is_needed_is_trained_first(folder: Path, tmp_path: Path) -> None:
+    words = {"one": "un", "two": "deux", "three": "trois", "four": "quatre"}
+    lines = [f"{a} {b} {c}\t{words[a]} {words[b]} {words[c]}" for a in words for b in words for c in words]
+    (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n")
+    for name, text in (("translator", TOY_TRANSLATOR), ("searched", TOY_SEARCHES)):
+        (folder / f"{name}.yaml").write_text(text.replace("DATA", str(tmp_path / "pairs.tsv")))
+    assert main(["searched", "--keep", str(tmp_path / "kept")], folder) == 0
+    assert (tmp_path / "kept" / "translator" / "model.safetensors").exists()
+    row: Any = measured(folder)["searched"]
+    found = {line[0]: line for line in row["table"]["rows"]}
+    greedy, exact = found["greedy"], found["exact"]
+    assert row["value"] == found["beam of 5, alpha 0"][3]
+    assert exact[3] == 0  # nothing is likelier than what exact search finds
+    assert exact[2] >= max(line[2] for line in found.values())
+    assert greedy[2] <= found["beam of 5, alpha 0"][2] + 1e-3
 
 
 def test_figure_is_the_mean_over_seeds(folder: Path, tmp_path: Path) -> None:
@@ -173,9 +206,9 @@ def test_fingerprint_changes_with_what_is_measured() -> None:
     assert one.fingerprint != Recipe(**{**toy, "measure": "bits_per_token"}).fingerprint
 
 
-def test_gru_learns_to_recall(tmp_path: Path) -> None:  # R61
+def test_gru_learns_to_recall() -> None:  # R61
     easy = {"cells": ["gru"], "lags": [1, 3], "symbols": 2, "remembered": 1, "hidden_size": 16}
-    found = recall.measured({**easy, "updates": 60, "epochs": 1, "lr": 0.02}, tmp_path)
+    found = recall.measured({**easy, "updates": 60, "epochs": 1, "lr": 0.02})
     assert found["table"]["columns"][:4] == ["cell", "weights of the cell", "lag 1", "lag 3"]
     ((cell, weights, near, far, _),) = found["table"]["rows"]
     assert (cell, weights) == ("gru", 3 * 16 * (16 + 16 + 1) + 16)
@@ -186,7 +219,7 @@ def test_gru_learns_to_recall(tmp_path: Path) -> None:  # R61
     assert "| gru | 1,600 | " in page({"recall": recipe}, {"recall": row})
 
 
-@pytest.mark.parametrize("module", [pages, recall])
+@pytest.mark.parametrize("module", [pages, recall, retrieval])
 def test_examples_in_docstrings(module: ModuleType) -> None:
     tried = doctest.testmod(module)
     assert tried.attempted

@@ -327,8 +327,19 @@ def test_a_cuda_graph_holds_the_softmax_head() -> None:
 @pytest.mark.parametrize("bias", [True, False])
 def test_log_probs_are_the_same_with_and_without_gradients(bias: bool) -> None:
     head = SoftmaxHead(4, 50, bias=bias).double()  # 50 is no multiple of what rows are aligned to
-    hidden, _ = examples(9, 4, 50)
+    hidden, _ = examples(70, 4, 50)  # more rows than are done at once
     with torch.no_grad():
         found = head.log_probs(hidden)
     assert found.is_contiguous()
     torch.testing.assert_close(found, head.log_probs(hidden))
+
+
+def test_weights_in_bf16_give_log_probs_in_float32():
+    head = softmax_head(7, 83, torch.float32).bfloat16()
+    hidden = torch.randn(71, 7, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        found = head.log_probs(hidden)
+        expected = head.float().log_probs(hidden)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.exp().sum(1), torch.ones(71))
+    torch.testing.assert_close(found, expected, atol=0.05, rtol=0.02)

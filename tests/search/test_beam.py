@@ -96,13 +96,47 @@ def test_the_bound_stops_the_search_and_eagerness_stops_it_sooner():
     assert 1 <= bounded < 30
 
 
-def test_every_sentence_has_equally_many_rows_and_finished_ones_leave():
+def test_a_model_is_asked_for_the_rows_that_go_on_only():
     steps = Steps(Pairs(5, 4, 7))
-    generate(steps, [[n] for n in range(5)], Beam(END, 3, eager=True), max_new_tokens=20)
-    assert None not in steps.each  # a model can share a sentence's memory among its rows
-    assert max(steps.each) == 3
+    generate(steps, [[n] for n in range(5)], Beam(END, 3, max_length=20), max_new_tokens=20)
     assert steps.rows[0] == 5
-    assert steps.rows[-1] < 15
+    assert max(steps.rows) <= 15
+    assert steps.rows[-1] < 5  # sentences leave, and of those that stay, rows that cannot win
+    assert None in steps.each  # one by one, not all of a sentence at once
+
+
+class Together(Beam):
+    """The plain search: all rows of a sentence go on until none can win."""
+
+    alone = False
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10**9),
+    st.sampled_from([0.5, 2.0, 6.0]),
+    st.sampled_from([0.0, 0.75, 1.5]),
+    st.integers(1, 4),
+    st.integers(1, 9),
+)
+def test_dropping_rows_that_cannot_win_changes_no_result(seed, sharpness, alpha, n_best, cap):
+    found, rows = [], []
+    for kind in (Together, Beam):
+        steps = Steps(Pairs(4, 5, seed, sharpness))
+        strategy = kind(END, 4, alpha=alpha, n_best=n_best, max_length=cap)
+        found.append(said(generate(steps, [[n] for n in range(4)], strategy, max_new_tokens=cap)))
+        rows.append(sum(steps.rows))
+    assert found[0] == found[1]
+    assert rows[1] <= rows[0]
+
+
+def test_rows_that_cannot_win_are_dropped():
+    rows = []
+    for kind in (Together, Beam):
+        steps = Steps(Pairs(4, 5, 3))
+        generate(steps, [[n] for n in range(4)], kind(END, 4, max_length=12), max_new_tokens=12)
+        rows.append(sum(steps.rows))
+    assert rows[1] < rows[0]
 
 
 def test_max_length_is_a_cap_of_its_own():

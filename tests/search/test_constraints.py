@@ -25,6 +25,8 @@ from throughtime.search import (
     no_token,
     required,
 )
+from throughtime.search.constraints import allowed
+from throughtime.search.hypotheses import Hypotheses
 
 END, V, CAP = 3, 6, 9
 PROMPTS = [[0], [1], [2]]
@@ -185,3 +187,13 @@ def test_bad_constraints_are_named():
         required([[], [[1], [2, 0]]], END, 3)
     with pytest.raises(InputError, match="no tokens for sentence 0"):
         required([[[]]], END, 3)
+
+
+def test_a_row_whose_first_tokens_are_all_barred_may_still_say_the_others():
+    log_probs = torch.full((2, 200), -math.log(200), dtype=torch.float64)
+    left = allowed(log_probs, Hypotheses.begin(2), [no_token(*range(150))], end_id=3)
+    assert torch.isinf(left[:, :150]).all()
+    assert torch.equal(left[:, 150:], torch.full((2, 50), -math.log(200), dtype=torch.float64))
+    closed = allowed(left, Hypotheses.begin(2), [no_token(*range(200))], end_id=199)
+    assert (closed > -math.inf).nonzero().tolist() == [[0, 199], [1, 199]]
+    assert closed[0, 199] == pytest.approx(-math.log(200))

@@ -40,6 +40,7 @@ SMALL = {
     "embedding_dropout": 0.0,
     "output_dropout": 0.1,
     "device": "cpu",
+    "precision": "float32",
 }
 
 
@@ -237,6 +238,23 @@ def test_alignment_points_to_the_words(translator):
     assert [sum(row) for row in alignment.weights] == pytest.approx([1.0] * 5, abs=1e-4)
     assert [alignment.best(word) for word in range(3)] == ["three", "eight", "one"]
     assert alignment.values()["source"] == list(alignment.source)
+
+
+def test_it_searches_in_its_precision(trained):
+    model = tt.load(trained[0], device="cpu")
+    sources = ["one three .", "seven seven two .", "four .", "two eight six one ."]
+    exact = [own[0] for own in model.translate(sources)]
+    assert model.step_model is model.model
+    assert "searched:float32" in model.searching()
+    model.precision = "bf16"
+    rounded = [own[0] for own in model.translate(sources)]
+    assert "searched:bf16" in model.searching()
+    assert [one.text for one in rounded] == [one.text for one in exact]
+    assert [one.log_prob for one in rounded] == pytest.approx([one.log_prob for one in exact], abs=0.1)
+    assert [one.log_prob for one in rounded] != [one.log_prob for one in exact]
+    assert model.score([Pair("one .", "un !")]) == tt.load(trained[0], device="cpu").score(
+        [Pair("one .", "un !")]
+    )
 
 
 def test_a_beam_gives_its_best_first(translator):

@@ -146,6 +146,7 @@ def test_once_triggered_it_stays_so(scores, nonmono):
     assert first_trigger(scores, nonmono) == began
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("kind", ["ema", "uniform"])
 def test_on_a_gpu_nothing_waits_for_the_host(kind):

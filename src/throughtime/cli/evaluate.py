@@ -104,6 +104,12 @@ def evaluate(
       throughtime evaluate runs/ptb-lstm --split valid --cache 500 --cache-share 0.1
 
       throughtime evaluate runs/en-fr --num-beams 10 --length-penalty 1
+
+      throughtime evaluate runs/intents --split valid
+
+      throughtime evaluate runs/ett --split test --json
+
+      throughtime evaluate runs/tagger --data other.conll --split all
     """
     from throughtime.tasks import load
     from throughtime.version import __version__

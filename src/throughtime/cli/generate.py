@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from throughtime.cli.evaluate import Device, Run
 from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.errors import InputError
 
 
 @reported
@@ -41,6 +43,7 @@ def generate(
     from throughtime.tasks import load
 
     model = load(run, device)
+    require_writer(run, model)
     strategy = model.strategy(
         greedy=greedy or None,
         temperature=temperature,
@@ -64,3 +67,10 @@ def generate(
     from rich.text import Text
 
     return Outcome(values, [Text(one.text) for one in texts])
+
+
+def require_writer(run: Path, model: Any) -> None:
+    """Refuse a model that does not write from left to right, in its own words where it has some."""
+    if not hasattr(model, "generate"):
+        own = getattr(model, "refuses_generation", None)
+        raise InputError(str(run), own or "holds no language model; `train language` makes one")

@@ -10,20 +10,31 @@ from typing import Annotated, Any
 import typer
 
 from throughtime.cli.average import average
+from throughtime.cli.backtest import backtest
 from throughtime.cli.batches import batches
+from throughtime.cli.classify import classify
 from throughtime.cli.compare import compare
+from throughtime.cli.compose import compose
 from throughtime.cli.convert import convert
 from throughtime.cli.data import data_app
 from throughtime.cli.demo import demo
 from throughtime.cli.doctor import doctor
 from throughtime.cli.evaluate import evaluate
+from throughtime.cli.fill import fill
+from throughtime.cli.forecast import forecast
 from throughtime.cli.generate import generate
 from throughtime.cli.inspect import inspect_app
 from throughtime.cli.output import flags, print_json
 from throughtime.cli.score import score
 from throughtime.cli.stats import stats
+from throughtime.cli.tag import tag
 from throughtime.cli.train import train_app
+from throughtime.cli.train_classify import train_classify
+from throughtime.cli.train_compose import train_compose
+from throughtime.cli.train_fill import train_fill
+from throughtime.cli.train_forecast import train_forecast
 from throughtime.cli.train_language import train_language
+from throughtime.cli.train_tag import train_tag
 from throughtime.cli.train_translate import train_translate
 from throughtime.cli.translate import translate
 from throughtime.errors import ThroughtimeError
@@ -67,10 +78,21 @@ app.command("stats")(stats)
 app.add_typer(train_app, name="train")
 train_app.command("language")(train_language)
 train_app.command("translate")(train_translate)
+train_app.command("forecast")(train_forecast)
+train_app.command("tag")(train_tag)
+train_app.command("fill")(train_fill)
+train_app.command("classify")(train_classify)
+train_app.command("compose")(train_compose)
 app.command("average")(average)
 app.command("evaluate")(evaluate)
+app.command("backtest")(backtest)
 app.command("compare")(compare)
 app.command("translate")(translate)
+app.command("tag")(tag)
+app.command("fill")(fill)
+app.command("classify")(classify)
+app.command("compose")(compose)
+app.command("forecast")(forecast)
 app.command("score")(score)
 app.command("generate")(generate)
 app.add_typer(inspect_app, name="inspect")

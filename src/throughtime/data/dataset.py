@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from throughtime.data.blocks import blocks
-from throughtime.data.records import Observation, Pair
+from throughtime.data.records import Labelled, Observation, Pair
 from throughtime.data.source import BadRecords
 from throughtime.data.splits import HELDOUT, SPLITS, bounds, lot, lots_of
 from throughtime.errors import InputError, unknown
@@ -26,7 +26,8 @@ class Dataset:
     """Records of one kind, in splits. Nothing is held in memory: every iteration reads the files anew.
 
     Where the corpus has no splits of its own, `train` is the first 90 % of its records, `valid` the next and
-    `test` the last 5 %; of sentence pairs the same shares are drawn by their source (`splits.lots_of`).
+    `test` the last 5 %; of sentence pairs and of labelled texts the same shares are drawn by their source or
+    text (`splits.lots_of`).
     `heldout` is valid and test, `all` everything. `bad` counts what the latest iteration skipped.
     """
 
@@ -77,7 +78,7 @@ class Dataset:
             return self._read("all", self.bad)
         if self.kind == "series":
             return self._cut_along_time(split)
-        if self.kind in ("pairs", "cards"):
+        if self.kind in ("pairs", "cards", "labelled", "described"):
             # The side that a file has first decides, so that both directions of it have the same splits.
             if split not in self._lots:
                 known = (lot(record[0]) for record in self._store.records("all", BadRecords(self.bad.skip)))
@@ -105,6 +106,8 @@ class Dataset:
             return (getattr(pair, side) for pair in pairs)
         if self.kind == "tags":
             return (" ".join(record.words) for record in self.records(split))
+        if self.kind in ("labelled", "described"):
+            return (record.text for record in self.records(split))
         if self.kind == "text":
             lines = (record.text for record in self.records(split))
             return blocks(lines) if self.layout == "stream" else lines
@@ -118,6 +121,18 @@ class Dataset:
             cards = ((card.english, card.mandarin) for card in self.records(split))
             return (Pair(*(sides[::-1] if self._reverse else sides)) for sides in cards)
         raise InputError(self.name, f"holds {self.kind}, not pairs of sentences.")
+
+    def labelled(self, split: str = "all") -> Iterator[Labelled]:
+        """Texts with a label each: of labelled texts, tagged sentences that have one, or pairs of the two."""
+        if self.kind == "labelled":
+            return self.records(split)
+        if self.kind == "pairs":
+            return (Labelled(pair.source, pair.target.strip()) for pair in self.records(split))
+        if self.kind == "tags":
+            return (Labelled(" ".join(record.words), record.label) for record in self.records(split))
+        raise InputError(
+            self.name, f"holds {self.kind}, not labelled texts: rows of a table with columns text and label."
+        )
 
     def series(self, split: str = "all") -> list[Series]:
         """The series of a split as arrays; a split without files of its own is cut along time."""

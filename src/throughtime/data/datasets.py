@@ -141,6 +141,8 @@ def _open_path(
     built = reader_for(files) if reader is None else build_reader(reader)
     if built.name in ("jsonl", "csv") and source is not None and target is not None:
         built = build_reader(built.name, {"source": source, "target": target})
+    if built.name == "labelled" and source is not None and target is not None:
+        built = build_reader(built.name, {"text": source, "label": target})
     if not languages and source and target:
         languages = (source, target)
     return Dataset(name, FileStore(built, splits), languages=languages, skip_bad=skip_bad)

@@ -41,3 +41,17 @@ class Observation(NamedTuple):
     unique_id: str
     ds: str
     y: float
+
+
+class Labelled(NamedTuple):
+    """A text and the one label of all of it."""
+
+    text: str
+    label: str
+
+
+class Described(NamedTuple):
+    """A text and the numbers that it goes with."""
+
+    text: str
+    vector: tuple[float, ...]

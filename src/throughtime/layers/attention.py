@@ -15,6 +15,9 @@ from torch import Tensor, nn
 from throughtime.errors import InputError, unknown
 from throughtime.search.step import Memory
 
+COMPARED_AT_ONCE = 2**18
+"""Values of queries beside keys that a CPU has in its cache; with more it takes up to four times as long."""
+
 
 class Attention(nn.Module, ABC):
     """Scores of keys under queries, made weights by a softmax over the real positions.
@@ -87,8 +90,14 @@ class Additive(Attention):
         """v' tanh(W q + key / 2)."""
         asked, energy = 2 * self.query(query).to(keys.dtype), self.energy.to(keys.dtype)
         with torch.autocast(query.device.type, enabled=False):
-            seen = (asked[:, :, None] + keys[:, None]).sigmoid_()  # [S, n, T, D]
-            return torch.matmul(seen, 2 * energy) - energy.sum()
+            some = len(keys)
+            if query.device.type == "cpu" and not torch.is_grad_enabled():
+                some = max(1, COMPARED_AT_ONCE // max(1, asked[0].numel() * keys.shape[1]))
+            parts = zip(asked.split(some), keys.split(some), strict=True)
+            # [S, n, T, D] of some sentences at a time
+            seen = ((q[:, :, None] + k[:, None]).sigmoid_() for q, k in parts)
+            found = [torch.matmul(one, 2 * energy) for one in seen]
+            return (found[0] if len(found) == 1 else torch.cat(found)) - energy.sum()
 
 
 class Dot(Attention):
@@ -161,7 +170,11 @@ def remembered(attention: Attention, outputs: Tensor, lengths: Tensor) -> tuple[
 def attend(attention: Attention, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
     """The context [rows, H] and weights [rows, T] of a query for each row, over what `remembered` kept."""
     keys, values, padding = memory.kept
-    if memory.rows_each is None:
-        keys, values, padding = (part.index_select(0, memory.owner) for part in (keys, values, padding))
-    context, weights = attention(query.view(len(keys), -1, query.shape[-1]), keys, values, padding)
-    return context.flatten(0, 1), weights.flatten(0, 1)
+    if memory.rows_each is not None:
+        context, weights = attention(query.view(len(keys), -1, query.shape[-1]), keys, values, padding)
+        return context.flatten(0, 1), weights.flatten(0, 1)
+    # Empty queries fill the sentences that have fewer rows: no sentence is copied for its rows.
+    places, most = memory.places
+    table = query.new_zeros(len(keys) * most, query.shape[-1]).index_copy(0, places, query)
+    context, weights = attention(table.view(len(keys), most, -1), keys, values, padding)
+    return context.flatten(0, 1).index_select(0, places), weights.flatten(0, 1).index_select(0, places)

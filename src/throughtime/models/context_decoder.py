@@ -43,7 +43,8 @@ class ContextDecoder(Decoder):
     - c, one of CONTEXTS, is fed at every step where a `context` is named;
     - y_{t-1} is fed where there is an `embedding`.
 
-    A stack that is fed neither gets one zero a step: it must know all from its first state.
+    A stack that is fed neither gets one zero a step: it must know all from its first state. An `output_size`
+    other than the stack's is reached by one product, as tied weights of a narrower embedding need it.
 
     >>> stack = Stack("gru", 8 + 32, 16, initial="learned")
     >>> ContextDecoder(stack, nn.Embedding(20, 8), context="mean", context_size=32).output_size
@@ -58,6 +59,7 @@ class ContextDecoder(Decoder):
         context: str | None = None,
         context_size: int = 0,
         bridge: Bridge | None = None,
+        output_size: int | None = None,
         dropout: float = 0.0,
         output_dropout: float = 0.0,
     ) -> None:
@@ -73,7 +75,9 @@ class ContextDecoder(Decoder):
         self.stack, self.embedding, self.bridge, self.context = stack, embedding, bridge, context
         self.dropout = nn.Dropout(checked_probability("dropout", dropout))
         self.output_dropout = nn.Dropout(checked_probability("output_dropout", output_dropout))
-        self.output_size = stack.output_size
+        self.output_size = output_size or stack.output_size
+        resized = self.output_size != stack.output_size
+        self.output = nn.Linear(stack.output_size, self.output_size) if resized else None
 
     def start(self, encoded: Encoded) -> tuple[State, Kept]:
         """The first state, and c."""
@@ -83,12 +87,16 @@ class ContextDecoder(Decoder):
     def step(self, last: Tensor, state: State, memory: Memory) -> Decoded:
         """Read one token a row."""
         outputs, reached = self.stack.step(self._input(last, memory), state)
-        return Decoded(self.output_dropout(outputs), reached)
+        return Decoded(self._output(outputs), reached)
 
     def run(self, inputs: Tensor, state: State, memory: Memory) -> Decoded:
         """Read a whole target in one scan."""
         outputs, reached = self.stack(self._input(inputs, memory), state)
-        return Decoded(self.output_dropout(outputs), reached)
+        return Decoded(self._output(outputs), reached)
+
+    def _output(self, outputs: Tensor) -> Tensor:
+        found: Tensor = self.output_dropout(outputs if self.output is None else self.output(outputs))
+        return found
 
     def _input(self, ids: Tensor, memory: Memory) -> Tensor:
         """What enters the stack for ids [rows] or [L, rows]."""

@@ -25,6 +25,7 @@ from throughtime.models.chunked_loss import (
 __all__ = ["HEADS", "IGNORED", "AdaptiveHead", "Head", "SoftmaxHead", "default_cutoffs"]
 
 ADAPTIVE_ROWS = 1024
+SOFTMAX_ROWS = 32  # as many as a CPU has in its cache
 
 
 class Head(nn.Module, ABC):
@@ -103,7 +104,12 @@ class SoftmaxHead(Head):
 
     def log_probs(self, hidden: Tensor) -> Tensor:
         """ln P of every word; gradients of any order flow."""
-        return _log_softmax(logits(hidden.to(self.weight.dtype), self.weight, self.bias))
+        hidden = hidden.to(self.weight.dtype)
+        if torch.is_grad_enabled() or hidden.device.type != "cpu":
+            return _log_softmax(logits(hidden, self.weight, self.bias))
+        if self.weight.dtype == torch.bfloat16:
+            return _log_softmax_in_cache(functional.linear(hidden, self.weight), self.bias)
+        return _log_softmax_in_cache(logits(hidden, self.weight, None), self.bias)
 
 
 class AdaptiveHead(Head):
@@ -184,6 +190,17 @@ def default_cutoffs(vocabulary_size: int) -> list[int]:
 
 def _log_softmax(scores: Tensor) -> Tensor:
     return functional.log_softmax(scores, 1, dtype=widened(scores.dtype))
+
+
+def _log_softmax_in_cache(scores: Tensor, bias: Tensor | None) -> Tensor:
+    """That of the scores plus the bias, a few rows at a time: what a CPU adds and sums is in its cache."""
+    out = scores.new_empty(scores.shape, dtype=widened(scores.dtype))
+    for own, rows in zip(scores.split(SOFTMAX_ROWS), out.split(SOFTMAX_ROWS), strict=True):
+        rows.copy_(own)
+        if bias is not None:
+            rows += bias
+        torch.log_softmax(rows, 1, out=rows)
+    return out
 
 
 HEADS: dict[str, type[SoftmaxHead] | type[AdaptiveHead]] = {"softmax": SoftmaxHead, "adaptive": AdaptiveHead}

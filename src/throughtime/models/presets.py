@@ -70,6 +70,7 @@ def _context(
         context=plan.context if feeds_context else None,
         context_size=plan.memory_size,
         bridge=plan.bridged(stack.state_sizes) if state_from_encoder else None,
+        output_size=plan.output_size,
         dropout=plan.embedding_dropout,
         output_dropout=plan.output_dropout,
     )

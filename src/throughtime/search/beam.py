@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
@@ -16,19 +17,37 @@ from throughtime.search.scoring import Pruning, normalised
 
 @dataclass(frozen=True)
 class BeamRows(Hypotheses):
-    """Hypotheses of which every sentence has equally many, so that models can share a sentence's memory.
+    """Hypotheses of a beam. Sentences have as many rows as go on, from one to their groups times `width`.
 
-    A sentence has `each` rows for each of its groups, group after group. Where fewer go on, copies of another
-    row with a rank of -inf fill the place; no candidate of theirs is ever taken.
+    Each row stands in a cell of a table [sentences that are alive, groups, width], in the order of the rows.
     """
 
-    each: int = 1
+    width: int = 1
     rank: Tensor = field(default_factory=lambda: torch.empty(0))  # [rows], what rows are compared by
     best: Tensor = field(default_factory=lambda: torch.empty(0))  # [sentences, groups, n], ended ones' scores
+    alive: Tensor = field(default_factory=lambda: torch.empty(0))  # [sentences that are alive]
+    cell: Tensor = field(default_factory=lambda: torch.empty(0))  # [rows]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """That of the table."""
+        return len(self.alive), self.best.shape[1], self.width
+
+    def table(self, values: Tensor) -> Tensor:
+        """Values of the rows, [rows, n], in their cells, [sentences, groups, width * n]; -inf elsewhere."""
+        whole = values.new_full((math.prod(self.shape), values.shape[1]), -torch.inf)
+        whole[self.cell] = values
+        return whole.view(*self.shape[:2], -1)
+
+    def in_cells(self, cells: Tensor) -> Tensor:
+        """The rows in these cells; 0 where none is."""
+        rows = self.cell.new_zeros(math.prod(self.shape))
+        rows[self.cell] = torch.arange(self.rows, device=rows.device)
+        return rows[cells]
 
     def only(self, going_on: Tensor) -> Self:
         """Drop the rows where `going_on` does not hold."""
-        return replace(super().only(going_on), rank=self.rank[going_on])
+        return replace(super().only(going_on), rank=self.rank[going_on], cell=self.cell[going_on])
 
 
 class Candidates(NamedTuple):
@@ -80,27 +99,35 @@ class Beam:
         """One empty row for each sentence and group."""
         empty = BeamRows.begin(batch, self.groups, device)
         best = empty.log_prob.new_full((batch, self.groups, self.n_best), -torch.inf)
-        return replace(empty, rank=empty.log_prob, best=best)
+        return replace(
+            empty,
+            width=self.width,
+            rank=empty.log_prob,
+            best=best,
+            alive=torch.arange(batch, device=device),
+            cell=torch.arange(empty.rows, device=device) * self.width,
+        )
 
     def advance(self, log_probs: Tensor, hypotheses: Hypotheses) -> tuple[Hypotheses, Tensor]:
         """Continue every row with every token; keep the best."""
         assert isinstance(hypotheses, BeamRows)
         rows, length = hypotheses, hypotheses.length + 1
-        sentence = rows.sentence[:: self.groups * rows.each]  # [sentences]
         found = self.candidates(log_probs, rows)  # [sentences, groups, candidates]
         possible = found.rank > -torch.inf
         over = possible & (found.token == (-1 if self.end_id is None else self.end_id))
         score = self.score(found.log_prob, found.rank, length)
-        best = torch.cat([rows.best[sentence], score.masked_fill(~over, -torch.inf)], dim=2)
+        best = torch.cat([rows.best[rows.alive], score.masked_fill(~over, -torch.inf)], dim=2)
         best = best.topk(self.n_best, dim=2).values
         going_on = possible & ~over
-        reach = self.ceiling(found.rank, length).masked_fill(~going_on, -torch.inf).amax(dim=2)
-        going_on &= (reach > best[..., -1])[..., None]
+        reach = self.ceiling(found.rank, length)
+        if not self.alone:
+            reach = reach.masked_fill(~going_on, -torch.inf).amax(dim=2, keepdim=True)
+        going_on &= reach > best[..., -1:]
 
         rows = self._answered(rows, ~possible.flatten(1).any(dim=1) & torch.isinf(best[..., 0]).all(dim=1))
         worth_keeping = over & (score >= best[..., -1:])
         rows = replace(
-            _ended(rows, found, score, worth_keeping), best=rows.best.index_copy(0, sentence, best)
+            _ended(rows, found, score, worth_keeping), best=rows.best.index_copy(0, rows.alive, best)
         )
         longer, came_from = _continued(rows, found, going_on)
         if length == self.max_length:
@@ -112,12 +139,19 @@ class Beam:
         assert isinstance(hypotheses, BeamRows)
         return [ranked(found)[: self.n_best] for found in self._cut(hypotheses).ended]
 
+    @property
+    def alone(self) -> bool:
+        """Whether a row that cannot win any more may go while others of its sentence stay.
+
+        It may where that changes no result: all its continuations, and all that they push out, rank below it.
+        A pruning may compare others with it, though, other groups avoid what it says, and what looks lost to
+        an eager search may not be.
+        """
+        return self.groups == 1 and self.prune is None and not self.eager
+
     def candidates(self, log_probs: Tensor, rows: BeamRows) -> Candidates:
         """The `width` best continuations of each sentence."""
-        one = likeliest(
-            log_probs.unflatten(0, (-1, rows.each)), rows.rank.view(-1, rows.each), self.width, self.prune
-        )
-        return Candidates(*(tensor[:, None] for tensor in one))
+        return likeliest(log_probs, rows, self.prune)
 
     def score(self, log_prob: Tensor, rank: Tensor, length: int) -> Tensor:
         """What finished hypotheses are ranked by."""
@@ -135,15 +169,15 @@ class Beam:
         """Sentences that nothing may continue, and that have no result: the best they had is their result."""
         if not bool(stuck.any()):
             return rows
-        rank = rows.rank.view(len(stuck), -1)
+        rank = rows.table(rows.rank[:, None]).flatten(1)
         chosen = torch.zeros_like(rank, dtype=torch.bool)
         chosen.scatter_(1, rank.argmax(dim=1, keepdim=True), stuck[:, None])
         score = self.score(rows.log_prob, rows.rank, rows.length)
-        return replace(rows, ended=rows.retire(chosen.flatten(), score, by_end_token=False).ended)
+        over = chosen.flatten()[rows.cell]
+        return replace(rows, ended=rows.retire(over, score, by_end_token=False).ended)
 
     def _cut(self, rows: BeamRows) -> BeamRows:
         """No row goes on: those that would are results that the length cap cut."""
-        rows = rows.only(rows.rank > -torch.inf)
         score = self.score(rows.log_prob, rows.rank, rows.length)
         return rows.retire(torch.ones_like(score, dtype=torch.bool), score, by_end_token=False)
 
@@ -154,30 +188,30 @@ def ranked(found: tuple[Finished, ...]) -> list[Finished]:
 
 
 def likeliest(
-    log_probs: Tensor, before: Tensor, width: int, prune: Pruning | None = None, penalty: Tensor | None = None
+    log_probs: Tensor, rows: BeamRows, prune: Pruning | None = None, penalty: Tensor | None = None
 ) -> Candidates:
-    """The `width` best of the continuations [sentences, rows, V] of rows that stand at `before`.
+    """The best of the continuations of each group's rows, as many as its beam is wide.
 
-    A `penalty` [sentences, V] counts in the choice, not in what is chosen. Each row's own best are found
-    first: the best of all are among them, and sums are formed for few.
+    A `penalty` [rows, V] counts in the choice, not in what is chosen. Each row's own best are found first:
+    the best of all are among them, and sums are formed for few.
     """
-    sentences, rows, vocabulary = log_probs.shape
-    each = min(width, vocabulary)
-    liked = log_probs if penalty is None else log_probs - penalty[:, None]
-    if each == 1:
-        token = liked.argmax(dim=2, keepdim=True)  # of equals the smallest id, as greedy search has it
-    else:
-        token = highest(liked.flatten(0, 1), each).sort(dim=1).values.view(sentences, rows, each)
-    gained = log_probs.gather(2, token).to(before.dtype)
-    total = (before[:, :, None] + gained).flatten(1)  # [sentences, rows * each]
-    token = token.flatten(1)
+    each = min(rows.width, log_probs.shape[1])
+    liked = log_probs if penalty is None else log_probs - penalty
+    # Of equals the smallest id, as greedy search has it. [rows, each]
+    token = liked.argmax(dim=1, keepdim=True) if each == 1 else highest(liked, each).sort(dim=1).values
+    gained = log_probs.gather(1, token).to(rows.rank.dtype)
+    total = rows.rank[:, None] + gained
+    worth = rows.table(total if penalty is None else total - penalty.gather(1, token))
     if prune is not None:
-        total = total.masked_fill(~prune(gained.flatten(1), total), -torch.inf)
-    worth = total if penalty is None else total - penalty.gather(1, token)
-    place = worth.sort(dim=1, descending=True, stable=True).indices[:, :width]
-    first = torch.arange(0, sentences * rows, rows, device=token.device)[:, None]
-    total = total.gather(1, place)
-    return Candidates(first + place // each, token.gather(1, place), total, total)
+        sums = rows.table(total)
+        stays = prune(rows.table(gained).flatten(0, 1), sums.flatten(0, 1)).view_as(sums)
+        worth = worth.masked_fill(~stays, -torch.inf)
+    worth, place = worth.sort(dim=2, descending=True, stable=True)
+    worth, place = worth[..., : rows.width], place[..., : rows.width]
+    cells = torch.arange(0, math.prod(rows.shape), rows.width, device=place.device).view(*rows.shape[:2], 1)
+    row, which = rows.in_cells(cells + place // each), place % each
+    total = total[row, which].masked_fill(worth == -torch.inf, -torch.inf)
+    return Candidates(row, token[row, which], total, total)
 
 
 def _ended(rows: BeamRows, found: Candidates, score: Tensor, over: Tensor) -> BeamRows:
@@ -185,23 +219,16 @@ def _ended(rows: BeamRows, found: Candidates, score: Tensor, over: Tensor) -> Be
     if not bool(over.any()):
         return rows
     ended = rows.extend(found.row[over], found.token[over], found.log_prob[over])
-    ended = replace(ended, rank=found.rank[over])
+    ended = replace(ended, rank=found.rank[over], cell=rows.cell[found.row[over]])
     everything = torch.ones(ended.rows, dtype=torch.bool, device=over.device)
     return replace(rows, ended=ended.retire(everything, score[over]).ended)
 
 
 def _continued(rows: BeamRows, found: Candidates, going_on: Tensor) -> tuple[BeamRows, Tensor]:
-    """The rows that go on, as many for every group as the largest needs; and where each came from."""
-    each = int(going_on.sum(dim=2).max())
+    """The rows that go on, and where each came from."""
     staying = going_on.flatten(1).any(dim=1)  # [sentences]
-    _, groups, width = going_on.shape
-    places = torch.arange(groups, device=staying.device)[:, None] * width
-    # Those that go on to the front, in their order; then somebody of the same sentence to fill the rest.
-    order = going_on.logical_not().to(torch.uint8).sort(dim=2, stable=True).indices[..., :each]
-    real = going_on.gather(2, order)[staying]  # [sentences that stay, groups, each]
-    somebody = going_on.flatten(1).to(torch.uint8).argmax(dim=1)[staying, None, None]
-    place = torch.where(real, (order + places)[staying], somebody).flatten(1)
-    row, token, log_prob, rank = (x.flatten(1)[staying].gather(1, place).flatten() for x in found)
-    log_prob, rank = (x.masked_fill(~real.flatten(), -torch.inf) for x in (log_prob, rank))
+    place = going_on.flatten().nonzero().squeeze(1)
+    row, token, log_prob, rank = (x.flatten()[place] for x in found)
+    cell = going_on[staying].flatten().nonzero().squeeze(1)
     longer = rows.extend(row, token, log_prob)
-    return replace(longer, each=each, rank=rank), row
+    return replace(longer, rank=rank, alive=rows.alive[staying], cell=cell), row

@@ -18,9 +18,11 @@ from throughtime.errors import InputError
 from throughtime.search.hypotheses import Hypotheses
 
 Constraint = Callable[[Tensor, Hypotheses], Tensor]
-"""Log-probabilities in, log-probabilities out: what may not come next becomes -inf."""
+"""Log-probabilities in, log-probabilities out: what may not come next becomes -inf. It may write on them."""
 
 SMALLEST = math.log(5e-324)  # of a probability that is not 0: for an end that the model holds impossible
+
+FEW = 64
 
 NO_TOKEN = -1  # fills short sequences; no model says it
 
@@ -28,19 +30,26 @@ NO_TOKEN = -1  # fills short sequences; no model says it
 def allowed(
     log_probs: Tensor, hypotheses: Hypotheses, constraints: Sequence[Constraint], end_id: int | None
 ) -> Tensor:
-    """What all constraints together let through, [rows, V]; a row with nothing left must end."""
+    """What all constraints together let through, [rows, V]; a row with nothing left must end.
+
+    They write on the log-probabilities that a model gave.
+    """
     if not constraints:
         return log_probs
+    before = log_probs.clone() if end_id is None else log_probs[:, end_id].clone()
     left = log_probs
     for constraint in constraints:
         left = constraint(left, hypotheses)
-    stuck = left.amax(dim=1, keepdim=True) == -torch.inf
+    # Most rows have something left among the first tokens; only for others all are looked through.
+    stuck = left[:, :FEW].amax(dim=1, keepdim=True) == -torch.inf
+    if bool(stuck.any()):
+        stuck = left.amax(dim=1, keepdim=True) == -torch.inf
     if not bool(stuck.any()):
         return left
     if end_id is None:
-        return torch.where(stuck, log_probs, left)
+        return torch.where(stuck, before, left)
     way_out = torch.full_like(left, -torch.inf)
-    way_out[:, end_id] = log_probs[:, end_id].clamp(min=SMALLEST)
+    way_out[:, end_id] = before.clamp(min=SMALLEST)
     return torch.where(stuck, way_out, left)
 
 
@@ -48,8 +57,8 @@ def no_token(*token_ids: int) -> Constraint:
     """Never these tokens: `<unk>`, for one."""
 
     def constraint(log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
-        log_probs = log_probs.clone()
-        log_probs[:, list(token_ids)] = -torch.inf
+        for token in token_ids:
+            log_probs[:, token] = -torch.inf
         return log_probs
 
     return constraint
@@ -81,7 +90,6 @@ def no_repeated_ngram(n: int) -> Constraint:
         latest = tokens[:, tokens.shape[1] - n + 1 :]
         same = (said[:, :, : n - 1] == latest[:, None]).all(dim=2)
         row, place = same.nonzero(as_tuple=True)
-        log_probs = log_probs.clone()
         log_probs[row, said[row, place, n - 1]] = -torch.inf
         return log_probs
 
@@ -97,7 +105,7 @@ def forced_prefix(prefixes: Sequence[Sequence[int]]) -> Constraint:
             return log_probs
         token = forced.to(log_probs.device)[hypotheses.sentence, hypotheses.length][:, None]
         others = torch.arange(log_probs.shape[1], device=token.device) != token
-        return log_probs.masked_fill(others & (token != NO_TOKEN), -torch.inf)
+        return log_probs.masked_fill_(others & (token != NO_TOKEN), -torch.inf)
 
     return constraint
 
@@ -109,7 +117,7 @@ def forbidden(words: Sequence[Sequence[int]]) -> Constraint:
     by_length = [torch.tensor(list(same)) for _, same in groupby(sorted(words, key=len), key=len)]
 
     def constraint(log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
-        log_probs, tokens = log_probs.clone(), hypotheses.tokens
+        tokens = hypotheses.tokens
         for table in by_length:  # [words, tokens]
             table = table.to(log_probs.device)
             before = table.shape[1] - 1

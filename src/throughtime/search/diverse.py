@@ -41,17 +41,22 @@ class DiverseBeam(Beam):
 
     def candidates(self, log_probs: Tensor, rows: BeamRows) -> Candidates:
         """The best of each group, in the light of what the earlier ones took."""
-        log_probs = log_probs.unflatten(0, (-1, self.groups, rows.each))
-        before = rows.rank.view(-1, self.groups, rows.each)
-        first = torch.arange(0, rows.rows, self.groups * rows.each, device=before.device)[:, None]
-        taken = torch.zeros_like(log_probs[:, 0, 0])  # [sentences, V]
-        chosen = []
+        sentence, group_of = rows.cell // (self.groups * self.width), rows.cell // self.width % self.groups
+        taken = log_probs.new_zeros(len(rows.alive), log_probs.shape[1])  # [sentences, V]
+        number = rows.cell.new_zeros(rows.shape)
+        nothing = rows.rank.new_full(rows.shape, -torch.inf)
+        chosen = Candidates(number, number.clone(), nothing, nothing.clone())
         for group in range(self.groups):
-            one = likeliest(log_probs[:, group], before[:, group], self.width, penalty=self.penalty * taken)
-            taken.scatter_add_(1, one.token, (one.rank > -torch.inf).to(taken.dtype))
-            inside = one.row % rows.each  # `likeliest` numbers the rows of its own group
-            chosen.append(one._replace(row=first + group * rows.each + inside))
-        return Candidates(*(torch.stack(parts, dim=1) for parts in zip(*chosen, strict=True)))
+            own = (group_of == group).nonzero().squeeze(1)  # none, where a group is over in all sentences
+            if len(own):
+                penalty = self.penalty * taken[sentence[own]]
+                found = likeliest(log_probs[own], rows.only(own), penalty=penalty)
+                found = found._replace(row=own[found.row])  # `likeliest` numbers the rows that it is given
+                for whole, part in zip(chosen, found, strict=True):
+                    whole[:, group] = part[:, group]
+            said = (chosen.rank[:, group] > -torch.inf).to(taken.dtype)
+            taken.scatter_add_(1, chosen.token[:, group], said)
+        return chosen
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
         """The `n_best` of every group, the best of all first."""

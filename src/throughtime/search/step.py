@@ -30,6 +30,14 @@ class Memory:
         """For models that remember nothing per sentence."""
         return cls((), torch.arange(sentences, device=device))
 
+    @property
+    def places(self) -> tuple[Tensor, int]:
+        """Where each row lies in a table [sentences, the most rows of one], and that most."""
+        rows = torch.bincount(self.owner)
+        most = int(rows.max()) if len(rows) else 0
+        within = torch.arange(len(self.owner), device=self.owner.device) - (rows.cumsum(0) - rows)[self.owner]
+        return self.owner * most + within, most
+
     def follow(self, owner: Tensor) -> Memory:
         """The memory for rows that belong to these sentences; a sentence without a row is forgotten."""
         if torch.equal(owner, self.owner):
@@ -44,7 +52,7 @@ class Memory:
 class Step(NamedTuple):
     """One step of a model for every row."""
 
-    log_probs: Tensor  # [rows, V], ln P(next)
+    log_probs: Tensor  # [rows, V], ln P(next); given away: a search may write on it
     state: State
     extras: Mapping[str, Tensor] = {}  # [rows, ...], attention for one; search carries them along
 

@@ -45,11 +45,11 @@ class StochasticBeam(Beam):
         token = highest(noisy, width)
         total = rows.log_prob[:, None] + log_probs.gather(1, token)  # [rows, width]
         perturbed = _at_most(rows.rank[:, None], rows.log_prob[:, None] + noisy.gather(1, token))
-        perturbed = perturbed.masked_fill(total == -torch.inf, -torch.inf).view(-1, rows.each * width)
-        rank, place = perturbed.topk(min(self.width, perturbed.shape[1]), dim=1)
-        first = torch.arange(0, rows.rows, rows.each, device=place.device)[:, None]
-        token, log_prob = (x.view_as(perturbed).gather(1, place) for x in (token, total))
-        found = (first + place // width, token, log_prob, rank)
+        perturbed = rows.table(perturbed.masked_fill(total == -torch.inf, -torch.inf))[:, 0]
+        rank, place = perturbed.topk(self.width, dim=1)  # [sentences, width]
+        first = torch.arange(len(rows.alive), device=place.device)[:, None] * self.width
+        row, which = rows.in_cells(first + place // width), place % width
+        found = (row, token[row, which], total[row, which], rank)
         return Candidates(*(tensor[:, None] for tensor in found))
 
     def score(self, log_prob: Tensor, rank: Tensor, length: int) -> Tensor:

@@ -13,6 +13,11 @@ TASKS = {
     "ngram": "throughtime.tasks.ngram",
     "language": "throughtime.tasks.recurrent",
     "translate": "throughtime.tasks.translate",
+    "tag": "throughtime.tasks.tag",
+    "fill": "throughtime.tasks.fill",
+    "classify": "throughtime.tasks.classify",
+    "compose": "throughtime.tasks.compose",
+    "forecast": "throughtime.tasks.forecast",
 }
 """Each task's module has a `load(folder, config, device)`; imported only when such a model is opened."""
 

@@ -27,6 +27,7 @@ class LanguageConfig(TrainingConfig):
     layout: Literal["lines", "stream"] | None = Field(
         None, description="lines (each ends with <eos>) or stream (one text)"
     )
+    reversed: bool = Field(False, description="read each line, or the stream, from right to left")
     min_freq: int = Field(1, ge=1, description="rarer tokens become <unk>")
     max_size: int | None = Field(None, ge=4, description="the largest vocabulary")
     max_tokens: int | None = Field(None, ge=2, description="train on the first so many tokens only")

@@ -45,12 +45,16 @@ class RecurrentLanguage(LanguageModel):
     model: RecurrentLanguageModel
 
     def __init__(self, model: RecurrentLanguageModel, codec: Codec, config: LanguageConfig) -> None:
-        super().__init__(model, Framing(codec, config.layout == "lines", running=True))
+        super().__init__(model, Framing(codec, config.layout == "lines", config.reversed, running=True))
         self.config = config
 
     def ids(self, dataset: Dataset, split: str) -> np.ndarray[Any, Any]:
         """A split as one long text, from the cache where it was read before."""
-        return token_ids(dataset, split, self.framing.codec, eos=self.framing.marked).ids
+        ids = token_ids(dataset, split, self.framing.codec, eos=self.framing.marked).ids
+        if not self.framing.backward:
+            return ids
+        # Turned round, a line begins with its end mark; moved by one, each ends with one again.
+        return np.roll(ids[::-1], -1) if self.framing.marked else ids[::-1].copy()
 
     def evaluate(
         self,
@@ -162,8 +166,8 @@ def dynamic_evaluation(asked: Asked, cache: NeuralCache | None) -> DynamicEvalua
 
 
 ARCHITECTURE = frozenset(
-    "tokens normaliser layout min_freq max_size cell embedding_size hidden_size num_layers tied head "
-    "residual layer_norm initial".split()
+    "tokens normaliser layout reversed min_freq max_size cell embedding_size hidden_size num_layers tied "
+    "head residual layer_norm initial".split()
 )
 """What a model that starts from another one's weights has from it."""
 

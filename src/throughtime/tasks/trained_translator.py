@@ -13,8 +13,10 @@ from throughtime.data.records import Pair
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.metrics.likelihood import Likelihood
+from throughtime.models.rounded import Rounded
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.models.weights import named_weights
+from throughtime.search import StepModel
 from throughtime.tasks.codecs import SIDES, Codecs
 from throughtime.tasks.judge import Judge, SentencePairs, search_errors
 from throughtime.tasks.language import Scored
@@ -22,7 +24,7 @@ from throughtime.tasks.report import Asked, Progress, Report, refuse_others
 from throughtime.tasks.surprisal import likelihood, surprisals
 from throughtime.tasks.translate_config import TranslateConfig
 from throughtime.tasks.translator import Generation, Translator
-from throughtime.train.devices import products
+from throughtime.train.devices import precision_of, products
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -43,6 +45,18 @@ class TrainedTranslator(Translator):
         )
         super().__init__(model, codecs, generation)
         self.model, self.config = model, config
+        self.precision: str = config.precision
+        """Of the products while it searches, as in training; likelihoods are in float32 always."""
+        self._rounded = Rounded(model)
+
+    @property
+    def step_model(self) -> StepModel:
+        """What search runs: the model, or where that is its precision the same in bf16."""
+        return self._rounded if self._search_precision == "bf16" else self.model
+
+    @property
+    def _search_precision(self) -> str:
+        return precision_of(self.precision, next(self.model.parameters()).device)
 
     def ids(self, dataset: Dataset, split: str) -> tuple[RaggedIds, RaggedIds]:
         """Both sides of a split as ids, from the cache where they were read before."""
@@ -124,7 +138,8 @@ class TrainedTranslator(Translator):
     def searching(self, num_beams: int | None = None, length_penalty: float | None = None) -> list[str]:
         """How translations are searched, as a signature tells it."""
         alpha = self.generation.length_penalty if length_penalty is None else length_penalty
-        return [f"beams:{num_beams or self.generation.num_beams}", f"alpha:{alpha:g}"]
+        beams = num_beams or self.generation.num_beams
+        return [f"beams:{beams}", f"alpha:{alpha:g}", f"searched:{self._search_precision}"]
 
     def judge(self, tokenize: str | None = None, lowercase: bool = False) -> Judge:
         """Who compares its translations with references."""

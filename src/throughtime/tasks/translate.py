@@ -135,4 +135,4 @@ def together(translators: Sequence[TrainedTranslator]) -> Translator:
             )
     if len(translators) == 1:
         return first
-    return Translator(Ensemble([one.model for one in translators]), first.codecs, first.generation)
+    return Translator(Ensemble([one.step_model for one in translators]), first.codecs, first.generation)

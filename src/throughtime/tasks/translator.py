@@ -67,7 +67,12 @@ class Translator:
     """A step model of sentences, with the codecs of both languages."""
 
     def __init__(self, model: StepModel, codecs: Codecs, generation: Generation) -> None:
-        self.step_model, self.codecs, self.generation = model, codecs, generation
+        self._step_model, self.codecs, self.generation = model, codecs, generation
+
+    @property
+    def step_model(self) -> StepModel:
+        """What search runs."""
+        return self._step_model
 
     @property
     def lowercase(self) -> bool:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from throughtime.data.readers.columns import ColumnTags
 from throughtime.data.readers.csv_pairs import CsvPairs
+from throughtime.data.readers.described import DescribedText
 from throughtime.data.readers.guess import guess_reader
 from throughtime.data.readers.hsk import HskCards, HskPairs
 from throughtime.data.readers.jsonl import JsonlPairs
+from throughtime.data.readers.labelled import LabelledText
 from throughtime.data.readers.moses import MosesPairs
 from throughtime.data.readers.options import read_options
 from throughtime.data.readers.plain import PlainText
@@ -32,6 +34,8 @@ READERS: dict[str, type[Reader]] = {
     ColumnTags.name: ColumnTags,
     SlotFiles.name: SlotFiles,
     SeriesTable.name: SeriesTable,
+    LabelledText.name: LabelledText,
+    DescribedText.name: DescribedText,
 }
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from throughtime.data.readers.columns import ColumnTags
 from throughtime.data.readers.csv_pairs import CsvPairs
+from throughtime.data.readers.described import VECTOR, DescribedText
 from throughtime.data.readers.hsk import HskCards
 from throughtime.data.readers.jsonl import JsonlPairs
+from throughtime.data.readers.labelled import LABEL, TEXT, LabelledText, tab_rows
 from throughtime.data.readers.layout import as_date, as_number
 from throughtime.data.readers.moses import MosesPairs
 from throughtime.data.readers.plain import PlainText
@@ -42,6 +45,11 @@ def guess_reader(paths: Sequence[Path | str]) -> type[Reader]:
         return MosesPairs
     path = Path(paths[0])
     suffix = text_suffix(path)
+    names = _names(path, suffix)
+    if TEXT in names and VECTOR in names:
+        return DescribedText
+    if TEXT in names and LABEL in names:
+        return LabelledText
     if suffix == ".csv":
         return SeriesTable if _holds_series(path) else CsvPairs
     return BY_SUFFIX.get(suffix) or _by_content(path)
@@ -56,6 +64,22 @@ def _by_content(path: Path) -> type[Reader]:
     if texts and all(line.count("\t") and all(line.split("\t")[:2]) for line in texts):
         return TsvPairs
     return PlainText
+
+
+def _names(path: Path, suffix: str) -> set[str]:
+    """The columns that a table's header names, or the fields of the first JSON object."""
+    if suffix in (".csv", ".tsv"):
+        rows = tab_rows(path) if suffix == ".tsv" else csv_rows(path)
+        _, header = next(rows, (1, []))
+        return {name.strip() for name in header} if isinstance(header, list) else set()
+    if suffix == ".jsonl":
+        _, line = next(lines_or_errors(path))
+        try:
+            fields = json.loads(line) if isinstance(line, str) else None
+        except (ValueError, RecursionError):
+            fields = None
+        return set(fields) if isinstance(fields, dict) else set()
+    return set()
 
 
 def _holds_series(path: Path) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from throughtime.data.source import BadRecords
 
-Kind = Literal["text", "pairs", "tags", "series", "cards"]
+Kind = Literal["text", "pairs", "tags", "series", "cards", "labelled", "described"]
 
 
 class Reader(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -17,6 +18,8 @@ from throughtime.data.readers.rows import NumberedRow, csv_rows
 from throughtime.data.records import Observation
 from throughtime.data.source import BadRecords, text_stem
 from throughtime.errors import InputError
+
+MISSING = frozenset({"", "nan", "na", "n/a", "null", "none", "-nan"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +38,7 @@ class SeriesTable:
     Long (`unique_id,ds,y`: a row is one time of one series), wide (a column of dates and columns of values),
     or values only (the times are 0, 1, 2, ...). The time is the column `time`, else `ds`, else the first that
     holds dates; a column so named may hold whole numbers instead. The values are the columns `values`, else
-    all others.
+    all others. A cell without a value (empty, NaN, NA, null) is an error, or NaN where `missing` allows it.
     """
 
     name: ClassVar[str] = "series"
@@ -48,13 +51,14 @@ class SeriesTable:
         identifier: str | None = None,
         values: tuple[str, ...] = (),
         delimiter: str = ",",
+        missing: bool = False,
     ) -> None:
         if len(delimiter) != 1:
             raise InputError(
                 "the reader series", f"option delimiter is {delimiter!r}, expected one character"
             )
         self.chosen = Columns(time, identifier, values)
-        self.delimiter = delimiter
+        self.delimiter, self.missing = delimiter, missing
 
     def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Observation]:
         """Yield one `Observation` for each value; several columns of a row are series of their own."""
@@ -65,19 +69,32 @@ class SeriesTable:
 
     def rows(self, path: Path, bad: BadRecords) -> Iterator[tuple[Layout, Row]]:
         """Yield the good rows of a file, each later than the one before it in its series."""
-        lines = csv_rows(path, self.delimiter)
-        layout, waiting = self._layout(path, lines)
         last: dict[str, Row] = {}
-        for number, cells in chain(waiting, lines):
+        for layout, row in self.any_rows(path, bad):
             try:
-                if isinstance(cells, InputError):
-                    raise cells
-                row = layout.row(number, cells)
                 last[row.unique_id] = row = _after(path, row, last.get(row.unique_id))
             except InputError as error:
                 bad.found(error)
                 continue
             yield layout, row
+
+    def any_rows(self, path: Path, bad: BadRecords) -> Iterator[tuple[Layout, Row]]:
+        """Yield the good rows of a file in whatever order of time they stand."""
+        lines = csv_rows(path, self.delimiter)
+        layout, waiting = self._layout(path, lines)
+        for number, cells in chain(waiting, lines):
+            try:
+                if isinstance(cells, InputError):
+                    raise cells
+                row = layout.row(number, cells)
+            except InputError as error:
+                bad.found(error)
+                continue
+            yield layout, row
+
+    def layout(self, path: Path) -> Layout:
+        """Which columns of a file hold what."""
+        return self._layout(path, csv_rows(path, self.delimiter))[0]
 
     def _layout(self, path: Path, lines: Iterator[NumberedRow]) -> tuple[Layout, list[NumberedRow]]:
         """The layout, and those lines that it took to find it which are still to be read."""
@@ -93,11 +110,20 @@ class SeriesTable:
                 sample = line[1]
                 break
         layout = find_layout(path, text_stem(path), self.chosen, first, sample)
+        if self.missing:
+            layout = _WithGaps(**vars(layout))
         if not layout.header:
             return layout, [(number, first), *waiting]
         if not waiting:
             raise InputError(str(path), "has a header but no rows of values", line=1)
         return layout, waiting
+
+
+class _WithGaps(Layout):
+    """A layout in which a value may be missing."""
+
+    def _number(self, line: int, text: str, column: str) -> float:
+        return math.nan if text.strip().lower() in MISSING else super()._number(line, text, column)
 
 
 def read_series(

@@ -1,0 +1,254 @@
+"""`throughtime backtest`: how good a forecaster would have been, beside rules of thumb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from throughtime.cli.evaluate import Device, Run, bar
+from throughtime.cli.opening import SkipBad, opened, tell_skipped
+from throughtime.cli.output import Debug, Json, Outcome, reported, say
+from throughtime.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from throughtime.data.panel import Panel
+    from throughtime.tasks.backtest import Backtest, Calibrated
+    from throughtime.tasks.forecast_config import ForecastConfig
+
+SERIES_SHOWN = 12
+CONFORMAL = "Conformal intervals"
+
+
+@reported
+def backtest(
+    run: Run,
+    n_windows: Annotated[int, typer.Option(help="How many origins to forecast from.", min=1)] = 8,
+    step_size: Annotated[
+        int | None, typer.Option(help="Rows between two origins; the horizon if not given.", min=1)
+    ] = None,
+    h: Annotated[
+        int | None, typer.Option("--h", help="Rows to forecast; as trained if not given.", min=1)
+    ] = None,
+    level: Annotated[
+        list[float] | None,
+        typer.Option(help="An interval that should cover so many per cent; may be given again. 80 and 95."),
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="Other data than the model was trained on.")] = None,
+    season: Annotated[
+        int | None, typer.Option(help="Rows of a season; by the frequency if not given.", min=1)
+    ] = None,
+    intervals: Annotated[
+        str | None,
+        typer.Option(
+            help="own (the head's), or conformal: absolute, scaled or quantiles; as the model is set if "
+            "not given.",
+            rich_help_panel=CONFORMAL,
+        ),
+    ] = None,
+    earlier_windows: Annotated[
+        int | None,
+        typer.Option(
+            help="Windows before each tested one that its intervals are made of; up to 100 if not given.",
+            min=1,
+            rich_help_panel=CONFORMAL,
+        ),
+    ] = None,
+    save_intervals: Annotated[
+        bool,
+        typer.Option(
+            "--save-intervals",
+            help="Keep conformal intervals, from up to 100 windows at the end, in RUN for "
+            "`forecast --level`.",
+            rich_help_panel=CONFORMAL,
+        ),
+    ] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the windows: .png, .svg or .pdf.")] = None,
+    plot_steps: Annotated[
+        Path | None, typer.Option(help="Draw the error against the steps ahead, likewise.")
+    ] = None,
+    device: Device = "auto",
+    skip_bad: SkipBad = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> Outcome:
+    """Forecast from one origin after another, as if the rest had not happened, and measure.
+
+    Beside the model stand the last value (naive), the last season (seasonal-naive) and the straight line
+    (drift), on the same windows. A model of points gets conformal intervals: those of each window come from
+    windows that were over before it, so that the coverage is honest. --json has every figure by step ahead
+    and by series too.
+
+    [bold]Examples[/bold]
+
+      throughtime backtest runs/load --n-windows 8 --step-size 24 --level 80 --level 95
+
+      throughtime backtest runs/load --plot windows.png --plot-steps errors.png
+
+      throughtime backtest runs/load --intervals conformal --save-intervals
+    """
+    from throughtime.data.readers.panel import panel_of
+    from throughtime.tasks import backtest as testing
+    from throughtime.tasks import load
+    from throughtime.tasks.trained_forecaster import TrainedForecaster
+    from throughtime.version import __version__
+
+    _check_pictures(plot, plot_steps)
+    model = load(run, device)
+    if not isinstance(model, TrainedForecaster):
+        raise InputError(str(run), "does not forecast; `throughtime train forecast` makes a model that does")
+    config = model.config
+    name = data or config.data
+    dataset = opened(name, skip_bad=skip_bad)
+    panel = panel_of(dataset, config.roles)
+    tell_skipped(dataset)
+    for note in panel.notes:
+        say(note)
+    levels, rows = sorted(set(level or (80, 95))), h or model.model.horizon
+    chosen = intervals or (testing.CONFORMAL if config.intervals == "conformal" else testing.AUTO)
+    unseen = _unseen(config, panel) if data in (None, config.data) else None
+    with bar("windows") as advance:
+        found = testing.backtest(
+            model,
+            panel,
+            rows,
+            n_windows=n_windows,
+            step_size=step_size,
+            levels=levels,
+            intervals=chosen,
+            earlier_windows=earlier_windows,
+            season=season or config.season,
+            history=model.model.lookback,
+            unseen=unseen,
+            progress=advance,
+        )
+    _warn(found.trained_on)
+    if save_intervals:
+        with bar("intervals") as advance:
+            made = testing.calibrated(
+                model,
+                panel,
+                rows,
+                levels,
+                testing.CONFORMAL if chosen in (testing.AUTO, testing.OWN) else chosen,
+                season=season or config.season,
+                history=model.model.lookback,
+                unseen=unseen,
+                progress=advance,
+            )
+        _keep(made, run)
+        if model.model.head.probabilistic and config.intervals == "head":
+            say("`forecast` goes on with the head's own: its setting intervals=conformal asks for these.")
+    _draw(found, panel, plot, plot_steps)
+    kept = f"({found.earlier_windows})" if found.earlier_windows else ""
+    how = {
+        "data": name,
+        "model": model.name,
+        "h": found.rolling.h,
+        "windows": n_windows,
+        "step": found.rolling.step_size,
+        "season": found.season,
+        "intervals": f"{found.interval_kind}{kept}",
+        "version": __version__,
+    }
+    signature = "|".join(f"{key}:{value}" for key, value in how.items())
+    values = {"run": str(run), "data": name, "model": model.name, **found.values(), "signature": signature}
+    return Outcome(values, _shown(found, name, signature))
+
+
+def _check_pictures(*paths: Path | None) -> None:
+    """Refuse pictures that cannot be written before the long work, not after it."""
+    from throughtime.plots.style import check_format
+
+    for path in paths:
+        if path is not None:
+            check_format(path)
+
+
+def _unseen(config: ForecastConfig, panel: Panel) -> int:
+    """How many rows at the end of every series the model was not trained on."""
+    from throughtime.tasks.forecast import training_rows
+
+    trained = training_rows(config, panel)
+    return min(len(series) - trained[series.unique_id].stop for series in panel.series)
+
+
+def _warn(windows: int) -> None:
+    if windows:
+        say(
+            f"{windows} of the windows reach into rows that the model was trained on, which flatters it; "
+            "ask for fewer windows or smaller steps, or train with a greater test_size."
+        )
+
+
+def _keep(made: Calibrated, run: Path) -> None:
+    from throughtime.folder import ModelFolder
+    from throughtime.tasks.saved_intervals import save_intervals
+
+    save_intervals(ModelFolder.at(run), made.intervals)
+    _warn(made.trained_on)
+    say(f"kept intervals ({made.intervals.kind}) of {made.n_windows} windows in {run}")
+
+
+def _draw(found: Backtest, panel: Panel, plot: Path | None, plot_steps: Path | None) -> None:
+    from throughtime.plots.forecast import backtest_plot, horizon_plot
+
+    if plot is not None:
+        backtest_plot(panel, found.judged[0].windows, found.rolling.cuts, found.levels, plot)
+        say(f"wrote {plot}")
+    if plot_steps is not None:
+        horizon_plot({one.name: one.steps["rmse"] for one in found.judged}, plot_steps, "RMSE")
+        say(f"wrote {plot_steps}")
+
+
+def _shown(found: Backtest, name: str, signature: str) -> list[Any]:
+    rolling = found.rolling
+    about = (
+        f"{name}: {rolling.n_windows} windows of {rolling.h} steps, {rolling.step_size} apart, after "
+        f"{found.origins[0]} to {found.origins[-1]}; a season is {found.season}"
+    )
+    kind = f"conformal ({found.interval_kind}), each from {found.earlier_windows} windows before it"
+    if not found.earlier_windows:
+        kind = f"none: {found.without}" if found.without else "the model's own"
+    covered = " and ".join(f"{level:g} %" for level in found.levels)
+    covered = f"; under {covered}: how many per cent of the values they cover" if not found.without else ""
+    shown: list[Any] = [about, _table(found), f"Intervals: {kind}{covered}"]
+    if 1 < len(found.judged[0].series) <= SERIES_SHOWN:
+        shown.append(_series_table(found))
+    return [*shown, f"[dim]{signature}[/dim]"]
+
+
+def _table(found: Backtest) -> Table:
+    """The figures in all, a row for each forecaster."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
+    for heading in ("MAE", "RMSE", "sMAPE %", "MASE", "CRPS"):
+        table.add_column(heading, justify="right")
+    for level in found.levels:
+        table.add_column(f"{level:g} %", justify="right", no_wrap=True)
+        table.add_column("width", justify="right")
+    for place, one in enumerate(found.judged):
+        cells = [f"{one.total[each]:,.4g}" for each in ("mae", "rmse", "smape", "mase", "crps")]
+        for level in found.levels:
+            covered, width = (one.total.get(f"{figure}-{level:g}") for figure in ("coverage", "width"))
+            cells += ["–" if covered is None else f"{covered:.1f}", "–" if width is None else f"{width:,.4g}"]
+        table.add_row(one.name, *cells, style="bold" if place == 0 else None)
+    return table
+
+
+def _series_table(found: Backtest) -> Table:
+    """MASE of each series, a column for each forecaster."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("MASE of")
+    for one in found.judged:
+        table.add_column(one.name, justify="right")
+    for series in found.judged[0].series:
+        table.add_row(series, *(f"{one.series[series]['mase']:.3f}" for one in found.judged))
+    return table

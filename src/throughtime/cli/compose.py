@@ -1,0 +1,129 @@
+"""`throughtime compose`: a label or a vector in, texts out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from throughtime.cli.evaluate import Device, Run, bar
+from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.cli.translate import RULES, lines, one_line
+from throughtime.errors import InputError
+
+if TYPE_CHECKING:
+    from throughtime.tasks.trained_composer import Condition, TrainedComposer
+
+
+@reported
+def compose(
+    run: Run,
+    label: Annotated[
+        list[str] | None, typer.Option(help="What the text is to be; may be given again.")
+    ] = None,
+    vector: Annotated[
+        list[str] | None, typer.Option(help="Numbers such as 0.1,0.2; may be given again.")
+    ] = None,
+    num_return_sequences: Annotated[int, typer.Option(help="How many texts of each.", min=1)] = 1,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Always the most likely token.")] = False,
+    num_beams: Annotated[
+        int | None, typer.Option(help="The likeliest texts, by a beam of so many.", min=1)
+    ] = None,
+    length_penalty: Annotated[
+        float, typer.Option(help="Of a beam, alpha: a score is log P / length^alpha.", min=0)
+    ] = 0.75,
+    temperature: Annotated[
+        float | None, typer.Option(help="Below 1 is more careful, above 1 more daring.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="Draw from the k most likely tokens only.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest tokens of this mass.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same texts.")] = None,
+    max_new_tokens: Annotated[
+        int | None, typer.Option(help="The most tokens; 100 unless the model says otherwise.", min=1)
+    ] = None,
+    prefix: Annotated[str, typer.Option(help="What the text begins with.", rich_help_panel=RULES)] = "",
+    forbid: Annotated[
+        list[str] | None, typer.Option(help="A word not to say; may be given again.", rich_help_panel=RULES)
+    ] = None,
+    require: Annotated[
+        list[str] | None, typer.Option(help="A word to say; may be given again.", rich_help_panel=RULES)
+    ] = None,
+    no_repeat_ngram: Annotated[
+        int | None, typer.Option(help="Never so many tokens in a row twice.", min=1, rich_help_panel=RULES)
+    ] = None,
+    device: Device = "auto",
+    json: Json = False,
+    debug: Debug = False,
+) -> Outcome:
+    """Write texts from a label or a vector, a line each.
+
+    Without --label and --vector every line of stdin is one of them, and gets as many lines as texts were
+    asked for.
+
+    [bold]Examples[/bold]
+
+      throughtime compose runs/requests --label GetWeather --num-return-sequences 3 --temperature 0.8
+
+      throughtime compose runs/reports --vector 0.1,-2,30 --num-beams 5
+
+      throughtime compose runs/reviewer --label good --require food --seed 1 --json
+    """
+    from throughtime.tasks.wishes import Wishes
+
+    composer = opened(run, device)
+    given: list[Condition] = [*(label or []), *(_vector(one) for one in vector or [])]
+    if not given:
+        given = from_stdin(composer)
+    wishes = Wishes(prefix, tuple(forbid or ()), tuple(require or ()), no_repeat_ngram)
+    with bar("composing") as advance:
+        found = composer.compose(
+            given,
+            num_return_sequences=num_return_sequences,
+            greedy=greedy or None,
+            num_beams=num_beams,
+            length_penalty=length_penalty,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+            max_new_tokens=max_new_tokens,
+            wishes=wishes if wishes != Wishes() else None,
+            progress=advance,
+        )
+    from rich.text import Text
+
+    values = [
+        {"condition": one, "texts": [text.values() for text in own]}
+        for one, own in zip(given, found, strict=True)
+    ]
+    shown = [Text(one_line(text.text)) for own in found for text in own]
+    return Outcome({"run": str(run), "seed": seed, "composed": values}, [*shown])
+
+
+def from_stdin(composer: TrainedComposer) -> list[Condition]:
+    """A label or a vector from each line; a person at a keyboard is told what to give."""
+    if sys.stdin.isatty():
+        if composer.labels is None:
+            raise InputError("--vector", f"is missing: give {composer.width} numbers such as 0.1,0.2")
+        raise InputError("--label", f"is missing: give one of {', '.join(composer.labels.names)}")
+    read = [line for block in lines(None) for line in block]
+    return [*read] if composer.labels is not None else [_vector(line) for line in read]
+
+
+def opened(run: Path, device: str) -> TrainedComposer:
+    """The writer of a run; a model of another kind is refused."""
+    from throughtime.tasks import load
+
+    model = load(run, device)
+    if not hasattr(model, "compose"):
+        raise InputError(str(run), "holds no model that composes; `train compose` makes one")
+    return model  # type: ignore[no-any-return]
+
+
+def _vector(text: str) -> list[float]:
+    try:
+        return [float(number) for number in text.replace(",", " ").split()]
+    except ValueError:
+        raise InputError("--vector", f"is {text!r}, expected numbers such as 0.1,0.2") from None

@@ -1,0 +1,134 @@
+"""`throughtime fill`: what stands in the blanks of a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from throughtime.cli.evaluate import Device, Run, bar
+from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.cli.translate import lines, one_line
+from throughtime.errors import InputError
+
+if TYPE_CHECKING:
+    from throughtime.tasks.trained_filler import Filling, TrainedFiller
+
+SHOWN = 5
+
+
+@reported
+def fill(
+    run: Run,
+    sentences: Annotated[
+        list[str] | None,
+        typer.Argument(help="Sentences with blanks; else --file or stdin.", metavar="SENTENCE"),
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="A file with a sentence a line.")] = None,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "--k", help="How many fillings of each sentence; 5, or only the best one of a line.", min=1
+        ),
+    ] = None,
+    beam: Annotated[
+        int, typer.Option(help="Partial fillings that are kept where there are several blanks.", min=1)
+    ] = 10,
+    device: Device = "auto",
+    json: Json = False,
+    debug: Debug = False,
+) -> Outcome:
+    """Fill the blanks of a sentence: the best words with their probabilities.
+
+    A blank is written ___ (two or more underscores) or [MASK] and stands for one token. Several blanks are
+    filled together: the most certain one first, then the next in its light, for --beam fillings side by side.
+
+    Lines of a file or of stdin give a line each, the best filling; with --k, lines `number ||| text |||
+    probability`. With --json a sentence of the command line has its `fillings`; of several sentences, a file
+    or stdin, each of the `sentences` has them.
+
+    [bold]Examples[/bold]
+
+      throughtime fill runs/blanks "I am ___ hungry and I can eat half a cow." --k 10
+
+      throughtime fill runs/blanks "She ___ the ___ every day." --beam 50
+
+      throughtime fill runs/blanks --file blanks.txt > filled.txt
+    """
+    from throughtime.tasks import load
+
+    if sentences and file is not None:
+        raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
+    filler = load(run, device)
+    require_filler(run, filler)
+    if sentences:
+        check(sentences, "SENTENCE")
+        found = filled(filler, sentences, k or SHOWN, beam, "filling")
+        values = [_values(*one) for one in zip(sentences, found, strict=True)]
+        told: dict[str, Any] = values[0] if len(values) == 1 else {"sentences": values}
+        return Outcome({"run": str(run), **told}, [shown(own) for own in found])
+    if json:
+        texts = [text for block in checked_lines(file) for text in block]
+        found = filled(filler, texts, k or SHOWN, beam, "filling")
+        values = [_values(*one) for one in zip(texts, found, strict=True)]
+        return Outcome({"run": str(run), "sentences": values})
+    done = 0
+    for block in checked_lines(file):
+        found = filled(filler, block, k or 1, beam, f"lines {done + 1:,} to {done + len(block):,}")
+        for number, own in enumerate(found, done):
+            print_lines(number, own, numbered=k is not None)
+        done += len(block)
+    return Outcome({})
+
+
+def require_filler(run: Path, model: Any) -> None:
+    """Refuse a model of another kind."""
+    if not hasattr(model, "fill_all"):
+        raise InputError(str(run), "holds no model that fills blanks; `train fill` makes one")
+
+
+def check(texts: list[str], where: str, first_line: int | None = None) -> None:
+    """Refuse texts without a blank; an empty line has nothing to fill and stays empty."""
+    from throughtime.tasks.blanks import BLANK, NO_BLANK
+
+    for number, text in enumerate(texts):
+        if not BLANK.search(text) and (first_line is None or text.strip()):
+            raise InputError(where, NO_BLANK, line=None if first_line is None else first_line + number)
+
+
+def checked_lines(file: Path | None) -> Iterator[list[str]]:
+    """The lines of the file or of stdin, many at a time, each with a blank."""
+    done = 0
+    for block in lines(file):
+        check(block, "stdin" if file is None else str(file), done + 1)
+        yield block
+        done += len(block)
+
+
+def filled(filler: TrainedFiller, texts: list[str], k: int, beam: int, title: str) -> list[list[Filling]]:
+    """The fillings of each text; an empty one has none."""
+    given = [text for text in texts if text.strip()]
+    with bar(title) as advance:
+        found = iter(filler.fill_all(given, k=k, beam=beam, progress=advance))
+    return [next(found) if text.strip() else [] for text in texts]
+
+
+def shown(found: list[Filling]) -> Any:
+    """A line for each filling of a sentence, the likeliest first."""
+    from rich.text import Text
+
+    return Text("\n".join(f"{one.probability:.4f}  {one_line(one.text)}" for one in found))
+
+
+def print_lines(number: int, found: list[Filling], *, numbered: bool) -> None:
+    """The best filling of a line, or several with the line's number and their probabilities."""
+    if not numbered:
+        print(one_line(found[0].text) if found else "", flush=True)
+    for one in found if numbered else []:
+        print(f"{number} ||| {one_line(one.text)} ||| {one.probability:.6f}")
+
+
+def _values(sentence: str, found: list[Filling]) -> dict[str, Any]:
+    return {"sentence": sentence, "fillings": [one.values() for one in found]}

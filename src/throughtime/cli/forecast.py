@@ -1,0 +1,182 @@
+"""`throughtime forecast`: the rows that come after a series' last, as a table and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from throughtime.cli.evaluate import Device, Run
+from throughtime.cli.opening import SkipBad, opened, tell_skipped
+from throughtime.cli.output import Debug, Json, Outcome, reported, say
+from throughtime.errors import InputError
+
+if TYPE_CHECKING:
+    from throughtime.tasks.forecasts import Forecast, Forecasting
+    from throughtime.tasks.trained_forecaster import TrainedForecaster
+
+ROWS_SHOWN = 12
+
+
+@reported
+def forecast(
+    run: Run,
+    h: Annotated[
+        int | None, typer.Option("--h", help="Rows to forecast; as trained if not given.", min=1)
+    ] = None,
+    level: Annotated[
+        list[float] | None,
+        typer.Option(help="An interval that should cover so many per cent; may be given again."),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Series to go on from, other than those of training.")
+    ] = None,
+    future: Annotated[
+        Path | None, typer.Option(help="A CSV file with the columns that are known of the rows to come.")
+    ] = None,
+    paths: Annotated[
+        int, typer.Option(help="So many ways in which it may go, drawn, as further columns.", min=0)
+    ] = 0,
+    out: Annotated[Path | None, typer.Option(help="The CSV file to write.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the forecasts: .png, .svg or .pdf.")] = None,
+    device: Device = "auto",
+    skip_bad: SkipBad = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> Outcome:
+    """Forecast the rows after the last one of every series.
+
+    The table has the columns unique_id, ds, the model's name, and for each level the ends of its interval.
+    A head of points has intervals once `backtest --save-intervals` has measured them. Paths of a model with
+    strategy=direct are drawn row by row, so that sums over them look surer than they are; those of a
+    recursive model hang together.
+
+    [bold]Examples[/bold]
+
+      throughtime forecast runs/sales --h 12 --level 80 --level 95 --out sales.csv --plot sales.png
+
+      throughtime forecast runs/load --data today.csv --future weather.csv --json
+    """
+    from throughtime.data.readers.panel import panel_of, read_future
+    from throughtime.tasks import load
+    from throughtime.tasks.trained_forecaster import TrainedForecaster
+
+    if plot is not None:
+        from throughtime.plots.style import check_format
+
+        check_format(plot)
+    model = load(run, device)
+    if not isinstance(model, TrainedForecaster):
+        raise InputError(str(run), "does not forecast; `throughtime train forecast` makes a model that does")
+    levels = sorted(set(level or ()))
+    asked = _probabilities(levels)
+    dataset = opened(data or model.config.data, skip_bad=skip_bad)
+    panel = panel_of(dataset, model.config.roles)
+    tell_skipped(dataset)
+    for note in panel.notes:
+        say(note)
+    coming = None if future is None else read_future(future, model.config.known)
+    rows = h or model.model.horizon
+    found = _with_intervals(model, run, levels).predict(panel, rows, asked, paths, coming)
+    columns, table = _rows(found, model.name, levels)
+    if out is not None:
+        _write(out, columns, table)
+    if plot is not None:
+        from throughtime.plots.forecast import forecast_plot
+
+        forecast_plot(panel, found, levels, plot)
+    values = {
+        "run": str(run),
+        "data": dataset.name,
+        "model": model.name,
+        "h": rows,
+        "levels": levels,
+        "out": None if out is None else str(out),
+        "plot": None if plot is None else str(plot),
+        "rows": [dict(zip(columns, row, strict=True)) for row in table],
+    }
+    return Outcome(values, _shown(columns, table, out, plot))
+
+
+def _probabilities(levels: Sequence[float]) -> list[float]:
+    from throughtime.tasks.backtest import ends
+
+    for level in levels:
+        if not 0 < level < 100:
+            raise InputError("--level", f"is {level:g}, expected a percentage between 0 and 100")
+    return sorted({each for level in levels for each in ends(level)})
+
+
+def _with_intervals(model: TrainedForecaster, run: Path, levels: Sequence[float]) -> Forecasting:
+    """The model, with conformal intervals where it is set to have them or has no others."""
+    own = model.model.head.probabilistic and model.config.intervals == "head"
+    if own or not levels:
+        return model
+    from throughtime.folder import ModelFolder
+    from throughtime.tasks.conformal import Conformal
+    from throughtime.tasks.saved_intervals import saved_intervals
+
+    intervals = saved_intervals(ModelFolder.at(run))
+    if intervals is None:
+        raise InputError(
+            "--level",
+            f"needs intervals, which {run} has not yet: measure them with "
+            f"`throughtime backtest {run} --save-intervals`, or train with head=quantiles",
+        )
+    return Conformal(model, intervals)
+
+
+def _rows(
+    forecasts: Sequence[Forecast], name: str, levels: Sequence[float]
+) -> tuple[list[str], list[list[Any]]]:
+    """The columns of the table, and its rows."""
+    from throughtime.data.frequency import spelled
+    from throughtime.tasks.backtest import ends
+
+    bounds = [
+        (f"{name}-{side}-{level:g}", each)
+        for level in levels
+        for side, each in zip(("lo", "hi"), ends(level), strict=True)
+    ]
+    drawn = 0 if forecasts[0].samples is None else len(forecasts[0].samples)
+    columns = ["unique_id", "ds", name, *(column for column, _ in bounds)]
+    columns += [f"{name}-path-{number}" for number in range(1, drawn + 1)]
+    rows: list[list[Any]] = []
+    for one in forecasts:
+        numbers = [one.mean, *(one.quantiles[each] for _, each in bounds)]
+        numbers += [] if one.samples is None else list(one.samples)
+        for step, ds in enumerate(spelled(one.ds)):
+            rows.append([one.unique_id, ds, *(float(each[step]) for each in numbers)])
+    return columns, rows
+
+
+def _write(out: Path, columns: list[str], rows: list[list[Any]]) -> None:
+    import csv
+
+    from throughtime.files import whole_file
+
+    with whole_file(out) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([*row[:2], *(f"{value:.10g}" for value in row[2:])] for row in rows)
+
+
+def _shown(columns: list[str], rows: list[list[Any]], out: Path | None, plot: Path | None) -> list[Any]:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    shown = [number for number, column in enumerate(columns) if "-path-" not in column]
+    for number in shown:
+        heading = columns[number].removeprefix(f"{columns[2]}-")
+        table.add_column(heading, justify="left" if number < 2 else "right", no_wrap=True)
+    for row in rows[:ROWS_SHOWN]:
+        table.add_row(*(row[number] if number < 2 else f"{row[number]:.6g}" for number in shown))
+    told: list[Any] = [table]
+    if len(rows) > ROWS_SHOWN:
+        told.append(
+            f"and {len(rows) - ROWS_SHOWN:,} rows more" + ("" if out else "; --out writes all of them")
+        )
+    told += [f"Wrote {path}." for path in (out, plot) if path is not None]
+    return told

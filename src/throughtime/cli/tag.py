@@ -1,0 +1,104 @@
+"""`throughtime tag`: sentences in, the same with tags out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from throughtime.cli.evaluate import Device, Run, bar
+from throughtime.cli.output import Debug, Json, Outcome, reported, stdout
+from throughtime.cli.translate import lines
+from throughtime.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from throughtime.tasks.tagged_sentence import TaggedSentence
+
+COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red", "bright_cyan", "bright_green")
+PLAIN = frozenset({"O", "PUNCT"})
+
+
+@reported
+def tag(
+    run: Run,
+    sentences: Annotated[
+        list[str] | None, typer.Argument(help="Sentences; else --file or stdin.", metavar="[SENTENCE]...")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="A file with a sentence a line.")] = None,
+    tokenize: Annotated[
+        str,
+        typer.Option(help="What cuts a line into words: space, or for raw text unicode, word, ..."),
+    ] = "space",
+    device: Device = "auto",
+    json: Json = False,
+    debug: Debug = False,
+) -> Outcome:
+    """Tag the words of sentences, of lines of a file, or of stdin: as many lines come out as went in.
+
+    A line has its words as word/tag, and the label of the whole sentence behind a tab where the model gives
+    one. With --json each word has its probability and its most likely tags.
+
+    [bold]Examples[/bold]
+
+      throughtime tag runs/ewt "The old man the boats ."
+
+      throughtime tag runs/ewt --tokenize unicode "Don't panic!"
+
+      throughtime tag runs/snips --json "play some jazz"
+
+      cat words.txt | throughtime tag runs/ewt > tagged.txt
+    """
+    from throughtime.tasks import load
+
+    if sentences and file is not None:
+        raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
+    tagger = load(run, device)
+    if not hasattr(tagger, "tag"):
+        raise InputError(str(run), "holds a model that does not tag; `train tag` makes one that does")
+
+    def told(texts: list[str], title: str) -> list[TaggedSentence]:
+        with bar(title) as advance:
+            found: list[TaggedSentence] = tagger.tag(texts, tokenize=tokenize, progress=advance)
+        return found
+
+    if json:
+        texts = sentences or [text for block in lines(file) for text in block]
+        found = told(texts, "tagging")
+        values = [{"text": text, **one.values()} for text, one in zip(texts, found, strict=True)]
+        return Outcome({"run": str(run), "sentences": values})
+    console, done = stdout(), 0
+    for block in [sentences] if sentences else lines(file):
+        for one in told(block, f"lines {done + 1:,} to {done + len(block):,}"):
+            print_one(console, one)
+        done += len(block)
+    return Outcome({})
+
+
+def print_one(console: Console, sentence: TaggedSentence) -> None:
+    """The line of a sentence, on a terminal with a colour for each tag."""
+    if not console.is_terminal:
+        print(sentence.line(), flush=True)
+        return
+    from rich.text import Text
+
+    text = Text()
+    for number, word in enumerate(sentence.words):
+        text.append(" " if number else "")
+        text.append(word.word)
+        text.append(f"/{word.tag}", style=colour(word.tag))
+    text.append(f"\t{sentence.label}" if sentence.label else "", style="bold")
+    console.print(text, soft_wrap=True)
+
+
+def colour(tag: str) -> str:
+    """The same for a tag wherever it stands, and for the beginning and the rest of a chunk.
+
+    >>> colour("B-PER") == colour("I-PER"), colour("O")
+    (True, 'dim')
+    """
+    if tag in PLAIN:
+        return "dim"
+    return COLOURS[sum(tag.partition("-")[2].encode() or tag.encode()) % len(COLOURS)]

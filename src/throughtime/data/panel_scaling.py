@@ -1,0 +1,145 @@
+"""What a model keeps of the series that it was trained on: their scales, columns and frequency."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from throughtime.data.batching.panel import PanelArrays
+from throughtime.data.frequency import Frequency, Times, calendar
+from throughtime.data.panel import Panel, Series
+from throughtime.data.scaling import Scale, Scaling, scale_of
+from throughtime.errors import InputError
+
+Values = NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class PanelScaling:
+    """The scale of each series by its name, in the order of training, and of each helping column.
+
+    The first `numbered` series are those that a model may have learned something of its own for.
+    """
+
+    frequency: Frequency | None
+    series: dict[str, Scale]
+    known: tuple[Scale, ...]
+    past: tuple[Scale, ...]
+    numbered: int
+    calendar: bool
+
+    @classmethod
+    def of(
+        cls, panel: Panel, training: Mapping[str, range], scaling: Scaling, calendar: bool
+    ) -> PanelScaling:
+        """From the training part of each series, and of no other row."""
+        parts = [one.rows(_slice(training[one.unique_id])) for one in panel.series]
+        series = {part.unique_id: scale_of(part.unique_id, part.y, scaling) for part in parts}
+        known, past = (
+            tuple(
+                scale_of(name, np.concatenate([getattr(part, role)[:, place] for part in parts]), "standard")
+                for place, name in enumerate(names)
+            )
+            for role, names in (("known", panel.known_names), ("past", panel.past_names))
+        )
+        return cls(panel.frequency, series, known, past, len(series), calendar)
+
+    def adopt(self, panel: Panel, training: Mapping[str, range], scaling: Scaling) -> None:
+        """Take in the scales of series that are new."""
+        for one in panel.series:
+            if one.unique_id not in self.series:
+                part = one.rows(_slice(training[one.unique_id]))
+                self.series[one.unique_id] = scale_of(one.unique_id, part.y, scaling)
+
+    def scale(self, series: Series, scaling: Scaling) -> Scale:
+        """The scale of a series: the one it was trained with, or for a new one that of all its values."""
+        found = self.series.get(series.unique_id)
+        return found if found is not None else scale_of(series.unique_id, series.y, scaling)
+
+    def check(self, panel: Panel) -> None:
+        """Refuse series with other steps than those of training."""
+        if panel.frequency != self.frequency and all(len(one) > 1 for one in panel.series):
+            steps = [str(each) if each else "position" for each in (panel.frequency, self.frequency)]
+            raise InputError(
+                "--data", f"has steps of one {steps[0]}, the model was trained on one {steps[1]}"
+            )
+
+    def arrays(self, panel: Panel, scales: list[Scale]) -> PanelArrays:
+        """The panel scaled, gaps filled with what was there before them, series one after another."""
+        y = [scale.applied(one.y) for one, scale in zip(panel.series, scales, strict=True)]
+        observed = ~np.isnan(np.concatenate(y))
+        numbers = {name: number for number, name in enumerate(self.series) if number < self.numbered}
+        return PanelArrays(
+            np.concatenate([filled(each[:, None])[:, 0] for each in y]).astype(np.float32),
+            observed,
+            np.concatenate([self.columns(one.known, one.ds) for one in panel.series]).astype(np.float32),
+            np.concatenate([filled(_scaled(one.past, self.past)) for one in panel.series]).astype(np.float32),
+            np.append(0, np.cumsum([len(one) for one in panel.series])),
+            np.array([numbers.get(one.unique_id, -1) for one in panel.series]),
+            tuple(one.unique_id for one in panel.series),
+        )
+
+    def columns(self, known: Values, ds: Times) -> Values:
+        """The columns known in the future, scaled, and those of the calendar."""
+        own = filled(_scaled(known, self.known))
+        if not self.calendar:
+            return own
+        return np.concatenate([own, calendar(ds, self.frequency)[1]], axis=1)
+
+    @property
+    def known_columns(self) -> int:
+        """How many columns a model knows of the future."""
+        dates = np.zeros(1, dtype="datetime64[ns]")
+        return len(self.known) + (len(calendar(dates, self.frequency)[0]) if self.calendar else 0)
+
+    def to_values(self) -> dict[str, Any]:
+        """All of it, ready for JSON."""
+        return {
+            "frequency": None if self.frequency is None else asdict(self.frequency),
+            "series": {name: list(scale) for name, scale in self.series.items()},
+            "known": [list(scale) for scale in self.known],
+            "past": [list(scale) for scale in self.past],
+            "numbered": self.numbered,
+            "calendar": self.calendar,
+        }
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any], where: str) -> PanelScaling:
+        """What `to_values` gave."""
+        try:
+            frequency = values["frequency"]
+            return cls(
+                None if frequency is None else Frequency(**frequency),
+                {name: Scale(*scale) for name, scale in values["series"].items()},
+                tuple(Scale(*scale) for scale in values["known"]),
+                tuple(Scale(*scale) for scale in values["past"]),
+                int(values["numbered"]),
+                bool(values["calendar"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(where, f"is damaged ({error!r}); train the model again") from None
+
+
+def filled(values: Values) -> Values:
+    """Gaps with the last value before them; those at the beginning with 0, the centre of a scaled series.
+
+    >>> filled(np.array([[np.nan], [2.0], [np.nan]])).ravel()
+    array([0., 2., 2.])
+    """
+    rows = np.where(np.isnan(values), -1, np.arange(len(values))[:, None])
+    last = np.maximum.accumulate(rows, axis=0) if len(rows) else rows
+    return np.where(last < 0, 0.0, np.take_along_axis(values, np.maximum(last, 0), axis=0))
+
+
+def _scaled(columns: Values, scales: tuple[Scale, ...]) -> Values:
+    if not scales:
+        return columns[:, :0]
+    return np.stack([scale.applied(columns[:, place]) for place, scale in enumerate(scales)], axis=1)
+
+
+def _slice(rows: range) -> slice:
+    return slice(rows.start, rows.stop)

@@ -1,0 +1,156 @@
+"""A table of series as a panel: columns shared out, rows sorted, gaps filled, all of it told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from throughtime.data.frequency import Times
+from throughtime.data.panel import Panel, Series, regular
+from throughtime.data.readers.layout import Layout, Row
+from throughtime.data.readers.series import SeriesTable
+from throughtime.data.source import BadRecords
+from throughtime.errors import InputError
+
+if TYPE_CHECKING:
+    from throughtime.data.dataset import Dataset
+
+
+class Roles(NamedTuple):
+    """Which columns are forecast, and which help: known in the future, or known in the past only.
+
+    Without `target` it is the column `y`, and where there is none, every other column is a series of its own.
+    """
+
+    target: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+    past: tuple[str, ...] = ()
+
+
+def panel_of(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noqa: B008
+    """All series of a data set."""
+    if dataset.kind != "series":
+        raise InputError(
+            "--data", f"{dataset.name} holds {dataset.kind}; forecasting needs series in a CSV file"
+        )
+    files = dataset.files("all")
+    if len(files) == 1:
+        return read_panel(files[0], roles, dataset.bad)
+    if files:
+        raise InputError("--data", f"{dataset.name} has {len(files)} files; give one, it is cut along time")
+    made = [Series.of(one.unique_id, one.values[:, 0], one.ds.astype(np.int64)) for one in dataset.series()]
+    return regular(made)
+
+
+def read_panel(path: Path | str, roles: Roles = Roles(), bad: BadRecords | None = None) -> Panel:  # noqa: B008
+    r"""All series of a file; rows out of order are sorted, missing ones become NaN, and `notes` tell of it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "load.csv"
+    ...     _ = file.write_text("ds,y,heat\n2020-01-03,3,9\n2020-01-01,1,8\n2020-01-02,,7\n")
+    ...     panel = read_panel(file, Roles(known=("heat",)))
+    >>> panel.series[0].y, panel.series[0].known.ravel(), panel.known_names
+    (array([ 1., nan,  3.]), array([8., 7., 9.]), ('heat',))
+    """
+    return _panel(Path(path), roles, bad or BadRecords(), future=False)
+
+
+def read_future(path: Path | str, known: tuple[str, ...]) -> Panel:
+    """The columns that are known in the future, from a file that need not have any other."""
+    if not known:
+        raise InputError("--future", "is for models with columns that are known in the future; leave it out")
+    return _panel(Path(path), Roles(known=known), BadRecords(), future=True)
+
+
+def _panel(path: Path, roles: Roles, bad: BadRecords, future: bool) -> Panel:
+    layout = SeriesTable().layout(path)
+    target, note = ((), None) if future else _targets(layout, roles)
+    wanted = (*target, *roles.known, *roles.past)
+    if len(set(wanted)) < len(wanted):
+        twice = next(name for name in wanted if wanted.count(name) > 1)
+        raise InputError("known and past", f"and target name the column {twice!r} twice; it has one role")
+    table = SeriesTable(values=wanted if layout.header else (), missing=True)
+    if not layout.header and (roles.known or roles.past or roles.target):
+        raise InputError(str(path), "has no header, so its columns cannot be chosen by name", line=1)
+    rows: dict[str, list[Row]] = {}
+    layout = table.layout(path)
+    for _, row in table.any_rows(path, bad):
+        rows.setdefault(row.unique_id, []).append(row)
+    if not rows:
+        raise InputError(str(path), "has no good row")
+    late = sum(_sort(path, own) for own in rows.values())
+    told = [f"{path.name}: rows out of order in time were sorted, {late:,} of them."] if late else []
+    series = [one for name, own in rows.items() for one in _series(name, layout, own, len(target), roles)]
+    found = regular(series)
+    notes = [*([note] if note else []), *told, *found.notes]
+    return replace(found, known_names=roles.known, past_names=roles.past, notes=tuple(notes))
+
+
+def _targets(layout: Layout, roles: Roles) -> tuple[tuple[str, ...], str | None]:
+    """The columns that are forecast, and a word about those that nobody uses."""
+    free = tuple(name for name in layout.columns if name not in (*roles.known, *roles.past))
+    if roles.target:
+        return roles.target, None
+    if not free:
+        raise InputError(str(layout.path), "has no column to forecast beside those known and past", line=1)
+    if "y" not in free or len(free) == 1:
+        return free, None
+    others = ", ".join(name for name in free if name != "y")
+    return (
+        "y",
+    ), f"{layout.path.name}: column y is forecast; {others} would be used as known=[...] or past=[...]."
+
+
+def _sort(path: Path, rows: list[Row]) -> int:
+    """Sort the rows of one series by time, in place; how many stood after a later one."""
+    if rows[0].moment is None:
+        return 0
+    late = sum(bool(row.moment < before.moment) for before, row in pairwise(rows))
+    rows.sort(key=lambda row: row.moment)
+    for before, row in pairwise(rows):
+        if before.moment == row.moment:
+            first, second = sorted((before.line, row.line))
+            problem = f"repeats the time of line {first}, {row.ds}, in series {row.unique_id!r}"
+            raise InputError(str(path), f"{problem}; keep one row for each time", line=second)
+    return late
+
+
+def _series(unique_id: str, layout: Layout, rows: Sequence[Row], targets: int, roles: Roles) -> list[Series]:
+    """One series for each target column of the rows of one name."""
+    values = np.array([row.values for row in rows], dtype=np.float64)
+    ds = _times(layout, rows)
+    if not layout.header:
+        targets = values.shape[1]
+    helpers = targets + len(roles.known)
+    known, past = values[:, targets:helpers], values[:, helpers:]
+    if not targets:
+        return [Series(unique_id, ds, np.full(len(ds), np.nan), known, past)]
+    names = layout.columns[:targets]
+    return [
+        Series(_name(layout, unique_id, column, targets), ds, values[:, place], known, past)
+        for place, column in enumerate(names)
+    ]
+
+
+def _name(layout: Layout, unique_id: str, column: str, targets: int) -> str:
+    if targets == 1:
+        return unique_id
+    return column if layout.identifier is None else f"{unique_id}/{column}"
+
+
+def _times(layout: Layout, rows: Sequence[Row]) -> Times:
+    if not layout.dated:
+        places = [number if row.moment is None else row.moment for number, row in enumerate(rows)]
+        return np.array(places, dtype=np.int64)
+    for row in rows:
+        if not 1678 <= row.moment.year <= 2261:
+            raise InputError(
+                str(layout.path), f"has the year of {row.ds}; known are 1678 to 2261", line=row.line
+            )
+    return np.array([row.moment for row in rows], dtype="datetime64[ns]")

@@ -1,0 +1,123 @@
+r"""What is said of a sentence's tags, given a score of each tag at each word: each alone, or as a chain.
+
+.. math:: P(y | x) = \exp\big(a_{y_1} + \sum_t s_{t, y_t} + \sum_t A_{y_{t-1}, y_t} + e_{y_T}\big) / Z(x)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from throughtime.search.viterbi import viterbi
+
+
+class TagHead(nn.Module, ABC):
+    """From scores [T, B, S] and lengths [B], each 1 or more, to a loss, the best tags, and marginals."""
+
+    @abstractmethod
+    def surprisals(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
+        """-ln P of the tags [T, B] of each sentence: [B]."""
+
+    @abstractmethod
+    def best(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        """The most likely tags of each sentence: [T, B], 0 past its end."""
+
+    @abstractmethod
+    def marginals(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        """P(tag of word t) given the whole sentence: [T, B, S], 0 past its end."""
+
+
+class Independent(TagHead):
+    """Each word's tag for itself: a softmax a word.
+
+    >>> scores = torch.zeros(2, 1, 4)
+    >>> Independent().marginals(scores, torch.tensor([2]))[0, 0].tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
+
+    def surprisals(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
+        """The sum over a sentence's words."""
+        log_probs = _precise(scores).log_softmax(-1).gather(2, tags[..., None]).squeeze(2)
+        return -log_probs.masked_fill(~_inside(scores, lengths), 0.0).sum(0)
+
+    def best(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        """The highest score of each word."""
+        return scores.argmax(-1).masked_fill(~_inside(scores, lengths), 0)
+
+    def marginals(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        """The softmax."""
+        inside = _inside(scores, lengths)[..., None]
+        return _precise(scores).softmax(-1).masked_fill(~inside, 0.0)
+
+
+class LinearChain(TagHead):
+    """A linear-chain conditional random field (Lafferty et al., 2001): neighbouring tags know of each other.
+
+    `transitions[i, j]` is the score of j after i, `first` and `last` those of a tag at either end. All three
+    begin at zero, where the chain says the same as `Independent`.
+
+    >>> chain, scores = LinearChain(3), torch.zeros(4, 1, 3)
+    >>> round(chain.log_partition(scores, torch.tensor([4])).exp().item())              # 3 ** 4 sequences
+    81
+    """
+
+    def __init__(self, tags: int) -> None:
+        super().__init__()
+        self.transitions = nn.Parameter(torch.zeros(tags, tags))
+        self.first = nn.Parameter(torch.zeros(tags))
+        self.last = nn.Parameter(torch.zeros(tags))
+
+    def surprisals(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
+        """ln Z less the score of the tags."""
+        return self.log_partition(scores, lengths) - self.score(scores, tags, lengths)
+
+    def score(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
+        """The score of whole sequences of tags [T, B]: [B]."""
+        inside = _inside(scores, lengths)
+        emitted = self._framed(scores, lengths).gather(2, tags[..., None]).squeeze(2)
+        moved = self.transitions[tags[:-1], tags[1:]].masked_fill(~inside[1:], 0.0)
+        return emitted.masked_fill(~inside, 0.0).sum(0) + moved.sum(0)
+
+    def log_partition(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        """ln Z: the log of the summed exponentials of all sequences' scores, [B]."""
+        return self._forward(self._framed(scores, lengths), lengths)[-1].logsumexp(-1)
+
+    def best(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        """The sequence of highest score, by Viterbi's algorithm."""
+        return viterbi(self._framed(scores, lengths), self.transitions, lengths).states
+
+    def marginals(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        """By the forward and the backward sums."""
+        framed = self._framed(scores, lengths)
+        before = torch.stack(self._forward(framed, lengths))  # [T, B, S]: all ways to a tag
+        after = [torch.zeros_like(before[0])]  # all ways on from it
+        for t in range(len(framed) - 1, 0, -1):
+            reach = (self.transitions + (framed[t] + after[-1])[:, None, :]).logsumexp(2)
+            after.append(torch.where((t < lengths)[:, None], reach, after[-1]))
+        inside = _inside(scores, lengths)[..., None]
+        return (before + torch.stack(after[::-1])).softmax(-1).masked_fill(~inside, 0.0)
+
+    def _forward(self, framed: Tensor, lengths: Tensor) -> list[Tensor]:
+        """For each step the log-sum over all sequences that end there in each tag; frozen past the end."""
+        reached = [framed[0]]  # [B, S]
+        for t in range(1, len(framed)):
+            reach = (reached[-1][:, :, None] + self.transitions).logsumexp(1) + framed[t]
+            reached.append(torch.where((t < lengths)[:, None], reach, reached[-1]))
+        return reached
+
+    def _framed(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        """The scores with those of the two ends: all that is left are scores and transitions."""
+        steps = torch.arange(len(scores), device=scores.device)[:, None, None]
+        ends = torch.where(steps == (lengths - 1)[None, :, None], self.last, 0.0)
+        return _precise(scores) + ends + torch.where(steps == 0, self.first, 0.0)
+
+
+def _precise(scores: Tensor) -> Tensor:
+    """At least float32: sums of exponentials have no place in bf16."""
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+def _inside(scores: Tensor, lengths: Tensor) -> Tensor:
+    return torch.arange(len(scores), device=scores.device)[:, None] < lengths

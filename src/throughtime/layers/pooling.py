@@ -1,0 +1,93 @@
+"""A whole sequence in one vector: c = q(h_1..h_T), over its real positions only."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from throughtime.errors import unknown
+from throughtime.layers.attention import masked_softmax
+
+
+class Pooling(nn.Module, ABC):
+    """From outputs [T, B, H], zero past each row's length, to one vector a row; zero for an empty row."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    @abstractmethod
+    def forward(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> Tensor:
+        """The vector of each row, [B, H]; `final` [B, H] is the last output of each direction."""
+
+
+class LastPooling(Pooling):
+    """The last output; of a layer that reads both ways, each direction's at its own end."""
+
+    def forward(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> Tensor:
+        """See `Pooling`."""
+        return torch.where(lengths.to(final.device)[:, None] > 0, final, 0.0)
+
+
+class MeanPooling(Pooling):
+    """The mean of all outputs."""
+
+    def forward(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> Tensor:
+        """See `Pooling`."""
+        return outputs.sum(0) / lengths.to(outputs.device).clamp(min=1)[:, None]
+
+
+class MaxPooling(Pooling):
+    """The highest value of each unit, wherever it stands."""
+
+    def forward(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> Tensor:
+        """See `Pooling`."""
+        padding = _padding(outputs, lengths)  # [B, T]
+        shown = outputs.masked_fill(padding.T[..., None], -torch.inf).amax(0)
+        return torch.where(padding.all(1)[:, None], 0.0, shown)
+
+
+class AttentionPooling(Pooling):
+    """sum_t a_t h_t with a = softmax(v' tanh(W h_t + b)): the outputs that matter for the question at hand.
+
+    >>> pooling = AttentionPooling(4)
+    >>> pooling.weights(torch.zeros(3, 2, 4), torch.tensor([2, 0])).tolist()
+    [[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.key = nn.Linear(size, size)
+        self.energy = nn.Linear(size, 1, bias=False)
+
+    def forward(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> Tensor:
+        """See `Pooling`."""
+        weights = self.weights(outputs, lengths).to(outputs.dtype)
+        return torch.einsum("bt,tbh->bh", weights, outputs)
+
+    def weights(self, outputs: Tensor, lengths: Tensor) -> Tensor:
+        """How much of each output is taken, [B, T]."""
+        scores = self.energy(torch.tanh(self.key(outputs)))[..., 0]  # [T, B]
+        return masked_softmax(scores.T, _padding(outputs, lengths))
+
+
+POOLINGS: dict[str, type[Pooling]] = {
+    "last": LastPooling,
+    "mean": MeanPooling,
+    "max": MaxPooling,
+    "attention": AttentionPooling,
+}
+
+
+def pooling_named(name: str, size: int) -> Pooling:
+    """The pooling of this name, of outputs so wide."""
+    if name not in POOLINGS:
+        raise unknown("pooling", name, POOLINGS)
+    return POOLINGS[name](size)
+
+
+def _padding(outputs: Tensor, lengths: Tensor) -> Tensor:
+    """Which positions lie past their row's end, [B, T]."""
+    return torch.arange(len(outputs), device=outputs.device) >= lengths.to(outputs.device)[:, None]

@@ -1,0 +1,112 @@
+"""A whole sequence to one label: embedding, a stack read to its end, pooling, a softmax over the labels."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from throughtime.cells.initialise import xavier_
+from throughtime.layers.dropout import checked_probability
+from throughtime.layers.pooling import Pooling, pooling_named
+from throughtime.layers.stack import Stack
+from throughtime.models.encoders import RecurrentEncoder
+from throughtime.models.heads import SoftmaxHead
+
+
+class SequenceClassifier(nn.Module):
+    r"""P(label given a sequence): softmax(W q(h_1..h_T) + b), with q one of `POOLINGS`.
+
+    `word_dropout` is the share of tokens that training replaces by the unknown one, `unknown_id`, so that
+    words that are new at test time have a meaning; a vocabulary without one does without.
+
+    >>> model = build(30, 3, hidden_size=16, embedding_size=8)
+    >>> ids, lengths = torch.zeros(5, 2, dtype=torch.long), torch.tensor([5, 0])
+    >>> model.log_probs(ids, lengths).shape
+    torch.Size([2, 3])
+    """
+
+    def __init__(
+        self,
+        encoder: RecurrentEncoder,
+        pooling: Pooling,
+        labels: int,
+        *,
+        unknown_id: int | None = None,
+        word_dropout: float = 0.0,
+        output_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.encoder, self.pooling = encoder, pooling
+        self.head = SoftmaxHead(encoder.output_size, labels)
+        self.unknown_id = unknown_id
+        self.word_dropout = checked_probability("word_dropout", word_dropout)
+        self.output_dropout = nn.Dropout(checked_probability("output_dropout", output_dropout))
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """What enters the head for sequences [T, B]: one vector each, [B, H]."""
+        encoded = self.encoder(self._with_words_dropped(ids), lengths)
+        pooled: Tensor = self.output_dropout(self.pooling(encoded.outputs, encoded.final, lengths))
+        return pooled
+
+    def log_probs(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """ln P of every label, [B, labels]."""
+        return self.head.log_probs(self(ids, lengths))
+
+    @torch.no_grad()
+    def expect(self, frequencies: Tensor) -> None:
+        """Begin with these shares of the labels, which is all that an empty sequence tells."""
+        assert self.head.bias is not None
+        self.head.bias.copy_(frequencies.log())
+
+    def _with_words_dropped(self, ids: Tensor) -> Tensor:
+        if not self.training or not self.word_dropout or self.unknown_id is None:
+            return ids
+        return ids.masked_fill(torch.rand(ids.shape, device=ids.device) < self.word_dropout, self.unknown_id)
+
+
+def build(
+    vocabulary_size: int,
+    labels: int,
+    *,
+    unknown_id: int | None = None,
+    cell: str = "lstm",
+    embedding_size: int = 128,
+    hidden_size: int = 128,
+    num_layers: int = 1,
+    bidirectional: bool = True,
+    pooling: str = "max",
+    residual: bool = False,
+    layer_norm: bool = False,
+    word_dropout: float = 0.0,
+    embedding_dropout: float = 0.0,
+    hidden_dropout: float = 0.0,
+    output_dropout: float = 0.0,
+    weight_drop: float = 0.0,
+) -> SequenceClassifier:
+    """A classifier of these sizes, with Xavier's first weights; `hidden_size` counts units each way."""
+    stack = Stack(
+        cell,
+        embedding_size,
+        hidden_size,
+        num_layers,
+        bidirectional=bidirectional,
+        dropout=hidden_dropout,
+        weight_drop=weight_drop,
+        residual=residual,
+        layer_norm=layer_norm,
+    )
+    embedding = nn.Embedding(vocabulary_size, embedding_size)
+    encoder = RecurrentEncoder(embedding, stack, dropout=embedding_dropout)
+    model = xavier_(
+        SequenceClassifier(
+            encoder,
+            pooling_named(pooling, encoder.output_size),
+            labels,
+            unknown_id=unknown_id,
+            word_dropout=word_dropout,
+            output_dropout=output_dropout,
+        )
+    )
+    # Xavier counts all words of a table, of which a step reads one: its vectors would be far too small.
+    nn.init.normal_(embedding.weight, std=embedding_size**-0.5)
+    return model

@@ -1,0 +1,141 @@
+"""A fixed-size input to a sequence: a label or a vector begins a language model's state, which then writes.
+
+The condition takes the place of an encoder, so the decoder, its teacher forcing and every search are those of
+`EncoderDecoder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from throughtime.cells.base import State
+from throughtime.cells.initialise import xavier_
+from throughtime.layers.stack import Stack
+from throughtime.models.bridge import Bridge
+from throughtime.models.context_decoder import ContextDecoder
+from throughtime.models.heads import SoftmaxHead
+from throughtime.models.seq2seq import Encoded, Encoder, EncoderDecoder
+from throughtime.search.step import Memory
+
+
+class LabelCondition(Encoder):
+    """A learned vector for each label; the source is one id a row, [1, B]."""
+
+    def __init__(self, labels: int, size: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(labels, size)
+        self.output_size, self.state_sizes = size, (size,)
+
+    def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
+        """See `Encoder`."""
+        return known(self.table(source), lengths)
+
+
+class VectorCondition(Encoder):
+    """tanh(W v + b) of a standardised vector v; the source is one vector a row, [1, B, width].
+
+    `mean` and `scale` are those of the training data, and are saved with the weights.
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, width: int, size: int) -> None:
+        super().__init__()
+        self.projection = nn.Linear(width, size)
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("scale", torch.ones(width))
+        self.output_size, self.state_sizes = size, (size,)
+
+    @torch.no_grad()
+    def standardise(self, vectors: Tensor) -> None:
+        """Learn the mean and spread of these vectors [N, width]; one that never varies keeps its scale."""
+        spread = vectors.double().std(0, correction=0)
+        self.mean.copy_(vectors.double().mean(0))
+        self.scale.copy_(torch.where(spread > 0, spread, 1.0))
+
+    def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
+        """See `Encoder`."""
+        return known(torch.tanh(self.projection((source - self.mean) / self.scale)), lengths)
+
+
+def known(vectors: Tensor, lengths: Tensor) -> Encoded:
+    """A condition [1, B, H] as a decoder expects what an encoder knows."""
+    return Encoded(vectors, (vectors[0],), vectors[0], lengths)
+
+
+class ConditionedLanguageModel(EncoderDecoder):
+    """P(text given a condition), token by token; the prompts of a search are conditions."""
+
+    encoder: LabelCondition | VectorCondition
+
+    def conditions(self, given: Sequence[Sequence[float]]) -> Tensor:
+        """Labels' numbers [[3], ...] or vectors as a source: [1, B], or [1, B, width]."""
+        device = next(self.parameters()).device
+        if isinstance(self.encoder, LabelCondition):
+            return torch.tensor([one[0] for one in given], dtype=torch.long, device=device)[None]
+        return torch.tensor([list(one) for one in given], device=device)[None]
+
+    def start(self, prompts: Sequence[Sequence[float]]) -> tuple[Tensor, State, Memory]:
+        """Take the conditions in; every text begins with the same token."""
+        source = self.conditions(prompts)
+        state, memory = self.encode(source, torch.ones(len(prompts), dtype=torch.long, device=source.device))
+        return torch.full((len(prompts),), self.bos_id, device=source.device), state, memory
+
+
+def build(
+    condition: LabelCondition | VectorCondition,
+    vocabulary_size: int,
+    *,
+    bos_id: int,
+    cell: str = "lstm",
+    embedding_size: int = 256,
+    hidden_size: int = 256,
+    num_layers: int = 1,
+    fed: bool = True,
+    tied: bool = True,
+    layer_norm: bool = False,
+    embedding_dropout: float = 0.0,
+    hidden_dropout: float = 0.0,
+    output_dropout: float = 0.0,
+) -> ConditionedLanguageModel:
+    """A model of these sizes, with Xavier's first weights.
+
+    The condition gives the first state of every layer, and where it is `fed` it stands beside each token too.
+    `tied` makes the output's weights the embedding; then both are `hidden_size` wide.
+
+    >>> model = build(LabelCondition(3, 8), 20, bos_id=1, embedding_size=16, hidden_size=16)
+    >>> labels, texts = torch.tensor([[0, 2]]), torch.ones(5, 2, dtype=torch.long)
+    >>> model.log_probs(labels, torch.ones(2), texts).shape
+    torch.Size([5, 2, 20])
+    """
+    embedding = nn.Embedding(vocabulary_size, hidden_size if tied else embedding_size)
+    stack = Stack(
+        cell,
+        embedding.embedding_dim + (condition.output_size if fed else 0),
+        hidden_size,
+        num_layers,
+        dropout=hidden_dropout,
+        layer_norm=layer_norm,
+    )
+    decoder = ContextDecoder(
+        stack,
+        embedding,
+        context="last" if fed else None,
+        context_size=condition.output_size,
+        bridge=Bridge(condition.state_sizes, stack.state_sizes),
+        dropout=embedding_dropout,
+        output_dropout=output_dropout,
+    )
+    weight = cast(nn.Parameter, embedding.weight) if tied else None
+    head = SoftmaxHead(stack.output_size, vocabulary_size, weight=weight)
+    model = xavier_(ConditionedLanguageModel(condition, decoder, head, bos_id=bos_id))
+    for part in model.modules():
+        if isinstance(part, nn.Embedding):
+            # Xavier counts all rows of a table, of which a step reads one: its vectors would be too small.
+            nn.init.normal_(part.weight, std=part.embedding_dim**-0.5)
+    return model

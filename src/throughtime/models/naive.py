@@ -1,0 +1,98 @@
+"""The forecasts that any model has to beat: the last value, the last season, the straight line.
+
+Each is a Gaussian whose mean and deviation the history gives in closed form, with s the deviation of the
+one-step residuals within the history, n their number, T the length of the history, m the season:
+
+naive           mean y_T                          deviation s sqrt(k)
+seasonal-naive  mean y_{T+k-m(j+1)}               deviation s sqrt(j + 1), j = floor((k - 1) / m)
+drift           mean y_T + k (y_T - y_1) / (T-1)  deviation s sqrt(k (1 + k / (T-1)))
+
+Where the last values are missing, k counts from the last that was observed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from throughtime.errors import InputError
+
+Array = npt.NDArray[np.float64]
+
+
+class Gaussians(NamedTuple):
+    """The next h values, each with its mean and deviation."""
+
+    mean: Array  # [h]
+    deviation: Array  # [h]
+
+
+def naive(y: Array, h: int, season: int = 1) -> Gaussians:
+    """The last value again and again; `season` does not matter here.
+
+    >>> naive(np.array([1.0, 2.0, 4.0]), h=4).mean.tolist()
+    [4.0, 4.0, 4.0, 4.0]
+    """
+    last = _observed(y)[-1]
+    ahead = len(y) - 1 - last + np.arange(1, h + 1)
+    return Gaussians(np.full(h, y[last]), _deviation(y[1:] - y[:-1]) * np.sqrt(ahead))
+
+
+def seasonal_naive(y: Array, h: int, season: int) -> Gaussians:
+    """The last season again and again.
+
+    >>> seasonal_naive(np.array([9.0, 1.0, 2.0, 3.0]), h=5, season=3).mean.tolist()
+    [1.0, 2.0, 3.0, 1.0, 2.0]
+    """
+    _observed(y)
+    mean, seasons = np.empty(h), np.empty(h)
+    for k in range(h):
+        place = len(y) + k - season * (k // season + 1)
+        found = next((back for back in range(place, -1, -season) if not math.isnan(y[back])), None)
+        if found is None:
+            problem = f"has nothing observed a season of {season} before row {len(y) + k + 1}"
+            raise InputError("the history", f"{problem}; give a shorter season or more rows")
+        mean[k] = y[found]
+        seasons[k] = (len(y) + k - found) // season
+    return Gaussians(mean, _deviation(y[season:] - y[:-season]) * np.sqrt(seasons))
+
+
+def drift(y: Array, h: int, season: int = 1) -> Gaussians:
+    """The line through the first and the last value, continued; `season` does not matter here.
+
+    >>> drift(np.array([1.0, 2.0, 5.0]), h=2).mean.tolist()
+    [7.0, 9.0]
+    """
+    observed = _observed(y)
+    first, last = observed[0], observed[-1]
+    steps = max(last - first, 1)
+    slope = (y[last] - y[first]) / steps
+    ahead = len(y) - 1 - last + np.arange(1, h + 1)
+    deviation = _deviation(y[1:] - y[:-1] - slope, parameters=1)
+    return Gaussians(y[last] + slope * ahead, deviation * np.sqrt(ahead * (1 + ahead / steps)))
+
+
+BASELINES: dict[str, Callable[[Array, int, int], Gaussians]] = {
+    "naive": naive,
+    "seasonal-naive": seasonal_naive,
+    "drift": drift,
+}
+
+
+def _observed(y: Array) -> npt.NDArray[Any]:
+    """Where values were observed: there must be one."""
+    places = np.flatnonzero(~np.isnan(y))
+    if not len(places):
+        raise InputError("the history", "has no observed value to go on from; give more rows")
+    return places
+
+
+def _deviation(residuals: Array, parameters: int = 0) -> float:
+    """sqrt(sum e^2 / (n - parameters)) over the n residuals that exist; NaN where they do not suffice."""
+    known = residuals[~np.isnan(residuals)]
+    freedom = len(known) - parameters
+    return math.sqrt(float(known @ known) / freedom) if freedom > 0 else math.nan

@@ -1,0 +1,112 @@
+"""Filling blanks as a task: from a data set to a model folder and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from throughtime.config import configured
+from throughtime.data.batching import RaggedIds
+from throughtime.folder import ModelFolder
+from throughtime.models import fill as models
+from throughtime.models.fill import MaskedTokens
+from throughtime.models.weights import load_weights
+from throughtime.tasks.blanks import drawn, mask_of
+from throughtime.tasks.fill_config import FillConfig
+from throughtime.tasks.fill_task import FillTask
+from throughtime.tasks.runs import inherited_settings
+from throughtime.tasks.trained_filler import TASK as TASK
+from throughtime.tasks.trained_filler import TrainedFiller
+from throughtime.text.codec import Codec
+from throughtime.train.devices import device_of
+
+if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+
+CONFIG = FillConfig
+RESERVED = ("<unk>", "[MASK]")
+SAMPLES = 3
+
+ARCHITECTURE = frozenset(
+    "tokens min_freq max_size cell embedding_size hidden_size num_layers tied layer_norm".split()
+)
+"""What a model that starts from another one's weights has from it."""
+
+
+def made(config: FillConfig, dataset: Dataset) -> TrainedFiller:
+    """A new model for these data, with its first weights drawn from the seed."""
+    config = config.settled(dataset)
+    assert config.tokens is not None
+    codec = Codec.build(
+        dataset.texts("train", config.side),
+        config.tokens,
+        min_freq=config.min_freq,
+        max_size=config.max_size,
+        reserved=RESERVED,
+    )
+    return with_codec(config, codec)
+
+
+def with_codec(config: FillConfig, codec: Codec) -> TrainedFiller:
+    """A new model with a vocabulary that is there already."""
+    torch.manual_seed(config.seed)
+    return TrainedFiller(built(config, codec), codec, config)
+
+
+def taken_up(out: Path, config: FillConfig) -> TrainedFiller:
+    """The model of a run that goes on; its weights come with the checkpoint."""
+    return with_codec(config, Codec.load(out))
+
+
+def inherited(source: Path, config: FillConfig, given: Mapping[str, Any]) -> TrainedFiller:
+    """A model that starts from the weights and the vocabulary of the run `source`."""
+    folder = ModelFolder.at(source)
+    known = inherited_settings(folder, TASK, FillConfig, ARCHITECTURE, given)
+    return load(folder, config.model_copy(update=known).model_dump(mode="json"), "cpu")
+
+
+def task_of(filler: TrainedFiller, dataset: Dataset) -> FillTask:
+    """The training task of a model on these data."""
+    train = filler.ids(dataset, "train")
+    if "valid" not in dataset.splits:
+        return FillTask(filler, train, None, [])
+    valid = filler.ids(dataset, "valid")
+    return FillTask(filler, train, valid, shown(valid, filler.codec))
+
+
+def shown(rows: RaggedIds, codec: Codec) -> list[str]:
+    """A few sentences from all over the data, short of a word in the middle."""
+    unk = codec.vocabulary.unk_id
+    fit = [number for number in range(len(rows)) if len(rows[number]) > 2 and unk not in rows[number]]
+    chosen = fit[len(fit) // (2 * SAMPLES) :: max(1, len(fit) // SAMPLES)][:SAMPLES]
+    return [drawn(rows[number].tolist(), len(rows[number]) // 2, codec) for number in chosen]
+
+
+def built(config: FillConfig, codec: Codec) -> MaskedTokens:
+    """The model that a configuration describes."""
+    return models.build(
+        len(codec.vocabulary),
+        mask_id=mask_of(codec),
+        cell=config.cell,
+        embedding_size=config.embedding_size,
+        hidden_size=config.hidden_size,
+        num_layers=config.num_layers,
+        tied=config.tied,
+        layer_norm=config.layer_norm,
+        embedding_dropout=config.embedding_dropout,
+        hidden_dropout=config.hidden_dropout,
+        output_dropout=config.output_dropout,
+    )
+
+
+def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> TrainedFiller:
+    """The model that a run saved: the best so far, where it still trains."""
+    settings = configured(FillConfig, config, str(folder.path / "config.json"))
+    codec = Codec.load(folder.path)
+    model = built(settings, codec)
+    tensors = {name: torch.from_numpy(array) for name, array in folder.read_tensors().items()}
+    load_weights(model, tensors, str(folder.path / "model.safetensors"))
+    return TrainedFiller(model.to(device_of(device)).eval(), codec, settings)

@@ -1,0 +1,168 @@
+"""All that `train forecast` can be told."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, field_validator
+
+from throughtime.data.panel import Panel
+from throughtime.data.readers.panel import Roles
+from throughtime.data.scaling import Scaling
+from throughtime.data.timeline import Timeline
+from throughtime.errors import InputError
+from throughtime.tasks.report import Opening
+from throughtime.train.config import Positive, Share, TrainingConfig
+
+Count = Annotated[int, Field(ge=1)]
+Probability = Annotated[float, Field(gt=0, lt=1)]
+Rows = Annotated[int, Field(ge=0)] | Share
+SEASONS_BACK = 4
+WITHOUT_SEASON = 10
+HELD_OUT = 0.1
+
+
+class ForecastConfig(TrainingConfig):
+    """A forecaster, its series, and how it is trained. Null means: as the series suggest."""
+
+    SUGGESTED: ClassVar[frozenset[str]] = frozenset(
+        "horizon lookback season warm_up segment train_size valid_size test_size".split()
+    )
+
+    data: str = Field(description="a name of `throughtime data list`, or a CSV file, long or wide")
+    target: tuple[str, ...] = Field(
+        (), description="columns to forecast; none named: y, or where there is no y, all"
+    )
+    known: tuple[str, ...] = Field(
+        (), description="columns that are known in the future too: [temp, holiday]"
+    )
+    past: tuple[str, ...] = Field((), description="columns that are known in the past only: [load]")
+    calendar: bool = Field(False, description="hour, weekday and month as columns known in the future")
+    train_size: Rows | None = Field(
+        None, description="rows, or below 1 a share, that train; null: all before those held out"
+    )
+    valid_size: Rows | None = Field(
+        None, description="rows after those that validate; null: a tenth, and a horizon at least"
+    )
+    test_size: Rows | None = Field(None, description="the rows after those, to be tested on; null: likewise")
+
+    horizon: Count | None = Field(None, description="rows to forecast; null: a season, or 10")
+    lookback: Count | None = Field(
+        None, description="rows that a forecast is made from; null: four seasons, if there are enough"
+    )
+    season: Count | None = Field(None, description="rows of a season; null: 24 hours, 7 days, 12 months, ...")
+    scaling: Scaling = Field(
+        "standard", description="of each series, by its training part: standard, robust (outliers) or none"
+    )
+    normalise: Literal["none", "last", "mean", "standard"] = Field(
+        "last",
+        description="of each window: take nothing away, its last value, its mean; or its mean and deviation",
+    )
+    stride: Count = Field(1, description="rows between the beginnings of two training windows")
+
+    model: Literal["linear", "mlp", "recurrent", "segment"] = Field(
+        "recurrent", description="linear or mlp over the window, recurrent, or segment (long horizons)"
+    )
+    strategy: Literal["direct", "recursive"] = Field(
+        "direct", description="direct: the whole horizon at once; recursive: row by row, fed back"
+    )
+    head: Literal["point", "gaussian", "student", "quantiles"] = Field(
+        "quantiles", description="point, gaussian, student (heavy tails) or quantiles"
+    )
+    loss: Literal["mse", "mae", "huber"] = Field("mse", description="of a point head: mse, mae or huber")
+    probabilities: tuple[Probability, ...] = Field(
+        (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975), min_length=1, description="of the quantiles head"
+    )
+    highway: bool = Field(True, description="direct: a linear map of the window beside the network")
+    cell: str = Field("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
+    hidden_size: Count = Field(64, description="units of a layer")
+    num_layers: Count = Field(1, description="layers of recurrent, hidden layers of mlp")
+    segment: Count | None = Field(None, description="rows of a segment; null: half a season, or 10")
+    hidden_dropout: Share = Field(0.0, description="between layers")
+    output_dropout: Share = Field(0.0, description="on what enters the head, of recurrent and segment")
+    warm_up: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="recurrent: first rows of a window without a loss; null: half of it if recursive"
+    )
+    warm_up_gradient: bool = Field(False, description="let gradients go back through the warm-up")
+
+    epochs: int = Field(50, ge=1, description="how often all training windows are seen")
+    batch_size: int = Field(32, ge=1, description="windows of one batch, over all processes")
+    lr: Positive = Field(5e-3, description="learning rate; `--find-lr` looks for a good one")
+    schedule: Literal["constant", "step", "plateau", "cosine", "one-cycle"] = Field(
+        "cosine", description="constant, step, plateau, cosine or one-cycle"
+    )
+    choose_by: Literal["loss", "mse", "mae"] = Field(
+        "loss", description="the validation measure, of scaled values, that decides which weights are kept"
+    )
+    intervals: Literal["head", "conformal"] = Field(
+        "head", description="of `forecast --level`: those of the head, or conformal ones by back-testing"
+    )
+    paths: Count = Field(200, description="paths drawn for the intervals of a recursive model")
+
+    @field_validator("target", "known", "past", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        """One column need not be put in brackets."""
+        return (value,) if isinstance(value, str) else value
+
+    @property
+    def opening(self) -> Opening:
+        """How the data are opened."""
+        return Opening()
+
+    @property
+    def roles(self) -> Roles:
+        """Which columns are what."""
+        return Roles(self.target, self.known, self.past)
+
+    @property
+    def timeline(self) -> Timeline:
+        """How series are cut along time."""
+        assert self.valid_size is not None
+        assert self.test_size is not None
+        return Timeline(self.train_size, self.valid_size, self.test_size)
+
+    def settled(self, panel: Panel) -> ForecastConfig:
+        """The same with what the series suggest filled in, as it is saved."""
+        self._check()
+        found = panel.frequency.season if panel.frequency is not None else None
+        season = self.season or found
+        horizon = self.horizon or season or WITHOUT_SEASON
+        longest = max(len(series) for series in panel.series)
+        held = max(horizon, round(HELD_OUT * longest)) if longest > 4 * horizon else horizon
+        valid = held if self.valid_size is None else self.valid_size
+        test = held if self.test_size is None else self.test_size
+        rows = len(Timeline(self.train_size, valid, test).parts(longest)["train"])
+        lookback = self.lookback or _lookback(season, horizon, rows)
+        warm_up = lookback // 2 if self.model == "recurrent" and self.strategy == "recursive" else 0
+        updates = {
+            "season": season,
+            "horizon": horizon,
+            "valid_size": valid,
+            "test_size": test,
+            "lookback": lookback,
+            "warm_up": warm_up if self.warm_up is None else self.warm_up,
+            "segment": self.segment or min(lookback, (season or 2 * WITHOUT_SEASON) // 2 or 1),
+        }
+        return self.model_copy(update=updates)
+
+    def _check(self) -> None:
+        if self.strategy == "recursive" and self.model == "segment":
+            raise InputError(
+                "strategy", "recursive does not go with model=segment; choose recurrent, or direct"
+            )
+        if self.strategy == "recursive" and self.past:
+            raise InputError(
+                "past", "columns are not known where a recursive model reads; use strategy=direct"
+            )
+        if self.model in ("linear", "mlp") and self.warm_up:
+            raise InputError(
+                "warm_up", f"is for recurrent models, and this one is {self.model}; leave it out"
+            )
+
+
+def _lookback(season: int | None, horizon: int, rows: int) -> int:
+    """Four seasons, or horizons, unless that would leave fewer windows than a third of the rows."""
+    unit = season or horizon
+    most = max(1, (rows - horizon) // 3)
+    return min(SEASONS_BACK * max(unit, horizon), max(most // unit * unit, 1) if most >= unit else most)

@@ -1,0 +1,93 @@
+"""The labels of texts: found in data, numbered, kept in a model folder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from throughtime.errors import InputError, unknown
+from throughtime.folder import ModelFolder
+from throughtime.tasks.report import Opening
+
+if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+    from throughtime.data.records import Labelled
+
+FILE = "labels.json"
+SPARED = 100
+"""Up to so many texts any number of labels is believed; more texts need two for each label in the mean."""
+
+
+class Labels:
+    """Labels in the order of the alphabet, with their counts in the training data.
+
+    >>> labels = Labels({"b": 3, "a": 1})
+    >>> labels.names, labels.number("b"), labels.frequencies
+    (('a', 'b'), 1, [0.25, 0.75])
+    """
+
+    def __init__(self, counts: dict[str, int]) -> None:
+        self.counts = {name: counts[name] for name in sorted(counts)}
+        self.names = tuple(self.counts)
+        self._numbers = {name: number for number, name in enumerate(self.names)}
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Labels:
+        """The labels of the training data."""
+        counts = Counter(one.label for one in labelled(dataset, "train"))
+        texts = counts.total()
+        if not texts:
+            raise InputError(f"{dataset.name}, split train", "holds no labelled text")
+        if texts > SPARED and 2 * len(counts) > texts:
+            raise InputError(
+                dataset.name,
+                f"has {len(counts):,} labels for {texts:,} texts; name the column with --set label=NAME",
+            )
+        return cls(counts)
+
+    def __len__(self) -> int:
+        """How many labels there are."""
+        return len(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a label was there in training."""
+        return name in self._numbers
+
+    def number(self, name: str) -> int:
+        """The number of a label; one that was not there in training is refused."""
+        if name not in self._numbers:
+            raise unknown("label", name, self.names)
+        return self._numbers[name]
+
+    @property
+    def frequencies(self) -> list[float]:
+        """The share of each label in the training data."""
+        total = sum(self.counts.values())
+        return [count / total for count in self.counts.values()]
+
+    def save(self, folder: ModelFolder) -> None:
+        """Write them into a model folder."""
+        folder.write_json(FILE, {"labels": self.counts})
+
+    @classmethod
+    def load(cls, folder: ModelFolder) -> Labels:
+        """Read what `save` wrote."""
+        counts = folder.read_json(FILE).get("labels")
+        if not isinstance(counts, dict) or not counts:
+            raise InputError(str(folder.path / FILE), "holds no labels; the file is damaged")
+        return cls(counts)
+
+
+def labelled(dataset: Dataset, split: str) -> Iterator[Labelled]:
+    """The labelled texts of a split; one without a label is refused."""
+    for one in dataset.labelled(split):
+        if not one.label:
+            raise InputError(dataset.name, f"has no label for {one.text[:40]!r}; every text needs one")
+        yield one
+
+
+def text_and_label(text: str | None, label: str | None) -> Opening:
+    """How data are opened whose columns or fields have these names."""
+    named = text is not None or label is not None
+    return Opening(text or "text", label or "label") if named else Opening()

@@ -1,0 +1,105 @@
+"""`throughtime backtest` as a person runs it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from throughtime.cli.main import main
+
+ROWS = 400
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A linear model of points for two noisy seasons of seven days."""
+    folder = tmp_path_factory.mktemp("backtest")
+    generator = np.random.default_rng(0)
+    days = np.datetime64("2020-01-01") + np.arange(ROWS)
+    with (folder / "shops.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["date", "north", "south"])
+        north, south = (size * (np.sin(np.arange(ROWS) * 2 * np.pi / 7) + 3) for size in (1, 10))
+        noise = generator.normal(size=(2, ROWS)) * [[0.2], [2]]
+        writer.writerows(zip(days, north + noise[0], south + noise[1], strict=True))
+    words = ["--set", "model=linear", "--set", "head=point", "--set", "epochs=6", "--set", "lookback=14"]
+    words += ["--set", "valid_size=100", "--set", "test_size=100", "--set", "lr=0.02"]
+    out = folder / "run"
+    assert main(["train", "forecast", "--data", str(folder / "shops.csv"), "--out", str(out), *words]) == 0
+    return out
+
+
+def test_figures_stand_beside_rules_of_thumb(run: Path, throughtime: Callable[..., Any]) -> None:
+    ran = throughtime("backtest", run, "--n-windows", 20, "--step-size", 3, "--json")
+    assert ran.code == 0, ran.err
+    values = ran.json
+    figures = values["figures"]
+    assert list(figures) == ["linear", "naive", "seasonal-naive", "drift"]
+    assert (values["h"], values["season"], values["intervals"]) == (7, 7, "absolute")
+    # 200 rows were not trained on: 20 windows, and those before them that fit.
+    assert values["windows_trained_on"] == 0
+    assert values["earlier_windows"] == (200 - 7 - 19 * 3) // 3 - 2
+    own = figures["linear"]
+    assert own["total"]["mase"] < figures["naive"]["total"]["mase"]
+    assert abs(own["total"]["coverage-80"] - 80) < 10
+    assert len(own["by_step"]["rmse"]) == 7
+    assert set(own["by_series"]) == {"north", "south"}
+    assert own["by_series"]["south"]["mae"] > 5 * own["by_series"]["north"]["mae"]
+
+
+def test_people_see_a_table_and_pictures(run: Path, tmp_path: Path, throughtime: Callable[..., Any]) -> None:
+    ran = throughtime(
+        "backtest", run, "--n-windows", 3, "--plot", tmp_path / "w.png", "--plot-steps", tmp_path / "s.svg"
+    )
+    assert ran.code == 0, ran.err
+    for words in ("sMAPE", "MASE", "CRPS", "seasonal-naive", "south", "conformal (absolute)"):
+        assert words in ran.out
+    assert (tmp_path / "w.png").stat().st_size > 5_000
+    assert (tmp_path / "s.svg").stat().st_size > 5_000
+
+
+def test_kept_intervals_serve_forecasts(run: Path, throughtime: Callable[..., Any]) -> None:
+    (run / "intervals.safetensors").unlink(missing_ok=True)
+    refused = throughtime("forecast", run, "--level", 90)
+    assert refused.code == 2
+    assert "--save-intervals" in refused.err
+    ran = throughtime(
+        "backtest", run, "--n-windows", 2, "--level", 90, "--intervals", "scaled", "--save-intervals"
+    )
+    assert ran.code == 0, ran.err
+    assert "kept intervals (scaled) of 100 windows" in ran.err
+    told = throughtime("forecast", run, "--level", 90, "--json")
+    assert told.code == 0, told.err
+    rows = told.json["rows"]
+    widths = {row["unique_id"]: row["linear-hi-90"] - row["linear-lo-90"] for row in rows}
+    assert widths["south"] > 4 * widths["north"] > 0
+
+
+def test_windows_in_the_training_part_are_told(run: Path, throughtime: Callable[..., Any]) -> None:
+    ran = throughtime("backtest", run, "--n-windows", 40)
+    assert ran.code == 0, ran.err
+    assert "reach into rows that the model was trained on" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--n-windows", 60), "has 400 rows, and 60 windows of 7 rows, 7 apart, after at least 14"),
+        (("--h", 8), "--h: is 8"),
+        (("--level", 101), "--level: is 101"),
+        (("--intervals", "own"), "forecasts points only"),
+        (("--plot", "picture.gif"), "picture.gif: is not a picture"),
+    ],
+)
+def test_bad_wishes_end_in_one_sentence(
+    run: Path, throughtime: Callable[..., Any], words: tuple[object, ...], sentence: str
+) -> None:
+    ran = throughtime("backtest", run, *words)
+    assert ran.code == 2
+    assert sentence in ran.err
+    assert ran.err.count("\n") == 1

@@ -1,0 +1,127 @@
+"""`train classify`, `classify` and `evaluate` as a person types them."""
+
+from __future__ import annotations
+
+import io
+import random
+
+import pytest
+
+from throughtime.cli.main import main
+
+TOPICS = {"weather": ["rain", "snow"], "music": ["play", "jazz"], "odd [x]": ["zig", "zag"]}
+SMALL = ["embedding_size=12", "hidden_size=12", "lr=0.02", "batch_size=16", "device=cpu"]
+
+
+def words(data, out, *settings):
+    chosen = [word for setting in (*SMALL, *settings) for word in ("--set", setting)]
+    return ["train", "classify", "--data", str(data), "--out", str(out), *chosen]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    dice = random.Random(2)
+    rows = set()
+    while len(rows) < 150:
+        topic = dice.choice(list(TOPICS))
+        filling = dice.choices(["the", "now", "a", "please", "in", "me"], k=dice.randint(1, 5))
+        rows.add(f"{' '.join(filling)} {dice.choice(TOPICS[topic])}\t{topic}\n")
+    path = tmp_path_factory.mktemp("data") / "topics.tsv"
+    path.write_text("text\tlabel\n" + "".join(sorted(rows)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(data, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "topics"
+    assert main(words(data, out, "epochs=6")) == 0
+    return out
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    def put(content: bytes):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
+
+    return put
+
+
+def test_training_is_told_with_samples_and_columns_are_chosen(tmp_path, throughtime):
+    data, out = tmp_path / "mails.csv", tmp_path / "run"
+    data.write_text("body,folder\n" + "".join(f"play {n},music\nrain {n},weather\n" for n in range(40)))
+    command = words(data, out, "text=body", "label=folder", "epochs=1")
+    ran = throughtime(*command, "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["best"].keys() == {"accuracy", "macro_f1", "log_loss"}
+    assert ran.err.count(" → ") == 3
+    assert "nothing to do" in throughtime(*command, "--resume").out
+    assert throughtime(*command).code == 2
+    averaged = throughtime("average", out, "--last", 1, "--out", tmp_path / "mean")
+    assert averaged.code == 0, averaged.err
+    assert throughtime("evaluate", tmp_path / "mean", "--json").json["texts"] > 0
+
+
+def test_settings_are_shown_and_typing_errors_named(data, tmp_path, throughtime):
+    assert "pooling: max" in throughtime("train", "classify", "--show-config").out
+    ran = throughtime(*words(data, tmp_path / "run", "pooling=atention"))
+    assert ran.code == 2
+    assert "pooling" in ran.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_texts_are_shown_with_bars(run, throughtime):
+    ran = throughtime("classify", run, "play the jazz", "zig zag", "")
+    assert ran.code == 0, ran.err
+    lines = ran.out.splitlines()
+    assert lines[0].strip() == "play the jazz"
+    assert lines[1].startswith("music")
+    assert "%" in lines[1]
+    assert "odd [x]" in ran.out
+    assert ran.out.count("weather") == 3
+
+
+def test_json_has_all_probabilities_or_the_k_best(run, throughtime):
+    ran = throughtime("classify", run, "snow", "", "--json").json
+    assert ran["texts"][0]["label"] == "weather"
+    assert len(ran["texts"]) == 2
+    assert sum(ran["texts"][1]["probabilities"].values()) == pytest.approx(1)
+    few = throughtime("classify", run, "snow", "--k", 2, "--json").json
+    assert len(few["texts"][0]["probabilities"]) == 2
+
+
+def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, tmp_path):
+    content = "play jazz\n\n   \nrain\r\nü 雨\n"
+    typed(content.encode())
+    ran = throughtime("classify", run)
+    lines = ran.out.splitlines()
+    assert len(lines) == 5
+    assert lines[0].split("\t")[0] == "music"
+    assert float(lines[3].split("\t")[1]) > 0.5
+    file = tmp_path / "texts.txt"
+    file.write_text(content)
+    assert throughtime("classify", run, "--file", file).out == ran.out
+    more = throughtime("classify", run, "--file", file, "--k", 3).out.splitlines()
+    assert all(line.count("\t") == 5 for line in more)
+
+
+def test_evaluate_gives_all_measures(run, throughtime):
+    values = throughtime("evaluate", run, "--json").json
+    assert values["accuracy"] > 0.8
+    assert 0 < values["macro_f1"] <= 1
+    assert values["classes"]["music"].keys() == {"precision", "recall", "f1", "support", "predicted"}
+    assert len(values["confusion"]["counts"]) == len(values["confusion"]["labels"])
+    assert "|tokens:basic-english|" in values["signature"]
+    shown = throughtime("evaluate", run, "--split", "all").out
+    assert "precision" in shown
+    assert "odd [x]" in shown
+
+
+def test_what_is_wrong_is_one_sentence(run, data, tmp_path, throughtime):
+    assert "choose one" in throughtime("classify", run, "a", "--file", data).err
+    other = throughtime("translate", run, "a")
+    assert other.code == 2
+    text = tmp_path / "a.txt"
+    text.write_text("lines only\n" * 10)
+    refused = throughtime("train", "classify", "--data", text, "--out", tmp_path / "no")
+    assert refused.code == 2
+    assert "not labelled texts" in refused.err

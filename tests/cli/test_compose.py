@@ -1,0 +1,81 @@
+"""`train compose`, `compose` and `evaluate` as a person types them."""
+
+from __future__ import annotations
+
+import io
+import random
+
+import pytest
+
+from throughtime.cli.main import main
+
+SMALL = ["hidden_size=20", "condition_size=8", "lr=0.02", "batch_size=16", "device=cpu", "output_dropout=0"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    dice = random.Random(4)
+    rows = set()
+    while len(rows) < 150:
+        label = dice.choice("ab")
+        pool = ["cat", "dog", "cow"] if label == "a" else ["red", "blue", "green"]
+        rows.add(f"{' '.join(dice.choices(pool, k=dice.randint(1, 5)))},{label}\n")
+    folder = tmp_path_factory.mktemp("compose")
+    (folder / "words.csv").write_text("text,label\n" + "".join(sorted(rows)))
+    chosen = [word for setting in (*SMALL, "epochs=4") for word in ("--set", setting)]
+    data, out = str(folder / "words.csv"), folder / "run"
+    assert main(["train", "compose", "--data", data, "--out", str(out), *chosen]) == 0
+    return out
+
+
+def test_texts_from_a_label(run, throughtime):
+    asked = ["--label", "a", "--num-return-sequences", 3, "--temperature", 0.5, "--seed", 1]
+    ran = throughtime("compose", run, *asked)
+    assert ran.code == 0, ran.err
+    lines = ran.out.splitlines()
+    assert len(lines) == 3
+    assert all(set(line.split()) <= {"cat", "dog", "cow"} for line in lines)
+    [values] = throughtime("compose", run, *asked, "--json").json["composed"]
+    assert values["condition"] == "a"
+    assert [one["text"] for one in values["texts"]] == lines
+
+
+def test_beams_and_wishes(run, throughtime):
+    ran = throughtime("compose", run, "--label", "b", "--num-beams", 3, "--require", "green", "--json").json
+    [text] = ran["composed"][0]["texts"]
+    assert "green" in text["text"]
+    greedy = [throughtime("compose", run, "--label", "b", "--greedy").out for _ in range(2)]
+    assert greedy[0] == greedy[1]
+
+
+def test_conditions_from_stdin(run, throughtime, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"b\na\nb\n"), encoding="utf-8"))
+    ran = throughtime("compose", run, "--greedy")
+    lines = ran.out.splitlines()
+    assert len(lines) == 3
+    assert lines[0] == lines[2] != lines[1]
+
+
+def test_evaluate_compares_with_a_wrong_label(run, throughtime):
+    values = throughtime("evaluate", run, "--json").json
+    assert values["perplexity_shuffled"] > values["perplexity"]
+    assert "given a wrong one" in throughtime("evaluate", run).out
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        (["--label", "c"], "unknown label 'c'"),
+        (["--vector", "1,2"], "use --label"),
+        (["--vector", "one"], "expected numbers such as"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(run, throughtime, asked, problem):
+    ran = throughtime("compose", run, *asked)
+    assert ran.code == 2
+    assert problem in ran.err
+
+
+def test_another_kind_of_model_is_refused(run, throughtime):
+    assert "holds no classifier" in throughtime("classify", run, "a").err
+    assert "fed: true" in throughtime("train", "compose", "--show-config").out

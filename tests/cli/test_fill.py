@@ -1,0 +1,138 @@
+"""`train fill`, `fill` and `evaluate` as a person types them."""
+
+from __future__ import annotations
+
+import io
+import random
+
+import pytest
+
+from throughtime.cli.main import main
+
+SIZES = "cell=gru embedding_size=24 hidden_size=24 num_layers=1".split()
+SMALL = [*SIZES, *"batch_size=32 lr=0.02 mask_share=0.3 device=cpu".split()]
+WAYS = {"red": "left", "blue": "right", "green": "up", "black": "down"}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    dice = random.Random(3)
+    path = tmp_path_factory.mktemp("text") / "ways.txt"
+    colours = dice.choices(list(WAYS), k=500)
+    path.write_text("".join(f"{colour} goes {WAYS[colour]}.\n" for colour in colours))
+    return path
+
+
+def words(text, out, *settings):
+    chosen = [word for setting in (*SMALL, *settings) for word in ("--set", setting)]
+    return ["train", "fill", "--data", str(text), "--out", str(out), *chosen]
+
+
+@pytest.fixture(scope="module")
+def run(text, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "ways"
+    assert main(words(text, out, "epochs=6", "embedding_dropout=0", "output_dropout=0")) == 0
+    return out
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    """What stands on stdin."""
+
+    def put(content: bytes):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
+
+    return put
+
+
+def test_training_is_told_with_sample_blanks(text, tmp_path, throughtime):
+    out = tmp_path / "run"
+    ran = throughtime(*words(text, out, "epochs=1", "batch_size=300"), "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["best"].keys() == {"perplexity", "accuracy", "top5"}
+    assert ran.err.count("___") == 3
+    assert "cannot write from left to right" in (out / "README.md").read_text()
+    assert "nothing to do" in throughtime(*words(text, out, "epochs=1", "batch_size=300"), "--resume").out
+    assert throughtime(*words(text, out)).code == 2
+
+
+def test_settings_are_shown(throughtime):
+    shown = throughtime("train", "fill", "--show-config").out
+    assert "mask_share: 0.15" in shown
+    assert "cell: lstm" in shown
+
+
+def test_a_sentence_gets_its_best_words(run, throughtime):
+    ran = throughtime("fill", run, "Now red goes ___!", "--k", 3)
+    assert ran.code == 0, ran.err
+    lines = ran.out.splitlines()
+    assert len(lines) == 3
+    assert lines[0].split("  ", 1)[1] == "Now red goes left!"
+    shares = [float(line.split()[0]) for line in lines]
+    assert shares == sorted(shares, reverse=True)
+    assert len(throughtime("fill", run, "___ goes up.").out.splitlines()) == 5
+
+
+def test_json_has_fillings(run, throughtime):
+    one = throughtime("fill", run, "___ goes [MASK].", "--k", 4, "--json").json
+    assert one["sentence"] == "___ goes [MASK]."
+    best = one["fillings"][0]
+    assert best.keys() == {"text", "tokens", "probability"}
+    colour, way = best["tokens"]
+    assert WAYS[colour] == way
+    assert best["text"] == f"{colour} goes {way}."
+    assert 0 < best["probability"] <= 1
+    both = throughtime("fill", run, "a ___ b", "a ___", "--json").json
+    assert [len(own["fillings"]) for own in both["sentences"]] == [5, 5]
+
+
+def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, tmp_path, monkeypatch):
+    content = "".join(f"{colour} goes __.\n" for colour in WAYS) + "\n"
+    expected = [f"{colour} goes {way}." for colour, way in WAYS.items()] + [""]
+    file = tmp_path / "blanks.txt"
+    file.write_text(content)
+    assert throughtime("fill", run, "--file", file).out.splitlines() == expected
+    monkeypatch.setattr("throughtime.cli.translate.LINES_AT_ONCE", 2)
+    typed(content.encode())
+    assert throughtime("fill", run).out.splitlines() == expected
+    numbered = throughtime("fill", run, "--file", file, "--k", 2).out.splitlines()
+    assert [line.split(" ||| ")[0] for line in numbered] == "0 0 1 1 2 2 3 3".split()
+    assert numbered[2].split(" ||| ")[1] == expected[1]
+    told = throughtime("fill", run, "--file", file, "--json").json["sentences"]
+    assert [len(own["fillings"]) for own in told] == [5, 5, 5, 5, 0]
+
+
+def test_evaluate_names_its_masks(run, throughtime):
+    ran = throughtime("evaluate", run, "--split", "test", "--json").json
+    assert 1 <= ran["perplexity"] < 3
+    assert ran["top5"] >= ran["accuracy"] > 0.6
+    assert "|masks:0.3|mask-seed:0|" in ran["signature"]
+    assert ran == throughtime("evaluate", run, "--split", "test", "--json").json
+    assert "among the best five" in throughtime("evaluate", run).out
+
+
+def test_what_cannot_be_is_refused_in_a_sentence(run, text, tmp_path, throughtime, typed):
+    assert throughtime("train", "ngram", "--data", text, "--out", tmp_path / "ngram").code == 0
+    lines = tmp_path / "lines.txt"
+    lines.write_text("a ___\n\nno blank\n")
+    cases = {
+        ("fill", run, "red goes left."): "SENTENCE: has no blank; write ___",
+        ("fill", run, ""): "SENTENCE: has no blank",
+        ("fill", run, "--file", lines): f"{lines}:3: has no blank",
+        ("fill", run, "a ___", "--file", lines): "--file",
+        ("fill", tmp_path / "ngram", "a ___"): "`train fill` makes one",
+        ("fill", tmp_path / "nowhere", "a ___"): "no such model folder",
+        ("generate", run, "--prompt", "the"): "cannot go from left to right",  # R66
+        ("evaluate", run, "--num-beams", 2): "--num-beams",
+        ("train", "fill", "--data", text, "--out", tmp_path / "new", "--set", "maskshare=1"): "mask_share",
+        ("train", "fill", "--data", text, "--out", tmp_path / "new", "--set", "side=target"): "leave it out",
+    }
+    for case, told in cases.items():
+        ran = throughtime(*case)
+        assert ran.code == 2, case
+        assert told in ran.err, ran.err
+        assert ran.err.startswith("error: "), case
+        assert ran.err.count("\n") == 1, ran.err
+    typed(b"no blank\n")
+    assert "stdin:1: has no blank" in throughtime("fill", run).err
+    assert not (tmp_path / "new").exists()

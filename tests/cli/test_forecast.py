@@ -1,0 +1,143 @@
+"""`train forecast`, `forecast` and `evaluate` as a person types them."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+from throughtime.cli.main import main
+
+SMALL = ["hidden_size=12", "epochs=3", "lr=0.02", "lookback=14", "device=cpu"]
+
+
+@pytest.fixture(scope="module")
+def sales(tmp_path_factory):
+    """A hundred and fifty days of two shops, one day missing, one value missing, two rows out of order."""
+    path = tmp_path_factory.mktemp("sales") / "sales.csv"
+    days = np.arange("2020-01-01", 150, dtype="datetime64[D]")
+    rows = [
+        f"{shop},{day},{100 * number + 10 * np.sin(2 * np.pi * place / 7):.4f}"
+        for number, shop in enumerate(("north", "south"), start=1)
+        for place, day in enumerate(days)
+    ]
+    del rows[20]
+    rows[40] = rows[40].rsplit(",", 1)[0] + ","
+    rows[60], rows[61] = rows[61], rows[60]
+    path.write_text("unique_id,ds,y\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def words(sales, out, *settings):
+    chosen = [word for setting in (*SMALL, *settings) for word in ("--set", setting)]
+    return ["train", "forecast", "--data", str(sales), "--out", str(out), *chosen]
+
+
+@pytest.fixture(scope="module")
+def run(sales, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "sales"
+    assert main(words(sales, out)) == 0
+    return out
+
+
+def test_training_tells_what_it_found(sales, tmp_path, throughtime):
+    out = tmp_path / "run"
+    ran = throughtime(*words(sales, out), "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["best"].keys() == {"loss", "mse", "mae"}
+    assert "north has 1 gap, the first after 2020-01-20" in ran.err
+    assert "north lacks 1 value" in ran.err
+    assert "rows out of order in time were sorted, 1 of them" in ran.err
+    assert ran.err.count(" → ") == 3  # an epoch each
+    again = throughtime(*words(sales, out), "--resume")
+    assert "nothing to do" in again.out
+    assert throughtime(*words(sales, out)).code == 2
+    assert "Forecasts of" in (out / "README.md").read_text()
+
+
+def test_a_table_with_intervals_and_a_picture(run, tmp_path, throughtime):
+    out, plot = tmp_path / "out.csv", tmp_path / "out.png"
+    ran = throughtime("forecast", run, "--h", 5, "--level", 80, "--level", 95, "--out", out, "--plot", plot)
+    assert ran.code == 0, ran.err
+    with out.open() as file:
+        rows = list(csv.DictReader(file))
+    names = [f"recurrent-{side}-{level}" for level in (80, 95) for side in ("lo", "hi")]
+    assert list(rows[0]) == ["unique_id", "ds", "recurrent", *names]
+    assert len(rows) == 10
+    assert (rows[0]["unique_id"], rows[0]["ds"], rows[5]["unique_id"]) == ("north", "2020-05-30", "south")
+    for row in rows:
+        order = [float(row[f"recurrent{end}"]) for end in ("-lo-95", "-lo-80", "", "-hi-80", "-hi-95")]
+        assert order == sorted(order)
+    assert plot.stat().st_size > 5_000
+    assert "2020-05-30" in ran.out
+    told = throughtime("forecast", run, "--paths", 2, "--json").json
+    assert (told["h"], len(told["rows"]), told["levels"]) == (7, 14, [])
+    assert {"recurrent-path-1", "recurrent-path-2"} < told["rows"][0].keys()
+
+
+def test_other_data_go_on_from_their_own_end(run, sales, tmp_path, throughtime):
+    other = tmp_path / "other.csv"
+    lines = sales.read_text().splitlines()
+    other.write_text(
+        "\n".join([lines[0], *(line for line in lines if line.startswith("south"))][:100]) + "\n"
+    )
+    ran = throughtime("forecast", run, "--data", other, "--json")
+    assert [row["ds"] for row in ran.json["rows"]][:1] == ["2020-04-09"]
+
+
+def test_evaluation_stands_beside_naive_forecasts(run, throughtime):
+    ran = throughtime("evaluate", run, "--split", "test", "--json")
+    assert ran.code == 0, ran.err
+    assert {"mse", "mae", "mse_original", "mae_original", "windows"} <= ran.json.keys()
+    assert set(ran.json["baselines"]) == {"naive", "seasonal-naive"}
+    shown = throughtime("evaluate", run, "--split", "valid").out
+    assert "seasonal-naive" in shown
+
+
+def test_points_have_intervals_once_they_are_measured(sales, tmp_path, throughtime):
+    out = tmp_path / "points"
+    assert throughtime(*words(sales, out, "head=point", "model=linear", "test_size=0.5")).code == 0
+    assert throughtime("forecast", out).code == 0
+    ran = throughtime("forecast", out, "--level", 80)
+    assert ran.code == 2
+    assert "backtest" in ran.err
+    measured = throughtime("backtest", out, "--n-windows", 3, "--level", 80, "--save-intervals")
+    assert measured.code == 0, measured.err
+    rows = throughtime("forecast", out, "--level", 80, "--json").json["rows"]
+    assert all(row["linear-lo-80"] < row["linear"] < row["linear-hi-80"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (["--h", 8], "--h: is 8, but the model was trained for the next 7 rows"),
+        (["--level", 100], "--level: is 100"),
+        (["--level", 99], "probabilities: 0.005 lies outside"),
+        (["--future", "x.csv"], "--future: is for models"),
+        (["--plot", "out.jpeg2"], "out.jpeg2"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence(run, throughtime, tmp_path, given, problem):
+    ran = throughtime("forecast", run, *given, "--out", tmp_path / "out.csv")
+    assert ran.code == 2
+    assert problem in ran.err
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_mistakes_in_training_are_named(sales, tmp_path, throughtime):
+    for settings, problem in (
+        (["known=[temp]"], "unknown column 'temp'"),
+        (["modle=linear"], "did you mean 'model'"),
+        (["model=liner"], "did you mean 'linear'"),
+        (["lookback=500"], "lower these"),
+    ):
+        ran = throughtime(*words(sales, tmp_path / "run", *settings))
+        assert ran.code == 2
+        assert problem in ran.err
+        assert not (tmp_path / "run").exists()
+    twice = tmp_path / "twice.csv"
+    twice.write_text("ds,y\n2020-01-01,1\n2020-01-02,1\n2020-01-02,2\n")
+    assert ":4: repeats the time of line 3" in throughtime(*words(twice, tmp_path / "run")).err
+    shown = throughtime("train", "forecast", "--show-config").out
+    assert "model: recurrent" in shown

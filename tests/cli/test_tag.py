@@ -1,0 +1,173 @@
+"""`train tag`, `tag` and `evaluate` as a person types them."""
+
+from __future__ import annotations
+
+import io
+import random
+
+import pytest
+from rich.console import Console
+
+from throughtime.cli.main import main
+from throughtime.cli.tag import print_one
+from throughtime.tasks.tagged_sentence import TaggedSentence, TaggedWord
+
+SMALL = [
+    "word_size=12",
+    "character_hidden_size=8",
+    "hidden_size=12",
+    "num_layers=1",
+    "batch_size=16",
+    "lr=0.03",
+    "input_dropout=0.1",
+    "output_dropout=0.1",
+    "device=cpu",
+    "precision=float32",
+]
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Sentences of a few words, some of them places."""
+    dice = random.Random(1)
+    path = tmp_path_factory.mktemp("data") / "places.conll"
+    with path.open("w") as file:
+        for _ in range(200):
+            for word in ("we", dice.choice(["like", "see"])):
+                file.write(f"{word}\tO\n")
+            name = dice.choice([["Paris"], ["New", "York"], ["dogs"], ["[brackets]"]])
+            tags = ["O"] if name[0] in ("dogs", "[brackets]") else ["B-LOC", "I-LOC"]
+            file.write("".join(f"{word}\t{tag}\n" for word, tag in zip(name, tags, strict=False)) + "\n")
+    return path
+
+
+def words(data, out, *settings):
+    chosen = [word for setting in (*SMALL, *settings) for word in ("--set", setting)]
+    return ["train", "tag", "--data", str(data), "--out", str(out), *chosen]
+
+
+@pytest.fixture(scope="module")
+def run(places, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "places"
+    assert main(words(places, out, "epochs=5")) == 0
+    return out
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    def put(content: bytes):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
+
+    return put
+
+
+def test_a_run_that_goes_on_ends_as_one_that_never_stopped(places, tmp_path, throughtime):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    settings = ("schedule=constant", "word_dropout=0.2", "batch_size=64")
+    ran = throughtime(*words(places, whole, "epochs=2", *settings), "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["best"].keys() == {"f1", "accuracy"}
+    assert "we/O" in ran.err  # sentences are shown while it learns
+    assert throughtime(*words(places, parts, "epochs=1", *settings)).code == 0
+    assert throughtime(*words(places, parts, "epochs=2", *settings), "--resume").code == 0
+    one, other = ((run / "model.safetensors").read_bytes() for run in (whole, parts))
+    assert one == other
+    assert "Tagger of" in (whole / "README.md").read_text()
+    assert throughtime(*words(places, whole)).code == 2
+    averaged = tmp_path / "mean"
+    assert throughtime("average", whole, "--last", 2, "--out", averaged).code == 0
+    assert throughtime("tag", averaged, "we see").code == 0
+
+
+def test_settings_are_shown_and_typing_errors_named(places, tmp_path, throughtime):
+    shown = throughtime("train", "tag", "--show-config").out
+    assert "crf: true" in shown
+    assert "language_models: []" in shown
+    ran = throughtime(*words(places, tmp_path / "run", "krf=true"))
+    assert ran.code == 2
+    assert "did you mean 'crf'" in ran.err
+
+
+def test_evaluate(run, tmp_path, throughtime):
+    judged = throughtime("evaluate", run, "--split", "test", "--json").json
+    assert judged["f1"] > 0.9
+    assert judged["accuracy"] > 0.9
+    assert {"precision", "recall", "unknown_word_accuracy", "words", "types"} <= judged.keys()
+    assert "intent_accuracy" not in judged
+    assert sum(sum(row.values()) for row in judged["confusion"].values()) == judged["words"]
+    assert "|tags:crf|" in judged["signature"]
+    shown = throughtime("evaluate", run).out
+    assert "F1 " in shown
+    assert "LOC" in shown
+    other = tmp_path / "other.conll"
+    other.write_text("we\tX\nsee\tX\n\n")
+    confused = throughtime("evaluate", run, "--data", other, "--split", "all").out
+    assert "Confused most" in confused
+    assert confused.splitlines()[-2].split() == ["X", "O", "2"]
+    assert throughtime("evaluate", run, "--num-beams", 3).code == 2
+
+
+def test_sentences_on_the_command_line(run, throughtime):
+    ran = throughtime("tag", run, "we like New York", "", "we see [brackets]")
+    assert ran.out == "we/O like/O New/B-LOC York/I-LOC\n\nwe/O see/O [brackets]/O\n"
+    assert ran.err == ""
+    raw = throughtime("tag", run, "--tokenize", "unicode", "we like Paris!").out
+    assert raw.startswith("we/O like/O Paris/B-LOC !/")
+
+
+def test_json_has_probabilities_and_chunks(run, throughtime):
+    ran = throughtime("tag", run, "we see New York", "", "--json").json
+    first, empty = ran["sentences"]
+    assert [word["tag"] for word in first["words"]] == ["O", "O", "B-LOC", "I-LOC"]
+    assert all(0 < word["probability"] <= 1 for word in first["words"])
+    assert sum(first["words"][0]["likely"].values()) == pytest.approx(1, abs=1e-4)
+    assert first["chunks"] == [{"type": "LOC", "text": "New York"}]
+    assert empty == {"text": "", "words": [], "chunks": []}
+
+
+def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, tmp_path, monkeypatch):
+    monkeypatch.setattr("throughtime.cli.translate.LINES_AT_ONCE", 3)
+    content = "we see Paris\n\n\r\nwe\tsee\n中文\n".encode() + b"\xff bad\n" + b"we " * 2000 + b"\nlast"
+    typed(content)
+    ran = throughtime("tag", run)
+    assert ran.code == 0, ran.err
+    assert len(ran.out.splitlines()) == 8
+    assert ran.out.splitlines()[:3] == ["we/O see/O Paris/B-LOC", "", ""]
+    file = tmp_path / "lines.txt"
+    file.write_text("we see\n\nParis\n")
+    assert [line.count("/") for line in throughtime("tag", run, "--file", file).out.splitlines()] == [2, 0, 1]
+    typed(b"")
+    assert throughtime("tag", run).out == ""
+
+
+def test_a_terminal_shows_colours():
+    console = Console(file=io.StringIO(), force_terminal=True, color_system="standard")
+    sentence = TaggedSentence((TaggedWord("[b]Rome", "B-LOC", 0.9), TaggedWord(".", "O", 0.9)), "Travel")
+    print_one(console, sentence)
+    shown = console.file.getvalue()
+    assert "[b]Rome" in shown
+    assert "\x1b[" in shown
+    assert "Travel" in shown
+
+
+def test_what_cannot_be_is_refused_in_a_sentence(run, places, tmp_path, throughtime):
+    text = tmp_path / "text.txt"
+    text.write_text("a b c\n" * 9)
+    assert throughtime("train", "ngram", "--data", text, "--out", tmp_path / "ngram").code == 0
+    cases = [
+        ("tag", tmp_path / "ngram", "x"),
+        ("tag", tmp_path / "nowhere", "x"),
+        ("tag", run, "x", "--file", text),
+        ("tag", run, "x", "--tokenize", "wrod"),
+        ("train", "tag", "--data", text, "--out", tmp_path / "new"),
+        words(places, tmp_path / "new", f"language_models=[{tmp_path / 'ngram'}]"),
+        words(places, tmp_path / "new", f"language_models=[{tmp_path / 'nowhere'}]"),
+        ("evaluate", run, "--data", text),
+    ]
+    for case in cases:
+        ran = throughtime(*case)
+        assert ran.code == 2, case
+        assert ran.err.startswith("error: "), case
+        assert ran.err.count("\n") == 1, ran.err
+        assert "unexpected" not in ran.err, case
+    assert not (tmp_path / "new").exists()

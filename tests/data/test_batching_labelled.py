@@ -1,0 +1,76 @@
+"""Batches of labelled sequences and of texts with conditions: all once, dealt, taken up again."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from throughtime.data.batching import RaggedIds, Specials
+from throughtime.data.batching.conditioned import ConditionedBatches
+from throughtime.data.batching.labelled import LabelledBatches
+from throughtime.errors import InputError
+
+ROWS = RaggedIds.of([[number + 3] * (number * 7 % 11) for number in range(50)])
+NUMBERS = np.arange(50)
+VECTORS = torch.arange(100.0).view(50, 2)
+
+
+def labelled(**options):
+    return LabelledBatches(ROWS, NUMBERS, batch_size=8, **options)
+
+
+def conditioned(**options):
+    return ConditionedBatches(ROWS, VECTORS, Specials(0, 1, 2), batch_size=8, **options)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_every_sequence_once_with_its_own_label(shuffle):
+    seen = []
+    for batch in labelled(shuffle=shuffle):
+        assert torch.equal(batch.labels, batch.indices)
+        assert batch.count == batch.rows == len(batch.labels)
+        for column, number in enumerate(batch.indices.tolist()):
+            assert batch.ids[: int(batch.lengths[column]), column].tolist() == ROWS[number].tolist()
+        seen += batch.indices.tolist()
+    assert sorted(seen) == NUMBERS.tolist()
+
+
+@pytest.mark.parametrize("build", [labelled, conditioned])
+def test_ranks_share_a_batch_and_its_count(build):
+    whole = [batch.indices.tolist() for batch in build()]
+    shares = [list(build(rank=rank, world_size=3)) for rank in range(3)]
+    for number, batch in enumerate(whole):
+        parts = [own[number].indices.tolist() for own in shares]
+        assert sorted(itertools.chain.from_iterable(parts)) == sorted(batch)
+        assert len({own[number].count for own in shares}) == 1
+
+
+@pytest.mark.parametrize("build", [labelled, conditioned])
+def test_a_position_is_taken_up(build):
+    first = build(seed=3)
+    places = []
+    for number, batch in enumerate(first):
+        places.append(batch.indices.tolist())
+        if number == 2:
+            state = first.state()
+    second = build(seed=3)
+    second.restore(state)
+    assert [batch.indices.tolist() for batch in second] == places[3:]
+
+
+def test_each_text_has_its_own_condition():
+    for batch in conditioned():
+        assert torch.equal(batch.source[0], VECTORS[batch.indices])
+        assert batch.rows == len(batch.indices)
+
+
+def test_what_does_not_belong_together_is_refused():
+    with pytest.raises(InputError, match="2 for 50"):
+        LabelledBatches(ROWS, [0, 1])
+    with pytest.raises(InputError, match="are none"):
+        LabelledBatches(RaggedIds.of([]), [])
+    with pytest.raises(InputError, match="2 for 50"):
+        ConditionedBatches(ROWS, VECTORS[:2], Specials(0, 1, 2))

@@ -1,0 +1,111 @@
+"""Masks: one at least in every sentence, drawn anew each epoch, the same wherever they are drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from throughtime.data.batching import RaggedIds
+from throughtime.data.batching.masked import MaskedBatches, lots, pieces
+from throughtime.errors import InputError
+
+sentences = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=12), min_size=1, max_size=20)
+
+
+def numbered(rows):
+    """Rows whose every id is its place in the data, to tell tokens apart."""
+    lengths = [len(row) for row in rows]
+    return RaggedIds(np.arange(sum(lengths), dtype=np.int32), np.append(0, np.cumsum(lengths)))
+
+
+def masked(batches):
+    """The places in the data that the rest of an epoch masks."""
+    return [one for batch in batches for one in batch.labels.tolist()]
+
+
+@settings(max_examples=50, deadline=None)
+@given(sentences, st.floats(0.01, 1), st.integers(1, 7))
+def test_every_sentence_once_with_a_mask_at_least(rows, share, batch_size):
+    data = numbered(rows)
+    seen = []
+    for batch in MaskedBatches(data, share=share, batch_size=batch_size, seed=3):
+        assert batch.count == len(batch.places)
+        steps, columns = np.divmod(batch.places.numpy(), batch.rows)
+        assert (steps < batch.lengths.numpy()[columns]).all()
+        assert set(columns) == set(range(batch.rows))
+        seen += batch.ids[0].tolist()
+    assert sorted(seen) == data.offsets[:-1].tolist()
+
+
+def test_masks_are_drawn_anew_each_epoch_and_from_the_seed():
+    data = numbered([[0] * 9] * 40)
+    batches = MaskedBatches(data, batch_size=8)
+    first, second = sorted(masked(batches)), sorted(masked(batches))
+    assert first != second
+    assert sorted(masked(MaskedBatches(data, batch_size=8))) == first
+    assert sorted(masked(MaskedBatches(data, batch_size=8, seed=1))) != first
+
+
+def test_masks_depend_on_no_batch_and_no_process():
+    data = numbered([[0] * (1 + number % 11) for number in range(50)])
+    alone, by_fives = MaskedBatches(data, batch_size=8), MaskedBatches(data, batch_size=5)
+    ranks = [MaskedBatches(data, batch_size=5, rank=rank, world_size=3) for rank in range(3)]
+    for _ in range(2):
+        counts = [batch.count for batch in by_fives]
+        shares = [list(own) for own in ranks]
+        assert all([batch.count for batch in own] == counts for own in shares)
+        assert sorted(masked(alone)) == sorted(one for own in shares for one in masked(own))
+
+
+def test_a_position_taken_up_gives_the_same_masks():
+    data = numbered([[0] * 7] * 30)
+    whole = MaskedBatches(data, batch_size=4)
+    masked(whole)
+    rest = iter(whole)
+    next(rest), next(rest)
+    position = whole.state()
+    again = MaskedBatches(data, batch_size=4)
+    again.restore(position)
+    assert masked(again) == masked(rest)
+
+
+def test_fixed_masks_are_always_the_same():
+    data = numbered([[0] * 9] * 20)
+    one, two = (MaskedBatches(data, shuffle=False, batch_size=size) for size in (4, 7))
+    assert sorted(masked(one)) == sorted(masked(two))
+
+
+def test_the_share_is_kept_over_all_positions():
+    data = numbered([[0] * 20] * 2000)
+    places = np.array(masked(MaskedBatches(data, share=0.15))) % 20
+    counts = np.bincount(places, minlength=20)
+    # At least one of 20: 3.7 % of the sentences get a mask more than chance would give them.
+    expected = 2000 * (0.15 + 0.85**20 / 20)
+    assert abs(counts.mean() - expected) < 3 * np.sqrt(expected / 20)
+    assert (abs(counts - expected) < 5 * np.sqrt(expected)).all()
+
+
+def test_lots_are_even_and_apart():
+    drawn = lots(0, 0, np.arange(100_000))
+    assert drawn.min() >= 0
+    assert drawn.max() < 1
+    assert abs(np.histogram(drawn, 10, (0, 1))[0] - 10_000).max() < 5 * 100
+    assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 0.02
+    assert not np.intersect1d(drawn, lots(0, 1, np.arange(100_000))).size
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 9), max_size=12), max_size=8), st.integers(1, 5))
+def test_pieces_lose_nothing(rows, longest):
+    cut = pieces(RaggedIds.of(rows), longest)
+    expected = [row[first : first + longest] for row in rows for first in range(0, len(row), longest)]
+    assert [cut[number].tolist() for number in range(len(cut))] == expected
+
+
+def test_what_cannot_be_masked_is_refused():
+    with pytest.raises(InputError, match="mask_share"):
+        MaskedBatches(numbered([[1]]), share=0)
+    with pytest.raises(InputError, match="empty"):
+        MaskedBatches(RaggedIds.of([[1], []]))

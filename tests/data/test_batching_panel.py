@@ -1,0 +1,109 @@
+"""Windows over many series: which there are, what is in them, and where an epoch stands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from throughtime.data import embedded
+from throughtime.data.batching.panel import PanelArrays, PanelBatches, PanelWindows
+from throughtime.data.panel import Panel, Series
+from throughtime.data.panel_scaling import PanelScaling, filled
+from throughtime.data.scaling import Scale, scale_of
+from throughtime.data.timeline import Timeline
+from throughtime.errors import InputError
+
+
+def arrays(*series):
+    panel = Panel(tuple(Series.of(str(number), values) for number, values in enumerate(series)), None)
+    scaling = PanelScaling.of(
+        panel, {str(number): range(len(y)) for number, y in enumerate(series)}, "none", False
+    )
+    return scaling.arrays(panel, [Scale()] * len(series))
+
+
+def test_the_notes_window():  # R1
+    made = PanelWindows(arrays(embedded.series("sine", 100)), [range(100)], lookback=10, horizon=1)
+    [batch] = PanelBatches(made, 1000, shuffle=False)
+    assert batch.values[:10].T.shape == (90, 10)
+    assert batch.values[10:].T.shape == (90, 1)
+
+
+def test_windows_look_back_into_the_part_before_and_never_ahead():
+    made = PanelWindows(arrays(np.arange(20.0), np.arange(100.0, 120.0)), [range(12, 16)] * 2, 4, 3)
+    [batch] = PanelBatches(made, 10, shuffle=False)
+    assert batch.values.T.int().tolist() == [[*range(first, first + 7)] for first in (8, 9, 108, 109)]
+    assert batch.numbers.tolist() == [0, 0, 1, 1]
+
+
+def test_what_is_missing_counts_nothing():
+    y = np.arange(8.0)
+    y[[3, 5, 6]] = np.nan
+    made = PanelWindows(arrays(y), [range(8)], 2, 2)
+    assert made.starts.tolist() == [0, 1, 2, 4]  # none for the rows 5 and 6
+    [batch] = PanelBatches(made, 10, shuffle=False)
+    assert batch.count == 1 + 1 + 1 + 1
+    assert batch.weights.sum() == batch.count
+    assert batch.values[:, 2].tolist() == [2, 2, 4, 4]  # filled with what was before
+
+
+def test_processes_share_windows_and_count_alike():
+    made = PanelWindows(arrays(np.arange(30.0)), [range(30)], 3, 2)
+    whole = list(PanelBatches(made, 7, seed=1))
+    parts = [list(PanelBatches(made, 7, seed=1, rank=rank, world_size=2)) for rank in range(2)]
+    for one, left, right in zip(whole, *parts, strict=True):
+        assert one.count == left.count == right.count
+        assert sorted([*left.indices.tolist(), *right.indices.tolist()]) == sorted(one.indices.tolist())
+        assert one.weights.sum() == left.weights.sum() + right.weights.sum()
+
+
+def test_a_saved_position_is_taken_up():
+    made = PanelWindows(arrays(np.arange(30.0)), [range(30)], 3, 2)
+    batches, again = PanelBatches(made, 4, seed=3), PanelBatches(made, 4, seed=3)
+    for _ in zip(range(3), batches, strict=False):
+        pass
+    again.restore(batches.state())
+    assert torch.equal(next(iter(batches)).values, next(iter(again)).values)
+    with pytest.raises(InputError, match="has windows 26, but now it is 25"):
+        PanelBatches(PanelWindows(arrays(np.arange(30.0)), [range(30)], 4, 2), 4, seed=3).restore(
+            batches.state()
+        )
+
+
+def test_scales_come_from_the_training_part_only():
+    y = np.concatenate([np.array([1.0, 3.0] * 5), np.full(10, 1e6)])
+    panel = Panel((Series.of("a", y),), None)
+    scaling = PanelScaling.of(panel, {"a": range(10)}, "standard", False)
+    assert scaling.series["a"] == Scale(2.0, 1.0)
+    restored = PanelScaling.from_values(scaling.to_values(), "series.json")
+    assert restored.series == scaling.series
+    with pytest.raises(InputError, match="damaged"):
+        PanelScaling.from_values({}, "series.json")
+
+
+def test_robust_scales_do_not_mind_outliers():
+    y = np.random.default_rng(0).normal(5, 2, 1001)
+    y[::100] = 1e9
+    centre, spread = scale_of("a", y, "robust")
+    assert (centre, spread) == (pytest.approx(5, abs=0.3), pytest.approx(2, abs=0.3))
+    assert scale_of("a", np.full(5, 0.1), "robust") == Scale(0.1, 1.0)
+    mostly_nothing = scale_of("a", np.array([0.0] * 9 + [10.0]), "robust")
+    assert mostly_nothing.spread == pytest.approx(3.0)
+    with pytest.raises(InputError, match="no value"):
+        scale_of("a", np.full(3, np.nan), "standard")
+
+
+def test_parts_along_time():
+    assert Timeline(None, 20, 0).parts(100)["train"] == range(80)
+    assert Timeline(8640, 2880, 2880).part("heldout", 17420) == range(8640, 14400)
+    assert Timeline(None, 0.5, 0.25).part("all", 8) == range(8)
+    with pytest.raises(InputError, match="lower some"):
+        Timeline(None, 60, 40).parts(100)
+    with pytest.raises(InputError, match="--split"):
+        Timeline(None, 1, 1).part("dev", 100)
+
+
+def test_gaps_at_the_beginning_are_the_centre():
+    assert filled(np.array([[np.nan, 1.0], [2.0, np.nan]])).tolist() == [[0, 1], [2, 1]]
+    assert isinstance(arrays(np.arange(3.0)), PanelArrays)

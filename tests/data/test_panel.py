@@ -1,0 +1,180 @@
+"""Tables of series as panels: frequencies, gaps, orders and roles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from throughtime.data.datasets import open_dataset
+from throughtime.data.frequency import Frequency, calendar, infer_frequency, spelled
+from throughtime.data.panel import Panel, Series, regular
+from throughtime.data.readers.panel import Roles, panel_of, read_future, read_panel
+from throughtime.errors import InputError
+
+
+def table(folder: Path, text: str, name: str = "table.csv") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def dates(*texts: str) -> np.ndarray:
+    return np.array(texts, dtype="datetime64[ns]")
+
+
+@pytest.mark.parametrize(
+    ("times", "words", "season"),
+    [
+        (("2020-01-01", "2020-01-02", "2020-01-03"), "day", 7),
+        (("2020-01-01T00", "2020-01-01T01", "2020-01-01T02"), "hour", 24),
+        (("2020-01-01T00:00", "2020-01-01T00:15", "2020-01-01T00:30"), "15 minutes", 96),
+        (("2020-01", "2020-02", "2020-03"), "month", 12),
+        (("2020-01-31", "2020-02-29", "2020-03-31"), "month", 12),
+        (("2020-01-01", "2020-04-01", "2020-07-01"), "quarter", 4),
+        (("2019-01-01", "2020-01-01", "2021-01-01"), "year", None),
+        (("2020-01-06", "2020-01-13", "2020-01-20"), "week", 52),
+    ],
+)
+def test_the_step_is_found_and_goes_on(times, words, season):  # R22
+    frequency = infer_frequency([dates(*times)])
+    assert frequency is not None
+    assert (str(frequency), frequency.season) == (words, season)
+    assert frequency.after(dates(times[0])[0], 2).tolist() == dates(*times[1:]).tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(
+        [
+            Frequency(1, "month"),
+            Frequency(1, "month", True),
+            Frequency(3600, "second"),
+            Frequency(7, "position"),
+        ]
+    ),
+    st.sets(st.integers(0, 60), min_size=1, max_size=20),
+)
+def test_gaps_are_filled_where_they_are(step, kept):
+    """Whatever rows are missing, those that are there keep their times and values."""
+    rows = np.array(sorted({0, 1, 2, 3, *(each + 4 for each in kept)}))
+    day = "2019-12-31" if step.month_end else "2019-12-01"
+    first = 5 if step.unit == "position" else np.datetime64(day, "ns")
+    whole = step.grid(first, 65)
+    panel = regular([Series.of("b", rows, whole[: rows[-1] + 1][rows]), Series.of("a", np.arange(65), whole)])
+    assert (panel.frequency or Frequency(1, "position")).places(panel.series[0].ds).tolist() == list(
+        range(len(panel.series[0]))
+    )
+    there = ~np.isnan(panel.series[0].y)
+    assert panel.series[0].y[there].tolist() == rows.tolist()
+    assert np.flatnonzero(there).tolist() == rows.tolist()
+    assert bool(panel.notes) == (len(rows) <= rows[-1])
+
+
+def test_long_tables_with_helping_columns(tmp_path):  # R22
+    text = (
+        "unique_id,ds,y,heat,load\n"
+        "a,2020-01-02,2,20,5\nb,2020-01-01,7,70,\na,2020-01-01,1,10,4\nb,2020-01-03,9,90,6\n"
+    )
+    panel = read_panel(table(tmp_path, text), Roles(known=("heat",), past=("load",)))
+    first, second = panel.series
+    assert (first.unique_id, first.y.tolist(), first.known.ravel().tolist()) == ("a", [1, 2], [10, 20])
+    assert second.y[[0, 2]].tolist() == [7, 9]
+    assert np.isnan(second.y[1])
+    assert np.isnan(second.past[0, 0])
+    assert (panel.known_names, panel.past_names) == (("heat",), ("load",))
+    assert any("sorted" in note for note in panel.notes)
+    assert any(note.startswith("b has 1 gap") for note in panel.notes)
+
+
+def test_every_column_of_a_wide_table_is_a_series(tmp_path):  # R22
+    text = "date,north,south,wind\n2020-01-01,1,NA,3\n2020-01-02,2,5,4\n"
+    panel = read_panel(table(tmp_path, text), Roles(known=("wind",)))
+    assert [one.unique_id for one in panel.series] == ["north", "south"]
+    assert panel.series[0].known.ravel().tolist() == panel.series[1].known.ravel().tolist() == [3, 4]
+    assert panel.notes == ("south lacks 1 value, the first at 2020-01-01.",)
+    [only] = read_panel(table(tmp_path, text), Roles(target=("south",))).series
+    assert (only.unique_id, only.y[1]) == ("table", 5)
+
+
+def test_positions_without_dates(tmp_path):
+    panel = read_panel(table(tmp_path, "y\n5\n\n6\n7\n"))
+    assert (panel.frequency, panel.series[0].ds.tolist()) == (None, [0, 1, 2])
+    panel = read_panel(table(tmp_path, "ds,y\n1700,5\n1705,6\n1715,8\n1710,7\n1725,9\n"))
+    assert panel.frequency == Frequency(5, "position")
+    assert panel.series[0].ds.tolist() == [1700, 1705, 1710, 1715, 1720, 1725]
+    assert panel.after(panel.series[0], 1).tolist() == [1730]
+
+
+def test_the_column_y_is_the_one_forecast(tmp_path):
+    panel = read_panel(table(tmp_path, "ds,y,mood\n2020-01-01,1,good\n2020-01-02,2,bad\n"))
+    assert len(panel.series) == 1
+    assert "mood" in panel.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "roles", "problem"),
+    [
+        (
+            "ds,y\n2020-01-01,1\n2020-01-02,2\n2020-01-01,3\n",
+            Roles(),
+            r":4: repeats the time of line 2, 2020-01-01",
+        ),
+        ("ds,y\n2020-01-01,1\n2020-01-02,2\n", Roles(known=("heet",)), "unknown column 'heet'"),
+        ("ds,y,heat\n2020-01-01,1,2\n", Roles(known=("heet",)), "did you mean 'heat'"),
+        ("ds,y,heat\n2020-01-01,1,2\n", Roles(known=("heat",), past=("heat",)), "'heat' twice"),
+        ("ds,y\n2020-01-01,inf\n", Roles(), "inf in column 'y'"),
+        (
+            "ds,y\n2020-01-01 00:00,1\n2020-01-01 01:00,1\n2020-01-01 02:00,1\n2020-01-01 02:07,2\n",
+            Roles(),
+            "off its grid of one hour",
+        ),
+        ("ds,y\n2020-01-01,1\n2020-01-02,2\n2920-01-03,2\n", Roles(), "1678 to 2261"),
+        ("ds,y\n2020-01-01,1\n2020-01-02,2\n2220-01-03,2\n", Roles(), "mistyped"),
+        ("1,2\n3,4\n", Roles(known=("a",)), "no header"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(tmp_path, text, roles, problem):  # R22
+    with pytest.raises(InputError, match=problem):
+        read_panel(table(tmp_path, text), roles)
+
+
+def test_until_is_the_history():
+    panel = Panel((Series.of("a", [1, 2, 3]), Series.of("b", [4])), None)
+    assert [one.y.tolist() for one in panel.until(1).series] == [[1, 2], []]
+    with pytest.raises(InputError, match="cut"):
+        panel.until(-1)
+
+
+def test_the_future_needs_no_values(tmp_path):
+    future = read_future(table(tmp_path, "ds,heat\n2020-01-03,5\n2020-01-04,6\n"), ("heat",))
+    assert future.series[0].known.ravel().tolist() == [5, 6]
+    assert np.isnan(future.series[0].y).all()
+
+
+def test_the_calendar_turns_and_leaves_out_what_is_no_use():
+    names, months = calendar(dates("2020-01", "2020-07"), Frequency(1, "month"))
+    assert names == ("month_sin", "month_cos")
+    assert months.round(6).tolist() == [[0, 1], [0, -1]]
+    with pytest.raises(InputError, match="calendar"):
+        calendar(np.arange(3), None)
+
+
+def test_times_are_spelled_as_files_have_them():
+    assert spelled(dates("2020-01-01", "2020-02-01")) == ["2020-01-01", "2020-02-01"]
+    assert spelled(np.array([3, 4])) == ["3", "4"]
+
+
+def test_data_sets_that_are_no_series_are_refused():
+    assert panel_of(open_dataset("embedded/sine")).series[0].y.shape == (1000,)
+    with pytest.raises(InputError, match="needs series"):
+        panel_of(open_dataset("embedded/en-fr"))
+
+
+def test_real_series(corpora):  # R22
+    panel = read_panel(corpora / "series" / "daily-min-temperatures.csv")
+    assert (len(panel.series[0]), str(panel.frequency)) == (3652, "day")
+    assert "2 gaps" in panel.notes[0]

@@ -1,0 +1,130 @@
+"""Texts with a label or a vector each, in every format they come in."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from throughtime.data.datasets import open_dataset
+from throughtime.data.readers import READERS, reader_for
+from throughtime.data.records import Described, Labelled
+from throughtime.data.source import BadRecords
+from throughtime.errors import InputError
+
+WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=12)
+LABEL = WORDS.map(str.strip).filter(bool)
+
+
+def put(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def read(path: Path, name: str = "labelled", **options):
+    return list(READERS[name](**options).read([path], BadRecords()))
+
+
+@settings(deadline=None, max_examples=40)
+@given(records=st.lists(st.tuples(WORDS, LABEL), min_size=1, max_size=5))
+def test_round_trips(tmp_path_factory, records):
+    folder = tmp_path_factory.getbasetemp()
+    out = io.StringIO()
+    csv.writer(out).writerows([("text", "label"), *records])
+    assert read(put(folder / "a.csv", out.getvalue())) == records
+    lines = [json.dumps({"text": text, "label": label}) for text, label in records]
+    assert read(put(folder / "a.jsonl", "\n".join(lines))) == records
+    table = "text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in records)
+    assert read(put(folder / "a.tsv", table)) == records
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("a.csv", "id,label,text\n1,good,fine food\n", "labelled"),
+        ("b.tsv", "label\ttext\ngood\tfine food\n", "labelled"),
+        ("c.jsonl", '{"text": "fine food", "label": "good"}\n', "labelled"),
+        ("d.jsonl", '{"text": "fine food", "vector": [1, 2.5]}\n', "described"),
+        ("e.jsonl", '{"src": "fine food", "tgt": "good"}\n', "pairs"),
+        ("f.tsv", "fine food\tgood\n", "pairs"),
+        ("g.csv", "ds,y\n2020-01,1\n", "series"),
+    ],
+)
+def test_the_columns_tell_the_kind(tmp_path, name, content, kind):
+    file = put(tmp_path / name, content)
+    assert reader_for([file]).kind == kind
+    if kind in ("labelled", "pairs"):
+        [one] = open_dataset(str(file)).labelled()
+        assert one == Labelled("fine food", "good")
+
+
+def test_other_columns_by_name(tmp_path):
+    file = put(tmp_path / "a.csv", "title,text,label,class\nTea,how to,x,drink\n")
+    assert list(open_dataset(str(file)).labelled()) == [Labelled("how to", "x")]
+    named = open_dataset(str(file), source="title", target="class")
+    assert list(named.labelled()) == [Labelled("Tea", "drink")]
+    other = put(tmp_path / "b.csv", "title,class\nTea,drink\n")
+    assert list(open_dataset(str(other), source="title", target="class").labelled()) == [
+        Labelled("Tea", "drink")
+    ]
+
+
+def test_numbers_are_labels_and_vectors_are_numbers(tmp_path):
+    file = put(tmp_path / "a.jsonl", '{"text": "a", "label": 1}\n\n{"text": "", "label": "2"}\n')
+    assert read(file) == [Labelled("a", "1"), Labelled("", "2")]
+    vectors = put(tmp_path / "b.jsonl", '{"vector": [1, -2.5], "text": "a"}\n')
+    assert read(vectors, "described") == [Described("a", (1.0, -2.5))]
+    assert list(open_dataset(str(vectors)).texts()) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.csv", "text,label\na\n", r"a\.csv:2: has 1 cell, the first row has 2"),
+        ("a.csv", "text,label\na,\n", r"a\.csv:2: has no label"),
+        ("a.csv", "words,label\na,b\n", r"a\.csv:1: unknown column 'text'"),
+        ("a.jsonl", '{"text": "a"}', r"a\.jsonl:1: has no field 'label'"),
+        ("a.jsonl", '{"text": 3, "label": "b"}', r"a\.jsonl:1: has no field 'text' with text"),
+        ("a.jsonl", "[1]", r"a\.jsonl:1: is not a JSON object"),
+        ("a.jsonl", '{"text": "a\\u0000", "label": "b"}', "control character"),
+    ],
+)
+def test_bad_records_are_named(tmp_path, name, content, problem):
+    with pytest.raises(InputError, match=problem):
+        read(put(tmp_path / name, content))
+
+
+@pytest.mark.parametrize("vector", ['"a"', "[]", "[NaN]", "[true]", '["1"]', "[1e400]", "3"])
+def test_bad_vectors_are_named(tmp_path, vector):
+    file = put(tmp_path / "a.jsonl", f'{{"text": "a", "vector": {vector}}}')
+    with pytest.raises(InputError, match=r"a\.jsonl:1: has no field 'vector' with a list of finite numbers"):
+        read(file, "described")
+
+
+def test_vectors_have_one_length_and_bad_lines_can_be_skipped(tmp_path):
+    lines = '{"text": "a", "vector": [1]}\n{"text": "b", "vector": [1, 2]}\n{"text": "c", "vector": [3]}\n'
+    file = put(tmp_path / "a.jsonl", lines)
+    with pytest.raises(InputError, match="2 numbers in 'vector', the first line has 1"):
+        read(file, "described")
+    bad = BadRecords(skip=True)
+    assert [one.text for one in READERS["described"]().read([file], bad)] == ["a", "c"]
+    assert bad.count == 1
+
+
+def test_a_file_sorted_by_label_has_all_labels_in_every_split(tmp_path):
+    rows = [f"text {number},{'ab'[number >= 200]}\n" for number in range(400)]
+    dataset = open_dataset(str(put(tmp_path / "a.csv", "text,label\n" + "".join(rows))))
+    for split in dataset.splits:
+        assert {one.label for one in dataset.labelled(split)} == {"a", "b"}
+    assert sum(1 for split in dataset.splits for _ in dataset.labelled(split)) == 400
+
+
+def test_what_has_no_labels_is_refused(tmp_path):
+    file = put(tmp_path / "a.txt", "just lines\n")
+    with pytest.raises(InputError, match="not labelled texts"):
+        open_dataset(str(file)).labelled()

@@ -1,0 +1,121 @@
+"""Hidden steps: told from both sides of them, never from themselves."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from throughtime.errors import InputError
+from throughtime.layers.stack import Stack
+from throughtime.models.fill import MaskedSteps, MaskedTokens, build
+from throughtime.models.heads import IGNORED, SoftmaxHead
+
+
+def stack_outputs(model):
+    """What the stack gives in the next forward pass, with its gradient kept."""
+    held = []
+
+    def keep(module, inputs, result):
+        result.outputs.retain_grad()
+        held.append(result.outputs)
+
+    model.stack.register_forward_hook(keep)
+    return held
+
+
+def test_a_hidden_step_of_a_real_valued_sequence_is_learned():  # R67, the notes' case
+    torch.manual_seed(0)
+    x = torch.randn(5, 1, 10)
+    places, labels = torch.tensor([3]), torch.tensor([3])
+    model = MaskedSteps(Stack("lstm", 10, 16, bidirectional=True), SoftmaxHead(32, 10))
+    optimizer = torch.optim.Adam(model.parameters(), 0.001)
+    first = model.log_probs(x, places)[0, 3].exp().item()
+    for _ in range(120):
+        optimizer.zero_grad()
+        model.loss(x, places, labels).backward()
+        optimizer.step()
+    learned = model.log_probs(x, places)[0].exp()
+    assert first < 0.3
+    assert learned.argmax() == 3
+    assert learned[3] > 0.8
+
+
+def test_other_positions_have_no_gradient():  # R67
+    torch.manual_seed(1)
+    x, places, labels = torch.randn(5, 2, 10), torch.tensor([2, 7]), torch.tensor([3, 4])
+    model = MaskedSteps(Stack("lstm", 10, 16, bidirectional=True), SoftmaxHead(32, 10))
+    held = stack_outputs(model)
+    model.loss(x, places, labels).backward()
+    gradient = held[0].grad.flatten(0, 1)
+    asked = torch.zeros(10, dtype=torch.bool)
+    asked[places] = True
+    assert (gradient[~asked] == 0).all()
+    assert (gradient[asked].abs().amax(1) > 0).all()
+
+
+def test_the_gathered_softmax_is_the_full_one_at_the_hidden_steps():  # R67
+    torch.manual_seed(2)
+    x, places, labels = torch.randn(5, 2, 10), torch.tensor([2, 7]), torch.tensor([3, 4])
+    model = MaskedSteps(Stack("gru", 10, 8, bidirectional=True), SoftmaxHead(16, 10))
+    gathered = model.loss(x, places, labels)
+    gathered.backward()
+    mine = [weight.grad.clone() for weight in model.parameters()]
+    model.zero_grad()
+    logits = model.head.log_probs(model.stack(model.hidden(x, places)).outputs.flatten(0, 1))
+    logits.retain_grad()
+    targets = torch.full((10,), IGNORED).index_copy(0, places, labels)
+    full = functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum")
+    full.backward()
+    assert gathered.item() == pytest.approx(full.item(), rel=1e-5)
+    for one, other in zip(mine, model.parameters(), strict=True):
+        torch.testing.assert_close(one, other.grad, rtol=1e-4, atol=1e-6)
+    others = [place for place in range(10) if place not in places.tolist()]
+    assert (logits.grad[others] == 0).all()
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_the_answer_leaks_at_no_depth(layers):
+    torch.manual_seed(3)
+    model = build(20, mask_id=1, embedding_size=8, hidden_size=8, num_layers=layers).eval()
+    ids, places = torch.randint(2, 20, (6, 1)), torch.tensor([3])
+    other, neighbour = ids.clone(), ids.clone()
+    other[3] = 2 + (ids[3] - 1) % 18
+    neighbour[5] = 2 + (ids[5] - 1) % 18
+    assert not torch.equal(ids, other)
+    asked = model.log_probs(ids, places)
+    assert torch.equal(asked, model.log_probs(other, places))
+    assert not torch.allclose(asked, model.log_probs(neighbour, places))
+
+
+def test_real_valued_answers_leak_neither():
+    torch.manual_seed(4)
+    model = MaskedSteps(Stack("lstm", 3, 4, 2, bidirectional=True), SoftmaxHead(8, 5))
+    x, places = torch.randn(4, 2, 3), torch.tensor([5])
+    other = x.clone()
+    other[2, 1] += 9
+    assert torch.equal(model.log_probs(x, places), model.log_probs(other, places))
+    assert (model.hidden(x, places)[2, 1] == 0).all()
+    assert torch.equal(model.hidden(x, places)[2, 0], x[2, 0])
+
+
+def test_a_padded_batch_is_each_row_alone():
+    torch.manual_seed(5)
+    model = build(20, mask_id=1, embedding_size=8, hidden_size=8, num_layers=2, layer_norm=True).eval()
+    ids, lengths = torch.randint(2, 20, (6, 2)), torch.tensor([6, 3])
+    both = model.log_probs(ids, torch.tensor([2 * 4, 2 * 1 + 1]), lengths)
+    torch.testing.assert_close(both[:1], model.log_probs(ids[:, :1], torch.tensor([4])))
+    torch.testing.assert_close(both[1:], model.log_probs(ids[:3, 1:], torch.tensor([1])))
+
+
+def test_a_tied_output_is_the_embedding():
+    tied, free = (build(20, mask_id=1, embedding_size=8, hidden_size=6, tied=tied) for tied in (True, False))
+    assert tied.head.weight is tied.embedding.weight
+    assert free.head.weight.shape == (20, 12)
+    assert isinstance(free.projection, nn.Identity)
+
+
+def test_one_direction_is_refused():
+    with pytest.raises(InputError, match="bidirectional=True"):
+        MaskedTokens(nn.Embedding(5, 4), Stack("gru", 4, 4), SoftmaxHead(4, 5), mask_id=0)

@@ -1,0 +1,89 @@
+"""What heads say: losses against torch's distributions and scipy's, quantiles in order, draws that fit."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from torch.nn.functional import softplus
+
+from throughtime.errors import InputError
+from throughtime.models.forecast_heads import LEAST_SCALE, GaussianHead, PointHead, QuantileHead, StudentHead
+
+SAID = torch.randn(40, 2, generator=torch.Generator().manual_seed(0))
+TARGET = torch.randn(40, generator=torch.Generator().manual_seed(1))
+SCALE = LEAST_SCALE + softplus(SAID[:, 1])
+
+
+def test_gaussian_loss_is_the_density():
+    expected = -torch.distributions.Normal(SAID[:, 0], SCALE).log_prob(TARGET)
+    assert torch.allclose(GaussianHead().loss(SAID, TARGET), expected, atol=1e-5)
+
+
+def test_student_loss_is_the_density():
+    head = StudentHead()
+    expected = -torch.distributions.StudentT(head.degrees, SAID[:, 0], SCALE).log_prob(TARGET)
+    assert torch.allclose(head.loss(SAID, TARGET), expected, atol=1e-5)
+    head.loss(SAID, TARGET).sum().backward()
+    assert head.freedom.grad is not None
+    assert head.degrees > 2
+
+
+@pytest.mark.parametrize("p", [0.001, 0.025, 0.1, 0.5, 0.9, 0.999])
+def test_quantiles_of_distributions_are_scipys(p):
+    student, said = StudentHead(), SAID[:3]
+    centre, scale = said[:, 0].numpy(), SCALE[:3].numpy()
+    degrees = student.degrees.item()
+    assert GaussianHead().quantiles(said, [p])[0].numpy() == pytest.approx(
+        stats.norm.ppf(p, centre, scale), abs=1e-4
+    )
+    with torch.no_grad():
+        found = student.quantiles(said, [p])[0].numpy()
+    assert found == pytest.approx(stats.t.ppf(p, degrees, centre, scale), rel=2e-3, abs=1e-4)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(-30, 30), min_size=5, max_size=5))
+def test_quantiles_never_cross(numbers):
+    head = QuantileHead((0.05, 0.3, 0.5, 0.6, 0.99))
+    found = head.quantiles(torch.tensor([numbers]), (0.05, 0.1, 0.3, 0.5, 0.55, 0.6, 0.8, 0.99)).ravel()
+    assert (found.diff() >= 0).all()
+    assert head.mean(torch.tensor([numbers])) == found[3]
+
+
+def test_quantile_loss_is_the_pinball_loss():
+    head = QuantileHead((0.1, 0.5))
+    said = torch.tensor([[0.0, 1.0]])
+    low, middle = head.quantiles(said, (0.1, 0.5)).ravel().tolist()
+    above = 2 * (0.1 * (3 - low) + 0.5 * (3 - middle)) / 2
+    below = 2 * (0.9 * (low + 5) + 0.5 * (middle + 5)) / 2
+    assert head.loss(said, torch.tensor([3.0])).item() == pytest.approx(above)
+    assert head.loss(said, torch.tensor([-5.0])).item() == pytest.approx(below)
+
+
+@pytest.mark.parametrize("head", [GaussianHead(), StudentHead(), QuantileHead((0.05, 0.25, 0.5, 0.75, 0.95))])
+def test_draws_have_the_quantiles(head):
+    said = torch.zeros(20_000, head.width)
+    with torch.no_grad():
+        drawn = head.draw(said, torch.Generator().manual_seed(0))
+        expected = head.quantiles(said[:1], (0.25, 0.5, 0.9)).ravel()
+    assert torch.quantile(drawn, torch.tensor([0.25, 0.5, 0.9])).tolist() == pytest.approx(
+        expected.tolist(), abs=0.04
+    )
+
+
+def test_point_losses_and_refusals():
+    said, target = torch.tensor([[3.0]]), torch.tensor([0.0])
+    assert [PointHead(loss).loss(said, target).item() for loss in ("mse", "mae", "huber")] == [9, 3, 2.5]
+    with pytest.raises(InputError, match="quantiles"):
+        PointHead().quantiles(said, [0.5])
+    with pytest.raises(InputError, match="draw"):
+        PointHead().draw(said)
+    with pytest.raises(InputError, match="did you mean 'mse'"):
+        PointHead("msse")
+    with pytest.raises(InputError, match="rising"):
+        QuantileHead((0.5, 0.1))
+    with pytest.raises(InputError, match=r"0.025 lies outside of 0.1 to 0.9"):
+        QuantileHead((0.1, 0.9)).quantiles(torch.zeros(1, 2), [0.025])

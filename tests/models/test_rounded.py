@@ -1,0 +1,77 @@
+"""A model that search runs in bf16, beside the same under autocast and in float32."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from throughtime.layers import attention
+from throughtime.layers.attention import Additive
+from throughtime.models.presets import PRESETS, build
+from throughtime.models.rounded import Rounded
+from throughtime.search import Beam, generate
+
+PROMPTS = [[3, 4, 5], [6], [], [7, 8, 9, 10, 2]]
+
+
+def built(preset, **options):
+    torch.manual_seed(0)
+    return build(preset, 11, 13, bos_id=1, embedding_size=8, hidden_size=12, **options).eval()
+
+
+def stepped(model, steps=4):
+    """The log-probabilities of some steps, one token for all rows."""
+    last, state, memory = model.start(PROMPTS)
+    found = []
+    for number in range(steps):
+        step = model.step(last, state, memory)
+        found.append(step.log_probs)
+        last, state = torch.full_like(last, 3 + number), step.state
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("options", [{}, {"layer_norm": True}, {"encoder_hidden_size": 5}], ids=str)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_it_is_the_model_in_autocast(preset, options):
+    model = built(preset, **options)
+    with torch.no_grad():
+        found, exact = stepped(Rounded(model)), stepped(model)
+        with torch.autocast("cpu", torch.bfloat16):
+            expected = stepped(model)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected, atol=0.03, rtol=0.01)
+    torch.testing.assert_close(found, exact, atol=0.05, rtol=0.02)
+    assert not torch.equal(found, exact)
+
+
+def test_it_follows_the_weights_and_leaves_them_alone():
+    model = built("attention", tied=True)
+    before = {name: weight.clone() for name, weight in model.named_parameters()}
+    rounded = Rounded(model)
+    with torch.inference_mode():
+        first = stepped(rounded)
+    assert all(torch.equal(weight, before[name]) for name, weight in model.named_parameters())
+    with torch.no_grad():
+        model.head.bias[4] += 5.0
+        second = stepped(rounded)
+        torch.testing.assert_close(second, stepped(Rounded(model)))
+    assert (second[:, :, 4] > first[:, :, 4]).all()
+
+
+def test_every_search_runs_it():
+    model = built("attention")
+    found = generate(Rounded(model), PROMPTS, Beam(2, 3, max_length=9), max_new_tokens=9)
+    expected = generate(model, PROMPTS, Beam(2, 3, max_length=9), max_new_tokens=9)
+    for [one], [other] in zip(found, expected, strict=True):
+        assert one.score == pytest.approx(other.score, abs=0.05)
+
+
+def test_comparing_some_sentences_at_a_time_changes_nothing(monkeypatch):
+    torch.manual_seed(0)
+    additive = Additive(6, 4).double()
+    query, keys = torch.randn(5, 3, 6).double(), additive.keys(torch.randn(5, 7, 4).double())
+    expected = additive.scores(query, keys)
+    for values in (1, 2 * 3 * 7 * 6, 10**9):
+        monkeypatch.setattr(attention, "COMPARED_AT_ONCE", values)
+        with torch.no_grad():
+            torch.testing.assert_close(additive.scores(query, keys), expected, atol=1e-12, rtol=0)

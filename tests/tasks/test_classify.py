@@ -1,0 +1,241 @@
+"""Classification as a task, on requests of three kinds: what is learned, what comes out, what is kept."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+import torch
+from sklearn import metrics
+from torch.nn import functional
+
+import throughtime as tt
+from throughtime.data.datasets import open_dataset
+from throughtime.errors import InputError
+from throughtime.tasks.classify import inherited, made, taken_up, task_of
+from throughtime.tasks.classify_config import ClassifyConfig
+from throughtime.tasks.labels import Labels
+from throughtime.tasks.runs import fit
+
+TOPICS = {
+    "weather": "rain sun snow forecast wind".split(),
+    "music": "play song jazz album band".split(),
+    "food": "table eat pizza dinner cook".split(),
+}
+FILLING = "the a please me in now for".split()
+SMALL = {"embedding_size": 16, "hidden_size": 16, "lr": 0.01, "batch_size": 16, "device": "cpu"}
+PLAIN = {"word_dropout": 0.0, "embedding_dropout": 0.0, "output_dropout": 0.0}
+
+
+def request(dice, topic):
+    words = [
+        dice.choice(TOPICS[topic] if dice.random() < 0.4 else FILLING) for _ in range(dice.randint(2, 7))
+    ]
+    return " ".join([*words, dice.choice(TOPICS[topic])])
+
+
+@pytest.fixture(scope="module")
+def requests(tmp_path_factory):
+    dice = random.Random(1)
+    lines = []
+    for _ in range(360):
+        topic = dice.choices(list(TOPICS), [3, 2, 1])[0]
+        lines.append(f"{request(dice, topic)},{topic}\n")
+    path = tmp_path_factory.mktemp("data") / "requests.csv"
+    path.write_text("text,label\n" + "".join(lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def opened(requests):
+    return open_dataset(str(requests))
+
+
+@pytest.fixture
+def new(requests, opened):
+    def build(**settings):
+        return made(ClassifyConfig(data=str(requests), **{**SMALL, **settings}), opened)
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def trained(requests, opened, tmp_path_factory):
+    model = made(ClassifyConfig(data=str(requests), epochs=5, **SMALL), opened)
+    out = tmp_path_factory.mktemp("runs") / "requests"
+    return out, fit(model, task_of(model, opened), out, title="")
+
+
+@pytest.fixture(scope="module")
+def classifier(trained):
+    return tt.load(trained[0], device="cpu")
+
+
+def test_it_learns_to_label(trained, classifier, opened):  # R8, a whole sequence to one label
+    assert trained[1]["best"]["accuracy"] > 0.9
+    report = classifier.report(opened, "test", {})
+    assert report.values["accuracy"] > 0.9
+    assert [one.label for one in classifier.classify(["play jazz", "Snow, please!"])] == ["music", "weather"]
+
+
+def test_scikit_learn_judges_the_report(classifier, opened):
+    records = list(opened.labelled("train"))
+    right = [one.label for one in records]
+    found = classifier.classify([one.text for one in records])
+    given = [one.label for one in found]
+    values = classifier.report(opened, "train", {}).values
+    assert values["accuracy"] == pytest.approx(metrics.accuracy_score(right, given))
+    assert values["macro_f1"] == pytest.approx(metrics.f1_score(right, given, average="macro"))
+    names = list(classifier.labels.names)
+    shares = [[dict(one.ranked)[name] for name in names] for one in found]
+    assert values["log_loss"] == pytest.approx(metrics.log_loss(right, shares, labels=names), rel=1e-5)
+    table = metrics.confusion_matrix(right, given, labels=values["confusion"]["labels"])
+    assert values["confusion"]["counts"] == table.tolist()
+    each = metrics.classification_report(right, given, output_dict=True)
+    for name in names:
+        assert values["classes"][name]["precision"] == pytest.approx(each[name]["precision"])
+
+
+def test_probabilities_are_ranked_and_sum_to_one(classifier):
+    texts = ["dinner", "", "zzz qqq", "rain " * 900, "eat pizza now"]
+    found = classifier.classify(texts)
+    for text, own in zip(texts, found, strict=True):
+        shares = [share for _, share in own.ranked]
+        assert own.text == text
+        assert shares == sorted(shares, reverse=True)
+        assert sum(shares) == pytest.approx(1)
+        [alone] = classifier.classify([text], k=1)
+        assert alone.ranked == (pytest.approx(own.ranked[0]),)
+    assert classifier.classify([]) == []
+    with pytest.raises(InputError, match="--k"):
+        classifier.classify(["a"], k=0)
+
+
+def test_of_nothing_an_untrained_model_expects_the_shares_of_training(new):
+    model = new()
+    [own] = model.classify([""])
+    assert dict(own.ranked) == pytest.approx(
+        dict(zip(model.labels.names, model.labels.frequencies, strict=True)), rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_is_a_sum_over_texts(new, opened, smoothing):
+    task = task_of(new(label_smoothing=smoothing, **PLAIN), opened)
+    batch = next(iter(task.batches(0, 1)))
+    loss, carried = task.loss(batch, ())
+    log_probs = task.model.log_probs(batch.ids, batch.lengths).detach()
+    minimised = loss.total if loss.penalty is None else loss.penalty
+    expected = functional.cross_entropy(log_probs, batch.labels, reduction="sum", label_smoothing=smoothing)
+    assert carried == ()
+    assert task.count(batch) == len(batch.labels)
+    assert loss.total.item() == pytest.approx(
+        float(functional.nll_loss(log_probs, batch.labels, reduction="sum")), rel=1e-5
+    )
+    assert minimised.item() == pytest.approx(float(expected), rel=1e-5)
+    assert minimised.requires_grad
+
+
+def test_validation_shares_add_up(classifier, opened):
+    task = task_of(classifier, opened)
+    alone = task.judged(task.validate(0, 1))
+    shares = [task.validate(rank, 3) for rank in range(3)]
+    together = task.judged({name: sum(share[name] for share in shares) for name in shares[0]})
+    assert together == pytest.approx(alone, rel=1e-5)
+    values = classifier.report(opened, "valid", {}).values
+    assert alone == pytest.approx({name: values[name] for name in alone}, rel=1e-4)
+
+
+@pytest.mark.parametrize(("measure", "better"), [("accuracy", "more"), ("log_loss", "less")])
+def test_the_measure_that_decides(new, opened, measure, better):
+    task = task_of(new(choose_by=measure), opened)
+    assert (task.measure, task.better) == (measure, better)
+    assert next(iter(task.judged(task.validate(0, 1)))) == measure
+
+
+@pytest.mark.parametrize("tokens", ["char", "bpe", "unicode"])
+def test_other_tokens(new, opened, tokens):
+    model = new(tokens=tokens, pooling="attention")
+    task = task_of(model, opened)
+    assert task.loss(next(iter(task.batches(0, 1))), ())[0].total.isfinite()
+    assert len(model.classify(["jazz"])) == 1
+
+
+def test_saved_and_loaded_are_the_same(trained, classifier):
+    out, _ = trained
+    again = tt.load(out, device="cpu")
+    assert again.classify(["play a song"]) == classifier.classify(["play a song"])
+    assert json.loads((out / "labels.json").read_text())["labels"].keys() == set(TOPICS)
+    assert "throughtime classify" in (out / "README.md").read_text()
+
+
+def test_resumed_is_the_same_bit_for_bit(new, opened, tmp_path):
+    first = new(epochs=2, schedule="constant")
+    fit(first, task_of(first, opened), tmp_path / "a", title="")
+    second = new(epochs=1, schedule="constant")
+    fit(second, task_of(second, opened), tmp_path / "b", title="")
+    config = second.config.model_copy(update={"epochs": 2})
+    on = taken_up(tmp_path / "b", config)
+    fit(on, task_of(on, opened), tmp_path / "b", title="", resume=True)
+    for name, weight in first.model.state_dict().items():
+        assert torch.equal(weight, on.model.state_dict()[name]), name
+
+
+def test_a_model_starts_from_another(trained, requests, opened, tmp_path):
+    config = ClassifyConfig(data=str(requests))
+    model = inherited(trained[0], config, {"data": str(requests)})
+    assert model.config.hidden_size == SMALL["hidden_size"]
+    assert model.report(opened, "test", {}).values["accuracy"] > 0.9
+    with pytest.raises(InputError, match="hidden_size"):
+        inherited(trained[0], config, {"hidden_size": 5})
+    other = tmp_path / "other.csv"
+    other.write_text("text,label\n" + "a,sport\nb,music\n" * 5)
+    with pytest.raises(InputError, match="label 'sport', which the model does not know"):
+        task_of(model, open_dataset(str(other)))
+
+
+def test_labels_that_training_did_not_know_are_counted_wrong(classifier, tmp_path):
+    for split, rows in {"train": "play,music\n", "valid": "play jazz,music\nrun,sport\n"}.items():
+        (tmp_path / f"{split}.csv").write_text("text,label\n" + rows)
+    data = open_dataset(str(tmp_path))
+    values = classifier.report(data, "valid", {}).values
+    assert values["unknown_labels"] == 1
+    assert values["accuracy"] == 0.5
+    assert values["log_loss"] < 1
+    task = task_of(classifier, data)
+    assert task.judged(task.validate(0, 1))["accuracy"] == 0.5
+
+
+def test_tagged_sentences_with_labels(tmp_path):
+    (tmp_path / "seq.in").write_text("play jazz\nrain in rome\n" * 20)
+    (tmp_path / "seq.out").write_text("O B-genre\nO O B-city\n" * 20)
+    (tmp_path / "label").write_text("PlayMusic\nGetWeather\n" * 20)
+    assert Labels.of(open_dataset(str(tmp_path))).names == ("GetWeather", "PlayMusic")
+    plain = tmp_path / "a.conll"
+    plain.write_text("play\tVERB\n\n" * 20)
+    with pytest.raises(InputError, match="has no label for 'play'"):
+        Labels.of(open_dataset(str(plain)))
+
+
+def test_translations_are_not_taken_for_labels(tmp_path):
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"word {number}\tmot {number}\n" for number in range(200)))
+    with pytest.raises(InputError, match="label=NAME"):
+        Labels.of(open_dataset(str(file)))
+
+
+def test_other_models_options_are_refused(classifier, opened):
+    with pytest.raises(InputError, match="--num-beams: is not for classifiers"):
+        classifier.report(opened, "test", {"num_beams": 3})
+
+
+def test_a_sample_shows_texts_and_labels(classifier, opened):
+    sample = task_of(classifier, opened).sample()
+    assert sample.count(" → ") == 3
+
+
+def test_the_intents_of_snips(corpora):
+    labels = Labels.of(open_dataset("snips-slots"))
+    assert len(labels) == 7
+    assert sum(labels.counts.values()) == 13_084

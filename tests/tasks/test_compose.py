@@ -1,0 +1,224 @@
+"""A label or a vector to text, on data where the condition decides the words."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+import torch
+from torch.nn import functional
+
+import throughtime as tt
+from throughtime.data.datasets import open_dataset
+from throughtime.errors import InputError
+from throughtime.tasks.compose import inherited, made, taken_up, task_of
+from throughtime.tasks.compose_config import ComposeConfig
+from throughtime.tasks.runs import fit
+from throughtime.tasks.wishes import Wishes
+
+WORDS = {"animals": "cat dog horse cow".split(), "colours": "red blue green black".split()}
+SMALL = {
+    "embedding_size": 24,
+    "hidden_size": 24,
+    "condition_size": 8,
+    "lr": 0.02,
+    "batch_size": 16,
+    "device": "cpu",
+    "embedding_dropout": 0.0,
+    "output_dropout": 0.0,
+}
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """Rows of one to five animals, or of as many colours."""
+    dice = random.Random(5)
+    rows = {}
+    while len(rows) < 240:
+        label = dice.choice(list(WORDS))
+        rows[" ".join(dice.choices(WORDS[label], k=dice.randint(1, 5))) + "."] = label
+    path = tmp_path_factory.mktemp("data") / "words.jsonl"
+    path.write_text("".join(json.dumps({"text": text, "label": rows[text]}) + "\n" for text in rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory):
+    """A sentence that tells the sign of the first number and the size of the second, both badly scaled."""
+    dice = random.Random(6)
+    path = tmp_path_factory.mktemp("data") / "days.jsonl"
+    with path.open("w") as file:
+        for number in range(240):
+            warm, rain = dice.choice([-1, 1]), dice.choice([0, 1])
+            text = f"day {number}: {'warm' if warm > 0 else 'cold'} and {'wet' if rain else 'dry'}"
+            vector = [5000 * warm + dice.gauss(0, 500), 0.001 * rain, 7]
+            file.write(json.dumps({"vector": vector, "text": text}) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def opened(labelled):
+    return open_dataset(str(labelled))
+
+
+@pytest.fixture
+def new(labelled, opened):
+    def build(**settings):
+        return made(ComposeConfig(data=str(labelled), **{**SMALL, **settings}), opened)
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def trained(labelled, opened, tmp_path_factory):
+    model = made(ComposeConfig(data=str(labelled), epochs=4, **SMALL), opened)
+    out = tmp_path_factory.mktemp("runs") / "words"
+    return out, fit(model, task_of(model, opened), out, title="")
+
+
+@pytest.fixture(scope="module")
+def composer(trained):
+    return tt.load(trained[0], device="cpu")
+
+
+def words(text):
+    return set(text.rstrip(".").split())
+
+
+def test_a_label_decides_the_words(composer):  # R8, a fixed-size input to a sequence
+    found = composer.compose([*WORDS], num_return_sequences=20, seed=1)
+    for label, own in zip(WORDS, found, strict=True):
+        assert len(own) == 20
+        right = sum(words(one.text) <= set(WORDS[label]) for one in own)
+        assert right >= 18
+        assert len({one.text for one in own}) > 3
+
+
+def test_evaluate_tells_what_the_label_is_worth(composer, opened):
+    report = composer.report(opened, "test", {})
+    values = report.values
+    assert values["perplexity"] < 6
+    assert values["perplexity_shuffled"] > 3 * values["perplexity"]
+    assert values["worth_bits_per_token"] > 1
+    assert "given a wrong one" in report.text
+
+
+def test_every_search_serves_it(composer):
+    [[likeliest]] = composer.compose(["colours"], greedy=True)
+    assert words(likeliest.text) <= set(WORDS["colours"])
+    [beam] = composer.compose(["colours"], num_beams=4, num_return_sequences=3)
+    assert len(beam) == 3
+    assert beam[0].score >= beam[1].score >= beam[2].score
+    once, again = (composer.compose(["animals"], seed=7, temperature=2.0) for _ in range(2))
+    assert once == again
+    wishes = Wishes(prefix="cow", required=("horse",), forbidden=("dog",))
+    [asked] = composer.compose(["animals"], num_return_sequences=5, seed=0, wishes=wishes)
+    for one in asked:
+        assert one.text.startswith("cow")
+        assert "horse" in words(one.text)
+        assert "dog" not in words(one.text)
+    [[short]] = composer.compose(["animals"], max_new_tokens=1, greedy=True)
+    assert not short.ended
+    assert composer.compose([]) == []
+
+
+def test_no_text_says_a_mark(new):
+    found = new().compose(["animals"] * 4, num_return_sequences=20, temperature=5.0, seed=0)
+    assert not any("<" in one.text for own in found for one in own)
+
+
+def test_the_loss_is_a_sum_over_real_tokens_only(new, opened):
+    task = task_of(new(), opened)
+    batch = next(batch for batch in task.batches(0, 1) if len(set(batch.target_lengths.tolist())) > 1)
+    loss, carried = task.loss(batch, ())
+    log_probs = task.model.log_probs(batch.source, batch.source_lengths, batch.inputs).detach()
+    nats = sum(
+        float(functional.nll_loss(log_probs[:length, row], batch.labels[:length, row], reduction="sum"))
+        for row, length in enumerate(batch.target_lengths.tolist())
+    )
+    assert carried == ()
+    assert loss.total.item() == pytest.approx(nats, rel=1e-5)
+    assert task.count(batch) == int(batch.target_lengths.sum())
+
+
+def test_validation_shares_add_up(composer, opened):
+    task = task_of(composer, opened)
+    alone = task.judged(task.validate(0, 1))
+    shares = [task.validate(rank, 3) for rank in range(3)]
+    together = task.judged({name: sum(share[name] for share in shares) for name in shares[0]})
+    assert together == pytest.approx(alone, rel=1e-5)
+
+
+def test_wrong_conditions_are_wrong(composer, opened):
+    texts = composer.texts(opened, "train")
+    other = texts.with_others(len(WORDS))
+    assert not (texts.conditions == other.conditions).any()
+    assert (texts.with_others(1).conditions == 0).all()
+    vectors = type(texts)(texts.texts, torch.arange(len(texts))[:, None].float(), texts.specials)
+    shuffled = vectors.with_others(None).conditions
+    assert not (shuffled == vectors.conditions).any()
+    assert torch.equal(shuffled.flatten().sort().values, vectors.conditions.flatten())
+
+
+def test_vectors_decide_the_words(described, tmp_path):  # R8, likewise
+    data = open_dataset(str(described))
+    config = ComposeConfig(data=str(described), epochs=4, **SMALL)
+    model = made(config, data)
+    fit(model, task_of(model, data), tmp_path / "days", title="")
+    loaded = tt.load(tmp_path / "days", device="cpu")
+    told = loaded.compose([[5000, 0.001, 7], [-5000, 0, 7]], greedy=True)
+    assert [" ".join(own[0].text.split()[-3:]) for own in told] == ["warm and wet", "cold and dry"]
+    values = loaded.report(data, "test", {}).values
+    assert values["perplexity_shuffled"] > values["perplexity"]
+    with pytest.raises(InputError, match="3 finite numbers"):
+        loaded.compose([[1.0]])
+    with pytest.raises(InputError, match="use --vector"):
+        loaded.compose(["animals"])
+    assert "3 numbers" in (tmp_path / "days" / "README.md").read_text()
+    on = taken_up(tmp_path / "days", loaded.config)
+    assert on.width == 3
+
+
+def test_saved_and_loaded_are_the_same(trained, composer):
+    again = tt.load(trained[0], device="cpu")
+    assert again.compose(["animals"], seed=2) == composer.compose(["animals"], seed=2)
+
+
+def test_resumed_is_the_same_bit_for_bit(new, opened, tmp_path):
+    whole = new(epochs=2, schedule="constant")
+    fit(whole, task_of(whole, opened), tmp_path / "a", title="")
+    half = new(epochs=1, schedule="constant")
+    fit(half, task_of(half, opened), tmp_path / "b", title="")
+    on = taken_up(tmp_path / "b", half.config.model_copy(update={"epochs": 2}))
+    fit(on, task_of(on, opened), tmp_path / "b", title="", resume=True)
+    for name, weight in whole.model.state_dict().items():
+        assert torch.equal(weight, on.model.state_dict()[name]), name
+
+
+def test_a_model_starts_from_another(trained, labelled, opened):
+    model = inherited(trained[0], ComposeConfig(data=str(labelled)), {"data": str(labelled)})
+    assert model.report(opened, "test", {}).values["perplexity"] < 6
+    with pytest.raises(InputError, match="fed"):
+        inherited(trained[0], ComposeConfig(data=str(labelled), fed=False), {"fed": False})
+
+
+def test_what_it_cannot_do_is_said(composer, opened, described, labelled):
+    with pytest.raises(InputError, match="did you mean 'animals'"):
+        composer.compose(["animal"])
+    with pytest.raises(InputError, match="use --label"):
+        composer.compose([[1.0, 2.0]])
+    with pytest.raises(InputError, match="greedy finds one"):
+        composer.compose(["animals"], greedy=True, num_return_sequences=2)
+    with pytest.raises(InputError, match="a beam of 2"):
+        composer.compose(["animals"], num_beams=2, num_return_sequences=3)
+    with pytest.raises(InputError, match="not labelled texts"):
+        composer.report(open_dataset(str(described)), "test", {})
+    with pytest.raises(InputError, match="--cache"):
+        composer.report(opened, "test", {"cache": 5})
+    with pytest.raises(InputError, match="vector_size"):
+        made(ComposeConfig(data=str(labelled), vector_size=4), opened)
+
+
+def test_a_sample_shows_conditions_and_texts(composer, opened):
+    assert task_of(composer, opened).sample().count(" → ") == 2

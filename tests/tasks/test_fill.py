@@ -1,0 +1,241 @@
+"""Filling blanks as a task, on a small made-up language: what is learned, what comes out, what is kept."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+import torch
+
+import throughtime as tt
+from throughtime.data.batching import RaggedIds
+from throughtime.data.datasets import open_dataset
+from throughtime.errors import InputError
+from throughtime.folder import ModelFolder
+from throughtime.tasks.blanks import Blanks
+from throughtime.tasks.fill import inherited, load, made, taken_up, task_of
+from throughtime.tasks.fill_config import FillConfig
+from throughtime.tasks.runs import fit
+
+SMALL = {
+    "cell": "gru",
+    "embedding_size": 24,
+    "hidden_size": 24,
+    "num_layers": 1,
+    "batch_size": 32,
+    "lr": 0.02,
+    "mask_share": 0.5,
+    "embedding_dropout": 0.0,
+    "output_dropout": 0.0,
+    "precision": "float32",
+    "device": "cpu",
+}
+# A colour alone is likeliest red, a way alone likeliest back, but red never goes back.
+TRAVELS = {
+    ("red", "left"): 2,
+    ("red", "right"): 2,
+    ("red", "up"): 2,
+    ("blue", "back"): 4,
+    ("green", "back"): 4,
+}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    dice = random.Random(1)
+    rows = [f"{colour} goes {way}." for (colour, way), share in TRAVELS.items() for _ in range(40 * share)]
+    dice.shuffle(rows)
+    path = tmp_path_factory.mktemp("text") / "travels.txt"
+    path.write_text("\n".join([*rows, "", "rare zebra."]) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def opened(text):
+    return open_dataset(str(text), layout="lines")
+
+
+@pytest.fixture(scope="module")
+def trained(text, opened, tmp_path_factory):
+    """The folder of a model that has learned to travel, and what training measured."""
+    out = tmp_path_factory.mktemp("runs") / "travels"
+    filler = made(FillConfig(data=str(text), epochs=6, **SMALL), opened)
+    return out, fit(filler, task_of(filler, opened), out, title="")
+
+
+@pytest.fixture(scope="module")
+def filler(trained):
+    return tt.load(trained[0], device="cpu")
+
+
+def test_it_learns_what_stands_in_a_blank(trained, filler, opened):  # R67
+    _, values = trained
+    assert values["best"]["perplexity"] < 3
+    assert values["best"]["top5"] > values["best"]["accuracy"] > 0.5
+    found = filler.fill("blue goes ___.")
+    assert found[0].text == "blue goes back."
+    assert found[0].tokens == ("back",)
+    assert found[0].probability > 0.8
+    ways = {one.tokens[0]: one.probability for one in filler.fill("red goes ___.", k=3)}
+    assert ways == pytest.approx({"left": 1 / 3, "right": 1 / 3, "up": 1 / 3}, abs=0.15)
+    colours = [one.tokens[0] for one in filler.fill("[MASK] goes back.", k=2)]
+    assert sorted(colours) == ["blue", "green"]
+
+
+def test_two_blanks_are_filled_together(filler):
+    blanks = Blanks.of("___ goes ___.", filler.codec)
+    places = torch.tensor(blanks.places)
+    alone = filler.model.log_probs(torch.tensor(blanks.ids)[:, None], places).argmax(1)
+    assert filler.codec.vocabulary.tokens(alone.tolist()) == ["red", "back"]
+    best = filler.fill("___ goes ___.", k=3)
+    assert best[0].tokens in (("blue", "back"), ("green", "back"))
+    assert ("red", "back") not in [one.tokens for one in best]
+    assert best[0].probability == pytest.approx(4 / 14, abs=0.15)
+
+
+def test_only_words_are_filled_in_and_their_probabilities_sum_to_one(filler):
+    with torch.no_grad():
+        filler.model.head.bias[:2] += 20.0  # <unk> and [MASK]
+    try:
+        found = filler.fill("___ goes back.", k=600)
+        assert not {"<unk>", "[MASK]"} & {one.tokens[0] for one in found}
+        assert len(found) == len(filler.codec.vocabulary) - 2
+        assert sum(one.probability for one in found) == pytest.approx(1, abs=1e-5)
+    finally:
+        with torch.no_grad():
+            filler.model.head.bias[:2] -= 20.0
+
+
+def test_several_texts_are_each_alone(filler):
+    texts = ["___ goes left.", "___ green ___ back.", "___", "Nobody goes ____ , never!"]
+    together = filler.fill_all(texts, k=2)
+    for text, own in zip(texts, together, strict=True):
+        alone = filler.fill(text, k=2)
+        assert [one.text for one in own] == [one.text for one in alone]
+        assert [one.probability for one in own] == pytest.approx([one.probability for one in alone], rel=1e-4)
+    assert together[3][0].text.startswith("Nobody goes ")
+    assert together[3][0].text.endswith(" , never!")
+    with pytest.raises(InputError, match="no blank"):
+        filler.fill_all(["the ___ goes", "the ball goes"])
+    with pytest.raises(InputError, match="k:"):
+        filler.fill("___", k=0)
+
+
+def test_the_measures_are_those_of_the_fixed_masks(filler, opened):
+    report = filler.report(opened, "test", {})
+    rows = filler.ids(opened, "test")
+    again = filler.guessed(rows)
+    assert report.values["perplexity"] == pytest.approx(math.exp(again.nats / again.tokens))
+    assert report.values["masked"] == again.tokens
+    assert "mask-seed:0" in report.how
+    assert 0 <= report.values["accuracy"] <= report.values["top5"] <= 1
+    with pytest.raises(InputError, match="--cache"):
+        filler.report(opened, "test", {"cache": 5})
+
+
+def test_an_unknown_word_is_never_guessed_right(filler):
+    unknown = filler.codec.encode("zebra zebra zebra")
+    assert set(unknown) == {filler.codec.vocabulary.unk_id}
+    found = filler.guessed(RaggedIds.of([unknown] * 20))
+    assert (found.right, found.top5) == (0, 0)
+    assert found.tokens >= 20
+
+
+def test_validation_shares_add_up(filler, opened):
+    task = task_of(filler, opened)
+    shares = [task.validate(rank, 3) for rank in range(3)]
+    together = task.judged({name: sum(share[name] for share in shares) for name in shares[0]})
+    assert together == pytest.approx(task.judged(task.validate(0, 1)), rel=1e-5)
+
+
+def test_the_loss_is_a_sum_over_masks(filler, opened):
+    task = task_of(filler, opened)
+    batch = next(iter(task.batches(0, 1)))
+    loss, carried = task.loss(batch, ())
+    log_probs = task.model.log_probs(batch.ids, batch.places, batch.lengths)
+    assert carried == ()
+    assert loss.total.item() == pytest.approx(
+        -log_probs.gather(1, batch.labels[:, None]).sum().item(), rel=1e-4
+    )
+    assert task.count(batch) == len(batch.places)
+
+
+def test_a_sample_shows_blanks_and_words(filler, opened):
+    sample = task_of(filler, opened).sample()
+    assert len(sample.splitlines()) == 3
+    assert all("___" in line and " → " in line for line in sample.splitlines())
+
+
+def test_it_refuses_to_write_from_left_to_right(filler):  # R66
+    assert "left to right" in filler.refuses_generation
+
+
+@pytest.mark.parametrize("tokens", ["bpe", "wordpiece", "char"])
+def test_other_tokens(text, opened, tmp_path, tokens):
+    filler = made(FillConfig(data=str(text), tokens=tokens, **SMALL), opened)
+    folder = ModelFolder(tmp_path)
+    filler.begin(folder)
+    filler.save_weights(folder)
+    again = load(ModelFolder.at(tmp_path), folder.read_config()[1], "cpu")
+    found = again.fill("the ___ goes", k=2)
+    assert found == filler.fill("the ___ goes", k=2)
+    assert all("___" not in one.text for one in found)
+
+
+def test_a_run_that_goes_on_ends_as_one_that_never_stopped(text, opened, tmp_path):
+    def run(out, epochs, resume=False):
+        chance = {"embedding_dropout": 0.2, "output_dropout": 0.2}
+        settings = {**SMALL, **chance, "hidden_size": 4, "batch_size": 256, "schedule": "constant"}
+        config = FillConfig(data=str(text), epochs=epochs, **settings)
+        filler = taken_up(out, config.settled(opened)) if resume else made(config, opened)
+        fit(filler, task_of(filler, opened), out, title="", resume=resume)
+        return {name: weight.clone() for name, weight in filler.model.named_parameters()}
+
+    whole = run(tmp_path / "whole", 2)
+    run(tmp_path / "parts", 1)
+    parts = run(tmp_path / "parts", 2, resume=True)
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+def test_a_model_starts_from_another(trained, text):
+    out, _ = trained
+    config = FillConfig(data=str(text), device="cpu", lr=0.5)
+    child, parent = inherited(out, config, {"lr": 0.5}), tt.load(out, device="cpu")
+    assert child.config.lr == 0.5
+    assert child.config.hidden_size == 24
+    assert child.fill("the ___ ball")[0] == parent.fill("the ___ ball")[0]
+    with pytest.raises(InputError, match="cell"):
+        inherited(out, config, {"cell": "lstm"})
+
+
+def test_pairs_give_one_side(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"one w{n}\tun w{n}\n" for n in range(40)))
+    data = open_dataset(str(path))
+    for side, word in ((None, "one"), ("source", "one"), ("target", "un")):
+        filler = made(FillConfig(data=str(path), side=side, tokens="space", **SMALL), data)
+        assert list(filler.codec.vocabulary) == ["<unk>", "[MASK]", word]  # all others are rare
+        assert filler.config.side == (side or "source")
+
+
+def test_data_suggest_how_they_are_read(text, opened, tmp_path):
+    settled = FillConfig(data=str(text)).settled(opened)
+    assert (settled.tokens, settled.side, settled.max_size) == ("unicode", None, None)
+    assert FillConfig(data=str(text), tokens="bpe").settled(opened).max_size == 1000
+    assert settled.opening.layout == "lines"
+    with pytest.raises(InputError, match="leave it out"):
+        FillConfig(data=str(text), side="target").settled(opened)
+    series = tmp_path / "series.csv"
+    series.write_text("ds,y\n" + "".join(f"2020-01-{day:02},{day}\n" for day in range(1, 20)))
+    with pytest.raises(InputError, match="needs text"):
+        FillConfig(data=str(series)).settled(open_dataset(str(series)))
+
+
+def test_lines_that_are_too_long_are_cut_not_lost(text, opened):
+    filler = made(FillConfig(data=str(text), max_length=2, **SMALL), opened)
+    rows = filler.ids(opened, "train")
+    assert rows.lengths.max() == 2
+    assert rows.lengths.min() > 0
+    whole = made(FillConfig(data=str(text), **SMALL), opened).ids(opened, "train")
+    assert len(rows.flat) == len(whole.flat)

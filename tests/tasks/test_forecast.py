@@ -1,0 +1,353 @@
+"""Forecasting as a task: what is learned of waves and noise, what comes out, what is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import throughtime as tt
+from throughtime.data import embedded
+from throughtime.data.datasets import open_dataset
+from throughtime.data.panel import Panel, Series
+from throughtime.data.readers.panel import panel_of, read_panel
+from throughtime.errors import InputError
+from throughtime.tasks.forecast import inherited, load, made, taken_up, task_of
+from throughtime.tasks.forecast_config import ForecastConfig
+from throughtime.tasks.runs import fit
+from throughtime.train.progress import Silent
+from throughtime.train.trainer import Trainer
+
+NOTES = {
+    "model": "linear",
+    "strategy": "recursive",
+    "head": "point",
+    "lookback": 4,
+    "horizon": 1,
+    "normalise": "none",
+    "optimizer": "sgd",
+    "lr": 0.01,
+    "batch_size": 10,
+    "epochs": 5,
+    "clip": None,
+    "schedule": "constant",
+    "train_size": 600,
+    "valid_size": 400,
+    "test_size": 0,
+    "device": "cpu",
+}
+"""Linear autoregression as the notes have it."""
+SEEDS = 20
+
+
+def noisy_sine(folder, seed):
+    path = folder / f"sine-{seed}.csv"
+    values = embedded.series("sine", 1000, seed)
+    path.write_text("y\n" + "".join(f"{value!r}\n" for value in values.tolist()))
+    return path
+
+
+def taught(path, folder, **settings):
+    """A model trained without a folder of its own, and its best validation."""
+    dataset = open_dataset(str(path))
+    model = made(ForecastConfig(data=str(path), **{**NOTES, **settings}), dataset)
+    folder.mkdir()
+    trainer = Trainer(task_of(model, dataset), model.config, folder, Silent(), improved=lambda measured: None)
+    best = trainer.fit().best
+    [scale] = model.scaling.series.values()
+    return model, panel_of(dataset), best["mse"] * scale.spread**2
+
+
+@pytest.fixture(scope="module")
+def autoregressions(tmp_path_factory):
+    """The linear models of twenty seeds, each with its series and its validation error."""
+    folder = tmp_path_factory.mktemp("sines")
+    quick = {"batch_size": 60, "lr": 0.1}
+    return [taught(noisy_sine(folder, seed), folder / str(seed), seed=seed, **quick) for seed in range(SEEDS)]
+
+
+def test_the_notes_recipe_is_expressible(tmp_path):
+    model, panel, error = taught(noisy_sine(tmp_path, 0), tmp_path / "run")
+    assert sum(weight.numel() for weight in model.model.parameters()) == 5
+    assert error <= 0.06
+    assert error < 0.5 * panel.series[0].y[600:].var()
+
+
+def test_linear_autoregression_beats_the_mean_and_the_bound(autoregressions):  # R3
+    errors = [error for _, _, error in autoregressions]
+    means = [
+        np.mean((panel.series[0].y[600:] - panel.series[0].y[:600].mean()) ** 2)
+        for _, panel, _ in autoregressions
+    ]
+    assert np.mean(errors) <= 0.06
+    assert np.mean(errors) > 0.04  # the noise floor: 0.2 squared
+    assert max(errors) < min(means)
+
+
+def test_errors_grow_with_the_steps_ahead(autoregressions):  # R4
+    found = [model.k_step_errors(panel, (1, 4, 16, 64)) for model, panel, _ in autoregressions]
+    means = [np.mean([one[step] for one in found]) for step in (1, 4, 16, 64)]
+    assert means == sorted(means)
+    assert means[-1] > 1.5 * means[0]
+    for (_, _, error), one in zip(autoregressions, found, strict=True):
+        assert one[1] == pytest.approx(error**0.5, rel=0.04)  # of 63 windows more
+
+
+def test_a_state_beats_a_window(autoregressions, tmp_path):  # R5
+    for seed in range(2):
+        settings = {"model": "recurrent", "lookback": 16, "hidden_size": 12, "optimizer": "adamw", "lr": 0.02}
+        path = noisy_sine(tmp_path, seed)
+        _, _, error = taught(path, tmp_path / f"run-{seed}", seed=seed, epochs=5, batch_size=32, **settings)
+        assert error < autoregressions[seed][2]
+
+
+def wave_table(folder, rows=260):
+    """Two waves of a week with their own levels, in a wide table of days."""
+    days = np.arange("2020-01-01", rows, dtype="datetime64[D]")
+    noise = np.random.default_rng(0).normal(0, 0.1, (rows, 2))
+    time = np.arange(rows)
+    low, high = (
+        np.sin(2 * np.pi * time / 7) + noise[:, 0],
+        500 + 80 * np.cos(2 * np.pi * time / 7) + noise[:, 1],
+    )
+    path = folder / "waves.csv"
+    lines = [f"{day},{one:.6f},{two:.6f}\n" for day, one, two in zip(days, low, high, strict=True)]
+    path.write_text("date,low,high\n" + "".join(lines))
+    return path
+
+
+SMALL = {"hidden_size": 16, "epochs": 6, "lr": 0.02, "device": "cpu", "lookback": 14}
+
+
+@pytest.fixture(scope="module")
+def waves(tmp_path_factory):
+    return wave_table(tmp_path_factory.mktemp("waves"))
+
+
+@pytest.fixture(scope="module")
+def trained(waves, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "waves"
+    dataset = open_dataset(str(waves))
+    model = made(ForecastConfig(data=str(waves), **SMALL), dataset)
+    return out, fit(model, task_of(model, dataset), out, title="")
+
+
+@pytest.fixture(scope="module")
+def forecaster(trained):
+    return tt.load(trained[0], device="cpu")
+
+
+def test_it_learns_waves_of_any_level(trained, forecaster, waves):  # R8, of series
+    assert trained[1]["best"]["mse"] < 0.05
+    report = forecaster.report(open_dataset(str(waves)), "test", {})
+    assert report.values["mse"] < 0.05
+    assert report.values["windows"] == 2 * (26 - 7 + 1)
+    assert set(report.values["baselines"]) == {"naive", "seasonal-naive"}
+    assert report.values["mse"] < 0.1 * report.values["baselines"]["naive"]["mse"]
+
+
+def test_naive_forecasts_of_the_same_windows_are_what_they_say(forecaster, waves):
+    report = forecaster.report(open_dataset(str(waves)), "valid", {}).values
+    squared = {"naive": [], "seasonal-naive": []}
+    for one in read_panel(waves).series:
+        for origin in range(208, 234 - 7 + 1):
+            for k in range(7):
+                squared["naive"].append((one.y[origin + k] - one.y[origin - 1]) ** 2)
+                squared["seasonal-naive"].append((one.y[origin + k] - one.y[origin - 7 + k]) ** 2)
+    for name, values in squared.items():
+        assert report["baselines"][name]["mse_original"] == pytest.approx(np.mean(values), rel=1e-3)
+
+
+def test_forecasts_follow_the_last_row(forecaster, waves):
+    low, high = forecaster.forecast(h=5, level=[80, 95])
+    assert (low.unique_id, high.unique_id) == ("low", "high")
+    assert str(low.ds[0])[:10] == "2020-09-17"
+    truth = np.cos(2 * np.pi * np.arange(260, 265) / 7)
+    assert high.mean == pytest.approx(500 + 80 * truth, abs=25)
+    ordered = [high.quantiles[p] for p in (0.025, 0.1, 0.9, 0.975)]
+    assert (np.diff(ordered, axis=0) >= 0).all()
+    assert (ordered[1] <= high.mean).all()
+    assert forecaster.forecast(h=5, paths=3)[0].samples.shape == (3, 5)
+    again = forecaster.predict(read_panel(waves), 5, (0.1,))
+    assert again[0].quantiles[0.1].tolist() == low.quantiles[0.1].tolist()
+
+
+def test_series_that_training_did_not_see(forecaster):
+    days = np.arange("2020-01-01", 60, dtype="datetime64[D]").astype("datetime64[ns]")
+    panel = read_panel_of("new", 3000 + 10 * np.sin(2 * np.pi * np.arange(60) / 7), days, forecaster)
+    [one] = forecaster.predict(panel, 7)
+    assert one.mean == pytest.approx(3000 + 10 * np.sin(2 * np.pi * np.arange(60, 67) / 7), abs=5)
+
+
+def read_panel_of(name, y, ds, forecaster):
+    return Panel((Series.of(name, y, ds),), forecaster.scaling.frequency)
+
+
+def test_what_does_not_fit_is_refused(forecaster, waves, tmp_path):
+    panel = read_panel(waves)
+    with pytest.raises(InputError, match="trained for the next 7 rows"):
+        forecaster.predict(panel, 8)
+    with pytest.raises(InputError, match="has 9 rows, a forecast looks back on 14"):
+        forecaster.predict(panel.until(251), 7)
+    with pytest.raises(InputError, match="one day"):
+        forecaster.predict(Panel((Series.of("a", np.arange(50.0)),), None), 7)
+    with pytest.raises(InputError, match="--num-beams"):
+        forecaster.report(open_dataset(str(waves)), "test", {"num_beams": 3})
+    with pytest.raises(InputError, match="--split: is 'dev'"):
+        forecaster.report(open_dataset(str(waves)), "dev", {})
+    with pytest.raises(InputError, match="leave 0 to train"):
+        made(ForecastConfig(data="x", valid_size=200, test_size=60), open_dataset(str(waves)))
+    with pytest.raises(InputError, match="lower these"):
+        dataset = open_dataset(str(waves))
+        task_of(made(ForecastConfig(data=str(waves), lookback=300, device="cpu"), dataset), dataset)
+    for settings, problem in (
+        ({"model": "segment", "strategy": "recursive"}, "strategy"),
+        ({"past": ("low",), "strategy": "recursive"}, "past"),
+        ({"model": "mlp", "warm_up": 3}, "warm_up"),
+    ):
+        with pytest.raises(InputError, match=problem):
+            made(ForecastConfig(data=str(waves), **settings), open_dataset(str(waves)))
+
+
+def test_a_constant_series_is_told_and_forecast(tmp_path):
+    path = tmp_path / "flat.csv"
+    path.write_text("y\n" + "5\n" * 100)
+    dataset = open_dataset(str(path))
+    model = made(ForecastConfig(data=str(path), **{**SMALL, "epochs": 1}), dataset)
+    assert "Constant" in model.notes[0]
+    [one] = model.predict(panel_of(dataset), 3)
+    assert np.isfinite(one.mean).all()
+
+
+def helped_table(folder, rows=200, gap=None):
+    """y is twice what is known of its day, and nothing else."""
+    known = np.random.default_rng(1).normal(size=rows + 6)
+    days = np.arange("2020-01-01", rows + 6, dtype="datetime64[D]")
+    text = [f"{day},{2 * x:.5f},{x:.5f}\n" for day, x in zip(days[:rows], known, strict=False)]
+    if gap:
+        del text[gap]
+    table, future = folder / "helped.csv", folder / "future.csv"
+    table.write_text("ds,y,temp\n" + "".join(text))
+    coming = zip(days[rows:], known[rows:], strict=True)
+    future.write_text("ds,temp\n" + "".join(f"{day},{x:.5f}\n" for day, x in coming))
+    return table, future, 2 * known[rows:]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model": "linear"},
+        {"model": "recurrent", "strategy": "recursive"},
+        {"model": "segment", "segment": 3},
+    ],
+)
+def test_what_is_known_of_the_future_helps(tmp_path, settings):
+    table, future, truth = helped_table(tmp_path, gap=50)
+    dataset = open_dataset(str(table))
+    config = ForecastConfig(
+        data=str(table), known="temp", calendar=True, horizon=6, head="point", normalise="none",
+        **{**SMALL, "epochs": 12, "hidden_size": 24}, **settings,
+    )  # fmt: skip
+    model = made(config, dataset)
+    assert "1 gap" in model.notes[0]
+    fit(model, task_of(model, dataset), tmp_path / "run", title="")
+    [one] = model.forecast(future=future)
+    assert np.corrcoef(one.mean, truth)[0, 1] > 0.9
+    with pytest.raises(InputError, match="--future: is missing: the model needs temp"):
+        model.forecast()
+    with pytest.raises(InputError, match="--future: lacks temp"):
+        model.forecast(future=table)
+
+
+def test_recursive_models_draw_paths(waves):
+    dataset = open_dataset(str(waves))
+    for settings in ({"model": "recurrent", "head": "student"}, {"model": "mlp", "head": "gaussian"}):
+        config = ForecastConfig(data=str(waves), strategy="recursive", **settings, **{**SMALL, "paths": 50})
+        model = made(config, dataset)
+        [one, _] = model.forecast(h=20, level=[80], paths=5)
+        assert one.samples.shape == (5, 20)
+        assert (one.quantiles[0.1] < one.quantiles[0.9]).all()
+        assert model.forecast(h=20, level=[80])[0].quantiles[0.1].tolist() == pytest.approx(
+            model.forecast(h=20, level=[80])[0].quantiles[0.1].tolist()
+        )
+
+
+def test_saved_and_loaded_it_is_the_same(trained, forecaster):
+    again = tt.load(trained[0], device="cpu")
+    for one, two in zip(forecaster.forecast(level=[80]), again.forecast(level=[80]), strict=True):
+        assert one.mean.tolist() == two.mean.tolist()
+    card = (trained[0] / "README.md").read_text()
+    assert "2 series, a row each day" in card
+
+
+def test_a_model_starts_from_another(trained, waves, tmp_path):
+    config = ForecastConfig(data=str(waves), lr=0.5, device="cpu")
+    model = inherited(trained[0], config, {"lr": 0.5})
+    assert (model.config.lr, model.config.lookback, model.config.horizon) == (0.5, 14, 7)
+    task_of(model, open_dataset(str(waves)))
+    assert model.config.valid_size == 26
+    with pytest.raises(InputError, match="lookback"):
+        inherited(trained[0], config, {"lookback": 3})
+
+
+def test_a_model_that_starts_from_another_has_its_warm_up(waves, tmp_path):
+    """What is taken away from a window is known from the warm-up, so it belongs to the weights."""
+    dataset = open_dataset(str(waves))
+    settings = {**SMALL, "epochs": 1, "strategy": "recursive", "normalise": "mean"}
+    model = made(ForecastConfig(data=str(waves), **settings), dataset)
+    fit(model, task_of(model, dataset), tmp_path / "run", title="")
+    again = inherited(tmp_path / "run", ForecastConfig(data=str(waves), device="cpu"), {})
+    assert again.config.warm_up == again.model.warm_up == 7
+
+
+def test_a_run_that_goes_on_ends_as_one_that_never_stopped(waves, tmp_path):
+    dataset = open_dataset(str(waves))
+
+    def run(out, epochs, resume=False):
+        settings = {**SMALL, "epochs": epochs, "output_dropout": 0.2, "schedule": "constant"}
+        config = ForecastConfig(data=str(waves), **settings)
+        if resume:
+            config = config.settled(panel_of(dataset))
+        model = taken_up(out, config) if resume else made(config, dataset)
+        fit(model, task_of(model, dataset), out, title="", resume=resume)
+        return {name: weight.clone() for name, weight in model.model.named_parameters()}
+
+    whole = run(tmp_path / "whole", 2)
+    run(tmp_path / "parts", 1)
+    parts = run(tmp_path / "parts", 2, resume=True)
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+def test_short_series_beside_long_ones_only_train(tmp_path):
+    path = tmp_path / "mixed.csv"
+    rows = [f"long,{day},{day % 7}\n" for day in range(120)] + [
+        f"short,{day},{day % 7}\n" for day in range(22)
+    ]
+    path.write_text("unique_id,ds,y\n" + "".join(rows))
+    dataset = open_dataset(str(path))
+    model = made(ForecastConfig(data=str(path), **{**SMALL, "horizon": 7}), dataset)
+    assert "only trained on: short" in model.notes[0]
+    task = task_of(model, dataset)
+    assert set(task.train.series.tolist()) == {0, 1}
+    assert set(task.valid.series.tolist()) == {0}
+
+
+def test_the_usual_split_of_etth1_is_expressible(corpora):
+    dataset = open_dataset(str(corpora / "series" / "ETTh1.csv"))
+    settings = {"train_size": 8640, "valid_size": 2880, "test_size": 2880, "lookback": 96, "horizon": 96}
+    config = ForecastConfig(data=dataset.name, model="linear", device="cpu", **settings)
+    report = made(config, dataset).report(dataset, "test", {}).values
+    assert report["windows"] == 7 * 2785
+    assert report["baselines"]["naive"]["mse"] == pytest.approx(1.294, abs=1e-3)  # as published for "repeat"
+
+
+def test_loading_needs_the_scales(trained, tmp_path):
+    import shutil
+
+    from throughtime.folder import ModelFolder
+
+    shutil.copytree(trained[0], tmp_path / "run")
+    (tmp_path / "run" / "series.json").write_text("{}")
+    folder = ModelFolder.at(tmp_path / "run")
+    with pytest.raises(InputError, match=r"series.json.*damaged"):
+        load(folder, folder.read_config()[1], "cpu")

@@ -1,0 +1,307 @@
+"""Tagging as a task, on orders for drinks: what is learned, what comes out, what is kept."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+
+import throughtime as tt
+from throughtime.data.batching.tagged import TaggedBatches
+from throughtime.data.datasets import open_dataset
+from throughtime.data.records import Tagged
+from throughtime.errors import InputError
+from throughtime.tasks import recurrent
+from throughtime.tasks.language_config import LanguageConfig
+from throughtime.tasks.runs import fit
+from throughtime.tasks.tag import inherited, made, task_of
+from throughtime.tasks.tag_config import TagConfig
+from throughtime.tasks.tag_languages import opened
+
+SMALL = {
+    "word_size": 16,
+    "character_size": 8,
+    "character_hidden_size": 8,
+    "hidden_size": 16,
+    "num_layers": 1,
+    "batch_size": 16,
+    "lr": 0.02,
+    "input_dropout": 0.1,
+    "output_dropout": 0.1,
+    "device": "cpu",
+    "precision": "float32",
+}
+DRINKS = ("green tea", "tea", "milk", "black coffee")
+
+
+def order(dice):
+    """An order or a question, with its drinks marked."""
+    label = dice.choice(["order", "ask"])
+    words = dice.choice([["bring"], ["please", "bring"]] if label == "order" else [["is", "there"]])
+    tags = ["O"] * len(words)
+    for number in range(dice.randint(1, 2)):
+        drink = dice.choice(DRINKS).split()
+        words, tags = words + ["and"] * number, tags + ["O"] * number
+        words, tags = words + drink, tags + ["B-drink", "I-drink"][: len(drink)]
+    return Tagged(tuple(words), tuple(tags), label)
+
+
+@pytest.fixture(scope="module")
+def orders(tmp_path_factory):
+    """A folder of slots; its last twentieths are for validation and test."""
+    dice = random.Random(5)
+    records = [order(dice) for _ in range(300)]
+    folder = tmp_path_factory.mktemp("orders")
+    for name, line in [("seq.in", "words"), ("seq.out", "tags")]:
+        (folder / name).write_text("".join(" ".join(getattr(one, line)) + "\n" for one in records))
+    (folder / "label").write_text("".join(f"{one.label}\n" for one in records))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def opened_orders(orders):
+    return open_dataset(str(orders))
+
+
+@pytest.fixture
+def new(orders, opened_orders):
+    def build(**settings):
+        return made(TagConfig(data=str(orders), **{**SMALL, **settings}), opened_orders)
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def trained(orders, opened_orders, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "orders"
+    model = made(TagConfig(data=str(orders), epochs=6, **SMALL), opened_orders)
+    return out, fit(model, task_of(model, opened_orders), out, title="")
+
+
+@pytest.fixture(scope="module")
+def tagger(trained):
+    return tt.load(trained[0], device="cpu")
+
+
+@pytest.fixture(scope="module")
+def languages(tmp_path_factory):
+    """Two character models of the same lines, one for each direction."""
+    folder = tmp_path_factory.mktemp("languages")
+    (folder / "lines.txt").write_text("bring green tea\nis there milk\n" * 40)
+    dataset = open_dataset(str(folder / "lines.txt"))
+    runs = []
+    for backward in (False, True):
+        config = LanguageConfig(
+            data=dataset.name,
+            tokens="char",
+            reversed=backward,
+            embedding_size=8,
+            hidden_size=8,
+            num_steps=20,
+            batch_size=4,
+            epochs=1,
+            device="cpu",
+        )
+        model = recurrent.made(config, dataset)
+        runs.append(folder / ("right" if backward else "left"))
+        fit(model, recurrent.task_of(model, dataset), runs[-1], title="")
+    return dataset, runs
+
+
+def test_it_learns_tags_and_labels(trained, tagger, opened_orders):  # R8, of aligned sequences
+    _, values = trained
+    assert values["best"]["f1"] > 0.95
+    report = tagger.report(opened_orders, "test", {})
+    assert report.values["f1"] > 0.95
+    assert report.values["intent_accuracy"] > 0.9
+    assert report.values["types"]["drink"]["given"] == report.values["confusion"]["B-drink"]["B-drink"]
+    [one] = tagger.tag(["please bring green tea and milk"])
+    assert one.tags == ("O", "O", "B-drink", "I-drink", "O", "B-drink")
+    assert one.chunks == [("drink", "green tea"), ("drink", "milk")]
+    assert one.label == "order"
+    assert "tags:crf" in report.how
+
+
+def test_probabilities_are_marginals(tagger):
+    [one] = tagger.tag(["bring black coffee"])
+    for word in one.words:
+        assert sum(p for _, p in word.likely) == pytest.approx(1, abs=1e-5)  # there are three tags
+        assert dict(word.likely)[word.tag] == pytest.approx(word.probability)
+    assert 0.5 < one.label_probability <= 1
+
+
+@pytest.mark.parametrize("crf", [True, False])
+@pytest.mark.parametrize("characters", [True, False])
+def test_the_loss_is_a_sum_over_words_and_labels(new, opened_orders, crf, characters):
+    tagger = new(crf=crf, characters=characters, word_dropout=0, input_dropout=0, output_dropout=0)
+    task = task_of(tagger, opened_orders)
+    tagger.model.eval()
+    whole = next(iter(task.batches(0, 1)))
+    loss, carried = task.loss(whole, ())
+    shares = [task.loss(next(iter(task.batches(rank, 3))), ())[0] for rank in range(3)]
+    assert carried == ()
+    assert task.count(whole) == int(whole.lengths.sum())
+    assert sum(one.total.item() for one in shares) == pytest.approx(loss.total.item(), rel=1e-5)
+    assert sum(one.penalty.item() for one in shares) == pytest.approx(loss.penalty.item(), rel=1e-5)
+
+
+def test_sentences_without_a_label_add_nothing_to_its_loss(new, opened_orders):
+    task = task_of(new(), opened_orders)
+    batch = next(iter(task.batches(0, 1)))
+    loss, _ = task.loss(replace(batch, labels=torch.full_like(batch.labels, -1)), ())
+    assert loss.penalty.item() == 0
+
+
+def test_validation_shares_add_up(tagger, opened_orders):
+    task = task_of(tagger, opened_orders)
+    shares = [task.validate(rank, 4) for rank in range(4)]
+    added = {name: sum(share[name] for share in shares) for name in shares[0]}
+    assert added == task.validate(0, 1)
+    assert task.judged(added).keys() == {"f1", "accuracy", "intent_accuracy"}
+    assert next(iter(task.judged(added))) == task.measure == "f1"
+
+
+def test_order_and_neighbours_do_not_matter(tagger):
+    texts = ["bring tea", "", "is there black coffee and green tea", "   ", "milk", "bring xyzzy"]
+    found = tagger.tag(texts)
+    assert [len(one.words) for one in found] == [2, 0, 7, 0, 1, 2]
+    for text, one in zip(texts, found, strict=True):
+        [alone] = tagger.tag([text])
+        assert alone.tags == one.tags
+        assert [word.probability for word in alone.words] == pytest.approx(
+            [word.probability for word in one.words], abs=1e-4
+        )
+    assert tagger.tag([]) == []
+
+
+def test_strange_words_are_tagged_too(tagger):
+    strange = ["x" * 5000, "日本語 😀", "tea " * 3000, "\u200b", "<unk>"]
+    assert [len(one.words) for one in tagger.tag(strange)] == [1, 2, 3000, 1, 1]
+    [raw] = tagger.tag(["Bring tea, please!"], tokenize="unicode")
+    assert [word.word for word in raw.words] == ["Bring", "tea", ",", "please", "!"]
+
+
+def test_words_not_seen_in_training_are_counted(tagger):
+    records = [Tagged(("bring", "TEA", "zzz"), ("O", "B-drink", "nonsense"))]
+    judged = tagger.judged(records)
+    assert (judged.unknown, judged.unknown_right, judged.tags.words, judged.labelled) == (1, 0, 3, 0)
+
+
+def test_saved_and_loaded_it_is_the_same(trained, tagger):
+    again = tt.load(trained[0], device="cpu")
+    texts = ["bring tea", "is there black coffee"]
+    assert again.tag(texts) == tagger.tag(texts)
+    assert again.codec.hash == tagger.codec.hash
+
+
+def test_a_model_starts_from_another(trained, orders, opened_orders):
+    config = TagConfig(data=str(orders), device="cpu", lr=0.5)
+    model = inherited(trained[0], config, {"lr": 0.5})
+    assert (model.config.lr, model.config.hidden_size) == (0.5, 16)
+    assert model.tag(["bring tea"])[0].tags == ("O", "B-drink")
+    with pytest.raises(InputError, match="hidden_size"):
+        inherited(trained[0], config, {"hidden_size": 7})
+    with pytest.raises(InputError, match="'other', which the model does not know"):
+        model.codec.taught([Tagged(("a",), ("other",))], labelled=False)
+
+
+def test_what_does_not_fit_the_data_is_refused(tmp_path, languages):
+    plain = tmp_path / "plain.conll"
+    plain.write_text("a\tX\nb\tY\n\na\tX\n\n" * 9)
+    dataset = open_dataset(str(plain))
+    assert made(TagConfig(data=str(plain), **SMALL), dataset).config.intents is False
+    with pytest.raises(InputError, match=r"no sentence of .* has a label"):
+        made(TagConfig(data=str(plain), intents=True, **SMALL), dataset)
+    with pytest.raises(InputError, match=r"holds text; tagging needs tagged sentences"):
+        made(TagConfig(data="lines", **SMALL), languages[0])
+
+
+def test_word_classes_are_judged_by_accuracy(tmp_path):
+    path = tmp_path / "plain.conll"
+    path.write_text("a\tX\nb\tY\n\n" * 40)
+    dataset = open_dataset(str(path))
+    tagger = made(TagConfig(data=str(path), **SMALL), dataset)
+    task = task_of(tagger, dataset)
+    assert task.measure == "accuracy"
+    assert task.judged(task.validate(0, 1)).keys() == {"accuracy"}
+    assert "f1" not in tagger.report(dataset, "test", {}).values
+
+
+def test_a_reversed_language_model_reads_from_the_right(languages):  # R6, learned from right to left
+    dataset, runs = languages
+    left, right = (tt.load(run, device="cpu") for run in runs)
+    forward, backward = ([*one.ids(dataset, "train")] for one in (left, right))
+    end = left.framing.end_id
+
+    def lines(ids):
+        text, found = [], []
+        for one in ids:
+            if one == end:
+                found.append(text)
+                text = []
+            else:
+                text.append(one)
+        assert not text  # every line is ended
+        return found
+
+    assert lines(backward) == [line[::-1] for line in lines(forward)][::-1]
+    assert right.framing.text(right.framing.ids("milk")) == "milk"
+    assert right.evaluate(dataset, "test").likelihood.tokens == len(left.ids(dataset, "test"))
+    stream = open_dataset(str(dataset.name), layout="stream")
+    config = LanguageConfig(data=dataset.name, tokens="char", embedding_size=4, hidden_size=4)
+    one, other = (
+        recurrent.made(config.model_copy(update={"reversed": turned}), stream).ids(stream, "train")
+        for turned in (False, True)
+    )
+    assert other.tolist() == one[::-1].tolist()
+
+
+def test_words_are_found_in_what_language_models_read(languages):
+    left, right = opened(languages[1])
+    encode = left.language.framing.codec.encode
+    end = left.language.framing.end_id
+    assert left.read(["is", "there"]) == ([end, *encode("is there")], [2, 8])
+    assert right.read(["is", "there"]) == ([end, *encode("is there")[::-1]], [8, 5])
+
+
+def test_a_tagger_keeps_its_language_models(languages, orders, opened_orders, tmp_path):
+    runs = [shutil.copytree(run, tmp_path / run.name) for run in languages[1]]
+    given = {**SMALL, "language_models": [str(run) for run in runs], "language_size": 8, "epochs": 2}
+    model = made(TagConfig(data=str(orders), **given), opened_orders)
+    out = tmp_path / "run"
+    fit(model, task_of(model, opened_orders), out, title="")
+    for run in runs:
+        shutil.rmtree(run)
+    moved = out.rename(tmp_path / "elsewhere")
+    loaded = tt.load(moved, device="cpu")
+    assert len(loaded.languages) == 2
+    blind = tt.load(moved, device="cpu")
+    with torch.no_grad():
+        for reader in blind.model.readers:
+            reader.model.embedding.weight.zero_()
+    text = ["bring green tea"]
+    probabilities = [[word.probability for word in one.tag(text)[0].words] for one in (loaded, blind)]
+    assert probabilities[0] != pytest.approx(probabilities[1], abs=1e-6)
+    assert tt.load(moved, device="cpu").tag(text) == loaded.tag(text)
+    names = loaded.model.state_dict()
+    assert not any(name.startswith("readers") for name in names)
+
+
+def test_only_language_models_are_asked(trained):
+    with pytest.raises(InputError, match="holds a model of the task 'tag'"):
+        opened([trained[0]])
+
+
+def test_a_batch_with_language_models_is_each_row_alone(languages, new):
+    model = new(language_models=tuple(map(str, languages[1])), language_size=8)
+    model.model.eval()
+    sentences = [["bring", "milk"], ["tea"], ["is", "there", "green", "tea"]]
+    batch = next(iter(TaggedBatches(model.codec.rows(sentences, model.languages), shuffle=False)))
+    scores = model.model(batch).tags
+    for column, index in enumerate(batch.indices.tolist()):
+        rows = model.codec.rows([sentences[index]], model.languages)
+        alone = model.model(next(iter(TaggedBatches(rows)))).tags
+        torch.testing.assert_close(scores[: len(alone), column], alone[:, 0], rtol=1e-4, atol=1e-5)
