@@ -13,10 +13,10 @@ from throughtime.data.batching import RaggedIds
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
-from throughtime.tasks.blanks import Blanks
 from throughtime.tasks.fill import inherited, load, made, taken_up, task_of
 from throughtime.tasks.fill_config import FillConfig
 from throughtime.tasks.runs import fit
+from throughtime.text.blanks import Blanks
 
 SMALL = {
     "cell": "gru",

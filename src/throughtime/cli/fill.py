@@ -91,7 +91,7 @@ def require_filler(run: Path, model: Any) -> None:
 
 def check(texts: list[str], where: str, first_line: int | None = None) -> None:
     """Refuse texts without a blank; an empty line has nothing to fill and stays empty."""
-    from throughtime.tasks.blanks import BLANK, NO_BLANK
+    from throughtime.text.blanks import BLANK, NO_BLANK
 
     for number, text in enumerate(texts):
         if not BLANK.search(text) and (first_line is None or text.strip()):

@@ -14,12 +14,12 @@ from throughtime.folder import ModelFolder
 from throughtime.models import fill as models
 from throughtime.models.fill import MaskedTokens
 from throughtime.models.weights import load_weights
-from throughtime.tasks.blanks import drawn, mask_of
 from throughtime.tasks.fill_config import FillConfig
 from throughtime.tasks.fill_task import FillTask
 from throughtime.tasks.runs import inherited_settings
 from throughtime.tasks.trained_filler import TASK as TASK
 from throughtime.tasks.trained_filler import TrainedFiller
+from throughtime.text.blanks import drawn, mask_of
 from throughtime.text.codec import Codec
 from throughtime.train.devices import device_of
 

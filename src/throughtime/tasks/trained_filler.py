@@ -20,10 +20,10 @@ from throughtime.folder import ModelFolder
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.fill import MaskedTokens
 from throughtime.models.weights import named_weights
-from throughtime.tasks.blanks import Blanks, mask_of, spoken
 from throughtime.tasks.fill_config import FillConfig
 from throughtime.tasks.filling import Partial, best_first
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others
+from throughtime.text.blanks import Blanks, mask_of, spoken
 from throughtime.text.codec import Codec
 from throughtime.train.devices import products
 

@@ -14,8 +14,8 @@ from throughtime.config import Config
 from throughtime.search import Beam, Constraint, Finished, Moment, StepModel, Strategy, generate, no_token
 from throughtime.tasks.alignment import Alignment, aligned, joined
 from throughtime.tasks.codecs import Codecs
-from throughtime.tasks.parts import join, parts
 from throughtime.tasks.wishes import Wishes
+from throughtime.text.parts import join, parts
 from throughtime.text.subword import SUBWORDS
 from throughtime.train.devices import products
 

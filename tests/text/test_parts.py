@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import throughtime as tt
 from throughtime.tasks.alignment import aligned, words_of
-from throughtime.tasks.parts import join, parts
 from throughtime.tasks.wishes import inside
 from throughtime.text.codec import Codec
+from throughtime.text.parts import join, parts
 
 TEXTS = ["the cats sat on the mat .", "she doesn't like the cats !", "我喜欢猫。", "naïve cafés 😀"]
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.errors import InputError
-from throughtime.tasks.blanks import Blanks, drawn, spoken
+from throughtime.text.blanks import Blanks, drawn, spoken
 from throughtime.text.codec import Codec
 from throughtime.text.subword import TRAINED
 
