@@ -11,7 +11,7 @@ help: ## this list
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[plot]' --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --editable '.[plot,serve]' --constraint constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core

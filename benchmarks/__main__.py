@@ -16,6 +16,8 @@ NAMES = (
     "complexity",
     "language_cpu",
     "translate_cpu",
+    "export",
+    "serve",
 )
 
 

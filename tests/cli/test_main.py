@@ -80,7 +80,7 @@ def test_a_failure_at_run_time_is_code_one(throughtime, monkeypatch):
         raise RuntimeError("the disk sang")
 
     monkeypatch.setattr("throughtime.tasks.load", broken)
-    ran = throughtime("score", "run", "x")
+    ran = throughtime("evaluate", "run")
     assert ran.code == 1
     assert ran.err == (
         "error: unexpected RuntimeError: the disk sang; run again with --debug to see where.\n"

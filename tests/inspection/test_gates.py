@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from throughtime.cells import CELLS, MinLSTM
+from throughtime.cells import CELLS, MogrifierLSTM
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.inspection.gates import gates
+from throughtime.inspection.gates import gates, keeping_gate
 from throughtime.inspection.graph import STEPS, Node, unrolled
 from throughtime.recurrence import scan
 
@@ -51,8 +51,39 @@ def test_the_others() -> None:
     assert set(recorded("rnn")) == {"h"}
     found = recorded("mingru")
     torch.testing.assert_close(found["z"], 1 - found["1 - z"])
-    with pytest.raises(ThroughtimeError, match="the gates of MinLSTM have no names"):
-        gates(MinLSTM(3, 4), torch.zeros(2, 3))
+    found = recorded("minlstm")
+    torch.testing.assert_close(found["i"], 1 - found["f"])
+    for name in ("lstm-layernorm", "lstm-projected"):
+        g = recorded(name)
+        torch.testing.assert_close(g["c"], g["f"] * before(g["c"]) + g["i"] * g["g"])
+    with pytest.raises(ThroughtimeError, match="the gates of MogrifierLSTM have no names"):
+        gates(MogrifierLSTM(3, 4), torch.zeros(2, 3))
+
+
+def test_the_gate_that_keeps_is_the_factor_of_the_old_state() -> None:
+    for name, state in (
+        ("gru", "h"),
+        ("lstm", "c"),
+        ("lstm-coupled", "c"),
+        ("mingru", "h"),
+        ("minlstm", "h"),
+    ):
+        torch.manual_seed(0)
+        cell = CELLS[name](3, 4).double()
+        with torch.no_grad():  # what the gates see does not depend on the state, so only the factor does
+            if "weight_hh" in cell.weights():
+                cell.weights()["weight_hh"].zero_()
+        found = gates(cell, torch.randn(2, 3, dtype=torch.float64))
+        letter = keeping_gate(cell)
+        assert letter is not None
+        start = cell.initial_state(1)
+        far = tuple(part + 1 for part in start)
+        projected = cell.project(torch.zeros(1, 1, 3, dtype=torch.float64))[0]
+        place = 1 if state == "c" else 0
+        moved = cell.step(projected, far)[place] - cell.step(projected, start)[place]
+        torch.testing.assert_close(moved[0], gates(cell, torch.zeros(1, 3, dtype=torch.float64))[letter][0])
+        assert found[letter].shape == (2, 4)
+    assert keeping_gate(CELLS["rnn"](3, 4)) is None
 
 
 @pytest.mark.parametrize("name", STEPS)

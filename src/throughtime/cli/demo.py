@@ -124,5 +124,6 @@ def shown(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
         f"{seen}The translator is in {run}. Try\n"
         f'  throughtime translate {run} "My brother is reading a letter." --alternatives 3\n'
         f"  throughtime evaluate {run} --split test\n"
-        "  throughtime train translate --data YOUR.tsv --source en --target fr --out runs/mine",
+        "  throughtime train translate --data YOUR.tsv --source en --target fr --out runs/mine\n"
+        f"Look inside it, on a page of its own:\n  throughtime serve {run}",
     ]

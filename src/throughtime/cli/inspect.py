@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from throughtime.cli.inspect_model import inspect_model
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.errors import InputError
 
@@ -17,9 +20,30 @@ if TYPE_CHECKING:
     from throughtime.inspection.strategies import Comparison, Problem
     from throughtime.recurrence.truncation import Strategy
 
+
+class RunOrCommand(TyperGroup):
+    """What is no command here is the folder of a model: `inspect RUN ...` is `inspect model RUN ...`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the command that was left out before a run."""
+        if args and args[0] not in ctx.help_option_names and not self._is_command(args[0]):
+            args = ["model", *args]
+        return super().parse_args(ctx, args)
+
+    def _is_command(self, word: str) -> bool:
+        """Whether a word is a command, or was meant to be one."""
+        return word in self.commands or (
+            not Path(word).exists() and bool(difflib.get_close_matches(word, self.commands))
+        )
+
+
 inspect_app = typer.Typer(
-    no_args_is_help=True, help="Look inside: gradients through time, the unrolled graph, truncation."
+    cls=RunOrCommand,
+    no_args_is_help=True,
+    help='Look inside a trained model (`inspect RUN "sentence"`), or at recurrence itself: gradients through '
+    "time, the unrolled graph, truncation.",
 )
+inspect_app.command("model")(inspect_model)
 
 SENTENCE = "back through time the gradient walks until something cuts its way short"
 COMPARED = ("rnn", "gru", "lstm")

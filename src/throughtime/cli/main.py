@@ -20,12 +20,14 @@ from throughtime.cli.data import data_app
 from throughtime.cli.demo import demo
 from throughtime.cli.doctor import doctor
 from throughtime.cli.evaluate import evaluate
+from throughtime.cli.export import export
 from throughtime.cli.fill import fill
 from throughtime.cli.forecast import forecast
 from throughtime.cli.generate import generate
 from throughtime.cli.inspect import inspect_app
 from throughtime.cli.output import flags, print_json
 from throughtime.cli.score import score
+from throughtime.cli.serve import serve
 from throughtime.cli.stats import stats
 from throughtime.cli.tag import tag
 from throughtime.cli.train import train_app
@@ -95,7 +97,9 @@ app.command("compose")(compose)
 app.command("forecast")(forecast)
 app.command("score")(score)
 app.command("generate")(generate)
+app.command("serve")(serve)
 app.add_typer(inspect_app, name="inspect")
+app.command("export")(export)
 app.command("doctor")(doctor)
 
 

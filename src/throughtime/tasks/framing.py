@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 WINDOW = 24
 """Tokens that are decoded again to find out what a new one adds; spacing depends on near neighbours only."""
+TORN = "\N{REPLACEMENT CHARACTER}"  # what the first bytes of a character read as
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,8 @@ class Framing:
         return pieces[::-1] if self.backward else pieces
 
     def addition(self, before: list[int], one: int) -> str:
-        """What one id adds to the readable text of those on its left."""
-        text, longer = self.codec.decode(before), self.codec.decode([*before, one])
+        """What one id adds to the readable text of those on its left: nothing yet, while a character is torn."""
+        text, longer = (self.codec.decode(ids).rstrip(TORN) for ids in (before, [*before, one]))
         return longer[len(text) :] if longer.startswith(text) else longer
 
     def characters(self, texts: Iterable[str]) -> int:

@@ -11,7 +11,17 @@ from pydantic import Field
 from torch import Tensor
 
 from throughtime.config import Config
-from throughtime.search import Beam, Constraint, Finished, Moment, StepModel, Strategy, generate, no_token
+from throughtime.search import (
+    Beam,
+    Constraint,
+    DiverseBeam,
+    Finished,
+    Moment,
+    StepModel,
+    Strategy,
+    generate,
+    no_token,
+)
 from throughtime.tasks.alignment import Alignment, aligned, joined
 from throughtime.tasks.codecs import Codecs
 from throughtime.tasks.wishes import Wishes
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
 
 SENTENCES_AT_ONCE = 128
 LENGTH_STEP = 16
+GROUP_WIDTH, DIVERSITY = 3, 2.0  # of a search for translations unlike each other
 
 Search = Callable[[int], Strategy]
 """A strategy for results of at most so many tokens."""
@@ -123,6 +134,20 @@ class Translator:
         alpha = self.generation.length_penalty if length_penalty is None else length_penalty
         width = num_beams or max(self.generation.num_beams, n_best)
         return lambda most: Beam(self.codecs.end_id, width, alpha=alpha, n_best=n_best, max_length=most)
+
+    def unlike_each_other(self, alternatives: int, length_penalty: float | None = None) -> Search:
+        """Diverse beam search with a group for the best translation and for each of its alternatives."""
+        groups = alternatives + 1
+        alpha = self.generation.length_penalty if length_penalty is None else length_penalty
+        return lambda most: DiverseBeam(
+            self.codecs.end_id,
+            groups * GROUP_WIDTH,
+            groups=groups,
+            penalty=DIVERSITY,
+            alpha=alpha,
+            n_best=2,  # a sure model's groups may well agree on the best
+            max_length=most,
+        )
 
     @torch.inference_mode()
     def searched(

@@ -1,0 +1,204 @@
+"""`throughtime inspect RUN "sentence"`: what a trained model does with a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from throughtime.cli.evaluate import Device
+from throughtime.cli.output import Debug, Json, Outcome, reported, say
+from throughtime.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from throughtime.inspection.beam_tree import BeamTree
+    from throughtime.inspection.unit_gates import LayerGates
+
+VIEWS = ("attention", "beam", "gates", "embedding")
+SHOWN_UNITS = 4
+
+
+@reported
+def inspect_model(
+    run: Annotated[Path, typer.Argument(help="The folder of a trained model.")],
+    sentence: Annotated[str, typer.Argument(help="What it reads.")],
+    attention: Annotated[
+        bool, typer.Option("--attention", help="Translators: which source words each word looked at.")
+    ] = False,
+    beam: Annotated[
+        bool, typer.Option("--beam", help="Translators: the tree of the search, kept and cut and why.")
+    ] = False,
+    gates: Annotated[
+        bool,
+        typer.Option("--gates", help="The gates of every unit through time: which remember, which forget."),
+    ] = False,
+    embedding: Annotated[
+        bool, typer.Option("--embedding", help="The words' nearest neighbours, and a map of them.")
+    ] = False,
+    num_beams: Annotated[int | None, typer.Option(help="With --beam: its width.", min=1, max=50)] = None,
+    layer: Annotated[
+        int | None, typer.Option(help="With --gates: all gates of this one layer, counted from 1.", min=1)
+    ] = None,
+    neighbours: Annotated[int, typer.Option(help="With --embedding: so many of each word.", min=1)] = 4,
+    side: Annotated[
+        str | None, typer.Option(help="With --embedding: source or target, of a translator that has both.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw it, as .png, .svg or .pdf.")] = None,
+    device: Device = "auto",
+    json: Json = False,
+    debug: Debug = False,
+) -> Outcome:
+    """Look at what a trained model does with a sentence; `model` may be left out.
+
+    [bold]Examples[/bold]
+
+      throughtime inspect runs/en-fr "My mother is reading." --attention --plot attention.png
+
+      throughtime inspect model runs/en-fr "My mother is reading." --beam --plot beam.png
+
+      throughtime inspect runs/english "she reads a letter" --gates --plot gates.png
+
+      throughtime inspect runs/english "mother garden red" --embedding --plot words.png
+    """
+    from throughtime.tasks import load
+
+    chosen = [name for name, given in zip(VIEWS, (attention, beam, gates, embedding), strict=True) if given]
+    if len(chosen) != 1:
+        problem = "choose what to see" if not chosen else "can be seen one at a time; choose"
+        where = " and ".join(f"--{name}" for name in chosen) or "inspect"
+        raise InputError(where, f"{problem}: --attention, --beam, --gates or --embedding")
+    if plot is not None:
+        from throughtime.plots.style import check_format
+
+        check_format(plot)
+    model = load(run, device)
+    if attention:
+        outcome = _attention(model, sentence, plot)
+    elif beam:
+        outcome = _beam(model, sentence, num_beams, plot)
+    elif gates:
+        outcome = _gates(model, sentence, layer, plot)
+    else:
+        outcome = _embedding(model, sentence, neighbours, side, plot)
+    if plot is not None:
+        say(f"wrote {plot}")
+    return Outcome({"run": str(run), "sentence": sentence, **outcome.values}, outcome.shown)
+
+
+def _attention(model: Any, sentence: str, plot: Path | None) -> Outcome:
+    from throughtime.inspection.attention import attended
+
+    best = attended(model, sentence)[0]
+    alignment = best.alignment
+    assert alignment is not None, "attended refuses models without"
+    if plot is not None:
+        from throughtime.plots.attention import attention_plot
+
+        attention_plot(alignment.source, alignment.target, alignment.weights, plot)
+    table = _table("word", ("looked at", "weight"))
+    for word, row in zip(alignment.target, alignment.weights, strict=True):
+        looks = sorted(zip(row, alignment.source, strict=True), reverse=True)[:3]
+        told = [(weight, source) for weight, source in looks if weight >= 0.05]
+        table.add_row(
+            word, ", ".join(source for _, source in told), ", ".join(f"{weight:.2f}" for weight, _ in told)
+        )
+    return Outcome(best.values(), [best.text, "", table])
+
+
+def _beam(model: Any, sentence: str, num_beams: int | None, plot: Path | None) -> Outcome:
+    from throughtime.inspection.beam_tree import beam_tree
+
+    tree = beam_tree(model, sentence, num_beams)
+    if plot is not None:
+        from throughtime.plots.beam import beam_plot
+
+        beam_plot(tree, plot)
+    return Outcome(tree.values(), _tree_shown(tree))
+
+
+def _tree_shown(tree: BeamTree) -> list[RenderableType]:
+    from rich.markup import escape
+
+    table = _table("step", ("kept", "cut"))
+    for step in range(1, tree.steps + 1):
+        nodes = [node for node in tree.nodes if node.step == step]
+        cells = []
+        for wanted in (("kept", "ended"), ("cut",)):
+            own = [node for node in nodes if node.status in wanted]
+            cells.append(
+                "  ".join(
+                    f"[bold]{escape(node.label)}[/bold]" if node.best else escape(node.label) for node in own
+                )
+            )
+        table.add_row(str(step), *cells)
+    best = tree.results[0]
+    note = "Bold is the way to the best. Why each was kept or cut is in --json and on the page of `serve`."
+    return [f"{escape(best.text)}  (beam of {tree.width}, score {best.score:.3f})", "", table, "", note]
+
+
+def _gates(model: Any, sentence: str, layer: int | None, plot: Path | None) -> Outcome:
+    from throughtime.inspection.unit_gates import unit_gates
+
+    layers = unit_gates(model, sentence)
+    if layer is not None:
+        if layer > len(layers):
+            names = ", ".join(f"{number} {one.name}" for number, one in enumerate(layers, 1))
+            raise InputError("--layer", f"is {layer}, the model has {len(layers)}: {names}")
+        layers = [layers[layer - 1]]
+    if plot is not None:
+        from throughtime.plots.unit_gates import layer_plot, remembering_plot
+
+        title = f"“{sentence}”"
+        if layer is not None:
+            layer_plot(layers[0], plot, f"{layers[0].name}, {title}")
+        else:
+            remembering_plot(layers, plot, title)
+    values = {"layers": [one.told(len(one.order)) for one in layers]}
+    return Outcome(values, [_gates_shown(layers), "", _HALF_LIFE])
+
+
+_HALF_LIFE = (
+    "A unit's half-life: after so many tokens half of its state would be left, were the gate that keeps it "
+    "always as it is on average over the sentence."
+)
+
+
+def _gates_shown(layers: list[LayerGates]) -> Table:
+    table = _table("layer", ("units", "longest half-life: unit (tokens)", "shortest"))
+    for one in layers:
+        lives = one.half_lives
+        if lives is None:
+            told = ["no gate keeps its state", ""]
+        else:
+            ends = (one.order[:SHOWN_UNITS], one.order[: -SHOWN_UNITS - 1 : -1])
+            told = ["  ".join(f"{unit} ({lives[unit]:.1f})" for unit in end) for end in ends]
+        table.add_row(f"{one.name}, {one.cell}", str(len(one.order)), *told)
+    return table
+
+
+def _embedding(model: Any, sentence: str, k: int, side: str | None, plot: Path | None) -> Outcome:
+    from throughtime.inspection.neighbours import embedding_map
+
+    found = embedding_map(model, sentence, k=k, side=side)
+    if plot is not None:
+        from throughtime.plots.embedding import embedding_plot
+
+        embedding_plot(found, plot)
+    table = _table("word", ("nearest (cosine)",))
+    for one in found.neighbours:
+        table.add_row(one.token, "  ".join(f"{near.token} {near.similarity:.2f}" for near in one.nearest))
+    return Outcome(found.values(), [table])
+
+
+def _table(first: str, others: tuple[str, ...]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(first, no_wrap=True)
+    for heading in others:
+        table.add_column(heading)
+    return table

@@ -1,0 +1,141 @@
+"""`throughtime serve`: models behind HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from throughtime.cli.evaluate import Device
+from throughtime.cli.output import Debug, Json, Outcome, reported, say
+from throughtime.errors import InputError, ThroughtimeError
+
+if TYPE_CHECKING:
+    from throughtime.serve.models import Models
+
+ACCESS, AMOUNTS = "Who may ask", "How much"
+CALLS = {
+    "translate": ("/translate", '{{"q": "Hello!", "source": "{source}", "target": "{target}"}}'),
+    "fill": ("/fill", '{{"q": "I am ___ ."}}'),
+    "tag": ("/tag", '{{"q": "The old man the boats ."}}'),
+    "classify": ("/classify", '{{"q": "play some jazz"}}'),
+}
+COMPLETION = ("/v1/completions", '{{"model": "{name}", "prompt": "the", "max_tokens": 40}}')
+
+
+@reported
+def serve(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of trained models.", metavar="RUN...")],
+    host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 is all.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes any free one.", min=0, max=65535)] = 8000,
+    api_key: Annotated[
+        str | None,
+        typer.Option(help="Ask clients for this key.", envvar="THROUGHTIME_API_KEY", rich_help_panel=ACCESS),
+    ] = None,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Let pages of this origin ask, as https://example.org; may be given again.",
+            metavar="ORIGIN",
+            rich_help_panel=ACCESS,
+        ),
+    ] = None,
+    rate_limit: Annotated[
+        int | None, typer.Option(help="Requests a minute, of each client.", min=1, rich_help_panel=ACCESS)
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds until a request is given up.", min=0.1, rich_help_panel=AMOUNTS)
+    ] = 30.0,
+    max_characters: Annotated[
+        int, typer.Option(help="The most text of one request.", min=1, rich_help_panel=AMOUNTS)
+    ] = 20_000,
+    batch: Annotated[
+        int, typer.Option(help="Texts that are computed together at most.", min=1, rich_help_panel=AMOUNTS)
+    ] = 64,
+    batch_wait: Annotated[
+        float,
+        typer.Option(help="Milliseconds to wait for others to join.", min=0, rich_help_panel=AMOUNTS),
+    ] = 4.0,
+    queue: Annotated[
+        int, typer.Option(help="Texts that may wait for a model.", min=1, rich_help_panel=AMOUNTS)
+    ] = 256,
+    log_json: Annotated[bool, typer.Option("--log-json", help="The access log as JSON lines.")] = False,
+    device: Device = "auto",
+    json: Json = False,
+    debug: Debug = False,
+) -> Outcome:
+    """Serve models over HTTP until Ctrl-C.
+
+    Translators answer as LibreTranslate does (/translate, /languages, /detect), language models as OpenAI's
+    completions (/v1/completions), the others plain JSON (/tag, /classify, /fill, /forecast). /docs tells all
+    of it. A model is called by the name of its folder.
+
+    [bold]Examples[/bold]
+
+      throughtime serve runs/en-fr
+
+      throughtime serve runs/en-fr runs/fr-en runs/letters --port 8080 --rate-limit 60
+
+      THROUGHTIME_API_KEY=... throughtime serve runs/en-fr --host 0.0.0.0 --log-json
+    """
+    # Batches have ever new shapes, and oneDNN keeps code for the last 1,024 of them: some 300 MB.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise ThroughtimeError(
+            "serving needs fastapi and uvicorn: `pip install 'throughtime[serve]'`"
+        ) from None
+    from throughtime.serve.app import create_app
+    from throughtime.serve.models import Models
+    from throughtime.serve.options import Options
+    from throughtime.serve.server import address_of, bound, loopback, server_of
+
+    if api_key is not None and not api_key.strip():
+        raise InputError("--api-key", "is empty; give a key, or leave it out")
+    options = Options(
+        api_key=api_key,
+        cors=tuple(cors or ()),
+        rate_limit=rate_limit,
+        timeout=timeout,
+        max_characters=max_characters,
+        batch=batch,
+        batch_wait=batch_wait / 1000,
+        queue=queue,
+        log_json=log_json,
+    )
+    with bound(host, port) as listener:
+        models = Models.open(runs, device)
+        app = create_app(models, options)
+        address = address_of(listener)
+        if not loopback(host) and api_key is None:
+            say("Warning: anyone who reaches this machine may use it; --api-key asks them for a key.")
+        say(greeting(models, address))
+        server = server_of(app, timeout)
+        # uvicorn finishes what runs, and then hands the signal on.
+        with contextlib.suppress(KeyboardInterrupt):
+            server.run(sockets=[listener])
+    requests = app.state.service.metrics.requests
+    say(f"Stopped after {requests:,} requests.")
+    return Outcome({"address": address, "models": [one.values() for one in models], "requests": requests})
+
+
+def greeting(models: Models, address: str) -> str:
+    """The address, the models, and how to ask the first of them."""
+    lines = [f"Serving at {address} (all endpoints: {address}/docs)"]
+    for one in models:
+        direction = f", {one.source} to {one.target}" if one.task == "translate" else ""
+        lines.append(f"  {one.name}: {one.task}{direction}")
+    first = next((one for one in models if one.writes or one.task in CALLS), None)
+    if first is None:
+        return "\n".join([*lines, f"Try: curl {address}/models"])
+    path, body = CALLS.get(first.task, COMPLETION)
+    names = {"name": first.name}
+    if first.task == "translate":
+        names |= {"source": first.source, "target": first.target}
+    said = body.format(**names)
+    return "\n".join([*lines, f"Try: curl {address}{path} -H 'Content-Type: application/json' -d '{said}'"])

@@ -1,0 +1,210 @@
+"""A beam search as a tree: what it kept, what it cut, and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from throughtime.errors import InputError
+from throughtime.inspection.attention import require_translator
+from throughtime.inspection.pieces import END, label, piece
+from throughtime.search import Beam, Finished, Hypotheses, Moment, Node, Strategy, Trace
+
+if TYPE_CHECKING:
+    from throughtime.tasks.translator import Translator
+    from throughtime.text.codec import Codec
+
+CUT = 3
+"""So many of the likeliest that were cut are told of each step."""
+MOST_TOKENS = 120
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """One token that the search weighed, after those of its parent."""
+
+    step: int  # 1 for the first token
+    parent: int | None  # a place in the tree's nodes
+    piece: str  # what it adds to the text
+    label: str
+    probability: float  # of the token after its parent
+    log_prob: float  # of all tokens up to here
+    score: float
+    status: str  # kept, cut or ended
+    reason: str
+    best: bool = False  # it lies on the way to the best translation
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the search found; `node` is the last one on its way."""
+
+    text: str
+    score: float
+    log_prob: float
+    ended: bool
+    node: int
+
+
+@dataclass(frozen=True)
+class BeamTree:
+    """All that a search of this width weighed, its scores being ln P / length^alpha."""
+
+    text: str
+    width: int
+    alpha: float
+    nodes: tuple[Weighed, ...]
+    results: tuple[Result, ...]
+
+    @property
+    def steps(self) -> int:
+        """How many tokens the longest way has."""
+        return max((node.step for node in self.nodes), default=0)
+
+    def values(self) -> dict[str, Any]:
+        """Ready for JSON; a node's place in the list is its number."""
+        return {**asdict(self), "steps": self.steps}
+
+
+def beam_tree(
+    translator: Translator, text: str, width: int | None = None, *, n_best: int = 1, cut: int = CUT
+) -> BeamTree:
+    """Search as the translator does for one sentence, and tell the tree of it."""
+    require_translator(translator)
+    prompt = translator.codecs.prompt(text)
+    if not text.strip() or len(prompt) > MOST_TOKENS:
+        problem = "is empty" if not text.strip() else f"has {len(prompt)} tokens, more than {MOST_TOKENS}"
+        raise InputError("sentence", f"{problem}; give one sentence to translate")
+    alpha = translator.generation.length_penalty
+    width = width or max(translator.generation.num_beams, n_best)
+    watchers: list[_Reasons] = []
+
+    def search(most: int) -> Strategy:
+        beam = Beam(translator.codecs.end_id, width, alpha=alpha, n_best=n_best, max_length=most)
+        watchers.append(_Reasons(beam, cut))
+        return _Watched(beam, watchers[-1])
+
+    [found] = translator.searched([prompt], search)
+    [watcher] = watchers
+    target = translator.codecs.target
+    ways = [_way(watcher.nodes, one, watcher.end_id) for one in found.results]
+    results = [
+        Result(target.decode(one.tokens), one.score, one.log_prob, one.ended, way[-1])
+        for one, way in zip(found.results, ways, strict=True)
+    ]
+    nodes = _told(watcher, target, set(ways[0]))
+    return BeamTree(text, width, alpha, tuple(nodes), tuple(results))
+
+
+class _Watched:
+    """A strategy that tells each of its steps to a watcher."""
+
+    def __init__(self, strategy: Strategy, watch: Callable[[Moment], None]) -> None:
+        self.strategy, self.watch = strategy, watch
+
+    @property
+    def end_id(self) -> int | None:
+        return self.strategy.end_id
+
+    def begin(self, batch: int, device: torch.device) -> Hypotheses:
+        return self.strategy.begin(batch, device)
+
+    def advance(self, log_probs: Tensor, hypotheses: Hypotheses) -> tuple[Hypotheses, Tensor]:
+        reached, rows = self.strategy.advance(log_probs, hypotheses)
+        self.watch(Moment(reached, rows, log_probs, {}, hypotheses))
+        return reached, rows
+
+    def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
+        return self.strategy.finish(hypotheses)
+
+
+class _Reasons(Trace):
+    """The trace of one sentence, and at each step what a candidate had to beat."""
+
+    def __init__(self, beam: Beam, cut: int) -> None:
+        super().__init__(beam.end_id, cut=cut, alpha=beam.alpha)
+        self.beam = beam
+        self.bars: list[float] = []  # the log-probability of the last of the `width` best
+        self.found: list[float] = []  # the score of the last of the `n_best` results, -inf while fewer
+
+    def __call__(self, moment: Moment) -> None:
+        total = (moment.before.log_prob[:, None] + moment.log_probs).flatten()
+        self.bars.append(float(total.topk(min(self.beam.width, len(total))).values[-1]))
+        scores = sorted((one.score for one in moment.hypotheses.ended[0] if one.ended), reverse=True)
+        self.found.append(scores[self.beam.n_best - 1] if len(scores) >= self.beam.n_best else -torch.inf)
+        super().__call__(moment)
+
+    def reason(self, node: Node) -> str:
+        """Why a node is what it is, in one sentence."""
+        if node.status == "ended":
+            return f"a whole translation, with the score {node.score:.2f}"
+        width, bar, found = self.beam.width, self.bars[node.step - 1], self.found[node.step - 1]
+        if node.status == "kept":
+            return f"one of the {width} best of this step" if width > 1 else "the best of this step"
+        if node.log_prob < bar:
+            # The bar counts candidates of all kinds: ends and those that cannot win take places too.
+            return (
+                f"not among the {width} best of this step: ln P {node.log_prob:.2f}, the last has {bar:.2f}"
+            )
+        if node.token == self.end_id:
+            return f"a whole translation, but its score {node.score:.2f} is below the best found, {found:.2f}"
+        reach = self._reach(node)
+        return f"cannot win any more: it could score {reach:.2f} at most, and {found:.2f} is found already"
+
+    def _reach(self, node: Node) -> float:
+        return float(self.beam.ceiling(torch.tensor(node.log_prob, dtype=torch.float64), node.step))
+
+
+def _told(watcher: _Reasons, codec: Codec, best: set[int]) -> list[Weighed]:
+    nodes = watcher.nodes
+    told: list[Weighed] = []
+    for place, node in enumerate(nodes):
+        before = _tokens(nodes, node.parent)
+        parent = None if node.parent is None else nodes[node.parent]
+        own = piece(codec, before, node.token)
+        previous = told[node.parent].piece if node.parent is not None else ""
+        gained = node.log_prob - (parent.log_prob if parent else 0.0)
+        told.append(
+            Weighed(
+                node.step,
+                node.parent,
+                own,
+                END if node.token == watcher.end_id else label(own, previous),
+                min(1.0, math.exp(gained)),
+                node.log_prob,
+                node.score,
+                node.status,
+                watcher.reason(node),
+                place in best,
+            )
+        )
+    return told
+
+
+def _tokens(nodes: Sequence[Node], place: int | None) -> list[int]:
+    found: list[int] = []
+    while place is not None:
+        found.insert(0, nodes[place].token)
+        place = nodes[place].parent
+    return found
+
+
+def _way(nodes: Sequence[Node], result: Finished, end_id: int | None) -> list[int]:
+    """The nodes of a result, from its first token to its last."""
+    tokens = [*result.tokens, *([end_id] if result.ended else [])]
+    way: list[int] = []
+    for token in tokens:
+        parent = way[-1] if way else None
+        way.append(
+            next(
+                place
+                for place, node in enumerate(nodes)
+                if node.parent == parent and node.token == token and node.status != "cut"
+            )
+        )
+    return way

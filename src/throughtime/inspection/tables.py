@@ -1,0 +1,79 @@
+"""The tables of token vectors in a trained model, whatever its task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from throughtime.errors import InputError, unknown
+from throughtime.models.seq2seq import EncoderDecoder
+from throughtime.models.tagger import Tagger
+
+
+@dataclass(frozen=True)
+class Table:
+    """The vectors of one vocabulary; `codec` reads texts for it, None where words are looked up as such."""
+
+    name: str
+    vectors: Tensor  # [V, E]
+    vocabulary: Any
+    codec: Any = None
+
+    def ids(self, text: str) -> list[int]:
+        """The tokens of a text that have a vector."""
+        found = self.codec.encode(text) if self.codec is not None else self.vocabulary[text.split()]
+        unk = self.vocabulary.unk_id
+        return [one for one in dict.fromkeys(found) if one != unk and one < len(self.vectors)]
+
+    def spelled(self, one: int) -> str:
+        """A token as people read it."""
+        token: str = self.vocabulary.token(one)
+        if self.codec is None or token in self.vocabulary.reserved:
+            return token
+        return self.codec.decode([one]).strip() or "␣"
+
+
+def tables(model: Any) -> list[Table]:
+    """All tables of token vectors in a loaded model; the source's first."""
+    network = getattr(model, "model", None)
+    if isinstance(network, EncoderDecoder):
+        return _of_translator(network, model.codecs)
+    if isinstance(network, Tagger):
+        return [Table("words", network.embedding.weight.detach(), model.codec.words)]
+    embedding = getattr(getattr(network, "encoder", network), "embedding", None)
+    framing = getattr(model, "framing", None)
+    codec = framing.codec if framing is not None else getattr(model, "codec", None)
+    if not isinstance(embedding, nn.Embedding) or codec is None:
+        raise InputError("embedding", "this model has no vectors of tokens to show")
+    return [Table("tokens", embedding.weight.detach(), codec.vocabulary, codec)]
+
+
+def table(model: Any, name: str | None = None) -> Table:
+    """The table of this name, or the first."""
+    found = {one.name: one for one in tables(model)}
+    if name is not None and name not in found:
+        raise unknown("table of vectors", name, found)
+    return found[name] if name is not None else next(iter(found.values()))
+
+
+def _of_translator(network: EncoderDecoder, codecs: Any) -> list[Table]:
+    sides = {"source": (network.encoder, codecs.source), "target": (network.decoder, codecs.target)}
+    found: list[Table] = []
+    for name, (part, codec) in sides.items():
+        embedding = getattr(part, "embedding", None)
+        if isinstance(embedding, nn.Embedding):
+            found.append(Table(name, embedding.weight.detach(), codec.vocabulary, codec))
+    if len(found) == 2 and found[0].vectors.data_ptr() == found[1].vectors.data_ptr():
+        return [Table("tokens", found[0].vectors, codecs.source.vocabulary, codecs.source)]
+    return found
+
+
+def similarities(vectors: Tensor, ids: list[int]) -> Tensor:
+    """The cosine of the angle between some vectors and all, [ids, V]."""
+    lengths = vectors.norm(dim=1).clamp(min=torch.finfo(vectors.dtype).tiny)
+    unit = vectors / lengths[:, None]
+    like: Tensor = unit[ids] @ unit.T
+    return like

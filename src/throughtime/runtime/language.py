@@ -1,0 +1,183 @@
+"""A language model: scores texts and writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from throughtime.runtime.folder import ExportFolder
+from throughtime.runtime.ragged import padded
+from throughtime.runtime.sampling import Sampling
+from throughtime.runtime.session import Session
+from throughtime.text.codec import Codec
+
+NOTHING = -1
+"""What stands before the first token of a text without a beginning mark; it leaves no trace in the state."""
+STEPS_AT_ONCE = 128
+TEXTS_AT_ONCE = 32
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A text and how likely the model finds it."""
+
+    text: str
+    tokens: tuple[str, ...]
+    log_probs: tuple[float, ...]
+
+    @property
+    def total(self) -> float:
+        """ln P(text)."""
+        return sum(self.log_probs)
+
+    @property
+    def per_token(self) -> float:
+        """ln P(text) divided by its tokens."""
+        return self.total / len(self.log_probs) if self.log_probs else 0.0
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A text that the model wrote: `text` begins with the prompt."""
+
+    text: str
+    log_prob: float
+    ended: bool
+
+
+class LanguageModel:
+    """One graph that reads any number of tokens from a state on."""
+
+    def __init__(self, session: Session, codec: Codec, settings: dict[str, Any]) -> None:
+        self.session, self.codec, self.settings = session, codec, settings
+        self.generation: dict[str, Any] = settings["generation"]
+        self._states = session.beginning("state", session.inputs)
+        self._next = session.beginning("next", session.outputs)
+
+    def score(self, texts: Sequence[str]) -> list[Scored]:
+        """How likely each text is, token by token, in the order of the texts."""
+        end = self.settings["end_id"]
+        sequences = [[*self._ids(text), *([] if end is None else [end])] for text in texts]
+        skipped = int(self.settings["begin_id"] is not None)  # a beginning mark is given, not predicted
+        found: dict[int, Array] = {}
+        order = sorted(range(len(texts)), key=lambda number: len(sequences[number]))
+        for first in range(0, len(order), TEXTS_AT_ONCE):
+            chosen = order[first : first + TEXTS_AT_ONCE]
+            found.update(zip(chosen, self._log_probs([sequences[one] for one in chosen]), strict=True))
+        return [
+            Scored(
+                text,
+                tuple(self.codec.vocabulary.tokens(ids[skipped:])),
+                tuple(found[number][skipped:].tolist()),
+            )
+            for number, (text, ids) in enumerate(zip(texts, sequences, strict=True))
+        ]
+
+    def generate(
+        self,
+        prompt: str = "",
+        *,
+        max_new_tokens: int | None = None,
+        greedy: bool | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        num_return_sequences: int = 1,
+        seed: int | None = None,
+    ) -> list[Generated]:
+        """Continue a prompt, the likeliest text first; what is not given is the model's own.
+
+        Greedy search writes what the torch model writes; draws of a seed are other draws.
+        """
+        own = self.generation
+        argmax = greedy if greedy is not None else not own.get("do_sample", True)
+        sampling = Sampling(
+            own.get("temperature", 1.0) if temperature is None else temperature,
+            own.get("top_k") if top_k is None else top_k,
+            own.get("top_p") if top_p is None else top_p,
+            seed,
+        )
+        cap = int(own.get("max_new_tokens", 100)) if max_new_tokens is None else max_new_tokens
+        ids, rows = self._ids(prompt), 1 if argmax else num_return_sequences
+        state = [np.repeat(part, rows, axis=0) for part in self._after(ids[:-1])]
+        last = np.full(rows, ids[-1] if ids else NOTHING)
+        said: list[list[int]] = [[] for _ in range(rows)]
+        totals, over = np.zeros(rows), np.zeros(rows, dtype=bool)
+        for _ in range(cap):
+            log_probs, reached = self._read(last[None], np.ones(rows, dtype=np.int64), state)
+            state = state if last[0] == NOTHING else reached
+            log_probs = log_probs[0]
+            last = log_probs.argmax(axis=1) if argmax else sampling.draw(log_probs)
+            totals += np.where(over, 0.0, log_probs[np.arange(rows), last].astype(np.float64))
+            for row in np.flatnonzero(~over):
+                said[row].append(int(last[row]))
+            over |= last == self.settings["end_id"] if self.settings["end_id"] is not None else False
+            if over.all():
+                break
+        written = [
+            Generated(self._text([*ids, *own_ids]), float(total), bool(ended))
+            for own_ids, total, ended in zip(said, totals, over, strict=True)
+        ]
+        return sorted(written, key=lambda one: -one.log_prob)
+
+    def _ids(self, text: str) -> list[int]:
+        """A text as the model reads it, without an end."""
+        ids = self.codec.encode(text)
+        if self.settings["backward"]:
+            ids.reverse()
+        begin = self.settings["begin_id"]
+        return ids if begin is None else [begin, *ids]
+
+    def _text(self, ids: list[int]) -> str:
+        return self.codec.decode(ids[::-1] if self.settings["backward"] else ids)
+
+    def _first(self, rows: int) -> list[Array]:
+        return [
+            np.tile(np.array(part, dtype=np.float32), (rows, 1)) for part in self.settings["initial_state"]
+        ]
+
+    def _read(self, ids: Array, lengths: Array, state: list[Array]) -> tuple[Array, list[Array]]:
+        """ln P after each id [T, B, V], and the state that is reached."""
+        given = {"ids": ids, "lengths": lengths, **dict(zip(self._states, state, strict=True))}
+        log_probs, *reached = self.session.run(["log_probs", *self._next], given)
+        return log_probs, reached
+
+    def _after(self, ids: Sequence[int]) -> list[Array]:
+        """The state of one text after these ids."""
+        state = self._first(1)
+        for first in range(0, len(ids), STEPS_AT_ONCE):
+            piece = np.array(ids[first : first + STEPS_AT_ONCE])[:, None]
+            _, state = self._read(piece, np.array([len(piece)]), state)
+        return state
+
+    def _log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Array]:
+        """ln P of every id given those before it."""
+        ids, lengths = padded(sequences)
+        rows, state = len(sequences), self._first(len(sequences))
+        nothing = np.full((1, rows), NOTHING)
+        log_probs, _ = self._read(nothing, np.ones(rows, dtype=np.int64), state)
+        found = [_of(log_probs, ids[:1])]
+        for first in range(0, len(ids) - 1, STEPS_AT_ONCE):
+            piece = ids[first : min(first + STEPS_AT_ONCE, len(ids) - 1)]
+            within = np.clip(lengths - first, 0, len(piece))
+            log_probs, state = self._read(piece, within, state)
+            found.append(_of(log_probs, ids[first + 1 : first + 1 + len(piece)]))
+        whole = np.concatenate(found)  # [T, B]
+        return [whole[:length, row] for row, length in enumerate(lengths.tolist())]
+
+
+def _of(log_probs: Array, ids: Array) -> Array:
+    """ln P of these ids [T, B] among all [T, B, V]."""
+    found: Array = np.take_along_axis(log_probs, ids[..., None], axis=2)[..., 0].astype(np.float64)
+    return found
+
+
+def opened(folder: ExportFolder) -> LanguageModel:
+    """The language model of an export."""
+    return LanguageModel(folder.session("model"), Codec.load(folder.path), folder.settings)

@@ -1,0 +1,108 @@
+"""What a forecaster says of a value to come: a number, a distribution, or quantiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from throughtime.errors import InputError
+
+LEAST_SCALE = 1e-4
+GRID = 4_097
+Array = NDArray[Any]
+
+
+class Head:
+    """Reads the numbers of a graph, [..., width], as what is said of one value."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.kind: str = settings["kind"]
+        self.settings = settings
+
+    @property
+    def probabilistic(self) -> bool:
+        """Whether it says more than one number."""
+        return self.kind != "point"
+
+    def mean(self, said: Array) -> Array:
+        """The one number for those who want one, [...]."""
+        found: Array = said[..., self.settings.get("centre", 0)]
+        return found
+
+    def quantiles(self, said: Array, probabilities: Sequence[float]) -> Array:
+        """The values below which the next one lies with these probabilities, [probabilities, ...]."""
+        if self.kind == "quantiles":
+            ordered = self._ordered(said)
+            return np.stack([self._at(ordered, each) for each in probabilities])
+        centre, scale = _placed(said)
+        points = self._standard(np.array(probabilities))
+        return np.stack([centre + scale * point for point in points])
+
+    def draw(self, said: Array, draws: np.random.Generator) -> Array:
+        """A value drawn from what is said, [...]."""
+        if self.kind == "quantiles":
+            return self._between(self._ordered(said), draws)
+        centre, scale = _placed(said)
+        if self.kind == "gaussian":
+            standard = draws.standard_normal(centre.shape)
+        else:
+            standard = self._standard(draws.random(centre.shape))
+        return (centre + scale * standard).astype(np.float32)
+
+    def _standard(self, probabilities: Array) -> Array:
+        """Quantiles at centre 0 and scale 1."""
+        if self.kind == "gaussian":
+            return np.array([NormalDist().inv_cdf(float(each)) for each in probabilities])
+        # With t = sqrt(n) tan(a) the density becomes cos(a)^(n - 1).
+        degrees = self.settings["degrees"]
+        angles = np.linspace(-math.pi / 2, math.pi / 2, GRID)
+        density = np.cos(angles).clip(min=0) ** (degrees - 1)
+        below = np.append(0, np.cumsum((density[1:] + density[:-1]) / 2))
+        return math.sqrt(degrees) * np.tan(np.interp(probabilities, below / below[-1], angles))
+
+    def _ordered(self, said: Array) -> Array:
+        """The quantiles themselves, from the middle one and distances."""
+        middle = self.settings["centre"]
+        centre = said[..., middle : middle + 1]
+        above = centre + np.cumsum(_softplus(said[..., middle + 1 :]), axis=-1)
+        below = centre - np.cumsum(_softplus(said[..., :middle])[..., ::-1], axis=-1)[..., ::-1]
+        return np.concatenate([below, centre, above], axis=-1)
+
+    def _at(self, ordered: Array, probability: float) -> Array:
+        known = self.settings["probabilities"]
+        if not known[0] - 1e-6 <= probability <= known[-1] + 1e-6:
+            raise InputError(
+                "level", f"asks for the quantile {probability:g}, outside of {known[0]:g} to {known[-1]:g}"
+            )
+        above = int(np.searchsorted(known, probability - 1e-9).clip(0, len(known) - 1))
+        if above == 0 or abs(known[above] - probability) < 1e-9:
+            found: Array = ordered[..., above]
+            return found
+        share = (probability - known[above - 1]) / (known[above] - known[above - 1])
+        between: Array = ordered[..., above - 1] * (1 - share) + ordered[..., above] * share
+        return between
+
+    def _between(self, ordered: Array, draws: np.random.Generator) -> Array:
+        known = np.array(self.settings["probabilities"])
+        if len(known) == 1:
+            alone: Array = ordered[..., 0]
+            return alone
+        drawn = draws.random(ordered.shape[:-1])
+        above = np.searchsorted(known, drawn).clip(1, len(known) - 1)
+        share = ((drawn - known[above - 1]) / (known[above] - known[above - 1])).clip(0, 1)
+        low, high = (np.take_along_axis(ordered, at[..., None], -1)[..., 0] for at in (above - 1, above))
+        between: Array = (low * (1 - share) + high * share).astype(np.float32)
+        return between
+
+
+def _placed(said: Array) -> tuple[Array, Array]:
+    return said[..., 0], LEAST_SCALE + _softplus(said[..., 1])
+
+
+def _softplus(values: Array) -> Array:
+    return np.logaddexp(values, 0)

@@ -1,0 +1,155 @@
+"""A translator: sentences in, sentences out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from throughtime.runtime.beam import Beam, Finished, Likeliest
+from throughtime.runtime.folder import ExportFolder
+from throughtime.runtime.ragged import padded
+from throughtime.runtime.session import Session
+from throughtime.text.codec import Codec
+from throughtime.text.parts import join, parts
+
+SENTENCES_AT_ONCE = 32
+LENGTH_STEP = 16
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of a text."""
+
+    text: str
+    score: float  # what the search ranks by
+    log_prob: float
+    ended: bool  # False where the length cap cut it
+
+
+class Translator:
+    """An encoder, one step of a decoder, and the codecs of both languages."""
+
+    def __init__(
+        self, encoder: Session, decoder: Session, codecs: tuple[Codec, Codec], settings: dict[str, Any]
+    ) -> None:
+        self.encoder, self.decoder, self.settings = encoder, decoder, settings
+        self.source, self.target = codecs
+        self.generation: dict[str, Any] = settings["generation"]
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        num_beams: int | None = None,
+        length_penalty: float | None = None,
+        n_best: int = 1,
+        max_length: int | None = None,
+    ) -> list[list[Translation]]:
+        """The best translations of each text, best first; what is not given is the model's own.
+
+        Nothing but spaces gives an empty translation; a long text is translated sentence by sentence.
+        """
+        width = num_beams or max(self.generation["num_beams"], n_best)
+        alpha = self.generation["length_penalty"] if length_penalty is None else length_penalty
+        limit = self.generation["max_source_tokens"]
+        cut = [
+            parts(text.strip(), limit, lambda part: len(self._prompt(part))) if text.strip() else []
+            for text in texts
+        ]
+        prompts = [self._prompt(part) for own in cut for part in own]
+        results: dict[int, list[Finished]] = {}
+        for most, batch in batches_by_length(prompts, max_length):
+            beam = Beam(self.settings["end_id"], width, alpha, n_best, most, self.settings["barred"])
+            found = beam.search(
+                _Decoding(self, [prompts[number] for number in batch]), len(batch), self.settings["begin_id"]
+            )
+            results.update(zip(batch, found, strict=True))
+        told = iter([self._told(results[number]) for number in range(len(prompts))])
+        return [_whole([next(told) for _ in own]) for own in cut]
+
+    def _prompt(self, text: str) -> list[int]:
+        return self.source.encode(text, eos=True)
+
+    def _told(self, found: Sequence[Finished]) -> list[Translation]:
+        return [
+            Translation(self.target.decode(one.tokens), one.score, one.log_prob, one.ended) for one in found
+        ]
+
+
+class _Decoding:
+    """The decoder's state while some sentences are searched."""
+
+    def __init__(self, translator: Translator, prompts: Sequence[Sequence[int]]) -> None:
+        encoder, self.decoder = translator.encoder, translator.decoder
+        source, lengths = padded(prompts)
+        states, kept = (encoder.beginning(stem, encoder.outputs) for stem in ("state", "kept"))
+        found = encoder.run([*states, *kept], {"source": source, "lengths": lengths})
+        self.names, self.state = states, found[: len(states)]
+        self.kept = dict(zip(kept, found[len(states) :], strict=True))
+        self.asked = ["top_log_probs", "top_ids", *self.decoder.beginning("next", self.decoder.outputs)]
+        self.sentences = len(prompts)
+
+    def __call__(self, rows: Array, last: Array, staying: Array, count: int) -> Likeliest:
+        """One step for the rows that go on."""
+        if len(staying) < self.sentences:
+            self.kept = {name: value[staying] for name, value in self.kept.items()}
+            self.sentences = len(staying)
+        given = {name: part[rows] for name, part in zip(self.names, self.state, strict=True)}
+        given |= self.kept
+        given["last"], given["k"] = last, np.array([count])
+        log_probs, ids, *self.state = self.decoder.run(self.asked, given)
+        return Likeliest(log_probs, ids)
+
+
+def batches_by_length(
+    prompts: Sequence[Sequence[int]], max_length: int | None = None
+) -> list[tuple[int, list[int]]]:
+    """Batches of prompt numbers, short ones first, each with the most tokens its results may have.
+
+    >>> batches_by_length([[5] * 40, [5] * 3, [5] * 7])
+    [(48, [1, 2]), (112, [0])]
+    """
+    found: list[tuple[int, list[int]]] = []
+    for number in sorted(range(len(prompts)), key=lambda number: len(prompts[number])):
+        most = max_length or LENGTH_STEP * (2 * -(-len(prompts[number]) // LENGTH_STEP) + 1)
+        if not found or found[-1][0] != most or len(found[-1][1]) == SENTENCES_AT_ONCE:
+            found.append((most, []))
+        found[-1][1].append(number)
+    return found
+
+
+def _whole(told: list[list[Translation]]) -> list[Translation]:
+    """Translations of a text from those of its parts: the best of each, then the second best, and so on."""
+    if not told:
+        return [Translation("", 0.0, 0.0, True)]
+    whole = []
+    for rank in range(max(len(own) for own in told)):
+        chosen = [own[min(rank, len(own) - 1)] for own in told]
+        whole.append(
+            Translation(
+                join([one.text for one in chosen]),
+                sum(one.score for one in chosen),
+                sum(one.log_prob for one in chosen),
+                all(one.ended for one in chosen),
+            )
+        )
+    return whole
+
+
+def opened(folder: ExportFolder) -> Translator:
+    """The translator of an export."""
+    sides = (
+        [folder.path]
+        if folder.settings["shared_vocabulary"]
+        else [folder.path / side for side in ("source", "target")]
+    )
+    codecs = [Codec.load(side) for side in sides]
+    return Translator(
+        folder.session("encoder"), folder.session("decoder"), (codecs[0], codecs[-1]), folder.settings
+    )

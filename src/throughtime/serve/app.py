@@ -1,0 +1,141 @@
+"""The application: models, endpoints, limits, and what an error looks like."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from throughtime.errors import InputError
+from throughtime.serve import completions, forecasting, insight, prediction, translation
+from throughtime.serve.bodies import sentence_of
+from throughtime.serve.docs import docs_page, without_validation_errors
+from throughtime.serve.limits import Limits
+from throughtime.serve.logs import AccessLog
+from throughtime.serve.models import Models
+from throughtime.serve.options import Options
+from throughtime.serve.refusals import RefusalError, refusal
+from throughtime.serve.service import Service, service_of
+from throughtime.version import __version__
+
+PAGE = Path(__file__).with_name("page")
+ROUTERS = (translation.router, completions.router, prediction.router, forecasting.router, insight.router)
+ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "Bad request, in one sentence"},
+    401: {"description": "The API key is missing or wrong (under /v1)"},
+    403: {"description": "The API key is missing or wrong"},
+    404: {"description": "No such model"},
+    413: {"description": "Too much at once"},
+    429: {"description": "Too often; Retry-After says when to come again"},
+    503: {"description": "Too many wait; Retry-After says when to come again"},
+    504: {"description": "Not done in time"},
+}
+UNSERVED = {
+    404: "nothing is served at this path; /docs lists all that is",
+    405: "this path does not take this method; /docs says which",
+}
+
+state = APIRouter(tags=["server"])
+
+
+def create_app(
+    models: Models,
+    options: Options = Options(),  # noqa: B008 - it is frozen
+    routers: Sequence[APIRouter] = ROUTERS,
+    log: TextIO | None = None,
+) -> FastAPI:
+    """An ASGI application that serves these models.
+
+    Endpoints are routers, one for each contract; files under `serve/page` are served at `/`. The access log
+    goes to `log`, or to stderr.
+    """
+    service = Service(models, options)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(service.close)
+
+    app = FastAPI(title="throughtime", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app.state.service = service
+    app.openapi = without_validation_errors(app.openapi)  # type: ignore[method-assign]
+    _answer_errors(app)
+    for router in routers:
+        app.include_router(router, responses=ERRORS)
+    app.include_router(state)
+    if PAGE.is_dir():
+        app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
+    else:
+        app.add_route("/", lambda request: RedirectResponse("/docs"), include_in_schema=False)
+    app.add_middleware(Limits, options=options)
+    if options.cors:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=options.cors, allow_methods=["*"], allow_headers=["*"]
+        )
+    app.add_middleware(AccessLog, metrics=service.metrics, lines=options.log_json, stream=log)
+    return app
+
+
+@state.get("/health")
+async def health() -> dict[str, str]:
+    """Whether the server answers."""
+    return {"status": "ok"}
+
+
+@state.get("/models")
+async def listed(request: Request) -> list[dict[str, Any]]:
+    """All models with their tasks."""
+    return [one.values() for one in service_of(request).models]
+
+
+@state.get("/metrics", response_class=PlainTextResponse)
+async def metrics(request: Request) -> Response:
+    """Counters for Prometheus."""
+    return PlainTextResponse(service_of(request).metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+@state.get("/docs", include_in_schema=False)
+async def docs(request: Request) -> HTMLResponse:
+    """Every endpoint with what it takes and gives, and how to call it."""
+    address = str(request.base_url).rstrip("/")
+    return HTMLResponse(docs_page(request.app.openapi(), address))
+
+
+def _answer_errors(app: FastAPI) -> None:
+    """Every error as one sentence in the shape of its contract."""
+
+    @app.exception_handler(RefusalError)
+    async def refused(request: Request, error: RefusalError) -> Response:
+        path = request.url.path
+        return refusal(
+            path, error.status, error.sentence, param=error.param, code=error.code, headers=error.headers
+        )
+
+    @app.exception_handler(InputError)
+    async def bad_input(request: Request, error: InputError) -> Response:
+        # The same message names an option of the command; here it is a field.
+        return refusal(request.url.path, 400, str(error).removeprefix("--"))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        place = [str(part) for part in error.errors()[0]["loc"] if part != "body"]
+        param = place[0] if place else None
+        return refusal(request.url.path, 400, sentence_of(error.errors()), param=param)
+
+    @app.exception_handler(HTTPException)
+    async def failed(request: Request, error: HTTPException) -> Response:
+        sentence = UNSERVED.get(error.status_code, str(error.detail))
+        return refusal(request.url.path, error.status_code, sentence, headers=error.headers)
+
+    @app.exception_handler(Exception)
+    async def broken(request: Request, error: Exception) -> Response:
+        return refusal(request.url.path, 500, "the server failed; its log says why")

@@ -1,0 +1,142 @@
+"""One thread for each model, and the queue that batches what is asked of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from throughtime.serve.refusals import RefusalError
+
+Left = Callable[[], bool]
+"""Whether nobody waits any more for what is being computed."""
+Compute = Callable[[list[Any], Left], Sequence[Any]]
+"""One result for each item, in their order."""
+
+
+class AbandonedError(Exception):
+    """Raised by what computes, when nobody waits for it any more."""
+
+
+@dataclass(eq=False)
+class Job:
+    """The items of one request. `left` is set when the one who asked has gone or waited too long."""
+
+    key: Hashable
+    compute: Compute
+    items: list[Any]
+    future: Future[list[Any]] = field(default_factory=Future)
+    since: float = field(default_factory=time.monotonic)
+    left: bool = False
+
+
+class Batcher:
+    """Computes the items of jobs with equal keys together; a key names what is computed and its options.
+
+    The first job of a batch waits at most `wait` seconds for others to join it, and not at all when it has
+    waited that long behind another batch. Jobs of other keys keep their places in the queue.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        wait: float = 0.004,
+        most: int = 64,
+        queue: int = 256,
+        observe: Callable[[int, float], None] = lambda items, seconds: None,
+    ) -> None:
+        self.name, self.wait, self.most, self.queue, self.observe = name, wait, most, queue, observe
+        self._jobs: deque[Job] = deque()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._work, name=f"batches of {name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Items that wait."""
+        with self._changed:
+            return sum(len(job.items) for job in self._jobs)
+
+    def submit(self, key: Hashable, compute: Compute, items: Sequence[Any]) -> Job:
+        """Join the queue, or be refused where it is full; one that is alone there is always taken."""
+        job = Job(key, compute, list(items))
+        with self._changed:
+            if self._closing:
+                raise RefusalError(503, "the server is shutting down", retry_after=5)
+            waiting = sum(len(one.items) for one in self._jobs)
+            if waiting and waiting + len(job.items) > self.queue:
+                raise RefusalError(
+                    503, f"too many requests wait for {self.name}; try again soon", retry_after=1
+                )
+            self._jobs.append(job)
+            self._changed.notify()
+        return job
+
+    def close(self) -> None:
+        """Compute what waits, take nothing new, and stop."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while chosen := self._next():
+            batch = [job for job in chosen if job.future.set_running_or_notify_cancel()]
+            if not batch:
+                continue
+            began = time.monotonic()
+            self._answer(batch)
+            self.observe(sum(len(job.items) for job in batch), time.monotonic() - began)
+
+    def _next(self) -> list[Job]:
+        """The jobs to compute together; none when the queue is closed and empty."""
+        with self._changed:
+            while True:
+                self._jobs = deque(job for job in self._jobs if not job.left)
+                if not self._jobs:
+                    if self._closing:
+                        return []
+                    self._changed.wait()
+                    continue
+                batch = self._alike()
+                rest = batch[0].since + self.wait - time.monotonic()
+                if rest <= 0 or self._closing or sum(len(job.items) for job in batch) >= self.most:
+                    chosen = set(map(id, batch))
+                    self._jobs = deque(job for job in self._jobs if id(job) not in chosen)
+                    return batch
+                self._changed.wait(rest)
+
+    def _alike(self) -> list[Job]:
+        """The first job and those behind it that can be computed with it."""
+        first, *others = self._jobs
+        batch, items = [first], len(first.items)
+        for job in others:
+            if job.key == first.key and items + len(job.items) <= self.most:
+                batch.append(job)
+                items += len(job.items)
+        return batch
+
+    def _answer(self, batch: list[Job]) -> None:
+        items = [item for job in batch for item in job.items]
+        try:
+            results = list(batch[0].compute(items, lambda: all(job.left for job in batch)))
+            if len(results) != len(items):
+                raise RuntimeError(f"{self.name} gave {len(results)} results for {len(items)} items")
+        except Exception as error:
+            if len(batch) == 1:
+                batch[0].future.set_exception(error)
+                return
+            # One bad item must not cost the others their answers.
+            for job in batch:
+                self._answer([job])
+            return
+        start = 0
+        for job in batch:
+            job.future.set_result(results[start : start + len(job.items)])
+            start += len(job.items)

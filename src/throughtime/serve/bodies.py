@@ -1,0 +1,74 @@
+"""What requests hold: texts that are real text, and bodies as JSON or as a form."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Request
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
+
+from throughtime.serve.refusals import RefusalError
+
+
+def real(text: str) -> str:
+    """Refuse half of a pair of surrogates: JSON can spell it, but it is no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("this is no valid text: it has half a surrogate pair") from None
+    return text
+
+
+Text = Annotated[str, AfterValidator(real)]
+Texts = Text | Annotated[list[Text], Field(min_length=1)]
+"""One text, or a list of them."""
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+Asked = TypeVar("Asked", bound=BaseModel)
+
+
+def listed(q: str | list[str]) -> list[str]:
+    """A text as a list of one."""
+    return [q] if isinstance(q, str) else q
+
+
+async def read_body(request: Request, kind: type[Asked]) -> Asked:
+    """The body of a request, sent as JSON or as a form."""
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media in FORMS:
+        async with request.form() as form:
+            values: Any = {}
+            for name in form:
+                own = form.getlist(name)
+                values[name] = own if len(own) > 1 else own[0]
+    else:
+        try:
+            values = json.loads(await request.body())
+        except (ValueError, RecursionError):
+            raise RefusalError(400, "the body is neither JSON nor a form") from None
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise RefusalError(400, sentence_of(error.errors())) from None
+
+
+def sentence_of(errors: Any) -> str:
+    """The first thing that is wrong with a body, in one sentence.
+
+    >>> sentence_of([{"loc": ("body", "h"), "msg": "Input should be a valid integer"}])
+    'h: input should be a valid integer'
+    """
+    first = errors[0]
+    message = str(first["msg"]).removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    # Where a field may be of several kinds, their names stand among the places.
+    named = (str(part) for part in first["loc"] if part not in ("body", "str", "int", "float"))
+    place = ".".join(part for part in named if "[" not in part)
+    return f"{place}: {message}" if place else message
+
+
+def schema_of(kind: type[BaseModel]) -> dict[str, Any]:
+    """What OpenAPI tells of a body that may be JSON or a form."""
+    schema = kind.model_json_schema()
+    content = {media: {"schema": schema} for media in ("application/json", *FORMS)}
+    return {"requestBody": {"required": True, "content": content}}

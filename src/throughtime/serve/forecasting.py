@@ -1,0 +1,150 @@
+"""Forecasters behind plain JSON: series in, the rows after them out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+
+from throughtime.data.frequency import Times, spelled
+from throughtime.data.panel import Panel, Series, regular
+from throughtime.serve.batching import Left
+from throughtime.serve.bodies import Text
+from throughtime.serve.limits import check_key
+from throughtime.serve.models import ServedForecaster
+from throughtime.serve.options import Options
+from throughtime.serve.refusals import RefusalError
+from throughtime.serve.service import service_of
+from throughtime.tasks.backtest import ends
+from throughtime.tasks.forecasts import Forecast
+
+router = APIRouter(tags=["prediction"])
+MOST_LEVELS = 20
+LARGEST = 1e30
+FARTHEST = 10**12
+
+Value = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)] | None
+Place = Annotated[int, Field(ge=-FARTHEST, le=FARTHEST)]
+
+
+class SeriesRequest(BaseModel):
+    """One series: values, null where one is missing, at their times (dates in ISO format, or numbers)."""
+
+    unique_id: Text = "series"
+    y: Annotated[list[Value], Field(min_length=1)]
+    ds: list[Text] | list[Place] | None = None
+
+
+class ForecastRequest(BaseModel):
+    """Series to go on from, how many rows, and the levels of intervals in per cent."""
+
+    series: Annotated[list[SeriesRequest], Field(min_length=1)]
+    model: Text | None = None
+    h: int | None = Field(None, ge=1)
+    level: list[Annotated[float, Field(gt=0, lt=100)]] = Field(default=[], max_length=MOST_LEVELS)
+
+
+@router.post("/forecast")
+async def forecast(request: Request, asked: ForecastRequest) -> dict[str, Any]:
+    """The next rows of each series: their mean, and the ends of an interval for each level."""
+    service = service_of(request)
+    check_key(request, service.options)
+    served = service.models.chosen(asked.model, "forecast")
+    assert isinstance(served, ServedForecaster)
+    _check(asked, served, service.options)
+    h = asked.h or served.model.model.horizon
+    levels = sorted(set(asked.level))
+    forecasting = served.forecasting(levels)
+    probabilities = sorted({end for level in levels for end in ends(level)})
+    panel = panel_of(asked.series)
+
+    def compute(panels: list[Panel], left: Left) -> list[list[Forecast]]:
+        with np.errstate(all="ignore"):
+            return [forecasting.predict(one, h, probabilities) for one in panels]
+
+    key = ("forecast", h, tuple(levels))
+    (found,) = await service.computed(request, served, key, compute, [panel])
+    return {"model": served.name, "forecasts": [values(one, levels) for one in found], "notes": panel.notes}
+
+
+def panel_of(given: Sequence[SeriesRequest]) -> Panel:
+    """The series of a request on their common grid, sorted by time."""
+    names = [one.unique_id for one in given]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise RefusalError(400, f"two series are named {twice!r}; give each a unique_id of its own")
+    series = [_series(one) for one in given]
+    if len({one.ds.dtype.kind for one in series}) > 1:
+        raise RefusalError(400, "some series have dates and others numbers; give all the same")
+    return regular(series)
+
+
+def values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
+    """A forecast for JSON; what is not finite is null."""
+    intervals = {}
+    for level in levels:
+        low, high = (one.quantiles[end] for end in ends(level))
+        intervals[f"{level:g}"] = {"lo": _finite(low), "hi": _finite(high)}
+    return {
+        "unique_id": one.unique_id,
+        "ds": spelled(one.ds),
+        "mean": _finite(one.mean),
+        "intervals": intervals,
+    }
+
+
+def _check(asked: ForecastRequest, served: ServedForecaster, options: Options) -> None:
+    rows = sum(len(one.y) for one in asked.series)
+    if rows > options.max_rows:
+        raise RefusalError(413, f"{rows:,} rows at once; at most {options.max_rows:,} are taken")
+    if asked.h is not None and asked.h > options.max_horizon:
+        raise RefusalError(400, f"h is {asked.h}, at most {options.max_horizon} rows are forecast")
+    config = served.model.config
+    if config.known or config.past:
+        columns = ", ".join((*config.known, *config.past))
+        raise RefusalError(
+            400,
+            f"{served.name} needs the columns {columns} too; `throughtime forecast` takes them from a file",
+        )
+
+
+def _series(given: SeriesRequest) -> Series:
+    y = np.array([np.nan if value is None else value for value in given.y], dtype=np.float64)
+    if given.ds is None:
+        return Series.of(given.unique_id, y)
+    if len(given.ds) != len(y):
+        raise RefusalError(
+            400,
+            f"series {given.unique_id!r} has {len(given.ds)} times for {len(y)} values; give one for each",
+        )
+    ds = _times(given.unique_id, given.ds)
+    order = np.argsort(ds, kind="stable")
+    if len(np.unique(ds)) < len(ds):
+        raise RefusalError(400, f"series {given.unique_id!r} has a time twice; keep one value for each time")
+    return Series.of(given.unique_id, y[order], ds[order])
+
+
+def _times(name: str, given: Sequence[str] | Sequence[int]) -> Times:
+    if isinstance(given[0], int):
+        return np.array(given, dtype=np.int64)
+    moments = []
+    for text in given:
+        try:
+            moment = datetime.fromisoformat(str(text))
+            moment = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+        except (ValueError, OverflowError):
+            raise RefusalError(
+                400, f"series {name!r} has the time {str(text)[:40]!r}, which is no date"
+            ) from None
+        if not 1678 <= moment.year <= 2261:
+            raise RefusalError(400, f"series {name!r} has the year of {text}; known are 1678 to 2261")
+        moments.append(moment)
+    return np.array(moments, dtype="datetime64[ns]")
+
+
+def _finite(numbers: Any) -> list[float | None]:
+    return [value if np.isfinite(value) else None for value in numbers.tolist()]

@@ -1,0 +1,153 @@
+"""The models that are served, by the names of their folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from throughtime.errors import InputError
+from throughtime.folder import ModelFolder
+from throughtime.serve.refusals import RefusalError
+from throughtime.tasks import load
+
+if TYPE_CHECKING:
+    from throughtime.tasks.forecasts import Forecasting
+
+WRITERS = ("ngram", "language")
+TASKS = {
+    "translate": "translates",
+    "fill": "fills blanks",
+    "tag": "tags",
+    "classify": "classifies",
+    "forecast": "forecasts",
+}
+"""What is served besides language models, and what such a model does."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """One model under its name. The name is only ever looked up, never made into a path."""
+
+    name: str
+    task: str
+    model: Any
+
+    @property
+    def writes(self) -> bool:
+        """Whether it is a language model."""
+        return self.task in WRITERS
+
+    @property
+    def source(self) -> str:
+        """The code of the language that it translates from."""
+        return self.model.config.source or "source"
+
+    @property
+    def target(self) -> str:
+        """The code of the language that it translates to."""
+        return self.model.config.target or "target"
+
+    def values(self) -> dict[str, Any]:
+        """What clients are told of it."""
+        values: dict[str, Any] = {"name": self.name, "task": self.task}
+        if self.task == "translate":
+            values |= {"source": self.source, "target": self.target}
+        if self.task == "forecast":
+            values |= {"horizon": self.model.model.horizon, "lookback": self.model.model.lookback}
+        return values
+
+
+@dataclass(frozen=True)
+class ServedForecaster(Served):
+    """A forecaster, with the intervals that were saved with it."""
+
+    intervals: Any = None
+
+    @cached_property
+    def own_intervals(self) -> bool:
+        """Whether the head of the model gives intervals itself."""
+        return bool(self.model.model.head.probabilistic and self.model.config.intervals == "head")
+
+    def forecasting(self, levels: Sequence[float]) -> Forecasting:
+        """Who forecasts at these levels: the model, or the model with its saved intervals."""
+        from throughtime.tasks.conformal import Conformal
+
+        if not levels or self.own_intervals:
+            forecaster: Forecasting = self.model
+            return forecaster
+        if self.intervals is None:
+            raise RefusalError(
+                400,
+                f"level needs intervals, which {self.name} has not: measure them with `throughtime backtest "
+                "RUN --save-intervals`, and start the server again",
+            )
+        return Conformal(self.model, self.intervals)
+
+
+class Models:
+    """All that is served. Where a request names no model, the first that can do it answers."""
+
+    def __init__(self, served: Sequence[Served]) -> None:
+        self._by_name: dict[str, Served] = {}
+        for one in served:
+            if one.name in self._by_name:
+                raise InputError(
+                    one.name, "is the name of two of the folders; rename one, clients choose models by name"
+                )
+            self._by_name[one.name] = one
+
+    @classmethod
+    def open(cls, runs: Sequence[Path], device: str = "auto") -> Models:
+        """Load the models of these folders."""
+        import torch
+
+        # Each computation sets how products round and restores it; in several threads at once that is only
+        # safe where there is nothing to restore.
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        return cls([_opened(run, device) for run in runs])
+
+    def __iter__(self) -> Iterator[Served]:
+        """All, as they were given."""
+        return iter(self._by_name.values())
+
+    def of(self, *tasks: str) -> list[Served]:
+        """Those of these tasks."""
+        return [one for one in self if one.task in tasks]
+
+    def named(self, name: str) -> Served:
+        """The model of this name."""
+        if name not in self._by_name:
+            known = ", ".join(self._by_name)
+            shown = name if len(name) <= 80 else f"{name[:80]}..."
+            raise RefusalError(
+                404, f"no model {shown!r} here; there are: {known}", param="model", code="model_not_found"
+            )
+        return self._by_name[name]
+
+    def chosen(self, name: str | None, task: str) -> Served:
+        """The model of this name, or the first of its task."""
+        if name is None:
+            found = self.of(task)
+            if not found:
+                raise RefusalError(404, f"no model here {TASKS[task]}", param="model", code="model_not_found")
+            return found[0]
+        served = self.named(name)
+        if served.task != task:
+            raise RefusalError(400, f"{served.name} is no model that {TASKS[task]}", param="model")
+        return served
+
+
+def _opened(run: Path, device: str) -> Served:
+    folder = ModelFolder.at(run)
+    task, _ = folder.read_config()
+    if task not in (*WRITERS, *TASKS):
+        raise InputError(str(run), f"holds a model of the task {task!r}, which is not served yet")
+    name, model = folder.path.resolve().name, load(run, device)
+    if task == "forecast":
+        from throughtime.tasks.saved_intervals import saved_intervals
+
+        return ServedForecaster(name, task, model, saved_intervals(folder))
+    return Served(name, task, model)

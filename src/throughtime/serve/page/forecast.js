@@ -1,0 +1,233 @@
+// A forecast with its fan, after the model's own data or pasted ones.
+
+import { parsed } from "./csv.js";
+import { draw, make, short } from "./dom.js";
+import { Section } from "./section.js";
+
+const LEVELS = [50, 80, 95];
+const HEIGHT = 290;
+const EDGE = { left: 56, right: 14, top: 14, bottom: 30 };
+
+export function forecastSection(models) {
+  const section = new Section(
+    "forecast",
+    "Forecast",
+    "Paste a series as CSV (values alone, or times and values), or go on from the data that the model was trained on.",
+    models,
+  );
+  const box = make("textarea", {
+    rows: 4,
+    spellcheck: "false",
+    placeholder: "ds,y\n2024-01-01,112\n2024-01-02,118",
+  });
+  const steps = make("input", {
+    type: "number",
+    min: 1,
+    max: 2000,
+    value: section.model.horizon,
+    inputmode: "numeric",
+  });
+  const own = make("button", { type: "button" }, "The model's own data");
+  const form = make(
+    "form",
+    {},
+    make("label", { class: "box" }, make("span", {}, "Series as CSV"), box),
+    make(
+      "div",
+      { class: "row" },
+      make("button", { type: "submit", class: "main" }, "Forecast"),
+      own,
+      make("label", {}, "steps ahead ", steps),
+    ),
+  );
+  section.controls.append(form);
+
+  function forecast() {
+    let series;
+    try {
+      series = parsed(box.value);
+    } catch (error) {
+      return section.tell(error);
+    }
+    const body = {
+      h: Math.max(1, Math.round(Number(steps.value)) || 1),
+      series: [{ unique_id: "series", y: series.y, ...(series.ds ? { ds: series.ds } : {}) }],
+    };
+    return withFan(section, body, (answer, note) => show(section, series, answer.forecasts[0], note));
+  }
+  function history() {
+    const rows = Math.max(160, section.model.lookback);
+    return section.ask("inspect/history", { rows }, (found) => {
+      box.value = [
+        "ds,y",
+        ...found.y.map(
+          (value, place) => `${found.ds[place]},${value === null ? "" : Number(value.toPrecision(7))}`,
+        ),
+      ].join("\n");
+      forecast();
+    });
+  }
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    forecast();
+  });
+  own.addEventListener("click", history);
+  section.onModel(() => {
+    steps.value = section.model.horizon;
+    history();
+  });
+  section.begin = history;
+  return section;
+}
+
+/** Ask with the fan; a model that has none is asked again without, and its reason stands below the picture. */
+async function withFan(section, body, show) {
+  await section.ask("forecast", { ...body, level: LEVELS }, (answer) => show(answer, ""));
+  const reason = section.problem.textContent;
+  if (/interval/.test(reason)) await section.ask("forecast", body, (answer) => show(answer, reason));
+}
+
+function show(section, series, found, note) {
+  const room = Math.max(280, section.view.clientWidth - 4);
+  const tail = Math.max(3 * found.mean.length, room < 500 ? 24 : 48);
+  const past = series.y.slice(-tail);
+  const times = [...(series.ds ?? series.y.map((_, place) => place)).slice(-tail), ...found.ds];
+  const fan = Object.entries(found.intervals).map(([level, ends]) => ({ level: Number(level), ...ends }));
+  fan.sort((one, other) => other.level - one.level);
+  const readout = make(
+    "p",
+    { class: "readout", "aria-live": "polite" },
+    note || "Point at the picture to read values; with the keyboard, use the arrow keys.",
+  );
+  section.view.replaceChildren(
+    pictured(room, past, found.mean, fan, times, readout),
+    make(
+      "p",
+      { class: "legend" },
+      make("span", { class: "key kept" }, "observed"),
+      make("span", { class: "key best" }, "forecast"),
+      fan
+        .slice()
+        .reverse()
+        .map(({ level }) => make("span", { class: `key fan fan-${level}` }, `${level} %`)),
+    ),
+    readout,
+  );
+}
+
+function pictured(width, past, mean, fan, times, readout) {
+  const values = [...past, ...mean, ...fan.flatMap(({ lo, hi }) => [...lo, ...hi])].filter(
+    (value) => value !== null,
+  );
+  const low = Math.min(...values);
+  const high = Math.max(...values);
+  const pad = (high - low || 1) * 0.06;
+  const count = past.length + mean.length;
+  const x = (place) => EDGE.left + ((width - EDGE.left - EDGE.right) * place) / Math.max(1, count - 1);
+  const y = (value) =>
+    EDGE.top + ((HEIGHT - EDGE.top - EDGE.bottom) * (high + pad - value)) / (high - low + 2 * pad);
+  const bands = fan.map(({ level, lo, hi }) => {
+    const upper = hi.map((value, step) => [x(past.length + step), y(value ?? 0)]);
+    const lower = lo.map((value, step) => [x(past.length + step), y(value ?? 0)]).reverse();
+    const origin = past.at(-1) === null ? [] : [[x(past.length - 1), y(past.at(-1))]];
+    return draw("path", {
+      class: `fan fan-${level}`,
+      d: `M${[...origin, ...upper, ...lower].map((point) => point.map((one) => one.toFixed(1)).join(" ")).join("L")}Z`,
+    });
+  });
+  const ticks = ticksOf(low, high).map((value) =>
+    draw(
+      "g",
+      {},
+      draw("line", { class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: y(value), y2: y(value) }),
+      draw("text", { class: "axis end", x: EDGE.left - 8, y: y(value) + 4 }, short(value, value % 1 ? 2 : 0)),
+    ),
+  );
+  const marks = [0, past.length - 1, count - 1].map((place, number) =>
+    draw(
+      "text",
+      { class: `axis ${["", "middle", "end"][number]}`, x: x(place), y: HEIGHT - 8 },
+      String(times[place]),
+    ),
+  );
+  const cursor = draw("line", {
+    class: "cursor",
+    y1: EDGE.top,
+    y2: HEIGHT - EDGE.bottom,
+    visibility: "hidden",
+  });
+  const joined = [...past.slice(-1), ...mean];
+  const svg = draw(
+    "svg",
+    {
+      viewBox: `0 0 ${width} ${HEIGHT}`,
+      width,
+      height: HEIGHT,
+      class: "chart",
+      tabindex: 0,
+      role: "img",
+      "aria-label": `A series of ${past.length} values and a forecast of ${mean.length} after it`,
+    },
+    ticks,
+    bands,
+    draw("path", { class: "line observed", d: lineOf(past, x, y, 0) }),
+    draw("path", { class: "line forecast", d: lineOf(joined, x, y, past.length - 1) }),
+    marks,
+    cursor,
+  );
+  let at = past.length;
+  function point(place) {
+    at = Math.min(count - 1, Math.max(0, place));
+    cursor.setAttribute("visibility", "visible");
+    cursor.setAttribute("x1", String(x(at)));
+    cursor.setAttribute("x2", String(x(at)));
+    const step = at - past.length;
+    const bounds =
+      step < 0
+        ? ""
+        : fan
+            .slice()
+            .reverse()
+            .map(({ level, lo, hi }) => `; ${level} % within ${short(lo[step])} and ${short(hi[step])}`)
+            .join("");
+    readout.textContent = `${times[at]}: ${step < 0 ? "observed" : "forecast"} ${short(step < 0 ? past[at] : mean[step])}${bounds}`;
+  }
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect();
+    const inner = ((event.clientX - box.left) / box.width) * width - EDGE.left;
+    point(Math.round((inner / (width - EDGE.left - EDGE.right)) * (count - 1)));
+  });
+  svg.addEventListener("keydown", (event) => {
+    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!move) return;
+    event.preventDefault();
+    point(at + move);
+  });
+  return svg;
+}
+
+function lineOf(values, x, y, first) {
+  let pen = "M";
+  return values
+    .map((value, place) => {
+      if (value === null) {
+        pen = "M";
+        return "";
+      }
+      const point = `${pen}${x(first + place).toFixed(1)} ${y(value).toFixed(1)}`;
+      pen = "L";
+      return point;
+    })
+    .join("");
+}
+
+/** Four or five round numbers between two. */
+function ticksOf(low, high) {
+  const rough = (high - low || 1) / 4;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find((one) => one * power >= rough) * power;
+  const ticks = [];
+  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step)
+    ticks.push(Math.abs(value) < step * 1e-9 ? 0 : Number(value.toPrecision(12)));
+  return ticks;
+}

@@ -1,0 +1,53 @@
+// The page: one section for each thing that the loaded models can show.
+
+import { beamSection } from "./beam.js";
+import { make } from "./dom.js";
+import { fillSection } from "./filling.js";
+import { forecastSection } from "./forecast.js";
+import { gatesSection } from "./gates.js";
+import { Problem, get, useKey } from "./server.js";
+import { translateSection } from "./translate.js";
+import { writingSection } from "./writing.js";
+
+const SECTIONS = [
+  { name: "Translate", tasks: ["translate"], build: translateSection },
+  { name: "Search", tasks: ["translate"], build: beamSection },
+  { name: "Write", tasks: ["language", "ngram"], build: writingSection },
+  { name: "Gates", tasks: ["language", "translate", "fill", "tag", "classify"], build: gatesSection },
+  { name: "Fill in", tasks: ["fill"], build: fillSection },
+  { name: "Forecast", tasks: ["forecast"], build: forecastSection },
+];
+
+async function begin() {
+  const state = document.getElementById("state");
+  let models;
+  try {
+    models = await get("models");
+  } catch (error) {
+    state.className = "problem";
+    state.textContent = error instanceof Problem ? error.message : "The models could not be listed.";
+    return;
+  }
+  const place = document.getElementById("sections");
+  const contents = document.getElementById("contents");
+  const built = [];
+  for (const { name, tasks, build } of SECTIONS) {
+    const own = models.filter((one) => tasks.includes(one.task));
+    if (!own.length) continue;
+    const section = build(own);
+    built.push(section);
+    contents.append(make("a", { href: `#${section.element.id}` }, name));
+  }
+  place.append(...built.map((section) => section.element));
+  state.hidden = built.length > 0;
+  if (!built.length) state.textContent = "None of the models here has something to see on this page.";
+  for (const section of built) section.begin?.();
+}
+
+const keyForm = document.getElementById("key");
+keyForm.addEventListener("submit", (event) => {
+  event.preventDefault();
+  useKey(new FormData(keyForm).get("key"));
+  for (const problem of document.querySelectorAll(".problem")) problem.textContent = "";
+});
+begin();

@@ -1,0 +1,85 @@
+// Typing with a language model: what it expects next, and how much each token surprised it.
+
+import { debounced, make, percent, short } from "./dom.js";
+import { Section } from "./section.js";
+
+const MOST_BITS = 14;
+const SHOWN = 10;
+
+export function writingSection(models) {
+  const section = new Section(
+    "write",
+    "Write with a language model",
+    "While you type, the bars show the likeliest next tokens; press one to add it. The deeper the colour of a token, the more it surprised the model.",
+    models,
+  );
+  const box = make("textarea", { rows: 3, spellcheck: "false", maxlength: 2000 });
+  box.value = "My mother is";
+  section.controls.append(make("label", { class: "box" }, make("span", {}, "Text"), box));
+  const ask = () =>
+    section.ask("inspect/next", { q: box.value, k: SHOWN }, (answer) => show(section, box, ask, answer));
+  box.addEventListener("input", debounced(150, ask));
+  section.onModel(ask);
+  section.begin = ask;
+  return section;
+}
+
+function show(section, box, ask, { read, expected, entropy }) {
+  const total = read.reduce((sum, one) => sum + (one.bits ?? 0), 0);
+  const tokens = read.map((one) => {
+    const bits = `${short(one.bits, 1)} bits`;
+    const token = make(
+      "span",
+      { class: "token", title: bits },
+      one.piece || "·",
+      make("span", { class: "unseen" }, ` (${bits})`),
+    );
+    token.style.setProperty("--surprise", String(Math.min(1, (one.bits ?? 0) / MOST_BITS)));
+    return token;
+  });
+  const most = Math.max(...expected.map((one) => one.probability), 0.001);
+  const bars = expected.map((one) => {
+    const bar = make("span", { class: "bar" });
+    bar.style.setProperty("--share", String(one.probability / most));
+    const button = make(
+      "button",
+      { type: "button", class: "next", "aria-label": `Add “${visible(one)}”, ${percent(one.probability)}` },
+      make("span", { class: "what" }, visible(one)),
+      make("span", { class: "track" }, bar),
+      make("span", { class: "share" }, percent(one.probability)),
+    );
+    if (!one.piece) button.disabled = true; // a mark adds nothing to a text
+    button.addEventListener("click", () => {
+      box.value += one.piece;
+      ask();
+      box.focus();
+    });
+    return button;
+  });
+  const mean = read.length ? `${short(total / read.length, 1)} bits a token so far; ` : "";
+  section.view.replaceChildren(
+    make(
+      "p",
+      { class: "surprises", role: "group", "aria-label": "Tokens with their surprise" },
+      tokens.length ? tokens : "Nothing is read yet.",
+    ),
+    make(
+      "p",
+      { class: "legend" },
+      "0 bits ",
+      make("span", { class: "ramp surprise" }),
+      ` ${MOST_BITS} bits or more`,
+    ),
+    make(
+      "p",
+      { class: "readout" },
+      `${mean}the next token is as open as ${short(2 ** entropy, entropy < 3 ? 1 : 0)} equal choices.`,
+    ),
+    make("div", { class: "bars", role: "group", "aria-label": "Likeliest next tokens" }, bars),
+  );
+}
+
+function visible({ piece, token }) {
+  if (!piece) return token;
+  return piece.replaceAll(" ", "␣").replaceAll("\n", "↵");
+}

@@ -1,0 +1,73 @@
+"""The server process: a socket, uvicorn on it, and an orderly end."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import TYPE_CHECKING
+
+from throughtime.errors import InputError, ThroughtimeError
+
+if TYPE_CHECKING:
+    import uvicorn
+    from fastapi import FastAPI
+
+CONNECTIONS, BACKLOG = 1_000, 512
+GRACE = 5.0
+"""Seconds that requests get to end after their time limit, when the server stops."""
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens there, or one sentence that says why none can."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError:
+        raise InputError("--host", f"{host!r} is no address of this machine") from None
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise ThroughtimeError(f"port {port} is in use; choose another one with --port") from None
+        if error.errno == errno.EACCES:
+            raise ThroughtimeError(
+                f"port {port} is not for ordinary users; choose one above 1023 with --port"
+            ) from None
+        raise InputError("--host", f"{host!r} is no address of this machine") from None
+    return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    """The address that people can click on."""
+    host, port = listener.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):
+        host = "127.0.0.1" if host == "0.0.0.0" else "::1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def server_of(app: FastAPI, timeout: float) -> uvicorn.Server:
+    """uvicorn as we want it; our own log tells of requests, and no header may claim another client."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=int(timeout + GRACE),
+    )
+    return uvicorn.Server(config)
+
+
+def loopback(host: str) -> bool:
+    """Whether only this machine reaches this address.
+
+    >>> loopback("127.0.0.1"), loopback("localhost"), loopback("0.0.0.0")
+    (True, True, False)
+    """
+    return host in ("localhost", "::1") or host.startswith("127.")

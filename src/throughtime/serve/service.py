@@ -1,0 +1,131 @@
+"""The models of a server with their threads, and the way from a request to them and back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import Any
+
+from starlette.requests import Request
+
+from throughtime.serve.batching import Batcher, Compute
+from throughtime.serve.detection import Detector
+from throughtime.serve.metrics import Metrics
+from throughtime.serve.models import Models, Served
+from throughtime.serve.options import Options
+from throughtime.serve.refusals import CLIENT_LEFT, RefusalError
+from throughtime.serve.writing import Draft, Writer
+
+
+class Service:
+    """What every endpoint reaches as `request.app.state.service`."""
+
+    def __init__(self, models: Models, options: Options) -> None:
+        self.models, self.options, self.metrics = models, options, Metrics()
+        self.batchers = {one.name: self._batcher(one) for one in models}
+        self.writers = {one.name: self._writer(one) for one in models if one.writes}
+        self.metrics.queued = self._queued
+
+    @cached_property
+    def detector(self) -> Detector:
+        """Tells the languages of the translators apart; made when it is first asked."""
+        return Detector.of(self.models.of("translate"))
+
+    async def computed(
+        self, request: Request, served: Served, key: Hashable, compute: Compute, items: Sequence[Any]
+    ) -> list[Any]:
+        """A result for each item, from the model's own thread, batched with others of an equal key.
+
+        Whoever leaves or waits too long is taken out of the queue; what nobody waits for is given up.
+        """
+        if not items:
+            return []
+        job = self.batchers[served.name].submit(key, compute, items)
+        try:
+            found: list[Any] = await self.awaited(request, asyncio.wrap_future(job.future))
+        finally:
+            job.left = True
+        return found
+
+    async def written(self, request: Request, served: Served, drafts: Sequence[Draft]) -> None:
+        """Return when all drafts are whole."""
+        loop = asyncio.get_running_loop()
+        whole: asyncio.Future[None] = loop.create_future()
+        unfinished = len(drafts)
+
+        def finished() -> None:
+            nonlocal unfinished
+            unfinished -= 1
+            if not unfinished and not whole.done():
+                whole.set_result(None)
+
+        def hear(draft: Draft) -> None:
+            if draft.over:
+                loop.call_soon_threadsafe(finished)
+
+        for draft in drafts:
+            draft.hear = hear
+        try:
+            self.writers[served.name].submit(drafts)
+            await self.awaited(request, whole)
+        finally:
+            for draft in drafts:
+                draft.left = True
+            self.metrics.tokens(served.name, sum(len(draft.said) for draft in drafts))
+        for draft in drafts:
+            if draft.failure is not None:
+                raise draft.failure
+
+    async def awaited(self, request: Request, future: asyncio.Future[Any]) -> Any:
+        """The future's result, unless the client leaves or the time is over before."""
+        gone = asyncio.ensure_future(_left(request))
+        try:
+            await asyncio.wait({future, gone}, timeout=self.options.timeout, return_when="FIRST_COMPLETED")
+            if future.done():
+                return future.result()
+            if gone.done():
+                raise RefusalError(CLIENT_LEFT, "the client has left")
+            raise RefusalError(504, f"not done within {self.options.timeout:g} s; ask for less at once")
+        finally:
+            gone.cancel()
+            future.cancel()
+
+    def close(self) -> None:
+        """Finish what runs and waits, and stop all threads."""
+        for batcher in self.batchers.values():
+            batcher.close()
+        for writer in self.writers.values():
+            writer.close()
+
+    def _batcher(self, served: Served) -> Batcher:
+        options = self.options
+        return Batcher(
+            served.name,
+            wait=options.batch_wait,
+            most=options.batch,
+            queue=options.queue,
+            observe=lambda items, seconds: self.metrics.batch(served.name, items),
+        )
+
+    def _writer(self, served: Served) -> Writer:
+        return Writer(served.name, served.model, most=self.options.batch, queue=self.options.queue)
+
+    def _queued(self) -> list[tuple[str, int]]:
+        waiting = {name: batcher.waiting for name, batcher in self.batchers.items()}
+        return [
+            (name, count + (self.writers[name].waiting if name in self.writers else 0))
+            for name, count in waiting.items()
+        ]
+
+
+def service_of(request: Request) -> Service:
+    """The service of the application that a request came to."""
+    service: Service = request.app.state.service
+    return service
+
+
+async def _left(request: Request) -> None:
+    """Return when the client closes its connection; its request was read whole before."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

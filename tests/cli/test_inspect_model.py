@@ -1,0 +1,104 @@
+"""`throughtime inspect RUN "sentence"`: the issue's own line, beside the commands of `inspect`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from throughtime.data.datasets import open_dataset
+from throughtime.folder import ModelFolder
+from throughtime.tasks import recurrent, translate
+from throughtime.tasks.language_config import LanguageConfig
+from throughtime.tasks.translate_config import TranslateConfig
+
+PLAIN = {"device": "cpu", "precision": "float32"}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Folders of an untrained translator and an untrained language model."""
+    out = tmp_path_factory.mktemp("runs")
+    pairs = out / "pairs.tsv"
+    pairs.write_text("one two\tun deux\nthree\ttrois\n" * 10)
+    sizes = {"embedding_size": 12, "hidden_size": 12}
+    translator = translate.made(
+        TranslateConfig(
+            data=str(pairs), tokens="space", source="en", target="fr", num_beams=2, **sizes, **PLAIN
+        ),
+        open_dataset(str(pairs), source="en", target="fr"),
+    )
+    dataset = open_dataset("embedded/english")
+    config = LanguageConfig(data="embedded/english", tokens="char", num_layers=2, **sizes, **PLAIN)
+    for name, model in (("en-fr", translator), ("english", recurrent.made(config, dataset))):
+        (out / name).mkdir()
+        model.begin(ModelFolder(out / name))
+        model.save_weights(ModelFolder(out / name))
+    return out
+
+
+@pytest.mark.parametrize("view", ["attention", "beam", "gates", "embedding"])
+def test_each_view_is_drawn_and_told(throughtime, runs, tmp_path, view):
+    picture = tmp_path / "out.png"
+    ran = throughtime("inspect", runs / "en-fr", "one two", f"--{view}", "--plot", picture)
+    assert ran.code == 0, ran.err
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "wrote" in ran.err
+    assert ran.out.strip()
+
+
+def test_what_machines_read(throughtime, runs):
+    found = throughtime("inspect", runs / "en-fr", "one two", "--attention", "--json").json
+    assert found["alignment"]["source"] == ["one", "two", "<eos>"]
+    tree = throughtime("inspect", runs / "en-fr", "one two", "--beam", "--num-beams", 3, "--json").json
+    assert tree["width"] == 3
+    assert {"kept", "cut"} <= {node["status"] for node in tree["nodes"]}
+    layers = throughtime("inspect", runs / "english", "one", "--gates", "--json").json["layers"]
+    assert [layer["name"] for layer in layers] == ["layer 1", "layer 2"]
+    assert len(layers[0]["values"]["f"]) == layers[0]["all_units"] == 12
+    near = throughtime("inspect", runs / "english", "one", "--embedding", "--neighbours", 2, "--json").json
+    assert [len(one["nearest"]) for one in near["neighbours"]] == [2, 2, 2]
+
+
+def test_options_may_come_first_and_the_command_may_be_named(throughtime, runs):
+    first = throughtime("inspect", "--gates", runs / "english", "one", "--json")
+    named = throughtime("inspect", "model", runs / "english", "one", "--gates", "--json")
+    assert first.code == named.code == 0
+    assert first.json == named.json
+
+
+def test_one_layer_with_all_its_gates(throughtime, runs, tmp_path):
+    words = ["inspect", runs / "english", "one", "--gates", "--layer"]
+    assert throughtime(*words, 2, "--plot", tmp_path / "g.svg").code == 0
+    ran = throughtime(*words, 3)
+    assert ran.code == 2
+    assert "--layer: is 3, the model has 2: 1 layer 1, 2 layer 2" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["{english}", "one"], "choose what to see: --attention, --beam, --gates or --embedding"),
+        (["{english}", "one", "--gates", "--beam"], "--beam and --gates: can be seen one at a time"),
+        (["{english}", "one", "--beam"], "is no translator"),
+        (["{english}", "one", "--gates", "--plot", "g.gif"], "g.gif: is not a picture"),
+        (["{en-fr}", "", "--attention"], "sentence: is empty"),
+        (["nowhere", "one", "--gates"], "nowhere: no such model folder"),
+        (["gradientz"], "No such command 'gradientz'"),
+    ],
+)
+def test_mistakes_get_one_sentence(throughtime, runs, words, sentence):
+    ran = throughtime("inspect", *(word.replace("{", f"{runs}/").replace("}", "") for word in words))
+    assert ran.code == 2
+    assert sentence in ran.err
+    assert len(ran.err.strip().splitlines()) == 1
+
+
+def test_the_other_commands_are_where_they_were(throughtime):
+    assert throughtime("inspect", "graph", "--cell", "rnn", "--steps", 2, "--json").json["cell"] == "rnn"
+
+
+def test_a_folder_with_the_name_of_a_near_command_is_a_run(throughtime, runs, monkeypatch):
+    monkeypatch.chdir(runs)
+    Path("graphs").symlink_to("english")
+    assert throughtime("inspect", "graphs", "one", "--gates").code == 0

@@ -1,0 +1,59 @@
+"""`throughtime serve` as a person uses it: in a process of its own, stopped by Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+
+from throughtime.data.datasets import open_dataset
+from throughtime.serve.server import bound
+from throughtime.tasks.ngram import NgramConfig, fit
+
+
+def test_serve_greets_answers_and_ends_in_order(tmp_path, throughtime, request):
+    (tmp_path / "lines.txt").write_text("the cat sleeps .\nthe dog sleeps .\n")
+    lines = open_dataset(str(tmp_path / "lines.txt"), layout="lines")
+    fit(NgramConfig(data="lines", order=2, layout="lines", tokens="space"), lines).save(
+        tmp_path / "cats", [], ""
+    )
+    command = [sys.executable, "-m", "throughtime", "serve", str(tmp_path / "cats"), "--port", "0", "--json"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    request.addfinalizer(lambda: (process.kill(), process.communicate()))
+    assert process.stderr is not None
+    greeting = [process.stderr.readline() for _ in range(3)]
+    address = re.search(r"Serving at (http://127.0.0.1:\d+)", greeting[0])
+    assert address is not None
+    assert greeting[1] == "  cats: ngram\n"
+    assert greeting[2].startswith(f"Try: curl {address[1]}/v1/completions")
+    body = re.search(r"-d '(.*)'", greeting[2])
+    assert body is not None
+    asked = urllib.request.Request(
+        f"{address[1]}/v1/completions", body[1].encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(asked, timeout=20) as answer:
+        assert json.load(answer)["usage"]["prompt_tokens"] == 2  # the beginning of a line, and its first word
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "POST /v1/completions 200" in err
+    assert json.loads(out)["requests"] == 1
+    with bound("127.0.0.1", 0) as listener:
+        listener.listen()
+        port = listener.getsockname()[1]
+        ran = throughtime("serve", tmp_path / "cats", "--port", port)
+    assert ran.code == 1
+    assert ran.err == f"error: port {port} is in use; choose another one with --port\n"
+    missing = throughtime("serve", tmp_path / "nowhere", "--port", 0)
+    assert missing.code == 2
+    assert "no such model folder" in missing.err

@@ -1,0 +1,135 @@
+"""Graphs of every cell, structure and precision beside the torch model that they were made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from throughtime.cells import CELLS, RNN
+from throughtime.errors import InputError, ThroughtimeError
+from throughtime.export.exported import Case, named
+from throughtime.export.graph import Graph
+from throughtime.export.quantise import quantised
+from throughtime.export.stack import run_stack, step_stack
+from throughtime.export.translator import _cases, decoder_graph, encoder_graph
+from throughtime.export.verify import verified
+from throughtime.layers.stack import Stack
+from throughtime.models.presets import PRESETS, build
+
+
+def whole(stack, lengths=True):
+    """A graph of a stack over all steps."""
+    graph = Graph("stack")
+    x = graph.input("x", "float32", ["time", "batch", stack.input_size])
+    state = tuple(
+        graph.input(name, "float32", ["batch", size])
+        for name, size in named("state", stack.state_sizes).items()
+    )
+    given = graph.input("lengths", "int64", ["batch"]) if lengths else None
+    y, reached = run_stack(graph, stack, x, state, given)
+    graph.output(y, "y", "float32", ["time", "batch", stack.output_size])
+    for (name, value), size in zip(named("next", reached).items(), stack.state_sizes, strict=True):
+        graph.output(value, name, "float32", ["batch", size])
+    return graph
+
+
+@torch.no_grad()
+def cases(stack, lengths=True):
+    """Batches of one and three, short and long, ragged, with an empty row, from any state."""
+    for batch, steps in ((1, 1), (1, 30), (3, 6), (3, 50)):
+        x = torch.randn(steps, batch, stack.input_size)
+        state = tuple(torch.randn(batch, size) / 2 for size in stack.state_sizes)
+        ends = torch.tensor([steps, steps // 2, 0][:batch]) if lengths else None
+        y, reached = stack(x, state, ends)
+        given = {"x": x, **named("state", state), **({} if ends is None else {"lengths": ends})}
+        told = {"y": y, **named("next", reached)}
+        arrays = [{name: value.numpy() for name, value in one.items()} for one in (given, told)]
+        yield Case("stack", f"{batch} x {steps}", *arrays)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("cell", CELLS)
+def test_every_cell_runs_through_ragged_time(cell, bidirectional):
+    torch.manual_seed(1)
+    stack = Stack(cell, 5, 6, 2, bidirectional=bidirectional, initial="learned")
+    assert verified({"stack": whole(stack).model()}, cases(stack), "float32")
+
+
+@pytest.mark.parametrize("lengths", [False, True])
+def test_residuals_and_norms_are_kept(lengths):
+    torch.manual_seed(1)
+    stack = Stack("gru", 6, 6, 2, residual=True, layer_norm=True)
+    assert verified({"stack": whole(stack, lengths).model()}, cases(stack, lengths), "float32")
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_one_step_of_every_cell(cell):
+    torch.manual_seed(1)
+    stack = Stack(cell, 5, 6, 2)
+    graph = Graph("step")
+    x = graph.input("x", "float32", ["batch", 5])
+    sizes = stack.state_sizes
+    state = tuple(
+        graph.input(name, "float32", ["batch", size]) for name, size in named("state", sizes).items()
+    )
+    y, reached = step_stack(graph, stack, x, state)
+    for (name, value), size in zip({"y": y, **named("next", reached)}.items(), (6, *sizes), strict=True):
+        graph.output(value, name, "float32", ["batch", "width"] if name == "y" else ["batch", size])
+    with torch.no_grad():
+        inputs, entering = torch.randn(4, 5), tuple(torch.randn(4, size) for size in sizes)
+        told, after = stack.step(inputs, entering)
+    given = {name: value.numpy() for name, value in {"x": inputs, **named("state", entering)}.items()}
+    expected = {name: value.numpy() for name, value in {"y": told, **named("next", after)}.items()}
+    assert verified({"step": graph.model()}, [Case("step", "4", given, expected)], "float32")
+
+
+@pytest.mark.parametrize("int8", [False, True], ids=["float32", "int8"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_structure_of_a_translator(preset, int8):
+    torch.manual_seed(1)
+    model = build(preset, 30, 40, bos_id=1, embedding_size=8, hidden_size=16).eval()
+    models = {"encoder": encoder_graph(model, int8).model(), "decoder": decoder_graph(model, int8).model()}
+    found = verified(models, _cases(model, 30, 40), "int8" if int8 else "float32")
+    assert {one["part"] for one in found} == {"encoder", "decoder"}
+
+
+@pytest.mark.parametrize("attention", ["dot", "general"])
+def test_every_attention(attention):
+    torch.manual_seed(1)
+    model = build(
+        "attention", 30, 40, bos_id=1, embedding_size=8, hidden_size=16, attention=attention, scaled=True
+    ).eval()
+    models = {"encoder": encoder_graph(model, False).model(), "decoder": decoder_graph(model, False).model()}
+    assert verified(models, _cases(model, 30, 40), "float32")
+
+
+def test_a_cell_of_ones_own_is_refused():
+    stack = Stack.of([RNN(3, 4, activation=torch.sin)])
+    with pytest.raises(InputError, match="knows no ONNX operators for the cell RNN; train with another cell"):
+        whole(stack)
+
+
+def test_a_graph_that_computes_another_thing_fails():
+    torch.manual_seed(1)
+    right, wrong = Stack("gru", 5, 6), Stack("gru", 5, 6)
+    with pytest.raises(
+        ThroughtimeError, match="would compute another thing: y of the stack at 1 x 1 is off by"
+    ):
+        verified({"stack": whole(wrong).model()}, cases(right), "float32")
+
+
+def test_a_tied_table_is_kept_once():
+    table = torch.randn(50, 8)
+    for int8, size in ((False, 50 * 8 * 4), (True, 50 * 8)):
+        graph = Graph("tied", int8=int8)
+        ids = graph.input("ids", "int64", ["batch"])
+        graph.output(graph.linear(graph.lookup(table, ids), table), "y", "float32", ["batch", 50])
+        assert size < graph.model().ByteSize() < size + 1000
+
+
+def test_a_table_in_bytes_is_off_by_half_a_step_at_most():
+    table = np.random.default_rng(1).normal(size=(9, 30))
+    values, scale = quantised(table)
+    assert values.dtype == np.int8
+    assert (np.abs(values * scale[:, None] - table) <= 0.5001 * scale[:, None]).all()

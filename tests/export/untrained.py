@@ -1,0 +1,97 @@
+"""Runs of every task that can be exported, with first weights: an export does not ask how good a model is."""
+
+from __future__ import annotations
+
+import importlib
+import random
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from throughtime.data.datasets import open_dataset
+from throughtime.folder import ModelFolder
+
+WORDS = "the a cat dog bird sees hears likes small old green tree house river".split()
+SIZES = {"embedding_size": 12, "hidden_size": 16, "device": "cpu"}
+
+
+def sentences(count, seed=1):
+    dice = random.Random(seed)
+    return [" ".join(dice.choices(WORDS, k=dice.randint(2, 9))) for _ in range(count)]
+
+
+def saved(folder: Path, task: str, data: Path, **settings) -> Path:
+    """The folder of a model that was built and not trained."""
+    module = importlib.import_module(f"throughtime.tasks.{'recurrent' if task == 'language' else task}")
+    kind = importlib.import_module(f"throughtime.tasks.{task}_config")
+    config = getattr(kind, f"{task.title()}Config")(data=str(data), **settings)
+    model = module.made(config, open_dataset(str(data)))
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for weight in model.model.parameters():
+            # Biases and transitions begin at zero, where a mistake would not show.
+            weight += 0.3 * torch.randn(weight.shape)
+    out = folder / f"{task}-{len(list(folder.iterdir()))}"
+    out.mkdir()
+    model.begin(ModelFolder(out))
+    model.save_weights(ModelFolder(out))
+    return out
+
+
+def translator(folder: Path, **settings) -> Path:
+    data = folder / "pairs.tsv"
+    data.write_text(
+        "".join(f"{one}\t{two}\n" for one, two in zip(sentences(80), sentences(80, 2), strict=True))
+    )
+    given = {"source": "en", "target": "fr", "tokens": "space", "precision": "float32", **SIZES, **settings}
+    return saved(folder, "translate", data, **given)
+
+
+def language(folder: Path, **settings) -> Path:
+    data = folder / "text.txt"
+    data.write_text("\n".join(sentences(80)) + "\n")
+    return saved(folder, "language", data, **{"tokens": "space", **SIZES, **settings})
+
+
+def filler(folder: Path, **settings) -> Path:
+    data = folder / "blanks.txt"
+    data.write_text("\n".join(sentences(80)) + "\n")
+    return saved(folder, "fill", data, **{**SIZES, **settings})
+
+
+def classifier(folder: Path, **settings) -> Path:
+    data = folder / "labelled.csv"
+    rows = [f"{one},{('city', 'country', 'sea')[number % 3]}\n" for number, one in enumerate(sentences(80))]
+    data.write_text("text,label\n" + "".join(rows))
+    return saved(folder, "classify", data, **{**SIZES, **settings})
+
+
+def tagger(folder: Path, **settings) -> Path:
+    data = folder / "orders"
+    data.mkdir()
+    lines = sentences(80)
+    (data / "seq.in").write_text("".join(f"{line}\n" for line in lines))
+    tags = [" ".join("NOUN" if len(word) > 4 else "OTHER" for word in line.split()) for line in lines]
+    (data / "seq.out").write_text("".join(f"{line}\n" for line in tags))
+    (data / "label").write_text("".join(f"{('ask', 'order')[len(line) % 2]}\n" for line in lines))
+    given = {
+        "word_size": 8,
+        "character_size": 8,
+        "character_hidden_size": 8,
+        "hidden_size": 12,
+        "device": "cpu",
+    }
+    return saved(folder, "tag", data, **{**given, **settings})
+
+
+def forecaster(folder: Path, **settings) -> Path:
+    data = folder / "series.csv"
+    rows = [
+        f"{name},{place},{float(np.sin(place / 3) * size + place / 50)!r}\n"
+        for name, size in (("north", 1.0), ("south", 7.0))
+        for place in range(120)
+    ]
+    data.write_text("unique_id,ds,y\n" + "".join(rows))
+    given = {"lookback": 24, "horizon": 6, "hidden_size": 12, "device": "cpu"}
+    return saved(folder, "forecast", data, **{**given, **settings})

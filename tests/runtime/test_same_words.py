@@ -1,0 +1,188 @@
+"""What an export says without torch is what the model says with it."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import numpy as np
+import pytest
+import torch
+from tests.export import untrained
+
+import throughtime as tt
+from throughtime.errors import InputError
+from throughtime.export import export
+
+
+def both(run, out):
+    """The model in torch, and the same exported."""
+    export(run, out)
+    return tt.load(run, device="cpu"), tt.runtime.load(out, threads=1)
+
+
+@pytest.fixture(scope="module")
+def translators(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("translators")
+    return both(untrained.translator(folder), folder / "exported")
+
+
+@pytest.mark.parametrize("beams", [1, 2, 5])
+@pytest.mark.parametrize("alpha", [0.0, 0.75])
+def test_a_beam_finds_the_same_translations(translators, beams, alpha):
+    texts = [*untrained.sentences(9, 7), "", "unheard words", "the " * 300]
+    told, ours = (
+        one.translate(texts, num_beams=beams, length_penalty=alpha, n_best=beams, max_length=12)
+        for one in translators
+    )
+    assert [[one.text for one in own] for own in ours] == [[one.text for one in own] for own in told]
+    for mine, theirs in zip(chain(*ours), chain(*told), strict=True):
+        assert mine.score == pytest.approx(theirs.score, abs=1e-4)
+        assert mine.log_prob == pytest.approx(theirs.log_prob, abs=1e-4)
+        assert mine.ended == theirs.ended
+
+
+def test_defaults_are_those_of_the_run(translators):
+    texts = untrained.sentences(4, 8)
+    told, ours = ([own[0].text for own in one.translate(texts)] for one in translators)
+    assert ours == told
+
+
+def test_neighbours_change_nothing(translators):
+    texts = untrained.sentences(6, 9)
+    together = translators[1].translate(texts, max_length=10)
+    alone = [translators[1].translate([text], max_length=10)[0] for text in texts]
+    assert [own[0].text for own in together] == [own[0].text for own in alone]
+
+
+def test_beams_that_make_no_sense_are_refused(translators):
+    with pytest.raises(InputError, match=r"n_best: is 3, expected 1 to 2"):
+        translators[1].translate(["the cat"], num_beams=2, n_best=3)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"tokens": "bpe", "max_size": 300, "structure": "conditional", "cell": "lstm"},
+        {"structure": "main", "context": "mean", "cell": "mingru", "num_layers": 2, "tied": False},
+        {"structure": "state-only", "bidirectional": False, "cell": "rnn", "tied": False},
+    ],
+    ids=lambda settings: settings["structure"],
+)
+def test_other_structures_translate_the_same(tmp_path, settings):
+    model, runner = both(untrained.translator(tmp_path, **settings), tmp_path / "exported")
+    texts = untrained.sentences(5, 4)
+    told, ours = (one.translate(texts, num_beams=3, max_length=8) for one in (model, runner))
+    assert [own[0].text for own in ours] == [own[0].text for own in told]
+
+
+@pytest.mark.parametrize("settings", [{"layout": "lines"}, {"layout": "stream"}, {"reversed": True}])
+def test_a_language_model_scores_and_writes_the_same(tmp_path, settings):
+    given = {"cell": "gru", "initial": "learned", "num_layers": 2, **settings}
+    model, runner = both(untrained.language(tmp_path, **given), tmp_path / "exported")
+    texts = [*untrained.sentences(4, 5), "the " * 150, "cat"]
+    for mine, theirs in zip(runner.score(texts), model.score(texts), strict=True):
+        assert mine.tokens == theirs.tokens
+        assert mine.log_probs == pytest.approx(theirs.log_probs, abs=1e-4)
+    for prompt in ("", "the old", "the " * 140):
+        told = model.generate(prompt, max_new_tokens=9, strategy=model.strategy(greedy=True))
+        ours = runner.generate(prompt, max_new_tokens=9, greedy=True)
+        assert [(one.text, one.ended) for one in ours] == [(one.text, one.ended) for one in told]
+        assert ours[0].log_prob == pytest.approx(told[0].log_prob, abs=1e-4)
+
+
+def test_draws_follow_the_model_and_the_seed(tmp_path):
+    _, runner = both(untrained.language(tmp_path), tmp_path / "exported")
+    drawn = [
+        runner.generate("the", max_new_tokens=6, num_return_sequences=3, seed=seed) for seed in (1, 1, 2)
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert all(one.text.startswith("the") for one in drawn[0])
+    likely = runner.generate("the", max_new_tokens=6, top_k=1, seed=3)
+    assert likely == runner.generate("the", max_new_tokens=6, greedy=True)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"crf": True}, {"crf": False, "cell": "gru"}, {"crf": True, "language": True}]
+)
+def test_a_tagger_gives_the_same_tags(tmp_path, settings):
+    if settings.pop("language", False):
+        kept = tmp_path / "kept"
+        kept.mkdir()
+        runs = [untrained.language(kept, tokens="char", reversed=backward) for backward in (False, True)]
+        settings["language_models"] = [str(run) for run in runs]
+    model, runner = both(untrained.tagger(tmp_path, **settings), tmp_path / "exported")
+    texts = [*untrained.sentences(5, 6), "", "unheard " + "x" * 90]
+    for mine, theirs in zip(runner.tag(texts), model.tag(texts), strict=True):
+        assert mine.tags == theirs.tags
+        assert mine.label == theirs.label
+        for word, other in zip(mine.words, theirs.words, strict=True):
+            assert word.probability == pytest.approx(other.probability, abs=1e-4)
+            assert dict(word.likely) == pytest.approx(dict(other.likely), abs=1e-4)
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean", "max", "attention"])
+def test_a_classifier_gives_the_same_labels(tmp_path, pooling):
+    model, runner = both(untrained.classifier(tmp_path, pooling=pooling), tmp_path / "exported")
+    texts = [*untrained.sentences(5, 6), "", "unheard"]
+    for mine, theirs in zip(runner.classify(texts), model.classify(texts), strict=True):
+        assert dict(mine.ranked) == pytest.approx(dict(theirs.ranked), abs=1e-5)
+        assert mine.label == theirs.label
+
+
+@pytest.mark.parametrize("tokens", ["unicode", "bpe"])
+def test_blanks_are_filled_the_same(tmp_path, tokens):
+    model, runner = both(untrained.filler(tmp_path, tokens=tokens), tmp_path / "exported")
+    for text in ("the ___ sees.", "___ old ___ likes the ___"):
+        ours, told = (one.fill(text, k=4) for one in (runner, model))
+        assert [one.text for one in ours] == [one.text for one in told]
+        assert [one.probability for one in ours] == pytest.approx([one.probability for one in told], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model": "recurrent", "head": "gaussian", "normalise": "standard", "cell": "lstm"},
+        {"model": "segment", "segment": 5, "head": "quantiles", "normalise": "last", "highway": True},
+        {"model": "mlp", "head": "student", "normalise": "mean"},
+        {"model": "linear", "strategy": "recursive", "head": "point"},
+        {"model": "recurrent", "strategy": "recursive", "head": "point", "warm_up": 4, "normalise": "mean"},
+    ],
+    ids=lambda settings: f"{settings['model']}-{settings['head']}",
+)
+def test_forecasts_are_the_same(tmp_path, settings):
+    run = untrained.forecaster(tmp_path, **settings)
+    model, runner = both(run, tmp_path / "exported")
+    level = [] if settings["head"] == "point" else [80]
+    told = model.forecast(level=level)
+    times = np.arange(120)
+    values = {name: np.sin(times / 3) * size + times / 50 for name, size in (("north", 1.0), ("south", 7.0))}
+    ours = runner.forecast(values, level=level)
+    for mine, theirs in zip(ours, told, strict=True):
+        assert mine.mean == pytest.approx(theirs.mean, rel=1e-3, abs=1e-3)
+        assert mine.quantiles.keys() == theirs.quantiles.keys()
+        for probability, quantile in theirs.quantiles.items():
+            assert mine.quantiles[probability] == pytest.approx(quantile, rel=1e-3, abs=1e-3)
+
+
+def test_drawn_paths_spread_as_the_models_do(tmp_path):
+    run = untrained.forecaster(tmp_path, model="recurrent", strategy="recursive", head="gaussian", paths=400)
+    model, runner = both(run, tmp_path / "exported")
+    times = np.arange(120)
+    values = {"north": np.sin(times / 3) + times / 50}
+    ours, told = runner.forecast(values, h=9, level=[80], paths=3)[0], model.forecast(h=9, level=[80])[0]
+    assert ours.samples is not None
+    assert ours.samples.shape == (3, 9)
+    widths = [one.quantiles[0.9] - one.quantiles[0.1] for one in (ours, told)]
+    assert widths[0] == pytest.approx(widths[1], rel=0.5)
+
+
+def test_a_series_too_short_is_refused(tmp_path):
+    _, runner = both(untrained.forecaster(tmp_path), tmp_path / "exported")
+    with pytest.raises(InputError, match="series 'new': has 3 values, a forecast looks back on 24"):
+        runner.forecast({"new": [1.0, 2.0, 3.0]})
+
+
+def test_threads_of_torch_stay_as_they_are(translators):
+    before = torch.get_num_threads()
+    translators[1].translate(["the cat"])
+    assert torch.get_num_threads() == before

@@ -1,0 +1,133 @@
+"""Tiny models of every task, hardly trained but whole, and servers of them on real sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import math
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+import httpx2
+import pytest
+
+from throughtime.data.datasets import open_dataset
+from throughtime.folder import ModelFolder
+from throughtime.serve.app import create_app
+from throughtime.serve.models import Models
+from throughtime.serve.options import Options
+from throughtime.serve.server import address_of, bound, server_of
+from throughtime.tasks.ngram import NgramConfig
+from throughtime.tasks.ngram import fit as fit_ngram
+from throughtime.tasks.runs import fit
+
+LINES = ["the cat sleeps .", "the dog sleeps .", "a cat sees the dog .", "the dog sees a bird ."] * 8
+PAIRS = [("the cat sleeps", "le chat dort"), ("the dog sees", "le chien voit"), ("a bird", "un oiseau")] * 12
+SMALL = {"embedding_size": 8, "hidden_size": 8, "device": "cpu", "precision": "float32"}
+
+
+def saved(folder: Path, task: str, kind: str, data: Path, **settings: Any) -> Path:
+    """A model of this task with its first weights, as a run would leave it."""
+    module = importlib.import_module(f"throughtime.tasks.{task}")
+    config = getattr(importlib.import_module(f"throughtime.tasks.{kind}_config"), f"{kind.title()}Config")
+    opening = {"layout": "lines"} if kind == "fill" else {}
+    if kind == "translate":
+        opening = {"source": settings["source"], "target": settings["target"]}
+    model = module.made(config(data=str(data), **settings), open_dataset(str(data), **opening))
+    if kind == "translate":  # one that has learned nothing says nothing
+        fit(model, module.task_of(model, open_dataset(str(data), **opening)), folder, title="")
+        return folder
+    folder.mkdir()
+    model.begin(ModelFolder(folder))
+    model.save_weights(ModelFolder(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory) -> dict[str, Path]:
+    """The folders of a model of each kind, by its name."""
+    data, out = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("runs")
+    (data / "lines.txt").write_text("\n".join(LINES) + "\n")
+    (data / "pairs.tsv").write_text("".join(f"{en}\t{fr}\n" for en, fr in PAIRS))
+    (data / "labelled.csv").write_text("text,label\n" + "the cat,animal\nsome jazz,music\n" * 20)
+    (data / "series.csv").write_text("y\n" + "".join(f"{math.sin(t):.4f}\n" for t in range(80)))
+    slots = data / "slots"
+    slots.mkdir()
+    (slots / "seq.in").write_text("bring tea\nis there milk\n" * 20)
+    (slots / "seq.out").write_text("O B-drink\nO O B-drink\n" * 20)
+    (slots / "label").write_text("order\nask\n" * 20)
+    rows = {"lookback": 8, "horizon": 4, "head": "quantiles"}
+    small = {"hidden_size": 8, "device": "cpu", "precision": "float32"}
+    words = {
+        **SMALL,
+        "tokens": "space",
+        "source": "en",
+        "target": "fr",
+        "num_beams": 2,
+        "epochs": 8,
+        "lr": 0.03,
+        "batch_size": 6,
+    }
+    lines = open_dataset(str(data / "lines.txt"), layout="lines")
+    counted = fit_ngram(NgramConfig(data="lines", order=3, layout="lines", tokens="space"), lines)
+    counted.save(out / "counted", [], "")
+    return {
+        "counted": out / "counted",
+        "letters": saved(
+            out / "letters",
+            "recurrent",
+            "language",
+            data / "lines.txt",
+            tokens="char",
+            layout="stream",
+            **SMALL,
+        ),
+        "en-fr": saved(out / "en-fr", "translate", "translate", data / "pairs.tsv", **words),
+        "blanks": saved(out / "blanks", "fill", "fill", data / "lines.txt", tokens="space", **SMALL),
+        "tags": saved(out / "tags", "tag", "tag", slots, word_size=8, **small),
+        "topics": saved(out / "topics", "classify", "classify", data / "labelled.csv", **SMALL),
+        "waves": saved(out / "waves", "forecast", "forecast", data / "series.csv", **rows, **small),
+    }
+
+
+@pytest.fixture(scope="session")
+def models(runs) -> Models:
+    """All of them, opened."""
+    return Models.open(list(runs.values()), "cpu")
+
+
+@contextlib.contextmanager
+def serving(
+    models: Models, options: Options | None = None, log: TextIO | None = None
+) -> Iterator[tuple[Any, str]]:
+    """uvicorn in a thread on a free port: the server and its address."""
+    app = create_app(models, options or Options(), log=log or io.StringIO())
+    with bound("127.0.0.1", 0) as listener:
+        server = server_of(app, 5.0)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        while not server.started:
+            time.sleep(0.005)
+        try:
+            yield server, address_of(listener)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="session")
+def address(models) -> Iterator[str]:
+    """Where a server of all models listens."""
+    with serving(models) as (_, found):
+        yield found
+
+
+@pytest.fixture
+def client(address) -> Iterator[httpx2.Client]:
+    """A client of that server."""
+    with httpx2.Client(base_url=address, timeout=20) as found:
+        yield found

@@ -1,0 +1,132 @@
+"""What the page asks to see, over the routes it uses."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from throughtime.serve.app import create_app
+from throughtime.serve.options import Options
+
+
+@pytest.fixture(scope="module")
+def client(models):
+    with TestClient(create_app(models, Options(), log=io.StringIO())) as found:
+        yield found
+
+
+def told(client: TestClient, path: str, **body: Any) -> Any:
+    answer = client.post(path, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_translations_come_with_alignments(client):
+    found = told(client, "/inspect/attention", q="the cat sleeps", alternatives=2)
+    assert found["model"] == "en-fr"
+    assert 1 <= len(found["translations"]) <= 3
+    for one in found["translations"]:
+        assert one["alignment"]["source"] == ["the", "cat", "sleeps", "<eos>"]
+        assert all(sum(row) == pytest.approx(1, abs=1e-2) for row in one["alignment"]["weights"])
+    plain = client.post("/translate", json={"q": "the cat sleeps", "source": "en", "target": "fr"}).json()
+    alone = told(client, "/inspect/attention", q="the cat sleeps")["translations"]
+    assert alone[0]["text"] == plain["translatedText"]
+
+
+def test_the_tree_of_a_search(client):
+    found = told(client, "/inspect/beam", q="a bird", num_beams=3)
+    assert found["width"] == 3
+    assert {node["status"] for node in found["nodes"]} >= {"kept", "cut"}
+    assert all(node["reason"] for node in found["nodes"])
+    for node in found["nodes"]:
+        assert node["parent"] is None or found["nodes"][node["parent"]]["step"] == node["step"] - 1
+
+
+@pytest.mark.parametrize("model", ["letters", "en-fr", "blanks", "tags", "topics"])
+def test_gates_of_every_model_that_reads_text(client, model):
+    found = told(client, "/inspect/gates", q="the cat", model=model, units=4)
+    assert len(found["units"]) == 4 <= found["all_units"]
+    lives = found["half_lives"]
+    assert lives == sorted(lives, reverse=True)
+    for values in found["values"].values():
+        assert (len(values), len(values[0])) == (4, len(found["tokens"]))
+    last = len(found["layers"]) - 1
+    assert (
+        told(client, "/inspect/gates", q="the cat", model=model, layer=last)["name"]
+        == found["layers"][-1]["name"]
+    )
+
+
+@pytest.mark.parametrize("model", ["letters", "counted"])
+def test_the_next_token(client, model):
+    found = told(client, "/inspect/next", q="the cat", model=model, k=3)
+    assert len(found["expected"]) == 3
+    assert "".join(one["piece"] for one in found["read"]).strip() == "the cat"
+    assert all(one["bits"] >= 0 for one in found["read"])
+    assert told(client, "/inspect/next")["read"] == []
+
+
+def test_a_forecaster_tells_its_own_history(client):
+    found = told(client, "/inspect/history", rows=20)
+    assert len(found["y"]) == len(found["ds"]) == 20
+    again = {"unique_id": found["unique_id"], "ds": found["ds"], "y": found["y"]}
+    assert told(client, "/forecast", series=[again], h=2)["forecasts"][0]["mean"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "sentence"),
+    [
+        ("attention", {"q": "a bird", "model": "nobody"}, 404, "no model 'nobody' here"),
+        ("attention", {"q": "a bird", "model": "letters"}, 400, "is no model that translates"),
+        ("beam", {"q": " "}, 400, "is empty"),
+        ("beam", {"q": "a bird", "num_beams": 0}, 400, "num_beams"),
+        ("gates", {"q": "the", "model": "waves"}, 400, "is no model that reads text with gates"),
+        ("gates", {"q": "the", "model": "letters", "layer": 9}, 400, "layer is 9, the model has 1"),
+        ("gates", {"q": "x" * 3000}, 400, "2000 characters"),
+        ("next", {"q": "the", "model": "en-fr"}, 400, "is no model that is a language model"),
+        ("history", {"model": "en-fr"}, 400, "is no model that forecasts"),
+    ],
+)
+def test_refusals_are_one_sentence(client, path, body, status, sentence):
+    answer = client.post(f"/inspect/{path}", json=body)
+    assert answer.status_code == status
+    assert sentence in answer.json()["error"]
+
+
+def test_the_key_is_asked_for(models):
+    with TestClient(create_app(models, Options(api_key="secret"), log=io.StringIO())) as locked:
+        for path in ("attention", "beam", "gates", "next", "history"):
+            assert locked.post(f"/inspect/{path}", json={"q": "the"}).status_code == 403
+        key = {"Authorization": "Bearer secret"}
+        assert locked.post("/inspect/next", json={"q": "the"}, headers=key).status_code == 200
+
+
+TEXTS = st.text(max_size=30) | st.sampled_from(["the cat", "\ud800", "\x00", "___", "<eos>", "🙂 é", "\n"])
+JSON = {"Content-Type": "application/json"}
+BODIES = st.fixed_dictionaries(
+    {"q": TEXTS},
+    optional={
+        "model": st.sampled_from(
+            ["en-fr", "letters", "counted", "blanks", "tags", "topics", "waves", "../x"]
+        ),
+        "layer": st.integers(-1, 5),
+        "units": st.integers(0, 300),
+        "num_beams": st.integers(-1, 25),
+        "alternatives": st.integers(-1, 12),
+        "k": st.integers(-1, 60),
+    },
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(path=st.sampled_from(["attention", "beam", "gates", "next"]), body=BODIES)
+def test_no_text_breaks_it(client, path, body):
+    answer = client.post(f"/inspect/{path}", content=json.dumps(body), headers=JSON)
+    assert answer.status_code in (200, 400, 404)
+    assert answer.status_code == 200 or isinstance(answer.json()["error"], str)

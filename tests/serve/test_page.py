@@ -1,0 +1,306 @@
+"""The page at /, in a real browser: the system's Chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from throughtime.serve.app import PAGE, create_app
+from throughtime.serve.models import Models
+from throughtime.serve.options import Options
+from throughtime.serve.server import address_of, bound, server_of
+
+INJECTED = "<img src=x onerror=\"document.title='broken'\"> the <b>cat</b>"
+
+
+def test_nothing_is_loaded_from_elsewhere_and_nothing_parses_html():
+    sources = {path.name: path.read_text(encoding="utf-8") for path in Path(PAGE).iterdir()}
+    assert {"index.html", "page.css", "main.js"} <= set(sources)
+    for name, text in sources.items():
+        addresses = set(re.findall(r"https?://[^\s\"'`)]+", text)) - {"http://www.w3.org/2000/svg"}
+        assert not addresses, name
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text), name
+
+
+def serving(models, options):
+    app = create_app(models, options, log=io.StringIO())
+    with bound("127.0.0.1", 0) as listener:
+        server = server_of(app, 5.0)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        while not server.started:
+            time.sleep(0.005)
+        try:
+            yield address_of(listener)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def site(models):
+    yield from serving(models, Options())
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        # In a container root has no other sandbox than the container itself.
+        started = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser):
+    """Open an address; what the page complains of fails the test."""
+    contexts, complaints = [], []
+
+    def open_page(address, **options):
+        context = browser.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(8_000)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+        page.goto(address)
+        page.wait_for_selector("section")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not [line for line in complaints if "status of 4" not in line]
+
+
+@pytest.fixture(scope="module")
+def page(browser, site):
+    """One page for tests that each use another section of it."""
+    complaints = []
+    found = browser.new_page()
+    found.set_default_timeout(8_000)
+    found.on("pageerror", lambda error: complaints.append(str(error)))
+    found.goto(site)
+    found.locator("#forecast path.fan").first.wait_for()
+    yield found
+    found.close()
+    assert not complaints
+
+
+def told(page, place, words):
+    """Wait until these words stand there. The page's own policy forbids to wait with a script."""
+    from playwright.sync_api import expect
+
+    expect(page.locator(place).first).to_contain_text(words, timeout=8_000)
+
+
+def answered(page, section):
+    """Wait until the newest question of a section is answered."""
+    page.locator(f"#{section}:not([aria-busy])").wait_for()
+
+
+def test_a_section_for_each_thing_the_models_can_show(page):
+    sections = [one.get_attribute("id") for one in page.locator("section").all()]
+    assert sections == ["translate", "search", "write", "gates", "fill", "forecast"]
+    assert page.locator("nav a").all_inner_texts() == [
+        "Translate",
+        "Search",
+        "Write",
+        "Gates",
+        "Fill in",
+        "Forecast",
+    ]
+
+
+def test_sections_only_for_what_is_loaded(opened, models, browser):
+    few = Models([one for one in models if one.task == "ngram"])
+    for address in serving(few, Options()):
+        page = opened(address)
+        assert [one.get_attribute("id") for one in page.locator("section").all()] == ["write"]
+        page.context.close()
+
+
+def test_a_word_of_the_translation_lights_its_sources(page):
+    page.locator("#translate select").select_option("0")
+    box = page.locator("#translate textarea")
+    box.fill("the cat sleeps")
+    box.press("Enter")
+    words = page.locator("#translate .target .word")
+    told(page, "#translate .words", "sleeps")
+    sources = page.locator("#translate .words:not(.target) .word")
+    assert sources.all_inner_texts() == ["the", "cat", "sleeps", "<eos>"]
+    weights = "all => all.map(one => Number(getComputedStyle(one).getPropertyValue('--weight')))"
+    words.first.hover()
+    hovered = sources.evaluate_all(weights)
+    assert sum(hovered) == pytest.approx(1, abs=0.02)
+    page.mouse.move(1, 1)
+    words.last.focus()
+    focused = sources.evaluate_all(weights)
+    assert sum(focused) == pytest.approx(1, abs=0.02)
+    assert "lit" in words.last.get_attribute("class")
+    assert "lit" not in words.first.get_attribute("class")
+    assert "looked" in page.locator("#translate .readout").inner_text()
+    page.locator("#translate svg").hover(position={"x": 120, "y": 60})
+    assert page.locator("#translate .word.lit").count() == 1
+
+
+def test_alternatives_can_be_chosen(page):
+    page.locator("#translate select").select_option("2")
+    page.locator("#translate textarea").fill("the dog sees")
+    page.locator("#translate button.main").click()
+    answered(page, "translate")
+    choices = page.locator("#translate .choice")
+    choices.nth(1).wait_for()
+    choices.nth(1).click()
+    assert choices.nth(1).get_attribute("aria-pressed") == "true"
+    assert choices.nth(0).get_attribute("aria-pressed") == "false"
+
+
+def test_the_search_goes_step_by_step(page):
+    page.locator("#search textarea").fill("the cat sleeps")
+    page.locator("#search button.main").click()
+    answered(page, "search")
+    slider = page.locator("#search input[type=range]")
+    slider.wait_for()
+    visible = page.locator("#search .node:not(.later)")
+    everything = visible.count()
+    slider.focus()
+    slider.press("Home")
+    assert 0 < visible.count() < everything
+    assert "step 1 of" in page.locator("#search .at").inner_text()
+    page.locator("#search .node.cut").first.focus()
+    assert "not among the" in page.locator("#search .readout").inner_text()
+    page.get_by_role("button", name="Play the search").click()
+    told(page, "#search .at", "step 2")
+
+
+def test_the_next_token_is_told_while_one_types(page):
+    page.locator("#write .next").first.wait_for()
+    box = page.locator("#write textarea")
+    box.fill("")
+    box.type("the cat", delay=5)
+    told(page, "#write .surprises", "cat")
+    place = "one => [one.offsetTop, one.offsetHeight]"
+    before = page.locator("#write .bars").evaluate(place)
+    button = page.locator("#write .next:enabled").first
+    button.click()
+    told(page, "#write .surprises", box.input_value().removeprefix("the cat").strip())
+    assert page.locator("#write .bars").evaluate(place) == before  # nothing jumps
+
+
+def test_gates_by_layer_and_letter_with_the_keyboard(page):
+    page.locator("#gates .head select").select_option("en-fr")
+    page.locator("#gates svg[aria-label^='Values of z']").wait_for()
+    answered(page, "gates")
+    picture = page.locator("#gates svg")
+    picture.focus()
+    picture.press("ArrowRight")
+    told = page.locator("#gates .readout").inner_text()
+    assert re.match(r"unit \d+ at “.+”: z = 0\.\d+, half-life", told)
+    page.locator("#gates .row select").nth(1).select_option("h")
+    page.locator("#gates svg[aria-label^='Values of h']").wait_for()
+
+
+def test_blanks_are_filled_and_a_forecast_is_drawn(page):
+    page.locator("#fill textarea").fill("the ___ sleeps .")
+    page.locator("#fill button.main").click()
+    told(page, "#fill .fillings", "sleeps")
+    assert page.locator("#fill .filling").count() == 5
+    assert page.locator("#fill mark").count() == 5
+    page.locator("#forecast path.fan").first.wait_for()
+    assert page.locator("#forecast path.fan").count() == 3
+    page.locator("#forecast textarea").fill(
+        "ds,y\n" + "".join(f"{time},{time % 7}\n" for time in range(501, 520))
+    )
+    page.locator("#forecast button.main").click()
+    told(page, "#forecast svg", "519")
+    page.locator("#forecast svg").focus()
+    page.locator("#forecast svg").press("ArrowRight")
+    assert "50 % within" in page.locator("#forecast .readout").inner_text()
+
+
+def test_what_goes_wrong_is_told_in_a_sentence(page):
+    page.locator("#forecast path.fan").first.wait_for()
+    page.locator("#forecast textarea").fill("1\ntwo\n3")
+    page.locator("#forecast button.main").click()
+    assert (
+        page.locator("#forecast .problem").inner_text().endswith("Row 2 has “two” where a number should be.")
+    )
+    page.locator("#forecast textarea").fill("1\n2\n3")
+    page.locator("#forecast button.main").click()
+    told(page, "#forecast .problem", "looks back on")
+    page.locator("#search textarea").fill(" ")
+    page.locator("#search button.main").click()
+    told(page, "#search .problem", "is empty")
+
+
+def test_text_stays_text(opened, site):
+    page = opened(site)
+    for section in ("translate", "search", "write", "gates"):
+        page.locator(f"#{section} textarea").fill(INJECTED)
+        if section != "write":
+            page.locator(f"#{section} button.main").click()
+    page.locator("#fill textarea").fill(f"{INJECTED} ___")
+    page.locator("#fill button.main").click()
+    told(page, "#translate .words", "onerror")
+    told(page, "#fill .view", "onerror")
+    page.wait_for_timeout(400)
+    assert page.locator("main img, main b").count() == 0
+    assert page.title() == "throughtime: see inside a model"
+
+
+def test_light_and_dark_and_the_switch(opened, site):
+    page = opened(site, color_scheme="dark")
+    colour = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(colour)
+    switch = page.get_by_role("button", name="Switch between light and dark")
+    assert switch.get_attribute("aria-pressed") == "true"
+    switch.click()
+    light = page.evaluate(colour)
+    assert dark != light
+    page.reload()
+    assert page.evaluate(colour) == light  # the choice is kept
+    assert opened(site, color_scheme="light").evaluate(colour) == light
+
+
+def test_a_phone_scrolls_down_only(opened, site):
+    page = opened(site, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page.locator("#forecast path.fan").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    small = [
+        one.bounding_box()
+        for one in page.locator("button:visible, select:visible").all()
+        if one.bounding_box()
+    ]
+    assert min(box["height"] for box in small) >= 32
+
+
+def test_every_field_and_picture_has_a_name(page):
+    page.locator("#forecast path.fan").first.wait_for()
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll('textarea, input:not([type=password]), select, button, svg')]
+        .filter(one => !one.getAttribute('aria-label') && !one.closest('label') && !one.textContent.trim())
+        .map(one => one.outerHTML.slice(0, 80))"""
+    )
+    assert nameless == []
+
+
+def test_a_key_is_asked_for_where_one_is_needed(opened, models):
+    for address in serving(Models([one for one in models if one.task == "ngram"]), Options(api_key="secret")):
+        page = opened(address)
+        told(page, "#write .problem", "API key")
+        page.locator("#key input").fill("secret")
+        page.locator("#key button").click()
+        page.locator("#write textarea").fill("the")
+        page.locator("#write .next").first.wait_for()
+        page.context.close()

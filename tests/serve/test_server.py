@@ -1,0 +1,265 @@
+"""The server under load and in trouble: limits, clients that leave, an orderly end, what it logs."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import socket
+import threading
+import time
+
+import httpx2
+import pytest
+from tests.serve.conftest import serving
+
+from throughtime.errors import InputError, ThroughtimeError
+from throughtime.serve.models import Models, Served
+from throughtime.serve.options import Options
+from throughtime.serve.server import address_of, bound
+from throughtime.tasks.trained_classifier import Classified
+
+
+class Gated:
+    """A classifier that answers when it is let, with the text itself as the label."""
+
+    def __init__(self, is_open=True):
+        self.open, self.begun, self.sizes = threading.Event(), threading.Event(), []
+        if is_open:
+            self.open.set()
+
+    def classify(self, texts, k=None):
+        self.begun.set()
+        assert self.open.wait(20)
+        self.sizes.append(len(texts))
+        return [Classified(text, ((text, 1.0),)) for text in texts]
+
+
+def gated(is_open=True):
+    model = Gated(is_open)
+    return model, Models([Served("gated", "classify", model)])
+
+
+def test_many_at_once_are_batched_and_each_gets_its_own_answer():
+    model, models = gated()
+
+    async def asked(client, number):
+        texts = [f"{number}:{place}" for place in range(number % 3 + 1)]
+        answer = await client.post("/classify", json={"q": texts})
+        assert [one["label"] for one in answer.json()["results"]] == texts
+
+    async def all_asked(address):
+        limits = httpx2.Limits(max_connections=50)
+        async with httpx2.AsyncClient(base_url=address, timeout=20, limits=limits) as client:
+            await asyncio.gather(*(asked(client, number) for number in range(200)))
+
+    with serving(models, Options(queue=10_000)) as (_, address):
+        asyncio.run(all_asked(address))
+    assert sum(model.sizes) == sum(number % 3 + 1 for number in range(200))
+    assert max(model.sizes) > 3
+
+
+def test_real_texts_from_many_clients_are_those_of_one(address):
+    async def asked(client, number):
+        body = {"model": "counted", "prompt": "the", "max_tokens": 12, "seed": number % 20}
+        return (await client.post("/v1/completions", json=body)).json()["choices"][0]["text"]
+
+    async def all_asked(at_once):
+        async with httpx2.AsyncClient(base_url=address, timeout=20) as client:
+            if at_once:
+                return await asyncio.gather(*(asked(client, number) for number in range(60)))
+            return [await asked(client, number) for number in range(20)]
+
+    alone = asyncio.run(all_asked(False))
+    assert asyncio.run(all_asked(True)) == alone * 3
+    assert len(set(alone)) > 5
+
+
+def test_a_full_queue_is_503_and_a_slow_model_504():
+    model, models = gated(is_open=False)
+    with serving(models, Options(queue=2, batch=1, timeout=0.7)) as (_, address):
+        statuses, answers = [], []
+
+        def ask():
+            answer = httpx2.post(f"{address}/classify", json={"q": "x"}, timeout=20)
+            statuses.append(answer.status_code)
+            answers.append(answer)
+
+        clients = [threading.Thread(target=ask) for _ in range(5)]
+        clients[0].start()
+        assert model.begun.wait(10)
+        for client in clients[1:]:
+            client.start()
+        for client in clients:
+            client.join()
+        model.open.set()
+    assert sorted(statuses) == [503, 503, 504, 504, 504]
+    refused = next(answer for answer in answers if answer.status_code == 503)
+    assert refused.headers["retry-after"] == "1"
+    assert refused.json() == {"error": "too many requests wait for gated; try again soon"}
+    late = next(answer for answer in answers if answer.status_code == 504)
+    assert late.json() == {"error": "not done within 0.7 s; ask for less at once"}
+
+
+def test_a_client_that_vanished_is_not_computed():
+    model, models = gated(is_open=False)
+    log = io.StringIO()
+    with serving(models, Options(batch=1), log) as (_, address):
+        first = threading.Thread(
+            target=httpx2.post, args=(f"{address}/classify",), kwargs={"json": {"q": "a"}}
+        )
+        first.start()
+        assert model.begun.wait(10)
+        with pytest.raises(httpx2.ReadTimeout):
+            httpx2.post(f"{address}/classify", json={"q": ["b", "c"]}, timeout=0.2)
+        until(lambda: "499" in log.getvalue())
+        model.open.set()
+        first.join()
+    assert model.sizes == [1]
+
+
+def test_a_stream_that_nobody_reads_stops_being_written(models):
+    with serving(models, Options(max_tokens=10**6)) as (server, address):
+        writer = server.config.app.state.service.writers["letters"]
+        body = {"model": "letters", "prompt": "the", "max_tokens": 10**6, "stream": True}
+        with httpx2.stream("POST", f"{address}/v1/completions", json=body, timeout=20) as answer:
+            assert answer.status_code == 200
+            assert next(answer.iter_lines()).startswith("data: ")
+            until(lambda: writer_rows(server) == 1)
+        until(lambda: writer_rows(server) == 0)
+        assert writer.waiting == 0
+
+
+def test_a_stream_ends_in_a_sentence_when_its_time_is_over(models):
+    with serving(models, Options(max_tokens=10**6, timeout=0.3)) as (_, address):
+        body = {"model": "letters", "prompt": "the", "max_tokens": 10**6, "stream": True}
+        lines = httpx2.post(f"{address}/v1/completions", json=body, timeout=20).text.split("\n\n")
+    assert lines[-2:] == ["data: [DONE]", ""]
+    error = json.loads(lines[-3].removeprefix("data: "))["error"]
+    assert (error["message"], error["type"]) == ("the text was not done in time", "timeout_error")
+
+
+def test_stopping_finishes_what_runs():
+    model, models = gated(is_open=False)
+    answers = []
+    with serving(models) as (server, address):
+        client = threading.Thread(
+            target=lambda: answers.append(httpx2.post(f"{address}/classify", json={"q": "a"}, timeout=20))
+        )
+        client.start()
+        assert model.begun.wait(10)
+        server.should_exit = True
+        time.sleep(0.2)
+        assert not answers
+        model.open.set()
+        client.join()
+    assert answers[0].status_code == 200
+
+
+def test_too_much_is_413_by_bytes_texts_and_characters():
+    _, models = gated()
+    with serving(models, Options(max_bytes=2_000, max_texts=3, max_characters=100)) as (_, address):
+
+        def status(content):
+            headers = {"Content-Type": "application/json"}
+            return httpx2.post(
+                f"{address}/classify", content=content, headers=headers, timeout=20
+            ).status_code
+
+        assert status(json.dumps({"q": ["a"] * 3})) == 200
+        assert status(json.dumps({"q": ["a"] * 4})) == 413
+        assert status(json.dumps({"q": "a" * 101})) == 413
+        assert status(b" " * 2_001) == 413
+        assert status(iter([b" " * 1_000] * 3)) == 413  # sent without a length
+        assert status(b"{") == 400
+
+
+def test_a_body_that_never_comes_is_given_up():
+    _, models = gated()
+    with serving(models, Options(timeout=0.3)) as (_, address):
+        host, port = address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=10) as line:
+            line.sendall(b"POST /classify HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
+            assert b" 408 " in line.recv(1_000).split(b"\r\n")[0]
+
+
+def test_the_rate_of_a_client_is_limited_but_not_its_health():
+    _, models = gated()
+    with serving(models, Options(rate_limit=2)) as (_, address):
+        answers = [httpx2.post(f"{address}/classify", json={"q": "a"}, timeout=20) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [200, 200, 429]
+        assert 1 <= int(answers[2].headers["retry-after"]) <= 30
+        assert "more than 2 requests in a minute" in answers[2].json()["error"]
+        assert httpx2.get(f"{address}/health").status_code == 200
+
+
+def test_pages_of_the_origins_named_may_ask():
+    _, models = gated()
+    with serving(models, Options(cors=("https://a.example",), api_key="k")) as (_, address):
+        for origin, allowed in (("https://a.example", "https://a.example"), ("https://b.example", None)):
+            headers = {"Origin": origin, "Authorization": "Bearer k"}
+            answer = httpx2.post(f"{address}/classify", json={"q": "a"}, headers=headers)
+            assert answer.status_code == 200
+            assert answer.headers.get("access-control-allow-origin") == allowed
+        assert httpx2.post(f"{address}/classify", json={"q": "a"}).status_code == 403
+
+
+def test_requests_are_logged_and_counted_but_not_what_was_in_them():
+    _, models = gated()
+    log = io.StringIO()
+    with serving(models, Options(log_json=True, api_key="sesame"), log) as (_, address):
+        headers = {"Authorization": "Bearer sesame"}
+        answer = httpx2.post(f"{address}/classify", json={"q": "a secret"}, headers=headers)
+        httpx2.get(f"{address}/no%0Awhere?key=sesame")
+        counted = httpx2.get(f"{address}/metrics").text
+    first, second, _ = map(json.loads, log.getvalue().splitlines())
+    assert (first["method"], first["path"], first["status"]) == ("POST", "/classify", 200)
+    assert first["request"] == answer.headers["x-request-id"]
+    assert second["status"] == 404
+    assert "secret" not in log.getvalue()
+    assert "sesame" not in log.getvalue()
+    assert 'throughtime_requests_total{method="POST",path="/classify",status="200"} 1' in counted
+    assert 'throughtime_requests_total{method="GET",path="other",status="404"} 1' in counted
+    assert 'throughtime_batch_items_count{model="gated"} 1' in counted
+    assert 'throughtime_request_seconds_bucket{path="/classify",le="+Inf"} 1' in counted
+
+
+def test_a_failing_model_is_500_in_one_sentence_and_the_log_has_the_rest(capsys):
+    class Broken:
+        def classify(self, texts, k=None):
+            raise RuntimeError("out of cheese")
+
+    with serving(Models([Served("broken", "classify", Broken())])) as (_, address):
+        answer = httpx2.post(f"{address}/classify", json={"q": "a"})
+    assert answer.status_code == 500
+    assert answer.json() == {"error": "the server failed; its log says why"}
+    assert "out of cheese" in capsys.readouterr().err
+
+
+def test_names_of_models_are_those_of_their_folders_and_must_differ(runs):
+    with pytest.raises(InputError, match="counted: is the name of two of the folders"):
+        Models.open([runs["counted"], runs["counted"]])
+
+
+def test_a_port_in_use_is_one_sentence():
+    with bound("127.0.0.1", 0) as listener:
+        listener.listen()
+        port = listener.getsockname()[1]
+        assert address_of(listener) == f"http://127.0.0.1:{port}"
+        with pytest.raises(ThroughtimeError, match=f"port {port} is in use; choose another one with --port"):
+            bound("127.0.0.1", port)
+    with pytest.raises(InputError, match="--host"):
+        bound("no.such.host.invalid", 0)
+
+
+def until(true, seconds=60.0):
+    """Wait for something that another thread does."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.01)
+
+
+def writer_rows(server):
+    """How many texts are being written, as the writer last told."""
+    return server.config.app.state.service.writers["letters"].writing

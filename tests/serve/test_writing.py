@@ -1,0 +1,159 @@
+"""Texts written at once: each as if it were written alone, whoever joins or leaves meanwhile."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+import throughtime as tt
+from throughtime.serve.refusals import RefusalError
+from throughtime.serve.spelling import Spelling, Stops
+from throughtime.serve.writing import Draft, Manner, Writer, drawn
+from throughtime.tasks.framing import Framing
+from throughtime.text.codec import Codec
+
+
+@pytest.fixture(scope="module")
+def counted(runs):
+    return tt.load(runs["counted"])
+
+
+def draft(language, prompt, manner, whole):
+    def hear(one):
+        if one.over:
+            whole.release()
+
+    ids = language.framing.ids(prompt, end=False)
+    return Draft(ids, manner, Spelling(language.framing, ids), hear)
+
+
+def written(writer, language, asked):
+    """The texts of prompts and manners that are handed over one by one."""
+    whole = threading.Semaphore(0)
+    drafts = [draft(language, prompt, manner, whole) for prompt, manner in asked]
+    for one in drafts:
+        writer.submit([one])
+    for _ in drafts:
+        assert whole.acquire(timeout=10)
+    return drafts
+
+
+manners = st.builds(
+    Manner,
+    max_tokens=st.integers(1, 12),
+    temperature=st.sampled_from([0.0, 0.7, 1.0, 1.5]),
+    top_p=st.sampled_from([0.3, 0.9, 1.0]),
+    stop=st.sampled_from([(), (".",), ("cat", "og s")]),
+    seed=st.integers(0, 99).map(str),
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "the", "the cat", "a bird"]), manners), min_size=1, max_size=12)
+)
+def test_a_text_is_the_same_alone_and_among_others(counted, asked):
+    together, alone = Writer("together", counted, most=5), Writer("alone", counted, most=1)
+    try:
+        found = written(together, counted, asked)
+        expected = [written(alone, counted, [one])[0] for one in asked]
+    finally:
+        together.close()
+        alone.close()
+    assert [one.text for one in found] == [one.text for one in expected]
+    assert [one.finish for one in found] == [one.finish for one in expected]
+    for one, (prompt, manner) in zip(found, asked, strict=True):
+        ids = counted.framing.ids(prompt, end=False)
+        whole = counted.framing.text([*ids, *(said.token for said in one.said)])
+        before = counted.framing.text(ids)
+        cut = min(
+            (place for stop in manner.stop if (place := whole[len(before) :].find(stop)) >= 0), default=None
+        )
+        assert one.text == whole[len(before) :][:cut]
+        assert len(one.said) <= manner.max_tokens
+
+
+def test_a_text_that_nobody_waits_for_is_given_up(runs):
+    letters = tt.load(runs["letters"], "cpu")
+    writer, enough = Writer("model", letters), threading.Event()
+    endless = draft(letters, "the", Manner(max_tokens=10**9), threading.Semaphore(0))
+
+    def hear(one):
+        if len(one.said) == 5:
+            one.left = True
+            enough.set()
+
+    endless.hear = hear
+    writer.submit([endless])
+    assert enough.wait(10)
+    writer.close()
+    assert len(endless.said) == 5
+    with pytest.raises(RefusalError, match="shutting down"):
+        writer.submit([endless])
+
+
+def test_a_failing_model_fails_its_texts_and_goes_on(counted, monkeypatch):
+    writer, whole = Writer("model", counted), threading.Semaphore(0)
+    ill = draft(counted, "the", Manner(), whole)
+    ill.prompt = [10**6]
+    step = counted.model.step
+
+    def broken(last, state, memory):
+        if (last == 10**6).any():
+            raise RuntimeError("no such word")
+        return step(last, state, memory)
+
+    monkeypatch.setattr(counted.model, "step", broken)
+    writer.submit([ill])
+    assert whole.acquire(timeout=10)
+    assert str(ill.failure) == "no such word"
+    assert written(writer, counted, [("the cat", Manner(temperature=0))])[0].text == " sleeps ."
+    writer.close()
+
+
+def test_draws_follow_the_models_probabilities():
+    p = torch.tensor([[0.5, 0.2, 0.2, 0.1]])
+    rows, dice = 4_000, random.Random(5)
+    found = drawn(p.log().expand(rows, 4), [Manner()] * rows, [dice] * rows)
+    assert chisquare(torch.bincount(found, minlength=4), (p[0] * rows).double().numpy()).pvalue > 1e-3
+    narrow = drawn(p.log().expand(rows, 4), [Manner(top_p=0.6)] * rows, [dice] * rows)
+    assert set(narrow.tolist()) == {0, 1}
+    hot = drawn(p.log().expand(rows, 4), [Manner(temperature=2.0)] * rows, [dice] * rows)
+    flat = p[0].double().sqrt()
+    assert chisquare(torch.bincount(hot, minlength=4), (flat / flat.sum() * rows).numpy()).pvalue > 1e-3
+
+
+@given(st.text(max_size=30), st.lists(st.text(min_size=1, max_size=3), max_size=3), st.data())
+def test_stops_cut_a_text_in_the_same_place_however_it_arrives(text, stops, data):
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    watch = Stops(stops)
+    said = ""
+    for piece in pieces:
+        said += watch.add(piece)
+        if watch.stopped:
+            break
+    said += "" if watch.stopped else watch.rest()
+    # Whole at once, the first stop to be complete wins; in pieces it may be another that begins earlier.
+    ends = [text.find(stop) + len(stop) for stop in stops if stop in text]
+    assert watch.stopped == bool(ends)
+    assert text.startswith(said)
+    assert not any(stop in said for stop in stops)
+
+
+def test_characters_of_several_bytes_are_said_when_they_are_whole():
+    codec = Codec.build(["the cat sleeps"], "bpe", max_size=270)  # other letters fall into bytes
+    framing = Framing(codec, marked=False)
+    for text in ("naïve café 你好 🙂", "the cat sleeps"):
+        spelling = Spelling(framing, [])
+        ids = codec.encode(text)
+        pieces = [spelling.add(one) for one in ids]
+        assert "\ufffd" not in "".join(pieces)
+        assert "".join(pieces) + spelling.rest() == codec.decode(ids)
+        assert sum(map(bool, pieces)) > 1
