@@ -31,12 +31,14 @@ import torch
 from benchmarks.translate_setup import (
     LONGEST,
     ROOT,
+    TARGET,
     joeynmt_config,
     joeynmt_python,
     our_config,
     write_data,
 )
 from throughtime.errors import ThroughtimeError
+from throughtime.metrics.bleu import corpus_bleu
 from throughtime.train.devices import precision_of
 
 THREADS = 2
@@ -82,7 +84,8 @@ def run(*, quick: bool = False) -> dict[str, Any]:
         training = trained(theirs, ours, kinds, amount)
         same = same_model(theirs, ours, kinds[-1], amount.ripening, folder / "weights.npz")
         decoding = {
-            name: decoded(theirs, ours, kinds, beams, amount.searches) for name, beams in SEARCHES.items()
+            name: decoded(theirs, ours, kinds, beams, amount.searches, references(folder))
+            for name, beams in SEARCHES.items()
         }
         clock = {
             kind: ours({"do": "clock", "beams": 5, "precision": kind, "max_length": LONGEST})
@@ -130,11 +133,16 @@ def same_model(theirs: Worker, ours: Worker, kind: str, updates: int, weights: P
     return {"parameters": parameters, "validation_loss": losses}
 
 
-def decoded(theirs: Worker, ours: Worker, kinds: list[str], beams: int, searches: int) -> dict[str, Any]:
+def decoded(
+    theirs: Worker, ours: Worker, kinds: list[str], beams: int, searches: int, references: list[str]
+) -> dict[str, Any]:
     """Sentences a second of each, in turns, all with the same weights."""
     orders: dict[str, tuple[Worker, dict[str, Any]]] = {"joeynmt": (theirs, {})}
     for kind in kinds:
-        orders[kind] = ours, {"precision": kind, "max_length": LONGEST}
+        orders[kind] = ours, {"precision": kind, "max_length": LONGEST, "eager": False}
+        if beams > 1:
+            # As others stop: when the best that has ended is better than what goes on is now.
+            orders[f"{kind}, eager"] = ours, {"precision": kind, "max_length": LONGEST, "eager": True}
     answers: dict[str, list[dict[str, Any]]] = {name: [] for name in orders}
     for _ in range(searches):
         for name, (worker, order) in orders.items():
@@ -148,6 +156,10 @@ def decoded(theirs: Worker, ours: Worker, kinds: list[str], beams: int, searches
         "sentences": len(told["joeynmt"]),
         "sentences_per_second": {name: round(speed, 1) for name, speed in speeds.items()},
         "ratios": {name: round(speed / speeds["joeynmt"], 2) for name, speed in speeds.items()},
+        "bleu": {
+            name: round(corpus_bleu(own, [references], tokenize="none").value, 2)
+            for name, own in told.items()
+        },
         "mean_words": {
             name: round(sum(len(one.split()) for one in own) / len(own), 2) for name, own in told.items()
         },
@@ -156,6 +168,11 @@ def decoded(theirs: Worker, ours: Worker, kinds: list[str], beams: int, searches
             for name, own in told.items()
         },
     }
+
+
+def references(folder: Path) -> list[str]:
+    """What people made of the sentences that are translated."""
+    return (folder / f"dev.{TARGET}").read_text("utf-8").splitlines()
 
 
 def targets(found: Mapping[str, Any], kinds: list[str]) -> list[dict[str, Any]]:
@@ -177,7 +194,7 @@ def show(found: Mapping[str, Any]) -> None:
         print(f"{name}, {unit} a second", file=sys.stderr)
         for side, speed in own[f"{unit}_per_second"].items():
             more = (
-                f"{own['mean_words'][side]:.1f} words a sentence"
+                f"{own['mean_words'][side]:.1f} words a sentence, BLEU {own['bleu'][side]:.2f}"
                 if name in SEARCHES
                 else f"validation loss {own['validation_loss'][side]:.3f}"
             )

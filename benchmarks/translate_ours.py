@@ -22,6 +22,7 @@ from throughtime.config import configured
 from throughtime.data.batching import PairBatches, RaggedIds
 from throughtime.data.batching.draws import draws
 from throughtime.models.weights import named_weights
+from throughtime.search import Beam
 from throughtime.tasks.codecs import Codecs
 from throughtime.tasks.surprisal import likelihood
 from throughtime.tasks.trained_translator import TrainedTranslator
@@ -29,11 +30,9 @@ from throughtime.tasks.translate import with_codecs
 from throughtime.tasks.translate_config import TranslateConfig
 from throughtime.tasks.translate_task import TranslateTask
 from throughtime.text.codec import Codec
-from throughtime.train.devices import autocast
 from throughtime.train.progress import Silent
 from throughtime.train.trainer import Trainer
 
-CPU = torch.device("cpu")
 CLOCKED_UPDATES = 10
 MISSING = ("decoder.attention.key.bias", "head.bias")
 """Weights that JoeyNMT has not."""
@@ -130,7 +129,7 @@ class Side:
         if order["do"] == "ripen":
             return self.ripen(order["precision"], order["updates"], Path(order["path"]))
         if order["do"] == "decode":
-            return self.decoded(order["beams"], order["precision"], order["max_length"])
+            return self.decoded(order["beams"], order["precision"], order["max_length"], order["eager"])
         if order["do"] == "clock":
             return self.clock(order["beams"], order["precision"], order["max_length"])
         raise ValueError(order["do"])
@@ -151,10 +150,10 @@ class Side:
         batches = PairBatches(*self.valid_ids, *self.codecs.specials, shuffle=False)
         return likelihood(translator.model.eval(), batches).cross_entropy
 
-    def decoded(self, beams: int, precision: str, max_length: int) -> dict[str, Any]:
+    def decoded(self, beams: int, precision: str, max_length: int, eager: bool) -> dict[str, Any]:
         """Seconds from the validation sentences to their translations."""
         began = time.perf_counter()
-        told = translated(self.translator, self.sources, beams, precision, max_length)
+        told = translated(self.translator, self.sources, beams, precision, max_length, eager=eager)
         return {"seconds": time.perf_counter() - began, "sentences": told}
 
     def clock(self, beams: int, precision: str, max_length: int) -> dict[str, Any]:
@@ -175,11 +174,22 @@ class Side:
 
 
 def translated(
-    translator: TrainedTranslator, sources: list[str], beams: int, precision: str, max_length: int
+    translator: TrainedTranslator,
+    sources: list[str],
+    beams: int,
+    precision: str,
+    max_length: int,
+    *,
+    eager: bool = False,
 ) -> list[str]:
-    """The best translation of each, in the order given."""
-    with autocast(CPU, precision):
-        found = translator.translate(sources, num_beams=beams, max_length=max_length)
+    """The best translation of each, in the order given; `eager` stops without proof that it is the best."""
+    translator.precision = precision
+    end_id, alpha = translator.codecs.end_id, translator.generation.length_penalty
+    found = translator.translate(
+        sources,
+        max_length=max_length,
+        search=lambda most: Beam(end_id, beams, alpha=alpha, max_length=most, eager=eager),
+    )
     return [own[0].text for own in found]
 
 
