@@ -125,3 +125,8 @@ def test_what_is_wrong_is_one_sentence(run, data, tmp_path, throughtime):
     refused = throughtime("train", "classify", "--data", text, "--out", tmp_path / "no")
     assert refused.code == 2
     assert "not labelled texts" in refused.err
+    same = tmp_path / "same.csv"
+    same.write_text("text,label\n" + "one,a\ntwo,a\n" * 9)
+    refused = throughtime(*words(same, tmp_path / "no"))
+    assert "has the label 'a' only" in refused.err
+    assert not (tmp_path / "no").exists()

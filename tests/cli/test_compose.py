@@ -54,6 +54,8 @@ def test_conditions_from_stdin(run, throughtime, monkeypatch):
     lines = ran.out.splitlines()
     assert len(lines) == 3
     assert lines[0] == lines[2] != lines[1]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"b \r\n\n"), encoding="utf-8"))
+    assert "stdin:2: holds no label but ''; give one of a, b" in throughtime("compose", run).err
 
 
 def test_evaluate_compares_with_a_wrong_label(run, throughtime):
@@ -68,6 +70,11 @@ def test_evaluate_compares_with_a_wrong_label(run, throughtime):
         (["--label", "c"], "unknown label 'c'"),
         (["--vector", "1,2"], "use --label"),
         (["--vector", "one"], "expected numbers such as"),
+        (["--label", "a", "--require", "hippo"], "--require: is 'hippo', which is not in the model's"),
+        (["--label", "a", "--prefix", "cat hippo"], "--prefix: is 'cat hippo'"),
+        (["--label", "a", "--greedy", "--num-beams", 2], "--greedy: cannot be used beside --num-beams"),
+        (["--label", "a", "--greedy", "--temperature", 2], "--temperature: is for texts that are drawn"),
+        (["--label", "a", "--num-beams", 2, "--top-k", 2], "--top-k: is for texts that are drawn"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(run, throughtime, asked, problem):
@@ -77,5 +84,5 @@ def test_what_is_wrong_is_one_sentence(run, throughtime, asked, problem):
 
 
 def test_another_kind_of_model_is_refused(run, throughtime):
-    assert "holds no classifier" in throughtime("classify", run, "a").err
+    assert "holds a writer from labels or vectors, not a classifier" in throughtime("classify", run, "a").err
     assert "fed: true" in throughtime("train", "compose", "--show-config").out

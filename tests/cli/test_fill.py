@@ -56,6 +56,16 @@ def test_training_is_told_with_sample_blanks(text, tmp_path, throughtime):
     assert throughtime(*words(text, out)).code == 2
 
 
+def test_a_single_line_leaves_none_to_validate_on(tmp_path, throughtime):
+    line = tmp_path / "line.csv"
+    line.write_text("text,label\nred goes left.,way\n")
+    assert "every word of" in throughtime(*words(line, tmp_path / "run", "epochs=1")).err
+    ran = throughtime(*words(line, tmp_path / "run", "epochs=1", "min_freq=1"), "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["best"].keys() == {"perplexity"}
+    assert throughtime("fill", tmp_path / "run", "red ___", "--k", 9).out.count("\n") == 4  # red goes left .
+
+
 def test_settings_are_shown(throughtime):
     shown = throughtime("train", "fill", "--show-config").out
     assert "mask_share: 0.15" in shown
@@ -71,6 +81,22 @@ def test_a_sentence_gets_its_best_words(run, throughtime):
     shares = [float(line.split()[0]) for line in lines]
     assert shares == sorted(shares, reverse=True)
     assert len(throughtime("fill", run, "___ goes up.").out.splitlines()) == 5
+
+
+def test_the_notes_three_sentences(tmp_path, throughtime):  # R67
+    """The same left side three times: what stands in the blank is told by what comes after it."""
+    lines = ["I am happy.", "I am not hungry.", "I am very hungry and I can eat half a cow."]
+    text = tmp_path / "hungry.txt"
+    text.write_text("".join(f"{line}\n{line.replace('I am', 'You are')}\n" for line in lines * 40))
+    assert throughtime(*words(text, tmp_path / "run", "epochs=8")).code == 0
+    blanks = ["I am ___.", "I am ___ hungry.", "I am ___ hungry and I can eat half a cow."]
+    found = throughtime("fill", tmp_path / "run", *blanks, "--k", 3, "--json").json["sentences"]
+    assert [own["fillings"][0]["text"] for own in found] == lines
+    for own in found:
+        chances = [one["probability"] for one in own["fillings"]]
+        assert len(chances) == 3
+        assert chances == sorted(chances, reverse=True)
+        assert 0.5 < chances[0] < sum(chances) <= 1
 
 
 def test_json_has_fillings(run, throughtime):
@@ -120,7 +146,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(run, text, tmp_path, throughtim
         ("fill", run, ""): "SENTENCE: has no blank",
         ("fill", run, "--file", lines): f"{lines}:3: has no blank",
         ("fill", run, "a ___", "--file", lines): "--file",
-        ("fill", tmp_path / "ngram", "a ___"): "`train fill` makes one",
+        ("fill", tmp_path / "ngram", "a ___"): "holds a language model, not a model that fills blanks",
         ("fill", tmp_path / "nowhere", "a ___"): "no such model folder",
         ("generate", run, "--prompt", "the"): "cannot go from left to right",  # R66
         ("evaluate", run, "--num-beams", 2): "--num-beams",

@@ -83,6 +83,8 @@ def test_settings_are_shown_and_typing_errors_named(places, tmp_path, throughtim
     shown = throughtime("train", "tag", "--show-config").out
     assert "crf: true" in shown
     assert "language_models: []" in shown
+    helped = throughtime("train", "tag", "--help").out.replace("\n", " ")
+    assert "language_models=[runs/left,runs/right]" in helped  # brackets are no markup
     ran = throughtime(*words(places, tmp_path / "run", "krf=true"))
     assert ran.code == 2
     assert "did you mean 'crf'" in ran.err

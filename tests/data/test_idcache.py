@@ -136,6 +136,18 @@ def test_sides_of_pairs(tmp_path: Path) -> None:
     assert (target.ids.tolist(), target.starts.tolist()) == ([3, 3, 2], [0, 2, 3])
 
 
+def test_folders_are_known_by_their_files(tmp_path: Path) -> None:
+    slots = tmp_path / "slots"
+    slots.mkdir()
+    for name, line in {"seq.in": "a b", "seq.out": "O O", "label": "x"}.items():
+        (slots / name).write_text(line + "\n")
+    first = token_ids(open_dataset(str(slots)), "all", Words(), eos=False, cache=tmp_path / "cache")
+    assert first.ids.tolist() == [2, 3]
+    (slots / "seq.in").write_text("b a\n")
+    again = token_ids(open_dataset(str(slots)), "all", Words(), eos=False, cache=tmp_path / "cache")
+    assert again.ids.tolist() == [3, 2]
+
+
 def test_end_token_has_to_exist(poem: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="vocabulary: has no end token"):
         token_ids(open_dataset(str(poem)), "all", Words("<unk> a"), eos=True, cache=tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -10,8 +11,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.plain import PLAIN
+from tests.tiny import tiny_data, training
 
+import throughtime as tt
 from throughtime.data.batching import RandomWindows, SequentialPartition
+from throughtime.data.datasets import open_dataset
+from throughtime.tasks import TASKS
 from throughtime.train.processes import Processes
 
 # All that needs two real processes, in one start of them: it takes seconds.
@@ -67,20 +72,34 @@ RUNS = {
 }
 
 
+OTHER_TASKS = ("translate", "fill", "tag", "classify", "compose", "forecast")
+
+
+def of_task(task, data, out):
+    """A training whose batches of nine do not share out evenly, and whose updates are of two of them."""
+    return training(task, data[task], out, epochs=1, batch_size=9, accumulate=2, lr=0.005)
+
+
 @pytest.fixture(scope="module")
-def two(text, tmp_path_factory):
+def data(tmp_path_factory):
+    return tiny_data(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def two(text, data, tmp_path_factory):
     """What torchrun with two processes made of these runs."""
     folder = tmp_path_factory.mktemp("two")
     commands = [words(text, folder / name, **settings) for name, settings in RUNS.items()]
     commands.append([*words(text, folder / "going on", **RUNS["odd"]), "--resume"])
     commands.append(words(text, folder / "odd"))
+    commands += [of_task(task, data, folder / task) for task in OTHER_TASKS]
     (folder / "script.py").write_text(SCRIPT)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     ran = subprocess.run(
         [*launch, str(folder / "script.py"), str(folder), json.dumps(commands)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert ran.returncode == 0, ran.stderr
     return folder, ran
@@ -95,7 +114,32 @@ def test_two_processes_train_as_one(name, two, text, tmp_path, throughtime):
     """Law 7: the same global batches, also where their rows do not share out evenly or one has none."""
     settings = RUNS["odd" if name == "going on" else name]
     assert throughtime(*words(text, tmp_path / "one", **settings)).code == 0
-    one, both = tmp_path / "one", two[0] / name
+    agree(tmp_path / "one", two[0] / name)
+
+
+@pytest.mark.parametrize("task", OTHER_TASKS)
+def test_two_processes_train_any_task_as_one(task, two, data, tmp_path, throughtime):
+    """Law 7 for each task: the same global batches, and sums of validation over all of its data."""
+    assert throughtime(*of_task(task, data, tmp_path / "one")).code == 0
+    agree(tmp_path / "one", two[0] / task)
+
+
+@pytest.mark.parametrize("task", OTHER_TASKS)
+def test_shares_of_validation_add_up(task, two, data):
+    """Measures are ratios, which would hide rows that are counted twice."""
+    model = tt.load(two[0] / task, device="cpu")
+    source, target, layout = model.config.opening
+    dataset = open_dataset(str(data[task]), source=source, target=target, layout=layout)
+    judge = importlib.import_module(TASKS[task]).task_of(model, dataset)
+    whole = judge.validate(0, 1)
+    assert max(whole.values()) > 3
+    for world_size in (2, 3):
+        shares = [judge.validate(rank, world_size) for rank in range(world_size)]
+        assert {key: sum(share[key] for share in shares) for key in whole} == pytest.approx(whole, rel=1e-5)
+
+
+def agree(one, both):
+    """Weights and all that was measured are the same within rounding."""
     alone, together = (load_file(run / "model.safetensors") for run in (one, both))
     assert alone.keys() == together.keys()
     for key in alone:
@@ -111,7 +155,7 @@ def test_two_processes_train_as_one(name, two, text, tmp_path, throughtime):
 def test_only_the_first_writes_and_talks(two):
     folder, ran = two
     codes = [(folder / f"codes-{rank}").read_text().split() for rank in (0, 1)]
-    assert codes == [["0", "0", "0", "0", "0", "2"]] * 2
+    assert codes == [["0", "0", "0", "0", "0", "2", *"0" * len(OTHER_TASKS)]] * 2
     lines = [line for line in measured(folder / "odd") if line["kind"] == "valid"]
     assert [line["epoch"] for line in lines] == [1, 2]
     assert ran.stdout.count("Trained 2 epochs") == 2  # the run that goes on is one of them

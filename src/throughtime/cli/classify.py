@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
+from throughtime.cli.kinds import loaded
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.cli.translate import lines, one_line
 from throughtime.errors import InputError
@@ -26,7 +27,7 @@ def classify(
     run: Run,
     texts: Annotated[
         list[str] | None,
-        typer.Argument(help="Texts; else --file or stdin, a text a line.", metavar="[TEXT...]"),
+        typer.Argument(help="Texts; else --file or stdin, a text a line.", metavar="TEXT"),
     ] = None,
     file: Annotated[Path | None, typer.Option(help="A file with a text a line.")] = None,
     k: Annotated[
@@ -52,7 +53,7 @@ def classify(
     """
     if texts and file is not None:
         raise InputError("--file", "cannot be used beside texts on the command line; choose one")
-    classifier = opened(run, device)
+    classifier: TrainedClassifier = loaded(run, device, "classify")
     if json:
         given = texts or [text for block in lines(file) for text in block]
         with bar("classifying") as advance:
@@ -65,16 +66,6 @@ def classify(
             cells = [f"{one_line(label)}\t{share:.4f}" for label, share in one.ranked]
             print("\t".join(cells), flush=True)
     return Outcome({})
-
-
-def opened(run: Path, device: str) -> TrainedClassifier:
-    """The classifier of a run; a model of another kind is refused."""
-    from throughtime.tasks import load
-
-    model = load(run, device)
-    if not hasattr(model, "classify"):
-        raise InputError(str(run), "holds no classifier; `train classify` makes one")
-    return model  # type: ignore[no-any-return]
 
 
 def shown(found: Classified) -> Table:

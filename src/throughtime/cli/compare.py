@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from throughtime.cli.evaluate import Device, bar
+from throughtime.cli.kinds import loaded
 from throughtime.cli.opening import SkipBad, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported
-from throughtime.cli.translate import require_translator
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,16 +50,13 @@ def compare(
       throughtime compare runs/plain runs/attention --split test
     """
     from throughtime.metrics.significance import paired_bootstrap
-    from throughtime.tasks import load
     from throughtime.tasks.judge import SentencePairs
 
     if len(runs) < 2:
         raise InputError("compare", "needs two runs or more")
     if len(set(runs)) < len(runs):
         raise InputError("compare", "was given one run twice; name different ones")
-    models = [load(run, device) for run in runs]
-    for run, model in zip(runs, models, strict=True):
-        require_translator(run, model)
+    models = [loaded(run, device, "translate") for run in runs]
     first = models[0].config
     for run, model in zip(runs, models, strict=True):
         if model.config.opening != first.opening:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
+from throughtime.cli.kinds import loaded
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.cli.translate import RULES, lines, one_line
 from throughtime.errors import InputError
@@ -72,11 +72,18 @@ def compose(
     """
     from throughtime.tasks.wishes import Wishes
 
-    composer = opened(run, device)
+    if num_beams is not None and greedy:
+        raise InputError("--greedy", "cannot be used beside --num-beams; choose one")
+    if num_beams is not None or greedy:
+        for option, value in {"--temperature": temperature, "--top-k": top_k, "--top-p": top_p}.items():
+            if value is not None:
+                raise InputError(option, "is for texts that are drawn; leave out --greedy and --num-beams")
+    composer: TrainedComposer = loaded(run, device, "compose")
     given: list[Condition] = [*(label or []), *(_vector(one) for one in vector or [])]
     if not given:
         given = from_stdin(composer)
     wishes = Wishes(prefix, tuple(forbid or ()), tuple(require or ()), no_repeat_ngram)
+    wishes.check(composer.codec)
     with bar("composing") as advance:
         found = composer.compose(
             given,
@@ -108,22 +115,18 @@ def from_stdin(composer: TrainedComposer) -> list[Condition]:
         if composer.labels is None:
             raise InputError("--vector", f"is missing: give {composer.width} numbers such as 0.1,0.2")
         raise InputError("--label", f"is missing: give one of {', '.join(composer.labels.names)}")
-    read = [line for block in lines(None) for line in block]
-    return [*read] if composer.labels is not None else [_vector(line) for line in read]
+    read = [line.strip() for block in lines(None) for line in block]
+    if composer.labels is None:
+        return [_vector(line, "stdin", number) for number, line in enumerate(read, 1)]
+    for number, line in enumerate(read, 1):
+        if line not in composer.labels:
+            known = ", ".join(composer.labels.names)
+            raise InputError("stdin", f"holds no label but {line!r}; give one of {known}", line=number)
+    return [*read]
 
 
-def opened(run: Path, device: str) -> TrainedComposer:
-    """The writer of a run; a model of another kind is refused."""
-    from throughtime.tasks import load
-
-    model = load(run, device)
-    if not hasattr(model, "compose"):
-        raise InputError(str(run), "holds no model that composes; `train compose` makes one")
-    return model  # type: ignore[no-any-return]
-
-
-def _vector(text: str) -> list[float]:
+def _vector(text: str, where: str = "--vector", line: int | None = None) -> list[float]:
     try:
         return [float(number) for number in text.replace(",", " ").split()]
     except ValueError:
-        raise InputError("--vector", f"is {text!r}, expected numbers such as 0.1,0.2") from None
+        raise InputError(where, f"is {text!r}, expected numbers such as 0.1,0.2", line=line) from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
+from throughtime.cli.kinds import loaded
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.cli.translate import lines, one_line
 from throughtime.errors import InputError
@@ -57,12 +58,9 @@ def fill(
 
       throughtime fill runs/blanks --file blanks.txt > filled.txt
     """
-    from throughtime.tasks import load
-
     if sentences and file is not None:
         raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
-    filler = load(run, device)
-    require_filler(run, filler)
+    filler: TrainedFiller = loaded(run, device, "fill")
     if sentences:
         check(sentences, "SENTENCE")
         found = filled(filler, sentences, k or SHOWN, beam, "filling")
@@ -81,12 +79,6 @@ def fill(
             print_lines(number, own, numbered=k is not None)
         done += len(block)
     return Outcome({})
-
-
-def require_filler(run: Path, model: Any) -> None:
-    """Refuse a model of another kind."""
-    if not hasattr(model, "fill_all"):
-        raise InputError(str(run), "holds no model that fills blanks; `train fill` makes one")
 
 
 def check(texts: list[str], where: str, first_line: int | None = None) -> None:

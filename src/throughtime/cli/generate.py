@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from throughtime.cli.evaluate import Device, Run
+from throughtime.cli.kinds import kind_of, loaded
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.errors import InputError
 
@@ -40,10 +41,7 @@ def generate(
 
       throughtime generate runs/letters --prompt "the time " --max-new-tokens 300 --temperature 0.8
     """
-    from throughtime.tasks import load
-
-    model = load(run, device)
-    require_writer(run, model)
+    model = opened(run, device)
     strategy = model.strategy(
         greedy=greedy or None,
         temperature=temperature,
@@ -69,8 +67,10 @@ def generate(
     return Outcome(values, [Text(one.text) for one in texts])
 
 
-def require_writer(run: Path, model: Any) -> None:
-    """Refuse a model that does not write from left to right, in its own words where it has some."""
-    if not hasattr(model, "generate"):
-        own = getattr(model, "refuses_generation", None)
-        raise InputError(str(run), own or "holds no language model; `train language` makes one")
+def opened(run: Path, device: str) -> Any:
+    """The language model of a run; one that reads from both ends says why it cannot write."""
+    from throughtime.tasks import load
+
+    if kind_of(run) == "fill":
+        raise InputError(str(run), load(run, device).refuses_generation)
+    return loaded(run, device, "language", "ngram")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.evaluate import Device, Run
+from throughtime.cli.kinds import loaded
 from throughtime.cli.output import Debug, Json, Outcome, reported, stdout
 from throughtime.errors import InputError
 
@@ -61,13 +62,11 @@ def score(
 
       throughtime score runs/en-fr --pairs translations.tsv
     """
-    from throughtime.tasks import load
-
     if pairs is not None:
         if sentences or file is not None:
             raise InputError("--pairs", "cannot be used beside sentences or --file; choose one")
         return of_pairs(run, pairs, device, numbers)
-    model = load(run, device)
+    model = loaded(run, device, "language", "ngram", "translate")
     if hasattr(model, "translate"):
         raise InputError(str(run), "translates, so it scores translations: give --pairs FILE")
     texts = given(sentences, file)
@@ -92,13 +91,10 @@ def score(
 def of_pairs(run: Path, pairs: str, device: str, numbers: bool) -> Outcome:
     """How likely a translator finds the translations of a file, in the file's order."""
     from throughtime.cli.opening import opened, tell_skipped
-    from throughtime.cli.translate import require_translator
     from throughtime.metrics.likelihood import Likelihood
-    from throughtime.tasks import load
     from throughtime.tasks.framing import Framing
 
-    model = load(run, device)
-    require_translator(run, model)
+    model = loaded(run, device, "translate")
     opening = model.config.opening
     dataset = opened(pairs, source=opening.source, target=opening.target)
     given_pairs = list(dataset.pairs("all"))

@@ -126,7 +126,7 @@ def serve(
 
 def greeting(models: Models, address: str) -> str:
     """The address, the models, and how to ask the first of them."""
-    lines = [f"Serving at {address} (all endpoints: {address}/docs)"]
+    lines = [f"Serving at {address}: open it in a browser to look inside; {address}/docs lists all endpoints"]
     for one in models:
         direction = f", {one.source} to {one.target}" if one.task == "translate" else ""
         lines.append(f"  {one.name}: {one.task}{direction}")

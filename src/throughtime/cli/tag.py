@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
+from throughtime.cli.kinds import loaded
 from throughtime.cli.output import Debug, Json, Outcome, reported, stdout
 from throughtime.cli.translate import lines
 from throughtime.errors import InputError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from throughtime.tasks.tagged_sentence import TaggedSentence
+    from throughtime.tasks.trained_tagger import TrainedTagger
 
 COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red", "bright_cyan", "bright_green")
 PLAIN = frozenset({"O", "PUNCT"})
@@ -25,7 +27,7 @@ PLAIN = frozenset({"O", "PUNCT"})
 def tag(
     run: Run,
     sentences: Annotated[
-        list[str] | None, typer.Argument(help="Sentences; else --file or stdin.", metavar="[SENTENCE]...")
+        list[str] | None, typer.Argument(help="Sentences; else --file or stdin.", metavar="SENTENCE")
     ] = None,
     file: Annotated[Path | None, typer.Option(help="A file with a sentence a line.")] = None,
     tokenize: Annotated[
@@ -51,18 +53,13 @@ def tag(
 
       cat words.txt | throughtime tag runs/ewt > tagged.txt
     """
-    from throughtime.tasks import load
-
     if sentences and file is not None:
         raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
-    tagger = load(run, device)
-    if not hasattr(tagger, "tag"):
-        raise InputError(str(run), "holds a model that does not tag; `train tag` makes one that does")
+    tagger: TrainedTagger = loaded(run, device, "tag")
 
     def told(texts: list[str], title: str) -> list[TaggedSentence]:
         with bar(title) as advance:
-            found: list[TaggedSentence] = tagger.tag(texts, tokenize=tokenize, progress=advance)
-        return found
+            return tagger.tag(texts, tokenize=tokenize, progress=advance)
 
     if json:
         texts = sentences or [text for block in lines(file) for text in block]

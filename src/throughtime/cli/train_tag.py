@@ -51,7 +51,7 @@ def train_tag(
 
       throughtime train tag --data train.conll --set crf=false --set hidden_size=300 --out runs/mine
 
-      throughtime train tag --data ud-english-ewt --set language_models=[runs/left,runs/right] --out runs/with
+      throughtime train tag --data train.conll --set language_models=\\[runs/left,runs/right] --out runs/with
     """
     from throughtime.tasks.tag_config import TagConfig
 

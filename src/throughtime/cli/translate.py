@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.evaluate import Device, bar
+from throughtime.cli.kinds import loaded
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
-    from throughtime.tasks.translator import Search, Translation, Translator
+    from throughtime.tasks.translator import Translation, Translator
 
 LINES_AT_ONCE = 2_000
-GROUP_WIDTH, DIVERSITY = 3, 2.0
 RULES = "Wishes"
 
 
@@ -96,7 +96,7 @@ def translate(
         raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
     translator = opened_together(runs, device)
     wishes = Wishes(prefix, tuple(forbid or ()), tuple(require or ()), no_repeat_ngram)
-    search = unlike_each_other(translator, alternatives, length_penalty) if alternatives else None
+    search = translator.unlike_each_other(alternatives, length_penalty) if alternatives else None
 
     def told(texts: list[str], title: str) -> list[list[Translation]]:
         with bar(title) as advance:
@@ -136,36 +136,10 @@ def divided(words: list[str]) -> tuple[list[Path], list[str]]:
 
 def opened_together(runs: list[Path], device: str) -> Translator:
     """The model of a run, or those of several as one."""
-    from throughtime.tasks import load
+    models = [loaded(run, device, "translate") for run in runs]
     from throughtime.tasks.translate import together
 
-    models = [load(run, device) for run in runs]
-    for run, model in zip(runs, models, strict=True):
-        require_translator(run, model)
     return together(models)
-
-
-def require_translator(run: Path, model: Any) -> None:
-    """Refuse a model of another kind."""
-    if not hasattr(model, "translate"):
-        raise InputError(str(run), "holds a language model; `train translate` makes a model that translates")
-
-
-def unlike_each_other(translator: Translator, alternatives: int, length_penalty: float | None) -> Search:
-    """Diverse beam search with a group for each translation that is to be shown."""
-    from throughtime.search import DiverseBeam
-
-    groups = alternatives + 1
-    alpha = translator.generation.length_penalty if length_penalty is None else length_penalty
-    return lambda most: DiverseBeam(
-        translator.codecs.end_id,
-        groups * GROUP_WIDTH,
-        groups=groups,
-        penalty=DIVERSITY,
-        alpha=alpha,
-        n_best=2,  # a sure model's groups may well agree on the best
-        max_length=most,
-    )
 
 
 def lines(file: Path | None) -> Iterator[list[str]]:

@@ -66,7 +66,9 @@ class Dataset:
 
     def files(self, split: str = "all") -> tuple[Path, ...]:
         """The files that a split is read from; a split cut out of a file counts the whole file."""
-        return tuple(path for own in self._own(split) for path in self._store.files[own])
+        given = (path for own in self._own(split) for path in self._store.files[own])
+        # A reader may take a folder, as that of slots does.
+        return tuple(file for path in given for file in (sorted(path.iterdir()) if path.is_dir() else [path]))
 
     def records(self, split: str = "all") -> Iterator[Any]:
         """The records of a split, in the files' order."""

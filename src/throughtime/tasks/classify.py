@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +39,10 @@ ARCHITECTURE = frozenset(
 def made(config: ClassifyConfig, dataset: Dataset) -> TrainedClassifier:
     """A new model for these data, with its first weights drawn from the seed."""
     labels = Labels.of(dataset)
+    if len(labels) == 1:
+        raise InputError(
+            dataset.name, f"has the label {labels.names[0]!r} only; a classifier needs two or more"
+        )
     config = config.settled(dataset)
     codec = Codec.build(
         (one.text for one in dataset.labelled("train")),
@@ -79,7 +82,9 @@ def task_of(classifier: TrainedClassifier, dataset: Dataset) -> ClassifyTask:
             dataset.name, f"has the label {strange!r}, which the model does not know; train a new model"
         )
     valid = list(labelled(dataset, "valid")) if "valid" in dataset.splits else []
-    shown = list(itertools.islice((one for one in valid if one.text.strip()), SHOWN))
+    said = [one for one in valid if one.text.strip()]
+    # From all over the data, which may be sorted by their labels.
+    shown = said[len(said) // (2 * SHOWN) :: max(1, len(said) // SHOWN)][:SHOWN]
     return ClassifyTask(classifier, classifier.rows(train), classifier.rows(valid) if valid else None, shown)
 
 

@@ -10,6 +10,7 @@ import torch
 
 from throughtime.config import configured
 from throughtime.data.batching import RaggedIds
+from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models import fill as models
 from throughtime.models.fill import MaskedTokens
@@ -47,6 +48,11 @@ def made(config: FillConfig, dataset: Dataset) -> TrainedFiller:
         max_size=config.max_size,
         reserved=RESERVED,
     )
+    said = any(text.strip() for text in dataset.texts("train", config.side))
+    if said and len(codec.vocabulary) == len(RESERVED):
+        raise InputError(
+            "min_freq", f"is {config.min_freq}, and every word of {dataset.name} is rarer; lower it"
+        )
     return with_codec(config, codec)
 
 
@@ -71,7 +77,8 @@ def inherited(source: Path, config: FillConfig, given: Mapping[str, Any]) -> Tra
 def task_of(filler: TrainedFiller, dataset: Dataset) -> FillTask:
     """The training task of a model on these data."""
     train = filler.ids(dataset, "train")
-    if "valid" not in dataset.splits:
+    held_out = dataset.texts("valid", filler.config.side_of(dataset)) if "valid" in dataset.splits else ()
+    if not any(text.strip() for text in held_out):  # a few lines leave none for it
         return FillTask(filler, train, None, [])
     valid = filler.ids(dataset, "valid")
     return FillTask(filler, train, valid, shown(valid, filler.codec))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
 Size = Annotated[int, Field(ge=1)]
-OF_TEXT = ("text", "tags", "pairs", "cards")
+OF_TEXT = ("text", "tags", "pairs", "cards", "labelled", "described")
 
 
 class FillConfig(TrainingConfig):
@@ -82,7 +82,7 @@ class FillConfig(TrainingConfig):
         from throughtime.text.subword import TRAINED
 
         if dataset.kind not in OF_TEXT:
-            raise InputError("--data", f"{dataset.name} holds {dataset.kind}; filling blanks needs text")
+            raise InputError("--data", f"{dataset.name} holds {dataset.kind} data; filling blanks needs text")
         side = self.side_of(dataset)
         if side is None and self.side is not None:
             raise InputError("side", f"is {self.side}, but {dataset.name} holds {dataset.kind}; leave it out")

@@ -86,7 +86,7 @@ class Framing:
         return pieces[::-1] if self.backward else pieces
 
     def addition(self, before: list[int], one: int) -> str:
-        """What one id adds to the readable text of those on its left: nothing yet, while a character is torn."""
+        """What one id adds to the readable text of those on its left: nothing while a character is torn."""
         text, longer = (self.codec.decode(ids).rstrip(TORN) for ids in (before, [*before, one]))
         return longer[len(text) :] if longer.startswith(text) else longer
 

@@ -61,7 +61,7 @@ class TagCodec:
             tags.update(record.tags)
             labels.update([record.label] if record.label else [])
         if not words:
-            raise InputError("the training data", "hold no sentence to learn from")
+            raise InputError("--data", "holds no sentence to learn from in its split train")
         return cls(
             Vocabulary.from_counts(words),
             Vocabulary.from_counts(characters),

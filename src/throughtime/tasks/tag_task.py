@@ -84,5 +84,7 @@ class TagTask:
 
     def sample(self) -> str | None:
         """A few validation sentences with the tags they get."""
-        found = self.tagger.tag_words([record.words for record in self.valid[:SAMPLES]])
-        return "\n".join(one.line() for one in found) or None
+        # From all over the data, which may be sorted by their labels.
+        first, step = len(self.valid) // (2 * SAMPLES), max(1, len(self.valid) // SAMPLES)
+        found = self.tagger.tag_words([record.words for record in self.valid[first::step][:SAMPLES]])
+        return "\n".join(one.line().replace("\t", " → ") for one in found) or None

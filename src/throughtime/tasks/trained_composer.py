@@ -283,7 +283,8 @@ In Python: `throughtime.load("FOLDER").compose([...])[0][0].text`. The settings 
 
     @property
     def _source(self) -> str:
-        return f"{self.width} numbers" if self.labels is None else f"{len(self.labels)} labels"
+        count, what = (self.width, "number") if self.labels is None else (len(self.labels), "label")
+        return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
     @property
     def _end_id(self) -> int:

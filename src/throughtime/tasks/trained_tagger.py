@@ -232,6 +232,6 @@ def sentences_of(dataset: Dataset, split: str) -> list[Tagged]:
     if dataset.kind != "tags":
         raise InputError(
             "--data",
-            f"{dataset.name} holds {dataset.kind}; tagging needs tagged sentences, as in a .conll file",
+            f"{dataset.name} holds {dataset.kind} data; tagging needs tagged sentences, as in a .conll file",
         )
     return list(dataset.records(split))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from throughtime.errors import InputError
+
 if TYPE_CHECKING:
     from throughtime.search import Constraint
     from throughtime.text.codec import Codec
@@ -22,6 +24,13 @@ class Wishes:
     required: tuple[str, ...] = ()
     no_repeated_ngram: int | None = None
     min_length: int = 0
+
+    def check(self, codec: Codec) -> None:
+        """Refuse words that a model of this vocabulary can never say."""
+        for option, words in (("--prefix", (self.prefix,)), ("--require", self.required)):
+            for word in words:
+                if codec.vocabulary.unk_id in codec.encode(word):
+                    raise InputError(option, f"is {word!r}, which is not in the model's vocabulary")
 
     def constraints(self, sentences: int, codec: Codec, end_id: int, max_length: int) -> list[Constraint]:
         """The constraints for a batch of so many sentences."""
