@@ -51,6 +51,8 @@ class Recipe(Config):
         "recall",
         "searches",
         "retrieval",
+        "sine",
+        "backtests",
     ] = Field("language", description="a command of `train`, or a module of this folder")
     machine: Literal["cpu", "gpu"] = Field("cpu", description="gpu: skipped where torch sees none")
     train: tuple[str, ...] = Field((), description="ngram: the words after `throughtime train ngram`")

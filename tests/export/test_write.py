@@ -90,11 +90,18 @@ def test_a_mismatch_leaves_nothing(tmp_path, monkeypatch, throughtime):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_calendar_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"calendar": True}, "calendar: is on, but the runner reads no dates"),
+        ({"transform": "log"}, "transform: is log, which the runner does not know"),
+    ],
+)
+def test_what_the_runner_does_not_know_is_refused(tmp_path, setting, message):
     data = tmp_path / "days.csv"
-    days = [f"2024-{month:02}-{day:02},{day % 7}\n" for month in range(1, 5) for day in range(1, 29)]
+    days = [f"2024-{month:02}-{day:02},{day % 7 + 1}\n" for month in range(1, 5) for day in range(1, 29)]
     data.write_text("ds,y\n" + "".join(days))
-    settings = {"lookback": 14, "horizon": 7, "calendar": True, "hidden_size": 8, "device": "cpu"}
+    settings = {"lookback": 14, "horizon": 7, "hidden_size": 8, "device": "cpu", **setting}
     run = untrained.saved(tmp_path, "forecast", data, **settings)
-    with pytest.raises(InputError, match="calendar: is on, but the runner reads no dates"):
+    with pytest.raises(InputError, match=message):
         write.export(run, tmp_path / "out")

@@ -30,7 +30,15 @@ def windows(count: int, h: int = 4, seed: int = 0) -> Rolled:
     mean = generator.normal(size=(count, 2, h))
     noise = (generator.exponential(size=mean.shape) - 0.7) * np.arange(1, h + 1)
     quantiles = {p: mean + (p - 0.5) * lately[..., None] * 0.1 for p in ASKED}
-    return Rolled(("a", "b"), mean + noise * lately[..., None], mean, quantiles, lately, season=1)
+    return Rolled(
+        ("a", "b"),
+        mean + noise * lately[..., None],
+        mean,
+        quantiles,
+        lately,
+        season=1,
+        powers=np.ones_like(lately),
+    )
 
 
 def covered(rolled: Rolled, quantiles: dict[float, np.ndarray], level: int) -> np.ndarray:
@@ -89,12 +97,24 @@ def test_quantiles_are_moved_in_where_they_are_too_wide_and_never_cross() -> Non
     assert (np.diff(ordered, axis=0) >= 0).all()
 
 
+def test_between_two_levels_intervals_cover_too() -> None:
+    inside = []
+    for seed in range(40):
+        rolled = windows(80, seed=seed)
+        own, new = KINDS["quantiles"].of(rolled.windows(slice(60))), rolled.windows(slice(60, None))
+        assert own.asks([0.05, 0.5, 0.95]) == [0.025, 0.1, 0.5, 0.9, 0.975]
+        found = own.adjusted(new, [0.025, 0.05, 0.1, 0.9, 0.95, 0.975])
+        assert (np.diff(np.stack(list(found.values())), axis=0) >= 0).all()
+        inside.append(((new.y >= found[0.05]) & (new.y <= found[0.95])).mean())
+    assert abs(100 * np.mean(inside) - 90) < 3
+
+
 def test_levels_that_were_not_measured_and_series_not_seen_are_refused() -> None:
     past, new = windows(50), windows(1)
     own = KINDS["quantiles"].of(past)
-    wider = replace(new, quantiles={**new.quantiles, 0.05: new.mean})
-    with pytest.raises(InputError, match=r"level 90: is not among those of the saved intervals: 80, 95"):
-        own.adjusted(wider, [0.05])
+    for p, level in ((0.005, 99), (0.6, 20)):
+        with pytest.raises(InputError, match=rf"level {level}: lies outside of .* saved intervals, 80 to 95"):
+            own.adjusted(new, [p])
     stranger = replace(new, series=("a", "c"))
     with pytest.raises(InputError, match="series 'c': was not there"):
         KINDS["absolute"].of(past).adjusted(stranger, [0.9])

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
+from throughtime.cli.kinds import loaded
 from throughtime.cli.opening import SkipBad, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
-from throughtime.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from throughtime.data.panel import Panel
-    from throughtime.tasks.backtest import Backtest, Calibrated
-    from throughtime.tasks.forecast_config import ForecastConfig
+    from throughtime.tasks.backtest import Backtest
+    from throughtime.tasks.trained_forecaster import TrainedForecaster
 
 SERIES_SHOWN = 12
 CONFORMAL = "Conformal intervals"
@@ -91,15 +91,10 @@ def backtest(
       throughtime backtest runs/load --intervals conformal --save-intervals
     """
     from throughtime.data.readers.panel import panel_of
-    from throughtime.tasks import backtest as testing
-    from throughtime.tasks import load
-    from throughtime.tasks.trained_forecaster import TrainedForecaster
     from throughtime.version import __version__
 
     _check_pictures(plot, plot_steps)
-    model = load(run, device)
-    if not isinstance(model, TrainedForecaster):
-        raise InputError(str(run), "does not forecast; `throughtime train forecast` makes a model that does")
+    model: TrainedForecaster = loaded(run, device, "forecast")
     config = model.config
     name = data or config.data
     dataset = opened(name, skip_bad=skip_bad)
@@ -107,39 +102,27 @@ def backtest(
     tell_skipped(dataset)
     for note in panel.notes:
         say(note)
-    levels, rows = sorted(set(level or (80, 95))), h or model.model.horizon
-    chosen = intervals or (testing.CONFORMAL if config.intervals == "conformal" else testing.AUTO)
-    unseen = _unseen(config, panel) if data in (None, config.data) else None
+    levels = level or (80, 95)
+    unseen = model.unseen(panel) if data in (None, config.data) else None
     with bar("windows") as advance:
-        found = testing.backtest(
-            model,
+        found = model.backtest(
             panel,
-            rows,
             n_windows=n_windows,
             step_size=step_size,
-            levels=levels,
-            intervals=chosen,
+            h=h,
+            level=levels,
+            season=season,
+            intervals=intervals,
             earlier_windows=earlier_windows,
-            season=season or config.season,
-            history=model.model.lookback,
             unseen=unseen,
             progress=advance,
         )
     _warn(found.trained_on)
     if save_intervals:
         with bar("intervals") as advance:
-            made = testing.calibrated(
-                model,
-                panel,
-                rows,
-                levels,
-                testing.CONFORMAL if chosen in (testing.AUTO, testing.OWN) else chosen,
-                season=season or config.season,
-                history=model.model.lookback,
-                unseen=unseen,
-                progress=advance,
-            )
-        _keep(made, run)
+            made = model.save_intervals(panel, h, levels, season, intervals, unseen, advance)
+        _warn(made.trained_on)
+        say(f"kept intervals ({made.intervals.kind}) of {made.n_windows} windows in {run}")
         if model.model.head.probabilistic and config.intervals == "head":
             say("`forecast` goes on with the head's own: its setting intervals=conformal asks for these.")
     _draw(found, panel, plot, plot_steps)
@@ -168,29 +151,12 @@ def _check_pictures(*paths: Path | None) -> None:
             check_format(path)
 
 
-def _unseen(config: ForecastConfig, panel: Panel) -> int:
-    """How many rows at the end of every series the model was not trained on."""
-    from throughtime.tasks.forecast import training_rows
-
-    trained = training_rows(config, panel)
-    return min(len(series) - trained[series.unique_id].stop for series in panel.series)
-
-
 def _warn(windows: int) -> None:
     if windows:
         say(
             f"{windows} of the windows reach into rows that the model was trained on, which flatters it; "
             "ask for fewer windows or smaller steps, or train with a greater test_size."
         )
-
-
-def _keep(made: Calibrated, run: Path) -> None:
-    from throughtime.folder import ModelFolder
-    from throughtime.tasks.saved_intervals import save_intervals
-
-    save_intervals(ModelFolder.at(run), made.intervals)
-    _warn(made.trained_on)
-    say(f"kept intervals ({made.intervals.kind}) of {made.n_windows} windows in {run}")
 
 
 def _draw(found: Backtest, panel: Panel, plot: Path | None, plot_steps: Path | None) -> None:

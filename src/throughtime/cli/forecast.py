@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.evaluate import Device, Run
+from throughtime.cli.kinds import loaded
 from throughtime.cli.opening import SkipBad, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
-from throughtime.errors import InputError
 
 if TYPE_CHECKING:
-    from throughtime.tasks.forecasts import Forecast, Forecasting
+    from throughtime.tasks.forecasts import Forecast
     from throughtime.tasks.trained_forecaster import TrainedForecaster
 
 ROWS_SHOWN = 12
@@ -60,18 +60,13 @@ def forecast(
       throughtime forecast runs/load --data today.csv --future weather.csv --json
     """
     from throughtime.data.readers.panel import panel_of, read_future
-    from throughtime.tasks import load
-    from throughtime.tasks.trained_forecaster import TrainedForecaster
 
     if plot is not None:
         from throughtime.plots.style import check_format
 
         check_format(plot)
-    model = load(run, device)
-    if not isinstance(model, TrainedForecaster):
-        raise InputError(str(run), "does not forecast; `throughtime train forecast` makes a model that does")
+    model: TrainedForecaster = loaded(run, device, "forecast")
     levels = sorted(set(level or ()))
-    asked = _probabilities(levels)
     dataset = opened(data or model.config.data, skip_bad=skip_bad)
     panel = panel_of(dataset, model.config.roles)
     tell_skipped(dataset)
@@ -79,7 +74,7 @@ def forecast(
         say(note)
     coming = None if future is None else read_future(future, model.config.known)
     rows = h or model.model.horizon
-    found = _with_intervals(model, run, levels).predict(panel, rows, asked, paths, coming)
+    found = model.forecast(panel, rows, levels, coming, paths)
     columns, table = _rows(found, model.name, levels)
     if out is not None:
         _write(out, columns, table)
@@ -98,34 +93,6 @@ def forecast(
         "rows": [dict(zip(columns, row, strict=True)) for row in table],
     }
     return Outcome(values, _shown(columns, table, out, plot))
-
-
-def _probabilities(levels: Sequence[float]) -> list[float]:
-    from throughtime.tasks.backtest import ends
-
-    for level in levels:
-        if not 0 < level < 100:
-            raise InputError("--level", f"is {level:g}, expected a percentage between 0 and 100")
-    return sorted({each for level in levels for each in ends(level)})
-
-
-def _with_intervals(model: TrainedForecaster, run: Path, levels: Sequence[float]) -> Forecasting:
-    """The model, with conformal intervals where it is set to have them or has no others."""
-    own = model.model.head.probabilistic and model.config.intervals == "head"
-    if own or not levels:
-        return model
-    from throughtime.folder import ModelFolder
-    from throughtime.tasks.conformal import Conformal
-    from throughtime.tasks.saved_intervals import saved_intervals
-
-    intervals = saved_intervals(ModelFolder.at(run))
-    if intervals is None:
-        raise InputError(
-            "--level",
-            f"needs intervals, which {run} has not yet: measure them with "
-            f"`throughtime backtest {run} --save-intervals`, or train with head=quantiles",
-        )
-    return Conformal(model, intervals)
 
 
 def _rows(

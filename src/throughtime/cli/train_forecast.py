@@ -63,6 +63,8 @@ def train_forecast(
 
       throughtime train forecast --data load.csv --set known=[temp] --set calendar=true --out runs/load
 
+      throughtime train forecast --data passengers.csv --set transform=log --out runs/passengers
+
       throughtime train forecast --data series/ETTh1 --set model=segment --set horizon=96 --out runs/ett
 
       throughtime train forecast --data embedded/sine --set strategy=recursive --out runs/sine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from throughtime.data.batching.panel import PanelArrays
 from throughtime.data.frequency import Frequency, Times, calendar
 from throughtime.data.panel import Panel, Series
-from throughtime.data.scaling import Scale, Scaling, scale_of
+from throughtime.data.power import Transform
+from throughtime.data.scaling import PowerScale, Scale, Scaling, SeriesScale, scale_of, series_scale_of
 from throughtime.errors import InputError
 
 Values = NDArray[np.float64]
@@ -26,7 +27,7 @@ class PanelScaling:
     """
 
     frequency: Frequency | None
-    series: dict[str, Scale]
+    series: dict[str, SeriesScale]
     known: tuple[Scale, ...]
     past: tuple[Scale, ...]
     numbered: int
@@ -34,11 +35,18 @@ class PanelScaling:
 
     @classmethod
     def of(
-        cls, panel: Panel, training: Mapping[str, range], scaling: Scaling, calendar: bool
+        cls,
+        panel: Panel,
+        training: Mapping[str, range],
+        scaling: Scaling,
+        calendar: bool,
+        transform: Transform = "none",
     ) -> PanelScaling:
         """From the training part of each series, and of no other row."""
         parts = [one.rows(_slice(training[one.unique_id])) for one in panel.series]
-        series = {part.unique_id: scale_of(part.unique_id, part.y, scaling) for part in parts}
+        series = {
+            part.unique_id: series_scale_of(part.unique_id, part.y, scaling, transform) for part in parts
+        }
         known, past = (
             tuple(
                 scale_of(name, np.concatenate([getattr(part, role)[:, place] for part in parts]), "standard")
@@ -48,17 +56,21 @@ class PanelScaling:
         )
         return cls(panel.frequency, series, known, past, len(series), calendar)
 
-    def adopt(self, panel: Panel, training: Mapping[str, range], scaling: Scaling) -> None:
+    def adopt(
+        self, panel: Panel, training: Mapping[str, range], scaling: Scaling, transform: Transform = "none"
+    ) -> None:
         """Take in the scales of series that are new."""
         for one in panel.series:
             if one.unique_id not in self.series:
                 part = one.rows(_slice(training[one.unique_id]))
-                self.series[one.unique_id] = scale_of(one.unique_id, part.y, scaling)
+                self.series[one.unique_id] = series_scale_of(one.unique_id, part.y, scaling, transform)
 
-    def scale(self, series: Series, scaling: Scaling) -> Scale:
+    def scale(self, series: Series, scaling: Scaling, transform: Transform = "none") -> SeriesScale:
         """The scale of a series: the one it was trained with, or for a new one that of all its values."""
         found = self.series.get(series.unique_id)
-        return found if found is not None else scale_of(series.unique_id, series.y, scaling)
+        if found is not None:
+            return found
+        return series_scale_of(series.unique_id, series.y, scaling, transform)
 
     def check(self, panel: Panel) -> None:
         """Refuse series with other steps than those of training."""
@@ -68,9 +80,9 @@ class PanelScaling:
                 "--data", f"has steps of one {steps[0]}, the model was trained on one {steps[1]}"
             )
 
-    def arrays(self, panel: Panel, scales: list[Scale]) -> PanelArrays:
+    def arrays(self, panel: Panel, scales: Sequence[SeriesScale]) -> PanelArrays:
         """The panel scaled, gaps filled with what was there before them, series one after another."""
-        y = [scale.applied(one.y) for one, scale in zip(panel.series, scales, strict=True)]
+        y = [_applied(one, scale) for one, scale in zip(panel.series, scales, strict=True)]
         observed = ~np.isnan(np.concatenate(y))
         numbers = {name: number for number, name in enumerate(self.series) if number < self.numbered}
         return PanelArrays(
@@ -114,7 +126,10 @@ class PanelScaling:
             frequency = values["frequency"]
             return cls(
                 None if frequency is None else Frequency(**frequency),
-                {name: Scale(*scale) for name, scale in values["series"].items()},
+                {
+                    name: Scale(*scale) if len(scale) == 2 else PowerScale(*scale)
+                    for name, scale in values["series"].items()
+                },
                 tuple(Scale(*scale) for scale in values["known"]),
                 tuple(Scale(*scale) for scale in values["past"]),
                 int(values["numbered"]),
@@ -133,6 +148,13 @@ def filled(values: Values) -> Values:
     rows = np.where(np.isnan(values), -1, np.arange(len(values))[:, None])
     last = np.maximum.accumulate(rows, axis=0) if len(rows) else rows
     return np.where(last < 0, 0.0, np.take_along_axis(values, np.maximum(last, 0), axis=0))
+
+
+def _applied(series: Series, scale: SeriesScale) -> Values:
+    try:
+        return scale.applied(series.y)
+    except InputError as error:
+        raise InputError(f"series {series.unique_id!r}", error.problem) from None
 
 
 def _scaled(columns: Values, scales: tuple[Scale, ...]) -> Values:

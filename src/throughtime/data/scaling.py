@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from throughtime.data.power import PLAIN, Transform, power_of, powered, unpowered
 from throughtime.errors import InputError
 
 Scaling = Literal["standard", "robust", "none"]
@@ -19,6 +20,11 @@ class Scale(NamedTuple):
     centre: float = 0.0
     spread: float = 1.0
 
+    @property
+    def power(self) -> float:
+        """Of Box and Cox: 1, which changes nothing."""
+        return PLAIN
+
     def applied(self, values: Values) -> Values:
         """The values in units of the spread."""
         return (values - self.centre) / self.spread
@@ -26,6 +32,37 @@ class Scale(NamedTuple):
     def undone(self, values: Values) -> Values:
         """Scaled values in their own units again."""
         return values * self.spread + self.centre
+
+
+class PowerScale(NamedTuple):
+    """The same of `g(x)`, with the power of Box and Cox that evens a series out; see `data.power`.
+
+    >>> PowerScale(power=0.0).undone(PowerScale(power=0.0).applied(np.array([5.0]))).round(9)
+    array([5.])
+    """
+
+    centre: float = 0.0
+    spread: float = 1.0
+    power: float = 0.0
+
+    def applied(self, values: Values) -> Values:
+        """The values on the power's scale, in units of their spread there."""
+        return (powered(values, self.power) - self.centre) / self.spread
+
+    def undone(self, values: Values) -> Values:
+        """Scaled values in their own units again."""
+        return unpowered(values * self.spread + self.centre, self.power)
+
+
+SeriesScale = Scale | PowerScale
+
+
+def series_scale_of(name: str, values: Values, scaling: Scaling, transform: Transform) -> SeriesScale:
+    """The scale of a series whose values are first transformed."""
+    power = power_of(name, values, transform)
+    if power == PLAIN:
+        return scale_of(name, values, scaling)
+    return PowerScale(*scale_of(name, powered(values, power), scaling), power)
 
 
 def scale_of(name: str, values: Values, scaling: Scaling) -> Scale:

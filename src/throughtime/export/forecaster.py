@@ -31,6 +31,10 @@ BATCHES = (1, 3, 17)
 def exported(forecaster: TrainedForecaster) -> Exported:
     """The parts of a forecaster; the scales of its series go with it."""
     model, config, scaling = forecaster.model, forecaster.config, forecaster.scaling
+    if config.transform != "none":
+        raise InputError(
+            "transform", f"is {config.transform}, which the runner does not know; train without it to export"
+        )
     if scaling.calendar:
         raise InputError(
             "calendar", "is on, but the runner reads no dates; give them as columns of known, and train again"

@@ -168,7 +168,8 @@ def calibrated(
     rolling = Rolling(n_windows, max(1, min(h, (rows - h) // max(n_windows - 1, 1))), h)
     rolling.check(panel, history)
     rolled = roll(model, panel, rolling, asked, season, progress)
-    return Calibrated(KINDS[_kind(intervals, rolled)].of(rolled), n_windows, _trained_on(rolling, unseen))
+    found = KINDS[_kind(intervals, rolled)].of(rolled.evened())
+    return Calibrated(found, n_windows, _trained_on(rolling, unseen))
 
 
 def probabilities(levels: Sequence[float]) -> list[float]:
@@ -271,8 +272,11 @@ def _trained_on(rolling: Rolling, unseen: int | None) -> int:
 def _conformal(everything: Rolled, n_windows: int, earlier: int, kind: str, asked: Sequence[float]) -> Rolled:
     """The last windows, each with intervals from the `earlier` ones that were over at its origin."""
     tested = everything.windows(slice(-n_windows, None))
+    evened = everything.evened()
     adjusted = []
     for place in range(n_windows):
-        past = KINDS[kind].of(everything.windows(slice(place, place + earlier)))
-        adjusted.append(past.adjusted(tested.windows(slice(place, place + 1)), asked))
-    return replace(tested, quantiles={p: np.concatenate([one[p] for one in adjusted]) for p in asked})
+        past = KINDS[kind].of(evened.windows(slice(place, place + earlier)))
+        last = len(evened) - n_windows + place
+        adjusted.append(past.adjusted(evened.windows(slice(last, last + 1)), asked))
+    quantiles = {p: np.concatenate([one[p] for one in adjusted]) for p in asked}
+    return replace(tested, quantiles=tested.in_own_units(quantiles))

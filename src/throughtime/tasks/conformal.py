@@ -151,26 +151,42 @@ class QuantileIntervals:
         return cls(past.series, past.season, scores)
 
     def asks(self, probabilities: Sequence[float]) -> Sequence[float]:
-        """The same: they are moved, not made."""
-        return probabilities
+        """The same, which are moved, not made; for one between two that have scores, those two."""
+        return sorted({near for p in probabilities for near in self._neighbours(p)[:2]})
 
     def adjusted(self, forecasts: Rolled, probabilities: Sequence[float]) -> dict[float, Array]:
-        """Quantiles [W, S, h] of new forecasts."""
+        """Quantiles [W, S, h] of new forecasts.
+
+        Between two levels that have scores, interval and score are interpolated: a score is convex in the
+        ends of its interval, so that what is interpolated is no less than it would be.
+        """
         found = {}
         for p in probabilities:
-            own = forecasts.quantiles[p]
-            if math.isclose(p, 0.5):
-                found[p] = own
-                continue
-            low = _mirrored(max(p, 1 - p), self.scores)
-            if low is None:
-                levels = ", ".join(f"{100 * _level(each):g}" for each in sorted(self.scores, reverse=True))
-                raise InputError(
-                    f"level {100 * _level(p):g}", f"is not among those of the saved intervals: {levels}"
-                )
-            scores = _of_series(self.scores[low], self.series, forecasts)
-            found[p] = own + _side(p) * conformal_quantile(scores, _level(p))
+            one, other, share = self._neighbours(p)
+            own = (1 - share) * _at(forecasts.quantiles, one) + share * _at(forecasts.quantiles, other)
+            found[p] = own
+            if not math.isclose(p, 0.5):
+                low, high = (_at(self.scores, min(each, 1 - each)) for each in (one, other))
+                scores = _of_series((1 - share) * low + share * high, self.series, forecasts)
+                found[p] = own + _side(p) * conformal_quantile(scores, _level(p))
         return _in_order(found)
+
+    def _neighbours(self, p: float) -> tuple[float, float, float]:
+        """The two probabilities with scores, on its side, that p lies between, and how far on it lies."""
+        if math.isclose(p, 0.5) or _mirrored(max(p, 1 - p), self.scores) is not None:
+            return p, p, 0.0
+        low, known = min(p, 1 - p), sorted(self.scores)
+        if not known[0] < low < known[-1]:
+            widest, narrowest = (f"{100 * _level(each):g}" for each in (known[0], known[-1]))
+            raise InputError(
+                f"level {100 * _level(p):g}",
+                f"lies outside of those of the saved intervals, {narrowest} to {widest}; make them anew with "
+                f"`throughtime backtest RUN --save-intervals --level {100 * _level(p):g}`",
+            )
+        above = next(place for place, each in enumerate(known) if each > low)
+        one, other = known[above - 1], known[above]
+        share = (low - one) / (other - one)
+        return (one, other, share) if p < 0.5 else (1 - one, 1 - other, share)
 
     def tensors(self) -> dict[str, Array]:
         """The scores, to be saved."""
@@ -205,7 +221,7 @@ class Conformal:
         asked = self.intervals.asks(probabilities)
         forecasts = self.model.predict(panel, h, asked, paths, future)
         window = gathered(panel, forecasts, np.full((len(panel.series), h), np.nan), self.intervals.season)
-        quantiles = self.intervals.adjusted(window, probabilities)
+        quantiles = window.in_own_units(self.intervals.adjusted(window.evened(), probabilities))
         for p, found in quantiles.items():
             if np.isinf(found).any():
                 raise InputError(
@@ -254,6 +270,11 @@ def _side(p: float) -> int:
 def _mirrored(p: float, known: dict[float, Array]) -> float | None:
     """The probability among the known ones that is 1 - p, whatever floating point makes of it."""
     return next((other for other in known if math.isclose(other, 1 - p, abs_tol=_ROUNDING)), None)
+
+
+def _at(known: dict[float, Array], p: float) -> Array:
+    """What is known of a probability, whatever floating point makes of it."""
+    return next(values for each, values in known.items() if math.isclose(each, p, abs_tol=_ROUNDING))
 
 
 def _in_order(quantiles: dict[float, Array]) -> dict[float, Array]:

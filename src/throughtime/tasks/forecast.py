@@ -28,11 +28,12 @@ from throughtime.models.forecaster import (
 )
 from throughtime.models.segment import SegmentNetwork
 from throughtime.models.weights import load_weights
+from throughtime.tasks.forecast_card import SERIES_FILE
 from throughtime.tasks.forecast_config import ForecastConfig
 from throughtime.tasks.forecast_task import ForecastTask
 from throughtime.tasks.runs import inherited_settings
-from throughtime.tasks.trained_forecaster import SERIES_FILE, TrainedForecaster
 from throughtime.tasks.trained_forecaster import TASK as TASK
+from throughtime.tasks.trained_forecaster import TrainedForecaster
 from throughtime.train.devices import device_of
 from throughtime.train.task import Task
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 CONFIG = ForecastConfig
 
 ARCHITECTURE = frozenset(
-    "known past calendar horizon lookback scaling normalise model strategy head probabilities cell "
+    "known past calendar horizon lookback transform scaling normalise model strategy head probabilities cell "
     "hidden_size num_layers segment highway warm_up".split()
 )
 """What a model that starts from another one's weights has from it."""
@@ -53,7 +54,8 @@ def made(config: ForecastConfig, dataset: Dataset) -> TrainedForecaster:
     panel = panel_of(dataset, config.roles)
     config = config.settled(panel)
     training = training_rows(config, panel)
-    forecaster = with_scaling(config, PanelScaling.of(panel, training, config.scaling, config.calendar))
+    scaling = PanelScaling.of(panel, training, config.scaling, config.calendar, config.transform)
+    forecaster = with_scaling(config, scaling)
     forecaster.notes = (*panel.notes, *_notes(config, panel, training))
     return forecaster
 
@@ -76,7 +78,7 @@ def task_of(forecaster: TrainedForecaster, dataset: Dataset) -> Task:
     config = forecaster.config = forecaster.config.settled(panel)
     model, scaling = forecaster.model, forecaster.scaling
     training = training_rows(config, panel)
-    scaling.adopt(panel, training, config.scaling)
+    scaling.adopt(panel, training, config.scaling, config.transform)
     arrays = scaling.arrays(panel, [scaling.series[one.unique_id] for one in panel.series])
     train = PanelWindows(
         arrays,
@@ -156,7 +158,9 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> Trained
     model = built(settings, scaling)
     tensors = {name: torch.from_numpy(array) for name, array in folder.read_tensors().items()}
     load_weights(model, tensors, str(folder.path / "model.safetensors"))
-    return TrainedForecaster(model.to(device_of(device)).eval(), scaling, settings)
+    forecaster = TrainedForecaster(model.to(device_of(device)).eval(), scaling, settings)
+    forecaster.folder = folder
+    return forecaster
 
 
 def training_rows(config: ForecastConfig, panel: Panel) -> dict[str, range]:

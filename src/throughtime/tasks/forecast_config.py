@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from throughtime.data.panel import Panel
+from throughtime.data.power import Transform
 from throughtime.data.readers.panel import Roles
 from throughtime.data.scaling import Scaling
 from throughtime.data.timeline import Timeline
@@ -51,6 +52,9 @@ class ForecastConfig(TrainingConfig):
         None, description="rows that a forecast is made from; null: four seasons, if there are enough"
     )
     season: Count | None = Field(None, description="rows of a season; null: 24 hours, 7 days, 12 months, ...")
+    transform: Transform = Field(
+        "none", description="before scaling, where swings grow with the level: none, log or box-cox"
+    )
     scaling: Scaling = Field(
         "standard", description="of each series, by its training part: standard, robust (outliers) or none"
     )

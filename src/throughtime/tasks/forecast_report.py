@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from throughtime.data.batching.panel import PanelWindows
 from throughtime.data.readers.panel import panel_of
+from throughtime.tasks.judged_windows import JudgedWindows, judged_windows, windows_of
 from throughtime.tasks.report import Progress, Report
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-    from throughtime.tasks.trained_forecaster import JudgedWindows, TrainedForecaster
+    from throughtime.tasks.trained_forecaster import TrainedForecaster
 
 Array = NDArray[np.float64]
 FIGURES = ("mse", "mae", "mse_original", "mae_original")
@@ -25,12 +26,12 @@ def report_of(
     """Means over all windows, rows and series, of scaled values and in the series' own units."""
     model, config = forecaster.model, forecaster.config
     panel = panel_of(dataset, config.roles)
-    windows, scales = forecaster.windows(panel, split, model.horizon)
-    spreads = np.array([scale.spread for scale in scales])
+    windows, scales = windows_of(forecaster, panel, split, model.horizon)
     sums: dict[str, Array] = {}
-    for one in forecaster.judged_windows(windows, progress):
-        for name, errors in {forecaster.name: one.errors, **_naive(windows, one, config.season)}.items():
-            sums[name] = sums.get(name, 0) + _sums(errors, spreads[one.series], one.weights)
+    for one in judged_windows(forecaster, windows, progress):
+        for name, said in {forecaster.name: one.forecast, **_naive(windows, one, config.season)}.items():
+            own = one.own_errors(said, scales)
+            sums[name] = sums.get(name, 0) + _sums(said - one.true, own, one.weights)
     figures = {
         name: dict(zip(FIGURES, (found[:-1] / found[-1]).tolist(), strict=True))
         for name, found in sums.items()
@@ -46,6 +47,7 @@ def report_of(
         f"model:{forecaster.name}",
         f"lookback:{model.lookback}",
         f"horizon:{model.horizon}",
+        *([] if config.transform == "none" else [f"transform:{config.transform}"]),
         f"scaling:{config.scaling}",
         f"device:{forecaster.device.type}",
         "precision:float32",
@@ -59,19 +61,18 @@ def report_of(
 
 
 def _naive(windows: PanelWindows, one: JudgedWindows, season: int | None) -> dict[str, Array]:
-    """Errors of the last value, and of the last season, of the same windows."""
+    """The last value, and the last season, as forecasts of the same windows."""
     values, steps = windows.arrays.values.astype(np.float64), np.arange(windows.horizon)[:, None]
     origins = one.starts + windows.lookback
-    true = values[origins + steps]
-    found = {"naive": values[origins - 1] - true}
+    found = {"naive": np.broadcast_to(values[origins - 1], one.true.shape)}
     if season:
         begins = windows.arrays.offsets[one.series]
-        found["seasonal-naive"] = values[np.maximum(origins - season + steps % season, begins)] - true
+        found["seasonal-naive"] = values[np.maximum(origins - season + steps % season, begins)]
     return found
 
 
-def _sums(errors: Array, spreads: Array, weights: Array) -> Array:
-    scaled, own = errors * weights, errors * weights * spreads
+def _sums(scaled: Array, own: Array, weights: Array) -> Array:
+    scaled, own = scaled * weights, own * weights
     return np.array([(scaled**2).sum(), abs(scaled).sum(), (own**2).sum(), abs(own).sum(), weights.sum()])
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from throughtime.data.frequency import Times
 from throughtime.data.panel import Panel
+from throughtime.data.power import PLAIN
 
 
 class Forecast(NamedTuple):
@@ -20,6 +21,7 @@ class Forecast(NamedTuple):
     mean: NDArray[np.float64]  # [h]
     quantiles: dict[float, NDArray[np.float64]]  # probability to [h]; empty for a point head
     samples: NDArray[np.float64] | None = None  # [paths, h]
+    power: float = PLAIN  # of Box and Cox: on its scale errors are alike, whatever the level
 
 
 class Forecasting(Protocol):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.data.panel import Panel, Series
+from throughtime.data.power import PLAIN, powered, unpowered
 from throughtime.errors import InputError
 from throughtime.metrics.forecast import seasonal_scale
 from throughtime.tasks.forecasts import Forecast, Forecasting
@@ -90,6 +91,7 @@ class Rolled:
     quantiles: dict[float, Array]  # probability to [W, S, h]
     lately: Array  # [W, S]: mean |y_t - y_{t-m}| of the last seasons before the origin
     season: int  # m
+    powers: Array  # [W, S]: of Box and Cox; `lately` is on their scale, all else in the series' own units
 
     def __len__(self) -> int:
         """How many windows there are."""
@@ -98,7 +100,27 @@ class Rolled:
     def windows(self, part: slice) -> Rolled:
         """Some of the windows."""
         quantiles = {p: values[part] for p, values in self.quantiles.items()}
-        return Rolled(self.series, self.y[part], self.mean[part], quantiles, self.lately[part], self.season)
+        return Rolled(
+            self.series,
+            self.y[part],
+            self.mean[part],
+            quantiles,
+            self.lately[part],
+            self.season,
+            self.powers[part],
+        )
+
+    def evened(self) -> Rolled:
+        """The same on the scale of the powers, where an error means as much at any level."""
+        if (self.powers == PLAIN).all():
+            return self
+        powers = self.powers[..., None]
+        quantiles = {p: powered(values, powers) for p, values in self.quantiles.items()}
+        return replace(self, y=powered(self.y, powers), mean=powered(self.mean, powers), quantiles=quantiles)
+
+    def in_own_units(self, quantiles: dict[float, Array]) -> dict[float, Array]:
+        """Quantiles [W, S, h] that were found on the scale of the powers."""
+        return {p: unpowered(values, self.powers[..., None]) for p, values in quantiles.items()}
 
 
 def roll(
@@ -127,6 +149,7 @@ def joined(windows: Sequence[Rolled]) -> Rolled:
         {p: np.concatenate([one.quantiles[p] for one in windows]) for p in windows[0].quantiles},
         np.concatenate([one.lately for one in windows]),
         windows[0].season,
+        np.concatenate([one.powers for one in windows]),
     )
 
 
@@ -144,13 +167,15 @@ def gathered(history: Panel, forecasts: Sequence[Forecast], y: Array, season: in
     """The forecasts of every series of a history as one window; `y` [S, h] is what came then."""
     found = {one.unique_id: one for one in forecasts}
     ordered = [found[series.unique_id] for series in history.series]
+    evened = [powered(series.y, one.power) for series, one in zip(history.series, ordered, strict=True)]
     return Rolled(
         tuple(one.unique_id for one in ordered),
         y[None],
         np.stack([one.mean for one in ordered])[None],
         {p: np.stack([one.quantiles[p] for one in ordered])[None] for p in ordered[0].quantiles},
-        np.array([[lately(series.y, season) for series in history.series]]),
+        np.array([[lately(values, season) for values in evened]]),
         season,
+        np.array([[one.power for one in ordered]]),
     )
 
 

@@ -2,48 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from throughtime.data.batching.panel import PanelArrays, PanelBatches, PanelWindows
+from throughtime.data.batching.panel import PanelBatches, PanelWindows
 from throughtime.data.datasets import open_dataset
-from throughtime.data.frequency import spelled
 from throughtime.data.panel import Panel, Series
 from throughtime.data.panel_scaling import PanelScaling
 from throughtime.data.readers.panel import panel_of, read_future
-from throughtime.data.scaling import Scale
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
-from throughtime.models.forecast_networks import Window
 from throughtime.models.forecaster import Forecaster
 from throughtime.models.weights import named_weights
+from throughtime.tasks.backtest import AUTO, CONFORMAL, OWN, Backtest, Calibrated, backtest, calibrated, ends
+from throughtime.tasks.conformal import Conformal
+from throughtime.tasks.forecast_answers import answered, coming, last_window
+from throughtime.tasks.forecast_card import SERIES_FILE, card_of
 from throughtime.tasks.forecast_config import ForecastConfig
 from throughtime.tasks.forecast_task import window_of
-from throughtime.tasks.forecasts import Forecast
+from throughtime.tasks.forecasts import Forecast, Forecasting
+from throughtime.tasks.judged_windows import k_step_errors
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others
+from throughtime.tasks.saved_intervals import save_intervals, saved_intervals
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
 TASK = "forecast"
-SERIES_FILE = "series.json"
 ROWS_AT_ONCE = 4_096
-
-
-class JudgedWindows(NamedTuple):
-    """One batch of windows: which series, errors in scaled units [h, B], and which of them count."""
-
-    series: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    errors: NDArray[np.float64]
-    weights: NDArray[np.float64]
 
 
 class TrainedForecaster:
@@ -53,6 +45,7 @@ class TrainedForecaster:
         self.model, self.scaling, self.config = model, scaling, config
         self.name: str = config.model
         self.notes: tuple[str, ...] = ()
+        self.folder: ModelFolder | None = None
 
     def forecast(
         self,
@@ -62,16 +55,100 @@ class TrainedForecaster:
         future: str | Path | Panel | None = None,
         paths: int = 0,
     ) -> list[Forecast]:
-        """The same as the command: after the data of training or others, with the head's own intervals.
+        """The same as the command: after the data of training or others, with intervals of these levels.
 
         The interval of level 80 lies between the quantiles 0.1 and 0.9.
         """
-        if not isinstance(data, Panel):
-            data = panel_of(open_dataset(data or self.config.data), self.config.roles)
         if isinstance(future, str | Path):
             future = read_future(future, self.config.known)
-        probabilities = sorted({round(0.5 + side * each / 200, 10) for each in level for side in (-1, 1)})
-        return self.predict(data, h or self.model.horizon, probabilities, paths, future)
+        probabilities = sorted({end for each in level for end in ends(each)})
+        forecasting = self.with_intervals(level)
+        return forecasting.predict(self._panel(data), h or self.model.horizon, probabilities, paths, future)
+
+    def with_intervals(self, levels: Sequence[float]) -> Forecasting:
+        """Itself, with conformal intervals where it is set to have them or its head has none."""
+        own = self.model.head.probabilistic and self.config.intervals == "head"
+        for level in levels:
+            if not 0 < level < 100:
+                raise InputError("--level", f"is {level:g}, expected a percentage between 0 and 100")
+        if own or not levels:
+            return self
+        intervals = None if self.folder is None else saved_intervals(self.folder)
+        if intervals is None:
+            run = "RUN" if self.folder is None else self.folder.path
+            raise InputError(
+                "--level",
+                f"needs intervals, which {run} has not yet: measure them with "
+                f"`throughtime backtest {run} --save-intervals`, or train with head=quantiles",
+            )
+        return Conformal(self, intervals)
+
+    def backtest(
+        self,
+        data: str | Panel | None = None,
+        n_windows: int = 8,
+        step_size: int | None = None,
+        h: int | None = None,
+        level: Sequence[float] = (80, 95),
+        season: int | None = None,
+        intervals: str | None = None,
+        earlier_windows: int | None = None,
+        unseen: int | None = None,
+        progress: Progress | None = None,
+    ) -> Backtest:
+        """The same as the command: forecasts from `n_windows` origins, judged beside rules of thumb.
+
+        How many of the last rows were `unseen` is known of the data of training; of a panel, say it.
+        """
+        panel = self._panel(data)
+        return backtest(
+            self,
+            panel,
+            h or self.model.horizon,
+            n_windows=n_windows,
+            step_size=step_size,
+            levels=sorted(set(level)),
+            intervals=intervals or (CONFORMAL if self.config.intervals == "conformal" else AUTO),
+            earlier_windows=earlier_windows,
+            season=season or self.config.season,
+            history=self.model.lookback,
+            unseen=self.unseen(panel) if data in (None, self.config.data) else unseen,
+            progress=progress,
+        )
+
+    def save_intervals(
+        self,
+        data: str | Panel | None = None,
+        h: int | None = None,
+        level: Sequence[float] = (80, 95),
+        season: int | None = None,
+        intervals: str | None = None,
+        unseen: int | None = None,
+        progress: Progress | None = None,
+    ) -> Calibrated:
+        """Measure conformal intervals on the last rows and keep them in the folder, for `forecast`."""
+        if self.folder is None:
+            raise InputError("save_intervals", "is for models of a folder: throughtime.load(FOLDER)")
+        panel = self._panel(data)
+        made = calibrated(
+            self,
+            panel,
+            h or self.model.horizon,
+            sorted(set(level)),
+            CONFORMAL if intervals is None or intervals in (AUTO, OWN) else intervals,
+            season=season or self.config.season,
+            history=self.model.lookback,
+            unseen=self.unseen(panel) if data in (None, self.config.data) else unseen,
+            progress=progress,
+        )
+        save_intervals(self.folder, made.intervals)
+        return made
+
+    def unseen(self, panel: Panel) -> int:
+        """How many rows at the end of every one of its series the model was not trained on."""
+        lengths = [len(one) for one in panel.series]
+        parts = self.config.timeline.part_of_each("train", lengths)
+        return min(length - part.stop for length, part in zip(lengths, parts, strict=True))
 
     @torch.no_grad()
     def predict(
@@ -90,14 +167,14 @@ class TrainedForecaster:
         """
         if h < 1:
             raise InputError("--h", f"is {h}, expected 1 or more")
-        self._check(panel)
+        self.check(panel)
         for one in panel.series:
             if len(one) < self.model.lookback:
                 raise InputError(
                     f"series {one.unique_id!r}",
                     f"has {len(one):,} rows, a forecast looks back on {self.model.lookback}; give more rows",
                 )
-        scales = [self.scaling.scale(one, self.config.scaling) for one in panel.series]
+        scales = [self.scaling.scale(one, self.config.scaling, self.config.transform) for one in panel.series]
         arrays = self.scaling.arrays(panel, scales)
         future_columns = [self._future(panel, one, h, future) for one in panel.series]
         self.model.eval()
@@ -109,11 +186,11 @@ class TrainedForecaster:
         with products("float32"):
             for first in range(0, len(panel.series), at_once):
                 chosen = range(first, min(first + at_once, len(panel.series)))
-                window = self._window(arrays, chosen, future_columns)
-                found = self._asked(window, h, probabilities, paths, generator)
+                window = last_window(arrays, chosen, self.model.lookback, future_columns, self.device)
+                found = answered(self.model, window, h, probabilities, paths, drawn, generator)
                 for place, number in enumerate(chosen):
                     one = panel.series[number]
-                    forecasts.append(_forecast(one, panel.after(one, h), scales[number], found, place))
+                    forecasts.append(found.forecast(place, one, panel.after(one, h), scales[number]))
         return forecasts
 
     def k_step_errors(
@@ -124,49 +201,7 @@ class TrainedForecaster:
         Every window of the split counts whose last step lies in it; further ahead than one step a recursive
         model feeds on its own forecasts.
         """
-        windows, scales = self.windows(panel, split, max(steps))
-        spreads = np.array([scale.spread for scale in scales])
-        squared, counted = np.zeros(max(steps)), np.zeros(max(steps))
-        for one in self.judged_windows(windows):
-            squared += ((one.errors * spreads[one.series]) ** 2 * one.weights).sum(axis=1)
-            counted += one.weights.sum(axis=1)
-        return {step: float(np.sqrt(squared[step - 1] / counted[step - 1])) for step in steps}
-
-    def windows(self, panel: Panel, split: str, horizon: int) -> tuple[PanelWindows, list[Scale]]:
-        """All windows of a split, and the scale of each series."""
-        self._check(panel)
-        config = self.config
-        lengths = [len(one) for one in panel.series]
-        parts, training = (config.timeline.part_of_each(each, lengths) for each in (split, "train"))
-        names = [one.unique_id for one in panel.series]
-        self.scaling.adopt(panel, dict(zip(names, training, strict=True)), config.scaling)
-        scales = [self.scaling.series[one.unique_id] for one in panel.series]
-        found = PanelWindows(self.scaling.arrays(panel, scales), parts, self.model.lookback, horizon)
-        if not len(found):
-            rows = max(len(part) for part in parts)
-            raise InputError(
-                f"split {split}",
-                f"has {rows:,} rows, too few for a horizon of {horizon} after {self.model.lookback}",
-            )
-        return found, scales
-
-    @torch.no_grad()
-    def judged_windows(
-        self, windows: PanelWindows, progress: Progress | None = None
-    ) -> Iterator[JudgedWindows]:
-        """How far off the mean forecast of each window is, batch by batch."""
-        self.model.eval()
-        batches = PanelBatches(windows, ROWS_AT_ONCE // 4, shuffle=False)
-        with products("float32"):
-            for number, batch in enumerate(batches, start=1):
-                batch = batch.to(self.device)
-                mean = self.model.rollout(window_of(batch), windows.horizon, self.model.head.mean)
-                errors = (mean - batch.values[-windows.horizon :]).double().cpu().numpy()
-                weights = batch.weights[-windows.horizon :].double().cpu().numpy()
-                indices = batch.indices.cpu().numpy()
-                yield JudgedWindows(windows.series[indices], windows.starts[indices], errors, weights)
-                if progress is not None:
-                    progress(number, len(batches.plan()))
+        return k_step_errors(self, panel, steps, split)
 
     def report(self, dataset: Dataset, split: str, asked: Asked, progress: Progress | None = None) -> Report:
         """What `throughtime evaluate` shows of a split: every window, beside naive forecasts of the same."""
@@ -203,6 +238,7 @@ class TrainedForecaster:
 
     def begin(self, folder: ModelFolder) -> None:
         """Write all of the model but its weights."""
+        self.folder = folder
         folder.write_config(TASK, self.config.model_dump(mode="json"))
         folder.write_json(SERIES_FILE, self.scaling.to_values())
 
@@ -213,37 +249,15 @@ class TrainedForecaster:
 
     def card(self, values: Mapping[str, Any]) -> str:
         """README.md of the model folder."""
-        config = self.config
-        best = ", ".join(f"{name} {value:.4g}" for name, value in values["best"].items())
-        step = self.scaling.frequency or "position"
-        helping = ", ".join((*config.known, *config.past, *(["calendar"] if config.calendar else [])))
-        return f"""# Forecasts of {config.data}
-
-Model `{config.model}`, {config.strategy}, head `{config.head}`, made by throughtime.
-
-| | |
-|---|---|
-| data | {config.data}: {len(self.scaling.series)} series, a row each {step} |
-| window | {config.lookback} rows back, {config.horizon} ahead |
-| scaling | {config.scaling} of each series, {config.normalise} of each window |
-| columns that help | {helping or "none"} |
-| weights | {values["parameters"]:,} |
-| training | {values["epochs"]} epochs, {values["steps"]:,} updates, seed {config.seed}, {values["device"]} |
-| validation, scaled | {best or "not measured"} |
-
-    throughtime forecast FOLDER --h {config.horizon} --level 80 --level 95
-    throughtime evaluate FOLDER --split test
-
-In Python: `throughtime.load("FOLDER").forecast(h={config.horizon}, level=[80])`. The settings are in
-config.json, the scales of the series in {SERIES_FILE}.
-"""
+        return card_of(self.config, self.scaling, values)
 
     @property
     def device(self) -> torch.device:
         """Where it computes."""
         return next(self.model.parameters()).device
 
-    def _check(self, panel: Panel) -> None:
+    def check(self, panel: Panel) -> None:
+        """Refuse series of other steps, and other columns, than those of training."""
         self.scaling.check(panel)
         wanted = (self.config.known, self.config.past)
         if (panel.known_names, panel.past_names) != wanted:
@@ -255,89 +269,13 @@ config.json, the scales of the series in {SERIES_FILE}.
         drawn = self.model.recursive and self.model.head.probabilistic and probabilities
         return self.config.paths if drawn else 0
 
-    def _window(self, arrays: PanelArrays, chosen: range, future: list[NDArray[np.float32]]) -> Window:
-        """The last rows of some series, side by side."""
-        ends = arrays.offsets[1:][list(chosen)]
-        places = ends + np.arange(-self.model.lookback, 0)[:, None]
-        known = np.concatenate([arrays.known[places], np.stack([future[each] for each in chosen], axis=1)])
-        made = (arrays.values[places], known, arrays.past[places], arrays.numbers[list(chosen)])
-        return Window(*(torch.from_numpy(np.ascontiguousarray(each)).to(self.device) for each in made))
-
     def _future(self, panel: Panel, series: Series, h: int, future: Panel | None) -> NDArray[np.float32]:
         """The columns known in the future, over the rows to forecast."""
-        rows = h if self.model.recursive else max(h, self.model.horizon)
-        ds = panel.after(series, rows)
-        known = np.full((rows, len(self.config.known)), np.nan)
-        if self.config.known:
-            if future is None:
-                raise InputError(
-                    "--future",
-                    f"is missing: the model needs {', '.join(self.config.known)} of the rows to forecast",
-                )
-            given = _of_series(future, series)
-            _, here, there = np.intersect1d(ds, given.ds, return_indices=True)
-            known[here] = given.known[there]
-            absent = np.flatnonzero(np.isnan(known[:h]).any(axis=1))
-            if len(absent):
-                raise InputError(
-                    "--future",
-                    f"lacks {', '.join(self.config.known)} of series {series.unique_id!r} "
-                    f"at {spelled(ds)[absent[0]]}",
-                )
+        ds = panel.after(series, h if self.model.recursive else max(h, self.model.horizon))
+        known = coming(series, ds, h, self.config.known, future)
         return self.scaling.columns(known, ds).astype(np.float32)
 
-    def _asked(
-        self, window: Window, h: int, probabilities: Sequence[float], paths: int, generator: torch.Generator
-    ) -> _Answer:
-        model, head = self.model, self.model.head
-        mean = model.rollout(window, h, head.mean)
-        drawn = max(paths, self._draws(probabilities))
-        samples = quantiles = None
-        if drawn:
-            repeated = model.rollout(
-                window.repeated(drawn), h, lambda said: head.draw(said.float(), generator)
-            )
-            samples = repeated.unflatten(1, (-1, drawn))  # [h, B, paths]
-        if probabilities and head.probabilistic and samples is not None and model.recursive:
-            points = torch.tensor(probabilities, dtype=samples.dtype, device=samples.device)
-            quantiles = torch.quantile(samples, points, dim=2)
-        elif probabilities and head.probabilistic:
-            _, said, level = model.said(window)
-            quantiles = level.given_back(head.quantiles(said.float(), probabilities))[:, :h]
-        return _Answer(
-            mean,
-            tuple(probabilities),
-            quantiles,
-            samples[:, :, :paths] if paths and samples is not None else None,
-        )
-
-
-class _Answer(NamedTuple):
-    """What the model says of the series of one batch, scaled."""
-
-    mean: Tensor  # [h, B]
-    probabilities: tuple[float, ...]
-    quantiles: Tensor | None  # [probabilities, h, B]
-    samples: Tensor | None  # [h, B, paths]
-
-
-def _forecast(series: Series, ds: Any, scale: Scale, answer: _Answer, place: int) -> Forecast:
-    def own(values: Tensor) -> NDArray[np.float64]:
-        return scale.undone(values.double().cpu().numpy())
-
-    quantiles = {}
-    if answer.quantiles is not None:
-        found = own(answer.quantiles[:, :, place])
-        quantiles = dict(zip(answer.probabilities, found, strict=True))
-    samples = None if answer.samples is None else own(answer.samples[:, place].T)
-    return Forecast(series.unique_id, ds, own(answer.mean[:, place]), quantiles, samples)
-
-
-def _of_series(future: Panel, series: Series) -> Series:
-    """The rows of a series to come; a table that names no series holds for all."""
-    found = future.by_name().get(series.unique_id)
-    if found is None and len(future.series) == 1:
-        found = future.series[0]
-    if found is None:
-        raise InputError("--future", f"has no rows of series {series.unique_id!r}")
-    return found
+    def _panel(self, data: str | Panel | None) -> Panel:
+        if isinstance(data, Panel):
+            return data
+        return panel_of(open_dataset(data or self.config.data), self.config.roles)
