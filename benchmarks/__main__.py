@@ -11,6 +11,7 @@ NAMES = (
     "ngram",
     "ids_memory",
     "recurrence_cpu",
+    "recurrence_gpu",
     "lstm_gru",
     "long_sequence",
     "complexity",

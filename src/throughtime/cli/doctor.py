@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from throughtime.cli.output import Debug, Json, Outcome, reported
+import typer
+
+from throughtime.cli.output import Debug, Json, Outcome, reported, say
 
 CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_int8")
 SIZE, STEPS, BATCH = 8, 64, 3
 
 
+Measure = Annotated[
+    bool,
+    typer.Option("--measure", help="Clock our GPU kernels beside torch's; `auto` then goes by the result."),
+]
+
+
 @reported
-def doctor(json: Json = False, debug: Debug = False) -> Outcome:
+def doctor(measure: Measure = False, json: Json = False, debug: Debug = False) -> Outcome:
     """Say what this machine can do, and which backend runs which cell on it and why others refuse.
 
     Example: throughtime doctor
     """
     from rich.table import Table
 
+    if measure:
+        from throughtime.recurrence.measuring import measure as clock
+
+        clock(say)
     machine, cells = _machine(), _cells()
     about = Table(box=None, show_header=False, pad_edge=False)
     for name, value in machine.items():

@@ -9,14 +9,18 @@ from throughtime.cells.base import Cell
 from throughtime.cells.elman import RNN
 from throughtime.cells.gru import GRU
 from throughtime.cells.lstm import LSTM
+from throughtime.recurrence import costs
 from throughtime.recurrence.associative import PAYS_FROM, Associative
 from throughtime.recurrence.backend import Backend
 from throughtime.recurrence.fused import Fused
+from throughtime.recurrence.linear_scan import LinearScan
 from throughtime.recurrence.native import Native
+from throughtime.recurrence.persistent import Persistent
 from throughtime.recurrence.reference import Reference
 
 BACKENDS: dict[str, Backend] = {
-    backend.name: backend for backend in (Native(), Fused(), Associative(), Reference())
+    backend.name: backend
+    for backend in (Persistent(), LinearScan(), Native(), Fused(), Associative(), Reference())
 }
 """A new backend is one file and one name here, before all that are slower wherever both serve."""
 
@@ -55,7 +59,7 @@ def ranked(cell: Cell, x: Tensor, lengths: Tensor | None) -> list[Backend]:
 
     >>> cell, x = GRU(4, 8), torch.zeros(5, 3, 4)
     >>> [backend.name for backend in ranked(cell, x, None)]
-    ['fused', 'native', 'associative', 'reference']
+    ['fused', 'native', 'persistent', 'linear', 'associative', 'reference']
     """
     speed = SPEED.get(type(cell), {}) if x.device.type == "cpu" else {}
     column = 4 * (not _trains(cell, x)) + 2 * (x.shape[1] == 1) + (lengths is not None)
@@ -69,7 +73,7 @@ def ranked(cell: Cell, x: Tensor, lengths: Tensor | None) -> list[Backend]:
 def _pays_from(backend: Backend, cell: Cell, x: Tensor) -> int:
     """From how many steps on a backend is worth its fixed costs: measured on a CPU with 1 to 8 steps."""
     if x.device.type != "cpu":
-        return 0
+        return costs.pays_from(backend.name, cell, x, _trains(cell, x))
     if backend.name == "associative":
         return PAYS_FROM
     return FEW if backend.name == "fused" or (backend.name == "native" and isinstance(cell, LSTM)) else 0

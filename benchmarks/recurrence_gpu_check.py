@@ -1,0 +1,250 @@
+"""The GPU kernels against the loop of the equations in float64, and which plan is best for which shape.
+
+`python -m benchmarks.recurrence_gpu --check [--tune SECONDS]` runs both.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.compiling import compile_ahead
+from throughtime.cells import Cell
+from throughtime.recurrence import costs, persistent_function, scan
+from throughtime.recurrence.kernels import driver
+from throughtime.recurrence.measuring import MAKERS
+from throughtime.recurrence.persistent_function import Recurrence, Settings, widened
+from throughtime.recurrence.persistent_plan import Form, Kind, Plan, Task, best, candidates, cycles
+
+TOLERANCE = {"float32": 2e-5, "tf32": 5e-3, "bfloat16": 4e-2, "float16": 6e-3}
+"""Of the norm of the difference, relative to float64; the half types round what is exchanged at each step."""
+SHAPES = ((1, 1, 1), (9, 3, 5), (7, 17, 40), (33, 16, 256), (11, 20, 650), (5, 64, 1024), (3, 20, 2056))
+TUNED = (
+    (16, 768),
+    (20, 1150),
+    (64, 512),
+    (64, 1024),
+    (16, 256),
+    (8, 1024),
+    (20, 650),
+    (64, 1500),
+    (128, 512),
+)
+PAUSES = (0, 200, 400, 700)
+FORMS = {"rnn": Form.TANH, "gru": Form.GRU_AFTER, "gru-before": Form.GRU_BEFORE, "lstm": Form.LSTM}
+
+Everything = dict[str, Tensor]
+
+
+def everything(
+    cell: Cell,
+    x: Tensor,
+    state: tuple[Tensor, ...],
+    lengths: Tensor | None,
+    carry: Tensor | None,
+    backend: str,
+) -> Everything:
+    """Outputs, last state, and the gradients of a random function of both."""
+    outputs, last = scan(cell, x, state, lengths, carry=carry, backend=backend)
+    source = torch.Generator("cuda").manual_seed(5)
+    loss = torch.zeros((), device="cuda", dtype=torch.float64)
+    for part in (outputs, *last):
+        loss = loss + (part.double() * torch.randn(part.shape, device="cuda", generator=source)).sum()
+    wanted = {"x": x, **{f"state{i}": part for i, part in enumerate(state)}, **cell.weights()}
+    gradients = torch.autograd.grad(loss, list(wanted.values()))
+    found = {"outputs": outputs, **{f"last{i}": part for i, part in enumerate(last)}}
+    return {**found, **{f"d {name}": part for name, part in zip(wanted, gradients, strict=True)}}
+
+
+def problem(
+    make: Callable[[int, int], Cell],
+    shape: tuple[int, int, int],
+    dtype: torch.dtype,
+    *,
+    inputs: int = 24,
+    ragged: bool = False,
+    seed: int = 0,
+) -> tuple[Cell, Tensor, tuple[Tensor, ...], Tensor | None]:
+    """A cell, its input, a state to begin with, and lengths, all drawn anew."""
+    steps, batch, hidden = shape
+    torch.manual_seed(seed)
+    cell = make(inputs, hidden).to("cuda", dtype)
+    draw = partial(torch.randn, device="cuda")
+    x = draw(steps, batch, inputs).to(dtype).requires_grad_()
+    state = tuple(draw(batch, size).to(dtype).requires_grad_() for size in cell.state_sizes)
+    return cell, x, state, torch.randint(0, steps + 1, (batch,)) if ragged else None
+
+
+def worst_error(
+    make: Callable[[int, int], Cell],
+    shape: tuple[int, int, int],
+    precision: str,
+    *,
+    ragged: bool = False,
+    backend: str = "persistent",
+    seed: int = 0,
+) -> tuple[str, float]:
+    """Which output or gradient is worst, and its relative error against the reference in float64."""
+    dtype = torch.float32 if precision == "tf32" else getattr(torch, precision)
+    before, torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.allow_tf32, precision == "tf32"
+    try:
+        cell, x, state, lengths = problem(make, shape, dtype, ragged=ragged, seed=seed)
+        carry = torch.rand(shape[:2], device="cuda").to(dtype) + 0.5 if ragged else None
+        ours = everything(cell, x, state, lengths, carry, backend)
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
+    exact = make(cell.input_size, cell.hidden_size).to("cuda", torch.float64)
+    exact.load_state_dict(cell.state_dict())
+    double = [part.detach().double().requires_grad_() for part in (x, *state)]
+    factors = None if carry is None else carry.double()
+    truth = everything(exact, double[0], tuple(double[1:]), lengths, factors, "reference")
+    errors = {
+        name: float((ours[name].double() - value).detach().norm() / value.detach().norm().clamp(min=1e-9))
+        for name, value in truth.items()
+    }
+    wrong = [name for name, error in errors.items() if not error < float("inf")]
+    name = wrong[0] if wrong else max(errors, key=errors.__getitem__)
+    return name, errors[name]
+
+
+def check() -> list[dict[str, Any]]:
+    """Every cell, precision and shape, full and ragged; what is wrong or fails is said and returned."""
+    compile_ahead(
+        Task(form, kind, widened(hidden), batch, backward)
+        for form in FORMS.values()
+        for kind in Kind
+        for _, batch, hidden in SHAPES
+        for backward in (False, True)
+    )
+    failures, count = [], 0
+    for name, precision, shape, ragged in itertools.product(MAKERS, TOLERANCE, SHAPES, (False, True)):
+        backend = "persistent" if name in FORMS else "linear"
+        if backend == "linear" and (precision == "tf32" or shape[2] % 2):
+            continue
+        count += 1
+        try:
+            part, error = worst_error(MAKERS[name], shape, precision, ragged=ragged, backend=backend)
+            said = "" if error < TOLERANCE[precision] else f"{part} is off by {error:.2g}"
+        except Exception as fault:  # whatever it is, the others are to be checked too
+            said = f"{type(fault).__name__}: {str(fault).splitlines()[0] if str(fault) else ''}"
+        if said:
+            failures.append(
+                {"cell": name, "precision": precision, "shape": shape, "ragged": ragged, "said": said}
+            )
+            print("WRONG", failures[-1], file=sys.stderr, flush=True)
+            if lost():
+                print("the GPU is lost to this process: the rest goes unchecked", file=sys.stderr)
+                break
+    print(f"{count - len(failures)} of {count} equal the reference", file=sys.stderr, flush=True)
+    return failures
+
+
+def lost() -> bool:
+    """Whether the GPU answers no more, as after a trap: every later call would fail."""
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
+
+
+def clocked(task: Task, plans: tuple[Plan, Plan], steps: int = 128, times: int = 7) -> float:
+    """Microseconds a step of the kernel alone."""
+    make = next(MAKERS[name] for name, form in FORMS.items() if form is task.form)
+    dtype = {Kind.BF16: torch.bfloat16, Kind.F16: torch.float16}.get(task.kind, torch.float32)
+    cell, x, state, _ = problem(make, (steps, task.batch, task.width), dtype)
+    settings = Settings(task.form, task.kind, task.width, x.get_device(), True, plans)
+    taken: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+    prepared = persistent_function._prepared
+
+    def watched(settings: Settings, batch: int, backward: bool) -> tuple[driver.Kernel, int, int]:
+        kernel, blocks, pause = prepared(settings, batch, backward)
+        if backward != task.backward:
+            return kernel, blocks, pause
+
+        def launch(count: int, arguments: Any) -> None:
+            events = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            torch.cuda._sleep(300_000)  # so that the launch is queued before the clock starts
+            events[0].record()
+            kernel(count, arguments)
+            events[1].record()
+            taken.append(events)
+
+        return launch, blocks, pause
+
+    w = cell.weights()
+    memory = state[1] if len(state) > 1 else None
+    persistent_function._prepared = watched  # type: ignore[assignment]
+    try:
+        for _ in range(times):
+            outputs, *_ = Recurrence.apply(
+                x,
+                w["weight_ih"],
+                w["weight_hh"],
+                w["bias"],
+                w.get("bias_hn"),
+                state[0],
+                memory,
+                None,
+                None,
+                settings,
+            )
+            if task.backward:
+                torch.autograd.grad(outputs.float().sum(), x)
+        torch.cuda.synchronize()
+    finally:
+        persistent_function._prepared = prepared
+    return statistics.median(1e3 * start.elapsed_time(end) / steps for start, end in taken[2:])
+
+
+def tasks() -> list[Task]:
+    """Shapes by their weight in the targets: the first are tuned even in little time."""
+    return [
+        Task(form, kind, widened(hidden), batch, backward)
+        for kind in (Kind.BF16, Kind.TF32)
+        for form in (Form.LSTM, Form.GRU_AFTER, Form.TANH)
+        for batch, hidden in TUNED
+        for backward in (False, True)
+    ]
+
+
+def tune(seconds: float, tried: int = 6) -> dict[str, Any]:
+    """The best plan of each task, as `recurrence/costs.json` wants it, until the time is over."""
+    compile_ahead(tasks()[: max(4, int(seconds))], plans=tried)
+    limits, end, plans = driver.limits(torch.cuda.current_device()), time.monotonic() + seconds, {}
+    for task in tasks():
+        if time.monotonic() > end or lost():
+            break
+        usual = {way: best(replace(task, backward=way), *limits) for way in (False, True)}
+
+        def clock(plan: Plan, task: Task = task, usual: dict[bool, Plan | None] = usual) -> float:
+            both = (usual[False], plan) if task.backward else (plan, usual[True])
+            try:
+                return clocked(task, both)  # type: ignore[arg-type]
+            except Exception as fault:
+                print(f"{costs.plan_name(task)} {plan}: {fault}", file=sys.stderr, flush=True)
+                return float("inf")
+
+        found = {plan: clock(plan) for plan in candidates(task, *limits)[:tried]}
+        fastest = min(found, key=found.__getitem__)
+        found |= {replace(fastest, pause=pause): 0.0 for pause in PAUSES[1:]}
+        found |= {plan: clock(plan) for plan, known in found.items() if not known}
+        winner = min(found, key=found.__getitem__)
+        plans[costs.plan_name(task)] = asdict(winner)
+        first = next(iter(found))
+        print(
+            f"{costs.plan_name(task):34} {found[winner]:6.2f} us a step, expected first {found[first]:6.2f} "
+            f"(model {cycles(task, first) / 1755:5.2f})  {winner}",
+            file=sys.stderr,
+            flush=True,
+        )
+    return {torch.cuda.get_device_name(): {"plans": plans}}

@@ -1,0 +1,99 @@
+"""What was measured on GPUs: where a kernel of ours is faster than torch's, and how it is best dealt out.
+
+`costs.json` has the figures of known GPUs; `throughtime doctor --measure` writes those of this machine into
+the user's cache folder, where they count before the others. Where nothing was measured, `auto` leaves a call
+to torch.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from throughtime.cells.base import Cell
+from throughtime.cells.elman import RNN
+from throughtime.cells.gru import GRU
+from throughtime.cells.lstm import LSTM
+from throughtime.cells.minimal import MinGRU, MinLSTM
+from throughtime.recurrence.persistent_plan import Plan, Task
+
+MEASURED = ("persistent", "linear")
+"""Backends that `auto` takes only where they were measured and found faster."""
+NEVER = sys.maxsize
+NAMES: dict[type[Cell], str] = {RNN: "rnn", GRU: "gru", LSTM: "lstm", MinGRU: "mingru", MinLSTM: "minlstm"}
+
+
+def pays_from(backend: str, cell: Cell, x: Tensor, trains: bool) -> int:
+    """From how many steps on this backend was faster than torch here, at the nearest measured shape."""
+    if backend not in MEASURED:
+        return 0
+    if x.device.type != "cuda":
+        return NEVER
+    found = figures(gpu(x.get_device()))
+    rows = found.get(backend, {}).get(use(cell, x.dtype, trains), [])
+    return nearest(rows, cell.hidden_size, x.shape[1])
+
+
+def nearest(rows: list[list[Any]], hidden: int, batch: int) -> int:
+    """The steps of the row whose shape is nearest; rows are hidden size, batch, steps (null: at no length).
+
+    >>> nearest([[256, 16, 35], [1024, 16, 128]], hidden=300, batch=20)
+    35
+    >>> nearest([], hidden=300, batch=20) == NEVER
+    True
+    """
+
+    def distance(row: list[Any]) -> float:
+        return abs(math.log(row[0] / hidden)) + abs(math.log(row[1] / batch))
+
+    steps = min(rows, key=distance)[2] if rows else None
+    return NEVER if steps is None else int(steps)
+
+
+def use(cell: Cell, dtype: torch.dtype, trains: bool) -> str:
+    """The name under which figures of such calls are kept."""
+    reset = getattr(cell, "reset", "after")
+    name = NAMES.get(type(cell), type(cell).__name__) + ("-before" if reset == "before" else "")
+    return f"{name} {str(dtype).removeprefix('torch.')} {'trained' if trains else 'forward'}"
+
+
+def plan(device: int, task: Task) -> Plan | None:
+    """The plan that was measured to be best for just this task on this GPU."""
+    numbers = figures(gpu(device)).get("plans", {}).get(plan_name(task))
+    return None if numbers is None else Plan(**numbers)
+
+
+def plan_name(task: Task) -> str:
+    """The name under which a task's best plan is kept."""
+    way = "backward" if task.backward else "forward"
+    return f"{task.form.name} {task.kind.name} {way} {task.width} {task.batch}"
+
+
+@functools.cache
+def gpu(device: int) -> str:
+    """The name of a GPU, asked for once."""
+    return torch.cuda.get_device_name(device)
+
+
+@functools.cache
+def figures(name: str) -> dict[str, Any]:
+    """All that was measured on GPUs of this name: the user's own figures before those that come along."""
+    found: dict[str, Any] = {}
+    for path in (Path(__file__).with_name("costs.json"), own_file()):
+        if path.exists():
+            found.update(json.loads(path.read_text(encoding="utf-8")).get(name, {}))
+    return found
+
+
+def own_file() -> Path:
+    """Where `throughtime doctor --measure` keeps what it found."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Path(home) / "throughtime" / "costs.json"

@@ -1,0 +1,139 @@
+// Backward: from the last step to the first; what stays are the gradients of all sums [T, B, SLOTS, WIDTH].
+
+struct Backward {
+    long long steps, batch, pause;
+    const char* gates;     // [T, B, GATES, WIDTH], as forward left them
+    const char* states;    // [T + 1, B, WIDTH]
+    const char* memory;    // LSTM [B, WIDTH]
+    const char* memories;  // LSTM [T, B, WIDTH]
+    const char* extra;     // GRU_AFTER: q [T, B, WIDTH]
+    const char* weight;    // [WIDTH, FED * WIDTH], in the order of the slots
+    const char* weight_n;  // GRU_BEFORE [WIDTH, WIDTH]
+    const char* outputs;   // gradients that come in [T, B, WIDTH], [B, WIDTH]
+    const char* last;
+    const char* last_memory;
+    char* sums;     // gradients that go out, the first exchanged
+    char* initial;  // [B, WIDTH]
+    char* initial_memory;
+    const int* lengths;
+    const float* carry;  // [T, B], or none
+};
+
+using Main = Product<1, FED * STATE_BYTES, HELD, STAGED>;
+using Second = Product<1, STATE_BYTES, HELD_N, CELL == GRU_BEFORE ? STAGED_N : STATE_BYTES>;
+constexpr int SHARES = SHARE, STAGED_AT = SHARES + AFTER_SHARES;
+static_assert(STAGED_AT + Main::BYTES + (CELL == GRU_BEFORE ? Second::BYTES : 0) == SHARED_BYTES,
+              "the host and the kernel disagree about shared memory");
+constexpr int SLOTS_BYTES = SLOTS * STATE_BYTES;
+
+INLINE float factor(const Backward& a, long long row) { return a.carry == nullptr ? 1.0f : a.carry[row]; }
+
+KERNEL backward(const Backward a) {
+    const Place place(a.batch, SHARES);
+    Main product;
+    product.settle_in(a.weight, place.first_unit, shared_bytes() + STAGED_AT);
+    Second second;
+    if constexpr (CELL == GRU_BEFORE)
+        second.settle_in(a.weight_n, place.first_unit, shared_bytes() + STAGED_AT + Main::BYTES);
+    const int longest = place.longest(a.lengths, a.steps);
+    ROLLED for (int pass = 0; pass < PASSES; ++pass) EACH_TASK(place, pass) {
+        const long long row = place.group_row + pass * ROWS + task.row;
+        place.value(0, pass, task) = load_pair(a.last, row * WIDTH + task.unit);
+        if constexpr (CELL == LSTM) place.value(1, pass, task) = load_pair(a.last_memory, row * WIDTH + task.unit);
+        ROLLED for (long long t = longest; t < a.steps; ++t)
+            UNROLL for (int slot = 0; slot < SLOTS; ++slot)
+                store_pair(a.sums, ((t * a.batch + row) * SLOTS + slot) * WIDTH + task.unit, {{0.0f, 0.0f}});
+    }
+    // At t = -1 nothing is left but to take in what the first step gives to the state before it.
+    ROLLED for (int t = longest - 1; t >= -1; --t) ROLLED for (int pass = 0; pass < PASSES; ++pass) {
+        const long long row = t * a.batch + place.group_row + pass * ROWS;
+        Raw gates[TASKS_EACH][GATES], output[TASKS_EACH], before[TASKS_EACH], now[TASKS_EACH];
+        EACH_TASK(place, pass) if (t >= 0) {
+            const long long at = (row + task.row) * WIDTH + task.unit;
+            output[turn] = load_raw(a.outputs, at);
+            if constexpr (GATES > 1) UNROLL for (int gate = 0; gate < GATES; ++gate)
+                gates[turn][gate] = load_raw(a.gates, ((row + task.row) * GATES + gate) * WIDTH + task.unit);
+            if constexpr (CELL == LSTM) {
+                now[turn] = load_raw(a.memories, at);
+                before[turn] = t > 0 ? load_raw(a.memories, at - a.batch * WIDTH) : load_raw(a.memory, at);
+            } else if constexpr (CELL == GRU_AFTER) now[turn] = load_raw(a.extra, at);
+            if constexpr (CELL == GRU_AFTER || CELL == GRU_BEFORE) before[turn] = load_raw(a.states, at);
+            if constexpr (CELL == TANH || CELL == RELU) now[turn] = load_raw(a.states, at + a.batch * WIDTH);
+        }
+        if (t + 1 < longest) {
+            const long long after = row + a.batch;
+            product(a.sums + after * SLOTS_BYTES, SLOTS_BYTES, place.count(pass), true, a.pause, place.shares);
+            join_block();
+            EACH_TASK(place, pass) if (t + 1 < place.ends[pass * ROWS + task.row]) {
+                const Pair sum = Main::total(place.shares, 0, task.number);
+                const float scale = factor(a, after + task.row);
+                UNROLL for (int e = 0; e < 2; ++e) place.value(0, pass, task).v[e] += scale * sum.v[e];
+            }
+            join_block();
+        }
+        if (t < 0) continue;
+        Pair partial[TASKS_EACH];  // GRU_BEFORE: the gradient of r h
+        EACH_TASK(place, pass) {
+            const bool inside = t < place.ends[pass * ROWS + task.row];
+            const long long at = (row + task.row) * SLOTS * WIDTH + task.unit;
+            const float scale = factor(a, row + task.row);
+            const Pair d_output = pair_of(output[turn]);
+            Pair d_state = place.value(0, pass, task), d_sums[SLOTS], gate[GATES], then, current;
+            if constexpr (CELL != TANH && CELL != RELU) then = pair_of(before[turn]);
+            if constexpr (CELL != GRU_BEFORE) current = pair_of(now[turn]);
+            if constexpr (GATES > 1) UNROLL for (int g = 0; g < GATES; ++g) gate[g] = pair_of(gates[turn][g]);
+            UNROLL for (int e = 0; e < 2; ++e) {
+                const float d = d_state.v[e] + d_output.v[e];
+                if constexpr (CELL == TANH || CELL == RELU) {
+                    const float h = current.v[e];
+                    d_sums[0].v[e] = CELL == TANH ? d * (1.0f - h * h) : h > 0.0f ? d : 0.0f;
+                    d_state.v[e] = 0.0f;
+                } else if constexpr (CELL == LSTM) {
+                    const float i = gate[0].v[e], f = gate[1].v[e], g = gate[2].v[e], o = gate[3].v[e];
+                    const float seen = hyperbolic_tangent(current.v[e]);
+                    const float d_memory = place.value(1, pass, task).v[e] + d * o * (1.0f - seen * seen);
+                    d_sums[0].v[e] = d_memory * g * i * (1.0f - i);
+                    d_sums[1].v[e] = d_memory * then.v[e] * f * (1.0f - f);
+                    d_sums[2].v[e] = d_memory * i * (1.0f - g * g);
+                    d_sums[3].v[e] = d * seen * o * (1.0f - o);
+                    d_state.v[e] = 0.0f;
+                    if (inside) place.value(1, pass, task).v[e] = d_memory * f * scale;
+                } else {
+                    const float r = gate[0].v[e], z = gate[1].v[e], n = gate[2].v[e];
+                    const float d_n = d * (1.0f - z) * (1.0f - n * n), d_z = d * (then.v[e] - n) * z * (1.0f - z);
+                    d_state.v[e] = d * z * scale;
+                    if constexpr (CELL == GRU_AFTER) {
+                        d_sums[0].v[e] = d_n * r, d_sums[1].v[e] = d_n * current.v[e] * r * (1.0f - r);
+                        d_sums[2].v[e] = d_z, d_sums[SLOTS - 1].v[e] = d_n;
+                    } else d_sums[1].v[e] = d_z, d_sums[2].v[e] = d_n;
+                }
+            }
+            if (inside) place.value(0, pass, task) = d_state;
+            UNROLL for (int slot = CELL == GRU_BEFORE; slot < SLOTS; ++slot)
+                exchange(a.sums, at + slot * WIDTH, inside ? d_sums[slot] : Pair{{0.0f, 0.0f}});
+        }
+        if constexpr (CELL == GRU_BEFORE) {
+            const char* d_n = a.sums + row * SLOTS_BYTES + 2 * STATE_BYTES;
+            second(d_n, SLOTS_BYTES, place.count(pass), true, a.pause, place.shares);
+            join_block();
+            EACH_TASK(place, pass) partial[turn] = Second::total(place.shares, 0, task.number);
+            join_block();
+            EACH_TASK(place, pass) {
+                const bool inside = t < place.ends[pass * ROWS + task.row];
+                const float scale = factor(a, row + task.row);
+                const Pair r = pair_of(gates[turn][0]), h = pair_of(before[turn]);
+                Pair d_r = {{0.0f, 0.0f}};
+                if (inside) UNROLL for (int e = 0; e < 2; ++e) {
+                    d_r.v[e] = partial[turn].v[e] * h.v[e] * r.v[e] * (1.0f - r.v[e]);
+                    place.value(0, pass, task).v[e] += partial[turn].v[e] * r.v[e] * scale;
+                }
+                exchange(a.sums, (row + task.row) * SLOTS * WIDTH + task.unit, d_r);
+            }
+        }
+    }
+    ROLLED for (int pass = 0; pass < PASSES; ++pass) EACH_TASK(place, pass) {
+        const long long at = (place.group_row + pass * ROWS + task.row) * (long long)WIDTH + task.unit;
+        store_pair(a.initial, at, place.value(0, pass, task));
+        if constexpr (CELL == LSTM) store_pair(a.initial_memory, at, place.value(1, pass, task));
+    }
+}

@@ -1,0 +1,172 @@
+"""Compile a kernel with NVRTC and launch it through the driver, both of which come with torch."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from throughtime.errors import ThroughtimeError
+from throughtime.files import whole_file
+
+FOLDER = Path(__file__).parent
+LEAST = (8, 0)
+"""The compute capability from which on the matrix instructions used here exist."""
+
+Kernel = Callable[[int, ctypes.Structure], None]
+"""Launch so many blocks with these arguments."""
+
+
+@functools.cache
+def unavailable(device: int) -> str | None:
+    """Why kernels cannot be compiled and run on this GPU; None where they can."""
+    if torch.version.cuda is None:
+        return "this torch was built without CUDA"
+    if torch.cuda.get_device_capability(device) < LEAST:
+        return f"the GPU is older than compute capability {LEAST[0]}.{LEAST[1]}"
+    try:
+        _nvrtc(), _driver()
+    except OSError as error:
+        return f"the CUDA compiler or driver cannot be loaded ({error})"
+    return None
+
+
+@functools.cache
+def limits(device: int) -> tuple[int, int]:
+    """How many multiprocessors the GPU has, and how many bytes of shared memory a block may have."""
+    torch.cuda.init()
+    handle, found = ctypes.c_int(), (ctypes.c_int(), ctypes.c_int())
+    _check(_driver().cuDeviceGet(ctypes.byref(handle), device))
+    for value, attribute in zip(found, (16, 97), strict=True):  # as the driver numbers them
+        _check(_driver().cuDeviceGetAttribute(ctypes.byref(value), attribute, handle))
+    return found[0].value, found[1].value
+
+
+def build(
+    name: str, files: tuple[str, ...], constants: Mapping[str, int], device: int, *, together: bool = False
+) -> Kernel:
+    """The kernel `name` out of these files, with these constants, ready to be launched on a GPU.
+
+    `together`: its blocks wait for each other. The driver then runs all of them at once or refuses to, so
+    that none waits for one that never comes.
+    """
+    return _built(name, files, tuple(sorted(constants.items())), device, together)
+
+
+@functools.cache
+def _built(
+    name: str, files: tuple[str, ...], constants: tuple[tuple[str, int], ...], device: int, together: bool
+) -> Kernel:
+    given = dict(constants)
+    with torch.cuda.device(device):
+        _enter(device)
+        image = machine_code(text(files), given, torch.cuda.get_device_capability(device))
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        _check(_driver().cuModuleLoadData(ctypes.byref(module), image))
+        _check(_driver().cuModuleGetFunction(ctypes.byref(function), module, name.encode()))
+        shared = given.get("SHARED_BYTES", 0)
+        most_shared_memory = 8  # the driver's number of this attribute
+        _check(_driver().cuFuncSetAttribute(function, most_shared_memory, shared))
+    threads = 32 * given["WARPS"]
+
+    def launch(blocks: int, arguments: ctypes.Structure) -> None:
+        pointers = (ctypes.c_void_p * 1)(ctypes.addressof(arguments))
+        stream = ctypes.c_void_p(torch.cuda.current_stream(device).cuda_stream)
+        shape = (blocks, 1, 1, threads, 1, 1, shared, stream, pointers)
+        with torch.cuda.device(device):
+            _enter(device)
+            if together:
+                _check(_driver().cuLaunchCooperativeKernel(function, *shape))
+            else:
+                _check(_driver().cuLaunchKernel(function, *shape, None))
+
+    return launch
+
+
+def _enter(device: int) -> None:
+    """Make the GPU's context that of this thread: a backward pass runs in a thread of its own."""
+    context, handle = ctypes.c_void_p(), ctypes.c_int()
+    _check(_driver().cuCtxGetCurrent(ctypes.byref(context)))
+    if not context.value:
+        _check(_driver().cuDeviceGet(ctypes.byref(handle), device))
+        _check(_driver().cuDevicePrimaryCtxRetain(ctypes.byref(context), handle))
+        _check(_driver().cuCtxSetCurrent(context))
+
+
+def text(files: tuple[str, ...]) -> str:
+    """The files, one after the other."""
+    return "\n".join((FOLDER / file).read_text(encoding="utf-8") for file in files)
+
+
+def machine_code(source: str, constants: Mapping[str, int], capability: tuple[int, int]) -> bytes:
+    """The compiled source, from the cache of earlier runs where it is there."""
+    options = [f"--gpu-architecture=sm_{capability[0]}{capability[1]}", "--std=c++17"]
+    options += [f"-D{name}={value}" for name, value in sorted(constants.items())]
+    version = (ctypes.c_int * 2)()
+    _nvrtc().nvrtcVersion(ctypes.byref(version, 0), ctypes.byref(version, 4))
+    key = hashlib.sha256("\n".join([source, *options, f"{version[0]}.{version[1]}"]).encode()).hexdigest()
+    kept = _cache() / f"{key}.cubin"
+    if kept.exists():
+        return kept.read_bytes()
+    image = _compiled(source, options)
+    try:
+        with whole_file(kept, "wb") as file:
+            file.write(image)
+    except OSError:
+        pass  # a home that cannot be written costs a second at the next start, no more
+    return image
+
+
+def _cache() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Path(home) / "throughtime" / "kernels"
+
+
+def _compiled(source: str, options: list[str]) -> bytes:
+    nvrtc, program = _nvrtc(), ctypes.c_void_p()
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
+    words = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+    failed = nvrtc.nvrtcCompileProgram(program, len(options), words)
+    size = ctypes.c_size_t()
+    if failed:
+        nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+        log = ctypes.create_string_buffer(size.value)
+        nvrtc.nvrtcGetProgramLog(program, log)
+        raise ThroughtimeError(f"a GPU kernel did not compile: {log.value.decode(errors='replace')}")
+    nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
+    image = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetCUBIN(program, image)
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    return image.raw
+
+
+def _check(code: int) -> None:
+    if code:
+        said = ctypes.c_char_p()
+        _driver().cuGetErrorString(code, ctypes.byref(said))
+        reason = (said.value or b"unknown error").decode()
+        raise ThroughtimeError(f"the CUDA driver says: {reason} (error {code})")
+
+
+@functools.cache
+def _driver() -> Any:
+    return ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+
+
+@functools.cache
+def _nvrtc() -> Any:
+    """NVRTC as torch brings it: in torch's own folder or in a neighbouring package."""
+    major = (torch.version.cuda or "0").split(".")[0]
+    name = f"libnvrtc.so.{major}"
+    packages = Path(torch.__file__).parents[1]
+    places = [packages / "torch" / "lib" / name, *sorted(packages.glob(f"nvidia/*/lib/{name}"))]
+    for place in (*places, Path(name)):
+        if place.exists() or place == Path(name):
+            return ctypes.CDLL(str(place))
+    raise OSError(name)

@@ -1,0 +1,126 @@
+// Forward: projected [T, B, GATES, WIDTH] becomes the gates, states [T + 1, B, WIDTH] is filled from 1 on.
+
+struct Forward {
+    long long steps, batch, pause, keeps;  // keeps: gates and memories are wanted for a backward pass
+    char* projected;
+    const char* weight;    // [GATES, WIDTH, WIDTH]
+    const char* weight_n;  // GRU_BEFORE: [WIDTH, WIDTH], and `weight` has r and z only
+    const char* bias;      // GRU_AFTER: b_hn
+    char* states;
+    const char* memory;  // LSTM: the memory before the first step [B, WIDTH]
+    char* memories;      // LSTM: after each step [T, B, WIDTH]
+    char* extra;         // GRU_AFTER: q; GRU_BEFORE: r h, exchanged [T, B, WIDTH]
+    char* last;          // [B, WIDTH]
+    char* last_memory;
+    const int* lengths;
+};
+
+using Main = Product<FED, STATE_BYTES, HELD, STAGED>;
+using Second = Product<1, STATE_BYTES, HELD_N, CELL == GRU_BEFORE ? STAGED_N : STATE_BYTES>;
+constexpr int SHARES = FED * SHARE, STAGED_AT = SHARES + AFTER_SHARES;
+static_assert(STAGED_AT + Main::BYTES + (CELL == GRU_BEFORE ? Second::BYTES : 0) == SHARED_BYTES,
+              "the host and the kernel disagree about shared memory");
+
+KERNEL forward(const Forward a) {
+    const Place place(a.batch, SHARES);
+    Main product;
+    product.settle_in(a.weight, place.first_unit, shared_bytes() + STAGED_AT);
+    Second second;
+    if constexpr (CELL == GRU_BEFORE)
+        second.settle_in(a.weight_n, place.first_unit, shared_bytes() + STAGED_AT + Main::BYTES);
+    const int longest = place.longest(a.lengths, a.steps);
+    ROLLED for (int pass = 0; pass < PASSES; ++pass) EACH_TASK(place, pass) {
+        const long long at = (place.group_row + pass * ROWS + task.row) * (long long)WIDTH + task.unit;
+        place.value(0, pass, task) = load_pair(a.states, at);
+        if constexpr (CELL == LSTM) place.value(1, pass, task) = load_pair(a.memory, at);
+    }
+    ROLLED for (int t = 0; t < longest; ++t) ROLLED for (int pass = 0; pass < PASSES; ++pass) {
+        const long long row = t * a.batch + place.group_row + pass * ROWS;  // of the pass's first, in all rows
+        Raw projected[TASKS_EACH][GATES];
+        EACH_TASK(place, pass) UNROLL for (int gate = 0; gate < GATES; ++gate) projected[turn][gate] =
+            load_raw(a.projected, ((row + task.row) * GATES + gate) * WIDTH + task.unit);
+        product(a.states + row * STATE_BYTES, STATE_BYTES, place.count(pass), t > 0, a.pause, place.shares);
+        join_block();
+        Pair sums[TASKS_EACH][FED];
+        EACH_TASK(place, pass) UNROLL for (int gate = 0; gate < FED; ++gate) sums[turn][gate] =
+            Main::total(place.shares, gate, task.number);
+        join_block();
+        Pair update[TASKS_EACH], sums_n[TASKS_EACH];
+        if constexpr (CELL == GRU_BEFORE) {
+            EACH_TASK(place, pass) {
+                const Pair h = place.value(0, pass, task);
+                const Pair x_r = pair_of(projected[turn][0]), x_z = pair_of(projected[turn][1]);
+                Pair r, shown;
+                UNROLL for (int e = 0; e < 2; ++e) {
+                    r.v[e] = sigmoid(x_r.v[e] + sums[turn][0].v[e]);
+                    update[turn].v[e] = sigmoid(x_z.v[e] + sums[turn][1].v[e]);
+                    shown.v[e] = t < place.ends[pass * ROWS + task.row] ? r.v[e] * h.v[e] : 0.0f;
+                }
+                exchange(a.extra, (row + task.row) * WIDTH + task.unit, shown);
+                if (a.keeps) store_pair(a.projected, (row + task.row) * GATES * WIDTH + task.unit, r);
+            }
+            second(a.extra + row * STATE_BYTES, STATE_BYTES, place.count(pass), true, a.pause, place.shares);
+            join_block();
+            EACH_TASK(place, pass) sums_n[turn] = Second::total(place.shares, 0, task.number);
+            join_block();
+        }
+        EACH_TASK(place, pass) {
+            const bool inside = t < place.ends[pass * ROWS + task.row];
+            const long long at = (row + task.row) * WIDTH + task.unit;      // in [T, B, WIDTH]
+            const long long gate_at = (row + task.row) * GATES * WIDTH + task.unit;
+            const Pair h = place.value(0, pass, task);
+            Pair gates[GATES], following, memory, q;
+            if constexpr (CELL == GRU_AFTER) q = load_pair(a.bias, task.unit);
+            if constexpr (CELL == LSTM) memory = place.value(1, pass, task);
+            UNROLL for (int gate = 0; gate < GATES; ++gate) gates[gate] = pair_of(projected[turn][gate]);
+            UNROLL for (int e = 0; e < 2; ++e) {
+                if constexpr (CELL == TANH || CELL == RELU) {
+                    const float sum = gates[0].v[e] + sums[turn][0].v[e];
+                    following.v[e] = CELL == TANH ? hyperbolic_tangent(sum) : sum <= 0.0f ? 0.0f : sum;
+                } else if constexpr (CELL == LSTM) {
+                    const float i = sigmoid(gates[0].v[e] + sums[turn][0].v[e]);
+                    const float f = sigmoid(gates[1].v[e] + sums[turn][1].v[e]);
+                    const float g = hyperbolic_tangent(gates[2].v[e] + sums[turn][2].v[e]);
+                    const float o = sigmoid(gates[3].v[e] + sums[turn][3].v[e]);
+                    memory.v[e] = f * memory.v[e] + i * g;
+                    following.v[e] = o * hyperbolic_tangent(memory.v[e]);
+                    gates[0].v[e] = i, gates[1].v[e] = f, gates[2].v[e] = g, gates[3].v[e] = o;
+                } else {
+                    float r = 0.0f, z, n;
+                    if constexpr (CELL == GRU_AFTER) {
+                        r = sigmoid(gates[0].v[e] + sums[turn][0].v[e]);
+                        z = sigmoid(gates[1].v[e] + sums[turn][1].v[e]);
+                        q.v[e] += sums[turn][2].v[e];
+                        n = hyperbolic_tangent(gates[2].v[e] + r * q.v[e]);
+                    } else {
+                        z = update[turn].v[e];
+                        n = hyperbolic_tangent(gates[2].v[e] + sums_n[turn].v[e]);
+                    }
+                    following.v[e] = n + z * (h.v[e] - n);
+                    gates[0].v[e] = r, gates[1].v[e] = z, gates[2].v[e] = n;
+                }
+            }
+            exchange(a.states, at + a.batch * WIDTH, inside ? following : Pair{{0.0f, 0.0f}});
+            if (inside) {
+                place.value(0, pass, task) = following;
+                if constexpr (CELL == LSTM) place.value(1, pass, task) = memory;
+                if (a.keeps && GATES > 1) {  // r of GRU_BEFORE is there already
+                    UNROLL for (int gate = CELL == GRU_BEFORE; gate < GATES; ++gate)
+                        store_pair(a.projected, gate_at + gate * WIDTH, gates[gate]);
+                    if constexpr (CELL == LSTM) store_pair(a.memories, at, memory);
+                    if constexpr (CELL == GRU_AFTER) store_pair(a.extra, at, q);
+                }
+            }
+        }
+    }
+    ROLLED for (int pass = 0; pass < PASSES; ++pass) EACH_TASK(place, pass) {
+        const long long row = place.group_row + pass * ROWS + task.row;
+        store_pair(a.last, row * WIDTH + task.unit, place.value(0, pass, task));
+        if constexpr (CELL == LSTM) store_pair(a.last_memory, row * WIDTH + task.unit, place.value(1, pass, task));
+        ROLLED for (long long t = longest; t < a.steps; ++t) {
+            store_pair(a.states, ((t + 1) * a.batch + row) * WIDTH + task.unit, {{0.0f, 0.0f}});
+            if constexpr (CELL == GRU_BEFORE)
+                store_pair(a.extra, (t * a.batch + row) * WIDTH + task.unit, {{0.0f, 0.0f}});
+        }
+    }
+}

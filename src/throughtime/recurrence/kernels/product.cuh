@@ -1,0 +1,306 @@
+// One layer's recurrence over all its steps in one launch, forward and backward.
+//
+// A block owns UNITS hidden units, with all their gates, for PASSES times ROWS rows of the batch. The part of the
+// recurrent weights that these units need stays on the chip for the whole sequence: in registers first, then
+// in shared memory, and what fits neither is read again from the L2 cache at each step.
+//
+// There is no barrier between blocks. What a step gives (forward the state, backward the gradients of the
+// gates' sums) is exchanged through a tensor that the host has filled with the word VOID, which no result ever
+// has: a reader that finds VOID looks again. So every word says itself whether it is there, no fence is needed,
+// and nothing is ever reset. All blocks must be resident together: the host launches them cooperatively.
+//
+// A product is cut along its inner dimension: each warp multiplies its share of it for all units and rows,
+// taking the exchanged state from memory right into the registers of the matrix instruction. Any order of the
+// inner dimension serves as long as weights and state agree, so a lane takes 16 bytes in a row for two
+// instructions. The warps' shares meet in shared memory. Weight rows are dealt to instruction rows so that a
+// lane's sums belong to two neighbouring units, which fill one exchanged word, and to all gates of them.
+//
+// Constants from the host: CELL, KIND, WIDTH, UNITS, ROWS, PASSES, WARPS, HELD, STAGED, HELD_N, STAGED_N, RING,
+// BATCH, SHARED_BYTES.
+
+enum Cells { TANH, RELU, GRU_AFTER, GRU_BEFORE, LSTM };
+
+constexpr word VOID = 0xffffffffu;  // no conversion or operation makes this NaN; `exchange` keeps copies from it
+constexpr int PATIENCE = 1 << 23;   // looks in vain, some seconds, before a fault is taken to be one
+constexpr int CHUNK = 64;  // bytes of the inner dimension for two matrix instructions
+constexpr int BLOCKS = (WIDTH + UNITS - 1) / UNITS;
+constexpr int UNIT_TILES = UNITS / 16, ROW_TILES = ROWS / 8;
+constexpr int TASKS = UNIT_TILES * ROW_TILES * 2, TASKS_EACH = (TASKS + WARPS - 1) / WARPS;
+constexpr int GATES = CELL == LSTM ? 4 : CELL <= RELU ? 1 : 3;
+constexpr int SLOTS = CELL == GRU_AFTER ? 4 : GATES;  // gradients of sums; after: q, r, z, n with q = W_n h + b
+constexpr int FED = CELL == GRU_BEFORE ? 2 : GATES;   // gates that the state feeds at once
+constexpr int STATE_BYTES = WIDTH * ELEMENT;
+
+INLINE word never_void(word value) { return value == VOID ? 0x7fffffffu : value; }
+
+INLINE void exchange(char* base, long long index, Pair pair) {
+    if constexpr (ELEMENT == 2) show(base + 2 * index, never_void(packed(pair)));
+    else show(base + 4 * index, never_void(as_word(pair.v[0])), never_void(as_word(pair.v[1])));
+}
+
+INLINE float sigmoid(float x) {
+    if constexpr (KIND == FLOAT) return 1.0f / (1.0f + expf(-x));
+    else return quick_reciprocal(1.0f + quick_exponential(-x));
+}
+
+INLINE float hyperbolic_tangent(float x) {
+    if constexpr (KIND == FLOAT) return tanhf(x);
+    else return 1.0f - 2.0f * quick_reciprocal(1.0f + quick_exponential(2.0f * x));
+}
+
+INLINE bool missing(Words f) { return (f.x == VOID) | (f.y == VOID) | (f.z == VOID) | (f.w == VOID); }
+
+INLINE Words rounded(Words f) {
+    if constexpr (KIND == TF32) return {round_tf32(f.x), round_tf32(f.y), round_tf32(f.z), round_tf32(f.w)};
+    else return f;
+}
+
+// c += A B for one instruction's depth; float32 as three products of tf32 halves, exact to some 2^-21.
+INLINE void accumulate(float (&c)[4], word a0, word a1, word a2, word a3, word b0, word b1) {
+    if constexpr (KIND == BF16) multiply_bf16(c, a0, a1, a2, a3, b0, b1);
+    else if constexpr (KIND == F16) multiply_f16(c, a0, a1, a2, a3, b0, b1);
+    else if constexpr (KIND == TF32) multiply_tf32(c, a0, a1, a2, a3, b0, b1);
+    else {
+        const word full[6] = {a0, a1, a2, a3, b0, b1};
+        word high[6], low[6];
+        UNROLL for (int i = 0; i < 6; ++i) {
+            high[i] = round_tf32(full[i]);
+            low[i] = round_tf32(as_word(as_float(full[i]) - as_float(high[i])));
+        }
+        multiply_tf32(c, low[0], low[1], low[2], low[3], high[4], high[5]);
+        multiply_tf32(c, high[0], high[1], high[2], high[3], low[4], low[5]);
+        multiply_tf32(c, high[0], high[1], high[2], high[3], high[4], high[5]);
+    }
+}
+
+// The weights of GATE_COUNT gates of the block's units, DEPTH bytes a row, times the rows of an exchanged tensor.
+//
+// A warp's share of the inner dimension is EACH chunks. The weights of the first ones are held in registers,
+// those of the next staged in shared memory. What is left streams through a ring in shared memory, round and
+// round, the next step's first chunks already under way while this step ends. Every thread reads back only
+// what it has itself put into shared memory, so none of this waits for another thread.
+template <int GATE_COUNT, int DEPTH, int IN_REGISTERS, int IN_SHARED>
+struct Product {
+    static constexpr int TILES = GATE_COUNT * UNIT_TILES;
+    static constexpr int STRIDE = WARPS * CHUNK;  // bytes from one chunk of a warp to its next
+    static constexpr int EACH = (DEPTH + STRIDE - 1) / STRIDE;
+    static constexpr int HELD_CHUNKS = IN_REGISTERS < EACH ? IN_REGISTERS : EACH;
+    static constexpr int LEFT = EACH - HELD_CHUNKS, STAGED_CHUNKS = IN_SHARED < LEFT ? IN_SHARED : LEFT;
+    static constexpr int STREAMED = LEFT - STAGED_CHUNKS, SLOTS_IN_RING = STREAMED > 0 ? RING : 0;
+    static constexpr int BYTES = (STAGED_CHUNKS + SLOTS_IN_RING) * TILES * 2 * WARPS * 32 * 16;
+    static_assert(STREAMED == 0 || RING > 0, "what neither registers nor shared memory hold needs a ring");
+    static constexpr int UNROLLED = (HELD_CHUNKS + BATCH - 1) / BATCH * BATCH;
+    // A matrix instruction waits for the one before it that adds to the same sums: so there are at least four sums.
+    static constexpr int CHAINS = TILES * ROW_TILES >= 4 ? 1 : TILES * ROW_TILES >= 2 ? 2 : 4;
+
+    Words held[HELD_CHUNKS > 0 ? HELD_CHUNKS : 1][TILES][2];
+    Words* room;                            // this thread's place in shared memory
+    const char* weights[UNIT_TILES][2];     // this lane's rows of the first gate
+    int slot, coming_chunk;                 // of the ring: the one to read next, and what to put there after
+
+    static INLINE int lane() { return thread_number() % 32; }
+    static INLINE int offset() { return thread_number() / 32 * CHUNK + lane() % 4 * 16; }
+    static INLINE bool exists(int chunk) {  // only a warp's last chunk may lie past the end
+        return EACH * STRIDE <= DEPTH || chunk < EACH - 1 || (EACH - 1) * STRIDE + offset() < DEPTH;
+    }
+
+    INLINE const char* origin(int chunk, int tile, int half) const {
+        return weights[tile % UNIT_TILES][half] + (long long)(tile / UNIT_TILES) * WIDTH * DEPTH + chunk * STRIDE;
+    }
+    INLINE Words* place(int chunk, int tile, int half) const {
+        return room + ((chunk * TILES + tile) * 2 + half) * (WARPS * 32);
+    }
+
+    INLINE void settle_in(const char* weight, int first_unit, char* memory) {
+        room = reinterpret_cast<Words*>(memory) + thread_number();
+        UNROLL for (int tile = 0; tile < UNIT_TILES; ++tile) UNROLL for (int half = 0; half < 2; ++half) {
+            const int unit = first_unit + tile * 16 + lane() / 4 * 2 + half;
+            // Sums of units that are not there are never looked at, so any weights serve for them.
+            weights[tile][half] = weight + (long long)(unit < WIDTH ? unit : WIDTH - 1) * DEPTH + offset();
+        }
+        UNROLL for (int chunk = 0; chunk < HELD_CHUNKS; ++chunk)
+            UNROLL for (int tile = 0; tile < TILES; ++tile) UNROLL for (int half = 0; half < 2; ++half) {
+                held[chunk][tile][half] = {0, 0, 0, 0};
+                if (exists(chunk)) held[chunk][tile][half] = rounded(load_words(origin(chunk, tile, half)));
+            }
+        ROLLED for (int chunk = 0; chunk < STAGED_CHUNKS; ++chunk)
+            UNROLL for (int tile = 0; tile < TILES; ++tile) UNROLL for (int half = 0; half < 2; ++half) {
+                Words found = {0, 0, 0, 0};
+                const int from = HELD_CHUNKS + chunk;
+                if (exists(from)) found = rounded(load_words(origin(from, tile, half)));
+                *place(chunk, tile, half) = found;
+            }
+        slot = 0, coming_chunk = HELD_CHUNKS + STAGED_CHUNKS;
+        if constexpr (STREAMED > 0) UNROLL for (int i = 0; i < RING; ++i) refill();
+    }
+
+    INLINE void refill() {
+        UNROLL for (int tile = 0; tile < TILES; ++tile) UNROLL for (int half = 0; half < 2; ++half) {
+            Words* into = place(STAGED_CHUNKS + slot, tile, half);
+            if (exists(coming_chunk)) copy_later(into, origin(coming_chunk, tile, half));
+            else *into = {0, 0, 0, 0};
+        }
+        end_copies();
+        slot = slot + 1 == RING ? 0 : slot + 1;
+        coming_chunk = coming_chunk + 1 == EACH ? HELD_CHUNKS + STAGED_CHUNKS : coming_chunk + 1;
+    }
+
+    // A row of the exchanged tensor begins, for this lane, at rows[j]; those from `count` on are not there.
+    typedef const char* Rows[ROW_TILES];
+    typedef Words Found[BATCH][ROW_TILES];
+    typedef float Sums[CHAINS][TILES][ROW_TILES][4];
+
+    static INLINE void request(Found& found, int first, const Rows& rows, int count) {
+        UNROLL for (int i = 0; i < BATCH; ++i) UNROLL for (int j = 0; j < ROW_TILES; ++j) {
+            found[i][j] = {0, 0, 0, 0};
+            if (first + i < EACH && exists(first + i) && j * 8 + lane() / 4 < count)
+                found[i][j] = look_words(rows[j] + (first + i) * STRIDE);
+        }
+    }
+
+    static INLINE void await(Found& found, int first, const Rows& rows) {
+        for (int looks = 0;; ++looks) {
+            bool some = false;
+            UNROLL for (int i = 0; i < BATCH; ++i)
+                UNROLL for (int j = 0; j < ROW_TILES; ++j) some |= missing(found[i][j]);
+            if (!in_any_lane(some)) return;
+            if (looks == PATIENCE) give_up();
+            UNROLL for (int i = 0; i < BATCH; ++i) UNROLL for (int j = 0; j < ROW_TILES; ++j)
+                if (missing(found[i][j])) found[i][j] = look_words(rows[j] + (first + i) * STRIDE);
+        }
+    }
+
+    template <bool MAYBE_HELD>
+    INLINE void multiply(Sums& sums, const Found& found, int first) {
+        UNROLL for (int i = 0; i < BATCH; ++i) {
+            const int chunk = first + i;
+            if (chunk >= EACH) break;
+            const bool in_registers = MAYBE_HELD && chunk < HELD_CHUNKS;
+            const bool streams = STREAMED > 0 && !in_registers && chunk >= HELD_CHUNKS + STAGED_CHUNKS;
+            if (streams) await_copies<(RING > 0 ? RING - 1 : 0)>();
+            const int at = streams ? STAGED_CHUNKS + slot : chunk - HELD_CHUNKS;
+            UNROLL for (int tile = 0; tile < TILES; ++tile) {
+                Words low, high;
+                if (in_registers) low = held[chunk][tile][0], high = held[chunk][tile][1];
+                else low = *place(at, tile, 0), high = *place(at, tile, 1);
+                if (streams) low = rounded(low), high = rounded(high);
+                UNROLL for (int j = 0; j < ROW_TILES; ++j) {
+                    const Words& b = found[i][j];
+                    accumulate(sums[2 * i % CHAINS][tile][j], low.x, high.x, low.y, high.y, b.x, b.y);
+                    accumulate(sums[(2 * i + 1) % CHAINS][tile][j], low.z, high.z, low.w, high.w, b.z, b.w);
+                }
+            }
+            if (streams) refill();
+        }
+    }
+
+    template <bool MAYBE_HELD>
+    INLINE void advance(Sums& sums, Found& coming, int first, const Rows& rows, int count, bool waits) {
+        Found found;
+        UNROLL for (int i = 0; i < BATCH; ++i)
+            UNROLL for (int j = 0; j < ROW_TILES; ++j) found[i][j] = coming[i][j];
+        if (first + BATCH < EACH) request(coming, first + BATCH, rows, count);
+        if (waits) await(found, first, rows);
+        UNROLL for (int i = 0; i < BATCH; ++i)
+            UNROLL for (int j = 0; j < ROW_TILES; ++j) found[i][j] = rounded(found[i][j]);
+        multiply<MAYBE_HELD>(sums, found, first);
+    }
+
+    // This warp's share of the product, into shared memory. Rows begin at `source`, `stride` bytes apart.
+    // Having to wait, it first lets `cycles` go by: what comes later than a first look costs a second one.
+    INLINE void operator()(const char* source, int stride, int count, bool waits, int cycles, Pair* shares) {
+        Rows rows;
+        UNROLL for (int j = 0; j < ROW_TILES; ++j) rows[j] = source + (j * 8 + lane() / 4) * stride + offset();
+        Found coming;
+        if (waits && cycles > 0) pause(cycles);
+        request(coming, 0, rows, count);
+        Sums sums = {};
+        UNROLL for (int first = 0; first < UNROLLED; first += BATCH)
+            advance<true>(sums, coming, first, rows, count, waits);
+        ROLLED for (int first = UNROLLED; first < EACH; first += BATCH)
+            advance<false>(sums, coming, first, rows, count, waits);
+        const int warp = thread_number() / 32;
+        UNROLL for (int tile = 0; tile < TILES; ++tile) UNROLL for (int j = 0; j < ROW_TILES; ++j) {
+            float (&sum)[4] = sums[0][tile][j];
+            UNROLL for (int chain = 1; chain < CHAINS; ++chain)
+                UNROLL for (int i = 0; i < 4; ++i) sum[i] += sums[chain][tile][j][i];
+            Pair* share = shares + ((warp * TILES + tile) * ROW_TILES + j) * 2 * 32 + lane();
+            share[0] = {{sum[0], sum[2]}}, share[32] = {{sum[1], sum[3]}};
+        }
+    }
+
+    // All warps' shares of one gate for one task, always added in the same order.
+    static INLINE Pair total(const Pair* shares, int gate, int task) {
+        const int tile = gate * UNIT_TILES + task / (ROW_TILES * 2);
+        Pair sum = {{0, 0}}, other = {{0, 0}};  // two chains of additions, for the latency's sake
+        UNROLL for (int warp = 0; warp < WARPS; ++warp) {
+            const int part = (warp * TILES + tile) * ROW_TILES * 2 + task % (ROW_TILES * 2);
+            const Pair share = shares[part * 32 + lane()];
+            Pair& chain = warp % 2 ? other : sum;
+            chain.v[0] += share.v[0], chain.v[1] += share.v[1];
+        }
+        sum.v[0] += other.v[0], sum.v[1] += other.v[1];
+        return sum;
+    }
+};
+
+// What a lane finishes: two neighbouring units of one row. A task is 16 units, 8 rows and the parity of the row.
+struct Task {
+    int number, unit, row;  // row within the pass
+    bool mine;
+
+    INLINE Task(int turn, int first_unit) {
+        const int lane = thread_number() % 32;
+        number = turn * WARPS + thread_number() / 32;
+        unit = first_unit + number / (ROW_TILES * 2) * 16 + lane / 4 * 2;
+        row = number / 2 % ROW_TILES * 8 + lane % 4 * 2 + number % 2;
+        mine = number < TASKS && unit < WIDTH;
+    }
+};
+
+// Shared memory: shares | running values, two of each unit and row | ends of rows | staged weights.
+constexpr int RUNNING = PASSES * TASKS * 32;
+constexpr int SHARE = WARPS * UNIT_TILES * ROW_TILES * 2 * 32 * 8;  // bytes of the shares of one gate
+constexpr int AFTER_SHARES = 2 * RUNNING * 8 + PASSES * ROWS * 4;   // bytes up to the staged weights
+
+struct Place {
+    int group_row, first_unit, rows;  // the block's rows begin at group_row; of them `rows` are in the batch
+    Pair* shares;
+    Pair* running[2];
+    int* ends;
+
+    INLINE Place(int batch, int share_size) {
+        group_row = block_number() / BLOCKS * (PASSES * ROWS);
+        first_unit = block_number() % BLOCKS * UNITS;
+        rows = batch - group_row < PASSES * ROWS ? batch - group_row : PASSES * ROWS;
+        shares = reinterpret_cast<Pair*>(shared_bytes());
+        running[0] = reinterpret_cast<Pair*>(shared_bytes() + share_size);
+        running[1] = running[0] + RUNNING;
+        ends = reinterpret_cast<int*>(running[1] + RUNNING);
+    }
+
+    // Where each row ends, and where the longest does.
+    INLINE int longest(const int* lengths, int steps) const {
+        for (int row = thread_number(); row < PASSES * ROWS; row += WARPS * 32) {
+            const int length = row >= rows ? 0 : lengths == nullptr ? steps : lengths[group_row + row];
+            ends[row] = length < 0 ? 0 : length > steps ? steps : length;
+        }
+        join_block();
+        int last = 0;
+        ROLLED for (int row = 0; row < PASSES * ROWS; ++row) last = ends[row] > last ? ends[row] : last;
+        return last;
+    }
+
+    INLINE int count(int pass) const {
+        const int left = rows - pass * ROWS;
+        return left < 0 ? 0 : left > ROWS ? ROWS : left;
+    }
+    INLINE Pair& value(int which, int pass, const Task& task) const {
+        return running[which][(pass * TASKS + task.number) * 32 + thread_number() % 32];
+    }
+};
+
+// Every task of this warp whose cells are in the batch.
+#define EACH_TASK(place, pass)                                        \
+    UNROLL for (int turn = 0; turn < TASKS_EACH; ++turn)              \
+        if (const Task task(turn, place.first_unit); task.mine && task.row < place.count(pass))

@@ -1,0 +1,147 @@
+"""The linear backend: minGRU and minLSTM on an NVIDIA GPU, in one pass over memory each way."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from throughtime.cells.base import Cell, State
+from throughtime.cells.minimal import MinGRU, MinLSTM
+from throughtime.recurrence.backend import Result
+from throughtime.recurrence.first_order import first_order
+from throughtime.recurrence.kernels import driver
+from throughtime.recurrence.persistent_plan import LANES, Kind
+
+CELLS: dict[type[Cell], int] = {MinGRU: 0, MinLSTM: 1}
+KINDS = {torch.float32: Kind.FLOAT, torch.bfloat16: Kind.BF16, torch.float16: Kind.F16}
+FILES = ("primitives.cuh", "elements.cuh", "linear.cu")
+CHANNELS = 64
+"""Units of one row that a block takes through time."""
+TENSORS = "projected initial outputs last lengths d_outputs d_last d_projected d_initial carry".split()
+
+
+class _Linear(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_longlong) for name in ("steps", "batch", "size")] + [
+        (name, ctypes.c_void_p) for name in TENSORS
+    ]
+
+
+class Settings(NamedTuple):
+    """All that is no tensor."""
+
+    cell: int
+    kind: Kind
+    device: int
+    warps: tuple[int, int] = (16, 8)  # forward and backward
+    steps: tuple[int, int] = (8, 8)  # that a warp takes at a time
+
+    def launch(self, backward: bool, blocks: int, arguments: _Linear) -> None:
+        """Run the kernel, forward or backward."""
+        name = "linear_backward" if backward else "linear_forward"
+        warps = self.warps[backward]
+        constants = {
+            "CELL": self.cell,
+            "KIND": int(self.kind),
+            "WARPS": warps,
+            "STEPS": self.steps[backward],
+            "SHARED_BYTES": (2 * warps + 1) * LANES * 8,
+        }
+        driver.build(name, FILES, constants, self.device)(blocks, arguments)
+
+
+class LinearScan:
+    """minGRU and minLSTM from their projected inputs to their outputs: read once, written once.
+
+    `associative` forms decays and drives as tensors of their own and goes over them several times. Here they
+    live in registers only; the backward pass forms them again from the projected inputs.
+    """
+
+    name = "linear"
+
+    def refuses(self, cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None) -> str | None:
+        """It needs an NVIDIA GPU and a cell whose gates it knows."""
+        if x.device.type != "cuda":
+            return "it runs on NVIDIA GPUs only"
+        if type(cell) not in CELLS:
+            return "it knows the equations of minGRU and minLSTM only"
+        if x.dtype not in KINDS:
+            return f"it knows float32, bfloat16 and float16, not {x.dtype}"
+        if cell.hidden_size % 2:
+            return "it takes units in pairs, and their number is odd"
+        return driver.unavailable(_device(x))
+
+    def run(
+        self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
+    ) -> Result:
+        """One product for the input, one launch, and for training one launch back."""
+        outputs, last = Scan.apply(  # type: ignore[no-untyped-call]
+            cell.project(x),
+            state[0].to(torch.float32),
+            None if lengths is None else lengths.to(torch.int32),
+            None if carry is None else carry.to(torch.float32).contiguous(),
+            Settings(CELLS[type(cell)], KINDS[x.dtype], _device(x)),
+        )
+        return Result(outputs, (last.to(x.dtype),))
+
+
+class Scan(torch.autograd.Function):
+    """From projected inputs [T, B, P] and the first state [B, H] to the outputs and the last state."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        projected: Tensor,
+        initial: Tensor,
+        lengths: Tensor | None,
+        carry: Tensor | None,
+        settings: Settings,
+    ) -> tuple[Tensor, Tensor]:
+        """One pass over the projected inputs."""
+        projected, initial = projected.contiguous(), initial.contiguous()
+        steps, (batch, size) = len(projected), initial.shape
+        outputs = projected.new_empty(steps, batch, size)
+        last = torch.empty_like(initial)
+        given = _addresses(projected=projected, initial=initial, outputs=outputs, last=last, lengths=lengths)
+        settings.launch(False, _blocks(batch, size), _Linear(steps, batch, size, *given))
+        ctx.save_for_backward(projected, initial, outputs, lengths, carry)
+        ctx.settings = settings
+        return outputs, last
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        """One pass over inputs, outputs and what comes in, from the last step to the first."""
+        projected, initial, outputs, lengths, carry = ctx.saved_tensors
+        steps, batch, size = outputs.shape
+        d_outputs, d_last = (gradient.contiguous() for gradient in gradients)
+        d_projected, d_initial = torch.empty_like(projected), torch.empty_like(initial)
+        given = _addresses(
+            projected=projected,
+            initial=initial,
+            outputs=outputs,
+            lengths=lengths,
+            d_outputs=d_outputs,
+            d_last=d_last,
+            d_projected=d_projected,
+            d_initial=d_initial,
+            carry=carry,
+        )
+        ctx.settings.launch(True, _blocks(batch, size), _Linear(steps, batch, size, *given))
+        return d_projected, d_initial, None, None, None
+
+
+def _addresses(**tensors: Tensor | None) -> list[int | None]:
+    """In the order of the kernel's arguments; what is not given is nowhere."""
+    found = {name: tensor.data_ptr() for name, tensor in tensors.items() if tensor is not None}
+    return [found.get(name) for name in TENSORS]
+
+
+def _blocks(batch: int, size: int) -> int:
+    return batch * -(-size // CHANNELS)
+
+
+def _device(x: Tensor) -> int:
+    return x.get_device()

@@ -1,0 +1,175 @@
+"""Clock recurrences on a GPU beside torch's own modules, as `doctor --measure` and the benchmarks do."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from throughtime.cells import GRU, LSTM, RNN, Cell, MinGRU, MinLSTM
+from throughtime.errors import InputError
+from throughtime.files import whole_file
+from throughtime.recurrence import costs
+from throughtime.recurrence.scan import scan
+
+Call = Callable[[], Any]
+MAKERS: dict[str, Callable[[int, int], Cell]] = {
+    "rnn": RNN,
+    "gru": GRU,
+    "gru-before": partial(GRU, reset="before"),
+    "lstm": LSTM,
+    "mingru": MinGRU,
+    "minlstm": MinLSTM,
+}
+MODULES: dict[str, Callable[..., nn.RNNBase]] = {
+    "rnn": nn.RNN,
+    "gru": nn.GRU,
+    "gru-before": nn.GRU,
+    "lstm": nn.LSTM,
+}
+"""Torch's module beside each: it has no GRU that resets before the product, nor linear cells."""
+SIZES, BATCHES, STEPS = (256, 512, 1024, 1536), (8, 32, 128), (35, 128)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is clocked: the input is as wide as the state."""
+
+    cell: str
+    dtype: torch.dtype
+    steps: int
+    batch: int
+    hidden: int
+    layers: int = 1
+    trains: bool = True
+
+    def data(self) -> tuple[Tensor, Tensor]:
+        """An input and the gradient of the outputs."""
+        source = torch.Generator("cuda").manual_seed(0)
+        shape = (self.steps, self.batch, self.hidden)
+        x, gradient = (torch.randn(shape, device="cuda", generator=source).to(self.dtype) for _ in range(2))
+        return x.requires_grad_(self.trains), gradient
+
+    @property
+    def backend(self) -> str:
+        """Which of our kernels runs it."""
+        return "persistent" if self.cell in MODULES else "linear"
+
+    def ours(self, backend: str) -> Call:
+        """One forward pass of ours, or one training step without the optimiser."""
+        cells = nn.ModuleList(MAKERS[self.cell](self.hidden, self.hidden) for _ in range(self.layers))
+        cells.to("cuda", self.dtype)
+
+        def forward(x: Tensor) -> Tensor:
+            for cell in cells:
+                assert isinstance(cell, Cell)
+                x = scan(cell, x, backend=backend).outputs
+            return x
+
+        return self._step(forward, cells)
+
+    def theirs(self) -> Call:
+        """The same of torch's module, or where it has none of the parallel scan in torch."""
+        if self.cell not in MODULES:
+            return self.ours("associative")
+        module = MODULES[self.cell](self.hidden, self.hidden, self.layers).to("cuda", self.dtype)
+        return self._step(lambda x: module(x)[0], module)
+
+    def _step(self, forward: Callable[[Tensor], Tensor], owner: nn.Module) -> Call:
+        x, gradient = self.data()
+        wanted = [x, *owner.parameters()]
+
+        def step() -> Any:
+            if self.trains:
+                return torch.autograd.grad(forward(x), wanted, gradient)
+            with torch.no_grad():
+                return forward(x)
+
+        return step
+
+
+def replayed(call: Call) -> Call:
+    """The same call recorded in a CUDA graph, to be replayed."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept = call()
+
+    def replay() -> Any:
+        graph.replay()
+        return kept
+
+    return replay
+
+
+def microseconds(call: Call, seconds: float = 0.1, least: int = 5) -> float:
+    """The median time of a call, clocked by the GPU."""
+    for _ in range(3):
+        call()
+    torch.cuda.synchronize()
+    once = _elapsed(call)
+    return statistics.median(_elapsed(call) for _ in range(max(least, min(200, int(seconds * 1e6 / once)))))
+
+
+def _elapsed(call: Call) -> float:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    call()
+    end.record()
+    end.synchronize()
+    return max(1e-3, 1e3 * float(start.elapsed_time(end)))
+
+
+def faster_from(cell: str, dtype: torch.dtype, hidden: int, batch: int, trains: bool) -> int | None:
+    """The fewest of the measured steps at which ours is faster than torch's, called and replayed alike."""
+    for steps in STEPS:
+        case = Case(cell, dtype, steps, batch, hidden, trains=trains)
+        ours, theirs = case.ours(case.backend), case.theirs()
+        if microseconds(ours) < microseconds(theirs) and microseconds(replayed(ours)) < microseconds(
+            replayed(theirs)
+        ):
+            return steps
+    return None
+
+
+def survey() -> Iterator[tuple[str, str, list[Any]]]:
+    """Backend, use, and its rows of hidden size, batch and steps from which the backend is faster."""
+    for name, make in MAKERS.items():
+        for dtype in (torch.bfloat16, torch.float16, torch.float32):
+            for trains in (True, False):
+                rows = [
+                    [hidden, batch, faster_from(name, dtype, hidden, batch, trains)]
+                    for hidden in SIZES
+                    for batch in BATCHES
+                ]
+                backend = "persistent" if name in MODULES else "linear"
+                yield backend, costs.use(make(1, 1), dtype, trains), rows
+
+
+def measure(say: Callable[[str], None]) -> dict[str, Any]:
+    """Survey this machine's GPU and keep what was found where `auto` looks for it."""
+    if not torch.cuda.is_available():
+        raise InputError("--measure", "there is no GPU on this machine to measure")
+    found: dict[str, Any] = {}
+    for backend, name, rows in survey():
+        found.setdefault(backend, {})[name] = rows
+        won = sum(steps is not None for _, _, steps in rows)
+        say(f"{name}: faster than torch at {won} of {len(rows)} shapes")
+    gpu, path = torch.cuda.get_device_name(), costs.own_file()
+    everything = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    everything[gpu] = {**everything.get(gpu, {}), **found}
+    with whole_file(path) as file:
+        json.dump(everything, file)
+    costs.figures.cache_clear()
+    return {"gpu": gpu, "file": str(path), **found}

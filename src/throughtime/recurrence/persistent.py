@@ -1,0 +1,95 @@
+"""The persistent backend: all steps in one launch on an NVIDIA GPU, weights kept on the chip."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from throughtime.cells.base import Cell, State
+from throughtime.cells.elman import RNN
+from throughtime.cells.gru import GRU
+from throughtime.cells.lstm import LSTM
+from throughtime.recurrence.backend import Result
+from throughtime.recurrence.kernels import driver
+from throughtime.recurrence.persistent_function import Recurrence, Settings, widened
+from throughtime.recurrence.persistent_plan import Form, Kind, Task, best
+
+FORMS: dict[tuple[type[Cell], str], Form] = {
+    (RNN, "tanh"): Form.TANH,
+    (RNN, "relu"): Form.RELU,
+    (GRU, "after"): Form.GRU_AFTER,
+    (GRU, "before"): Form.GRU_BEFORE,
+    (LSTM, ""): Form.LSTM,
+}
+
+
+class Persistent:
+    """One launch a sequence: no step waits for the host, and no step reads the weights again.
+
+    torch launches several kernels a step and reads the recurrent weights from memory in each. Here every
+    multiprocessor holds the weights of some units for the whole sequence, and the state goes from one to
+    all others through the cache (`kernels/product.cuh` says how). The input's product before the loop and the
+    weights' gradients after it are single products. Sums and an LSTM's memory are float32 throughout.
+    """
+
+    name = "persistent"
+
+    def refuses(self, cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None) -> str | None:
+        """It needs an NVIDIA GPU with room for every block at once, and a cell it knows."""
+        if x.device.type != "cuda":
+            return "it runs on NVIDIA GPUs only"
+        form = form_of(cell)
+        if form is None:
+            return "it knows the equations of RNN with tanh or relu, GRU and LSTM only"
+        if (kind := kind_of(x)) is None:
+            return f"it knows float32, bfloat16 and float16, not {x.dtype}"
+        device = x.get_device()
+        if (reason := driver.unavailable(device)) is not None:
+            return reason
+        for backward in (False, True):
+            if best(task_of(form, kind, cell, x, backward), *driver.limits(device)) is None:
+                many = driver.limits(device)[0]
+                return f"{cell.hidden_size} units do not fit the GPU's {many} multiprocessors"
+        return None
+
+    def run(
+        self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
+    ) -> Result:
+        """The input's product, one launch, and for training the same backwards."""
+        form, kind = form_of(cell), kind_of(x)
+        assert form is not None
+        assert kind is not None
+        w = cell.weights()
+        trains = torch.is_grad_enabled() and any(part.requires_grad for part in (x, *state, *w.values()))
+        settings = Settings(form, kind, cell.hidden_size, x.get_device(), trains)
+        outputs, last, memory = Recurrence.apply(  # type: ignore[no-untyped-call]
+            x,
+            w["weight_ih"],
+            w["weight_hh"],
+            w["bias"],
+            w.get("bias_hn"),
+            state[0],
+            state[1] if form is Form.LSTM else None,
+            None if lengths is None else lengths.to(torch.int32),
+            None if carry is None else carry.to(torch.float32).contiguous(),
+            settings,
+        )
+        return Result(outputs, (last, memory) if form is Form.LSTM else (last,))
+
+
+def form_of(cell: Cell) -> Form | None:
+    """Which equations these are; None where the kernels do not know them."""
+    variant = getattr(cell, "activation", getattr(cell, "reset", ""))
+    return FORMS.get((type(cell), variant)) if isinstance(variant, str) else None
+
+
+def kind_of(x: Tensor) -> Kind | None:
+    """How to multiply: float32 as torch's own recurrent kernels do, in tf32 unless that is forbidden."""
+    if x.dtype is torch.float32:
+        return Kind.TF32 if torch.backends.cudnn.allow_tf32 else Kind.FLOAT
+    return {torch.bfloat16: Kind.BF16, torch.float16: Kind.F16}.get(x.dtype)
+
+
+def task_of(form: Form, kind: Kind, cell: Cell, x: Tensor, backward: bool) -> Task:
+    """What is to be planned for this call."""
+    return Task(form, kind, widened(cell.hidden_size), x.shape[1], backward)

@@ -1,0 +1,245 @@
+"""How a persistent recurrence is dealt out to a GPU: which block holds which weights and which rows."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from enum import IntEnum
+
+LANES = 32
+CHUNK = 64
+"""Bytes of a product's inner dimension that one warp takes at once."""
+
+
+class Form(IntEnum):
+    """The equations the kernels know."""
+
+    TANH = 0
+    RELU = 1
+    GRU_AFTER = 2
+    GRU_BEFORE = 3
+    LSTM = 4
+
+    @property
+    def gates(self) -> int:
+        """Sums a unit has."""
+        return {Form.LSTM: 4, Form.GRU_AFTER: 3, Form.GRU_BEFORE: 3}.get(self, 1)
+
+    @property
+    def slots(self) -> int:
+        """Gradients of sums that a unit leaves behind: a GRU that resets after the product has one more."""
+        return 4 if self is Form.GRU_AFTER else self.gates
+
+    @property
+    def fed(self) -> int:
+        """Gates that the state feeds at once."""
+        return 2 if self is Form.GRU_BEFORE else self.gates
+
+
+class Kind(IntEnum):
+    """What is multiplied: float32 exactly, float32 rounded to tf32, bfloat16, float16."""
+
+    FLOAT = 0
+    TF32 = 1
+    BF16 = 2
+    F16 = 3
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return 4 if self <= Kind.TF32 else 2
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be run, forward or backward."""
+
+    form: Form
+    kind: Kind
+    width: int  # hidden units, a multiple of 8
+    batch: int
+    backward: bool
+
+    @property
+    def tiles(self) -> int:
+        """Gates of a unit that one product yields."""
+        return 1 if self.backward else self.form.fed
+
+    def depths(self) -> tuple[int, int]:
+        """Bytes of the inner dimension of a step's product, and of its second one (0: there is none)."""
+        state = self.width * self.kind.size
+        return state * (self.form.fed if self.backward else 1), state * (self.form is Form.GRU_BEFORE)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The numbers a kernel is compiled with."""
+
+    units: int = 16  # hidden units a block owns, a multiple of 16
+    rows: int = 8  # rows of the batch in one pass, a multiple of 8
+    passes: int = 1  # passes a block makes at each step
+    warps: int = 8
+    held: int = 0  # chunks of a warp's weights in registers
+    staged: int = 0  # and in shared memory
+    held_n: int = 0  # the same of a step's second product
+    staged_n: int = 0
+    ring: int = 0  # chunks in shared memory through which the remaining weights stream
+    batch: int = 2  # chunks of the state under way at a time
+    pause: int = 0  # clock cycles before a block first looks for what the others give
+
+    def blocks(self, task: Task) -> int:
+        """All blocks of a launch."""
+        return self.unit_blocks(task) * -(-task.batch // (self.rows * self.passes))
+
+    def unit_blocks(self, task: Task) -> int:
+        """Blocks that share the units of one group of rows."""
+        return -(-task.width // self.units)
+
+    def each(self, depth: int) -> int:
+        """Chunks of the inner dimension a warp has."""
+        return -(-depth // (CHUNK * self.warps))
+
+    def chunk_bytes(self, gates: int) -> int:
+        """Shared memory for one chunk of every warp's weights."""
+        return gates * self.units // 16 * 2 * self.warps * LANES * 16
+
+    def unstaged(self, task: Task) -> int:
+        """Shared memory without weights: the warps' shares, running values, the ends of rows."""
+        tiles, row_tiles = self.units // 16, self.rows // 8
+        shares = self.warps * task.tiles * tiles * row_tiles * 2 * LANES * 8
+        return shares + 2 * self.passes * tiles * row_tiles * 2 * LANES * 8 + self.passes * self.rows * 4
+
+    def shared(self, task: Task) -> int:
+        """All shared memory of a block."""
+        first, second = task.depths()
+        weights = self.chunk_bytes(task.tiles) * self._kept(self.each(first), self.held, self.staged)
+        weights += self.chunk_bytes(1) * self._kept(self.each(second), self.held_n, self.staged_n)
+        return self.unstaged(task) + weights
+
+    def _kept(self, each: int, held: int, staged: int) -> int:
+        """Chunks in shared memory, those of the ring among them."""
+        left = max(0, each - held)
+        return left if left <= staged else staged + self.ring
+
+    def constants(self, task: Task) -> dict[str, int]:
+        """What the kernel's source asks for."""
+        return {
+            "CELL": int(task.form),
+            "KIND": int(task.kind),
+            "WIDTH": task.width,
+            "UNITS": self.units,
+            "ROWS": self.rows,
+            "PASSES": self.passes,
+            "WARPS": self.warps,
+            "HELD": self.held,
+            "STAGED": self.staged,
+            "HELD_N": self.held_n,
+            "STAGED_N": self.staged_n,
+            "RING": self.ring,
+            "BATCH": self.batch,
+            "SHARED_BYTES": self.shared(task),
+        }
+
+
+REGISTERS = 65536
+WORKING, WORKING_PER_TILE, WORKING_ROLLED = 76, 6, 8
+"""Registers a thread needs beside weights, sums and loads; for each 8 rows; for a loop over what registers do
+not hold. With these the compiler reports no spills."""
+LOADS = 48
+"""Registers for the state under way."""
+RING_BYTES = 32768
+"""Shared memory through which weights stream that do not fit the chip."""
+
+
+def fitted(task: Task, units: int, rows: int, passes: int, warps: int, shared_limit: int) -> Plan | None:
+    """A plan that keeps as much of the weights on the chip as fits; None where not even the rest fits."""
+    plan = Plan(units, rows, passes, warps)
+    first, second = task.depths()
+    tiles, row_tiles = units // 16, rows // 8
+    sums = max(16, task.tiles * tiles * row_tiles * 4)
+    free = min(255, REGISTERS // (LANES * warps)) - WORKING - WORKING_PER_TILE * row_tiles - sums
+    batch = min(plan.each(first), max(1, LOADS // (4 * row_tiles)))
+    while (left := free - _loads(batch, row_tiles, plan.each(first))) < 0 and batch > 1:
+        batch -= 1
+    room = shared_limit - plan.unstaged(task)
+    if left < 0 or room < 0:
+        return None
+    if plan.each(first) * task.tiles * tiles * 8 > left:
+        left -= WORKING_ROLLED
+    held = min(plan.each(first), max(0, left) // (task.tiles * tiles * 8))
+    left -= held * task.tiles * tiles * 8
+    held_n = min(plan.each(second), max(0, left) // (tiles * 8))
+    wanted, wanted_n = plan.each(first) - held, plan.each(second) - held_n
+    ring, chunk, chunk_n = 0, plan.chunk_bytes(task.tiles), plan.chunk_bytes(1)
+    staged, staged_n = wanted, wanted_n
+    if wanted * chunk + wanted_n * chunk_n > room:
+        ring = max(2, RING_BYTES // chunk)
+        room -= ring * (chunk + (chunk_n if wanted_n else 0))
+        staged = min(wanted, room // chunk)
+        staged_n = min(wanted_n, (room - staged * chunk) // chunk_n)
+        if room < 0:
+            return None
+    return Plan(units, rows, passes, warps, held, staged, held_n, staged_n, ring, batch)
+
+
+def _loads(batch: int, row_tiles: int, each: int) -> int:
+    """Registers for the state under way: one batch while another is multiplied, where there is another."""
+    return batch * row_tiles * 4 * (2 if each > batch else 1)
+
+
+def candidates(task: Task, multiprocessors: int, shared_limit: int) -> list[Plan]:
+    """Every plan whose blocks all have a multiprocessor of their own, the one expected fastest first."""
+    found = []
+    for units in (16, 32):
+        for rows in (8, 16, 24, 32):
+            groups = multiprocessors // -(-task.width // units)
+            if not groups:
+                continue
+            row_groups = -(-task.batch // rows)
+            passes = -(-row_groups // groups)
+            if rows > 8 and rows - 8 >= task.batch:
+                continue
+            for warps in (8, 16):
+                plan = fitted(task, units, rows, passes, warps, shared_limit)
+                if plan is not None:
+                    found.append(plan)
+    return sorted(found, key=lambda plan: cycles(task, plan))
+
+
+@functools.cache
+def best(task: Task, multiprocessors: int, shared_limit: int) -> Plan | None:
+    """The plan expected to be fastest, or None where no plan fits the GPU."""
+    found = candidates(task, multiprocessors, shared_limit)
+    return found[0] if found else None
+
+
+L2_BYTES = 48.0
+"""Bytes a clock that one multiprocessor reads from the L2 cache."""
+L2_TOTAL = 3000.0
+"""And all together."""
+SHARED_BYTES = 128.0
+ROUND = 1100.0
+"""Clocks from a result's leaving one multiprocessor to its being looked at on another."""
+
+
+def cycles(task: Task, plan: Plan) -> float:
+    """Clock cycles a step is expected to take: what `candidates` sorts by, to be corrected by measuring."""
+    total = 0.0
+    for gates, depth, held, staged in zip(
+        (task.tiles, 1), task.depths(), (plan.held, plan.held_n), (plan.staged, plan.staged_n), strict=True
+    ):
+        if not depth:
+            continue
+        each, tiles, row_tiles = plan.each(depth), gates * plan.units // 16, plan.rows // 8
+        streamed = max(0, each - held - staged) * plan.chunk_bytes(gates)
+        came = min(plan.rows, task.batch) * depth + streamed
+        reading = max(came / L2_BYTES, came * plan.blocks(task) / L2_TOTAL)
+        cost = {Kind.FLOAT: 24, Kind.TF32: 8, Kind.BF16: 8, Kind.F16: 8}[task.kind]
+        multiplying = each * tiles * row_tiles * 2 * cost * plan.warps / 4
+        multiplying += plan.chunk_bytes(gates) * min(staged, each - held) / SHARED_BYTES
+        shares = 2 * plan.warps * tiles * row_tiles * 512 / SHARED_BYTES
+        finishing = 60 + 90 * -(-plan.units // 16 * row_tiles * 2 // plan.warps) + shares
+        work = max(reading, multiplying) + finishing
+        # With several passes one pass's exchange goes on while the others work.
+        total += max(plan.passes * work, work + ROUND)
+    return total

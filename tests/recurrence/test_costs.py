@@ -1,0 +1,70 @@
+"""`auto` on a GPU follows what was measured there, and nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from throughtime.cells import GRU, LSTM, MinGRU
+from throughtime.recurrence import costs
+from throughtime.recurrence.persistent_plan import Form, Kind, Plan, Task
+
+TASK = Task(Form.LSTM, Kind.BF16, 256, 16, backward=True)
+
+
+class OnGpu:
+    """What the choice asks of a tensor."""
+
+    device, dtype, shape = torch.device("cuda"), torch.bfloat16, (64, 16, 3)
+
+    @staticmethod
+    def get_device():
+        return 0
+
+
+@pytest.fixture
+def measured(monkeypatch, tmp_path):
+    """Write figures for the GPU of this test."""
+    monkeypatch.setattr(costs, "gpu", lambda device: "Test GPU")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    costs.figures.cache_clear()
+
+    def write(found):
+        costs.own_file().parent.mkdir(parents=True, exist_ok=True)
+        costs.own_file().write_text(json.dumps({"Test GPU": found}))
+        costs.figures.cache_clear()
+
+    yield write
+    costs.figures.cache_clear()
+
+
+def test_where_nothing_was_measured_our_kernels_wait(measured):
+    assert costs.pays_from("persistent", LSTM(3, 4), OnGpu, trains=True) == costs.NEVER
+    assert costs.pays_from("linear", MinGRU(3, 4), OnGpu, trains=True) == costs.NEVER
+    assert costs.pays_from("native", LSTM(3, 4), OnGpu, trains=True) == 0
+
+
+def test_the_nearest_shape_decides(measured):
+    measured({"persistent": {"lstm bfloat16 trained": [[256, 16, 35], [1500, 16, None]]}})
+    assert costs.pays_from("persistent", LSTM(3, 200), OnGpu, trains=True) == 35
+    assert costs.pays_from("persistent", LSTM(3, 1100), OnGpu, trains=True) == costs.NEVER
+    assert costs.pays_from("persistent", LSTM(3, 200), OnGpu, trains=False) == costs.NEVER
+    assert costs.pays_from("persistent", GRU(3, 200), OnGpu, trains=True) == costs.NEVER
+
+
+def test_a_plan_that_was_measured_to_be_best_is_taken(measured):
+    assert costs.plan(0, TASK) is None
+    measured({"plans": {costs.plan_name(TASK): {"units": 32, "rows": 16, "pause": 200}}})
+    assert costs.plan(0, TASK) == Plan(units=32, rows=16, pause=200)
+
+
+def test_the_figures_that_come_along_can_be_read():
+    from pathlib import Path
+
+    table = json.loads(Path(costs.__file__).with_name("costs.json").read_text())
+    for found in table.values():
+        assert set(found) <= {*costs.MEASURED, "plans"}
+        for numbers in found.get("plans", {}).values():
+            Plan(**numbers)

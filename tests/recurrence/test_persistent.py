@@ -1,0 +1,257 @@
+"""The persistent kernels on a CPU: every thread of every block takes its turn, and the equations come out."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.recurrence.emulated import machine
+
+from throughtime.cells import GRU, LSTM, RNN, CoupledLSTM
+from throughtime.errors import InputError, ThroughtimeError
+from throughtime.recurrence import persistent_function, scan
+from throughtime.recurrence.kernels import driver
+from throughtime.recurrence.persistent import Persistent
+from throughtime.recurrence.persistent_plan import Form, Kind, Plan, Task, best, candidates, cycles
+from throughtime.recurrence.reference import Reference
+
+emulated = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
+
+CELLS = {
+    "rnn": RNN,
+    "rnn-relu": partial(RNN, activation="relu"),
+    "gru": GRU,
+    "gru-before": partial(GRU, reset="before"),
+    "lstm": LSTM,
+}
+SMALL = Plan(units=16, rows=8, warps=2, held=1, staged=1, held_n=1, ring=2, batch=1)
+"""Few threads, and weights in all three places: registers, shared memory, and streaming through the ring."""
+LARGE = Plan(units=32, rows=16, passes=2, warps=2, held=1, staged=0, ring=1, batch=2)
+TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 3e-2, torch.float16: 4e-3}
+
+
+@pytest.fixture
+def plan(monkeypatch):
+    """Run on the emulated GPU, with whichever plan the test chooses."""
+    chosen = {}
+    monkeypatch.setattr(driver, "build", machine.build)
+    monkeypatch.setattr(persistent_function, "best", lambda task, *limits: chosen["plan"])
+    monkeypatch.setattr(persistent_function.costs, "plan", lambda device, task: None)
+    monkeypatch.setattr(driver, "limits", lambda device: (machine.MULTIPROCESSORS, machine.SHARED))
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    persistent_function._prepared.cache_clear()
+    yield partial(chosen.__setitem__, "plan")
+    persistent_function._prepared.cache_clear()
+
+
+def problem(cell, steps, batch, ragged=False, carry=False, dtype=torch.float32):
+    source = torch.Generator().manual_seed(steps + batch)
+    draw = partial(torch.randn, generator=source)
+    x = draw(steps, batch, cell.input_size).to(dtype).requires_grad_()
+    state = tuple(draw(batch, size).to(dtype).requires_grad_() for size in cell.state_sizes)
+    lengths = torch.randint(0, steps + 1, (batch,), generator=source) if ragged else None
+    factors = 2 * torch.rand(steps, batch, generator=source).to(dtype) if carry else None
+    return x, state, lengths, factors
+
+
+def everything(backend, cell, x, state, lengths, carry):
+    """Outputs, last state, and every gradient of a random function of both."""
+    outputs, last = backend.run(cell, x, state, lengths, carry)
+    source = torch.Generator().manual_seed(7)
+    loss = sum(
+        (part * torch.randn(part.shape, generator=source).to(part.dtype)).sum() for part in (outputs, *last)
+    )
+    wanted = {"x": x, **{f"state{i}": part for i, part in enumerate(state)}, **cell.weights()}
+    gradients = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True, materialize_grads=True)
+    return {
+        "outputs": outputs,
+        "last": last[0],
+        "memory": last[-1],
+        **dict(zip(wanted, gradients, strict=True)),
+    }
+
+
+def assert_equals_reference(cell, *data, tolerance=2e-6):
+    ours = everything(Persistent(), cell, *data)
+    for name, truth in everything(Reference(), cell, *data).items():
+        assert ours[name].shape == truth.shape, name
+        error = (ours[name].float() - truth.float()).abs().max()
+        assert error <= tolerance * max(1.0, float(truth.detach().abs().max())), f"{name}: {error}"
+
+
+def build(name, hidden, dtype=torch.float32):
+    torch.manual_seed(hidden)
+    return CELLS[name](3, hidden).to(dtype)
+
+
+@emulated
+@pytest.mark.parametrize(("ragged", "carry"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize("name", CELLS)
+def test_many_blocks_and_groups_equal_the_reference(name, ragged, carry, plan):  # law 1, R105
+    plan(SMALL)
+    cell = build(name, 40)  # three blocks, the last one half empty; nine rows are two groups
+    assert_equals_reference(cell, *problem(cell, 5, 9, ragged, carry))
+
+
+@emulated
+@pytest.mark.parametrize(
+    ("name", "hidden", "batch"),
+    [
+        ("rnn", 1, 1),
+        ("rnn-relu", 5, 3),
+        ("gru", 17, 17),
+        ("gru-before", 5, 3),
+        ("lstm", 17, 1),
+        ("lstm", 1, 3),
+    ],
+)
+def test_odd_sizes_equal_the_reference(name, hidden, batch, plan):  # law 1
+    plan(SMALL)
+    cell = build(name, hidden)
+    assert_equals_reference(cell, *problem(cell, 3, batch, ragged=True))
+
+
+@emulated
+@pytest.mark.parametrize("name", ["lstm", "gru-before"])
+def test_several_passes_and_wide_tiles_equal_the_reference(name, plan):
+    plan(LARGE)
+    cell = build(name, 40)
+    assert_equals_reference(cell, *problem(cell, 3, 33, ragged=True, carry=True))
+
+
+@emulated
+@pytest.mark.parametrize(("name", "dtype"), [("lstm", torch.bfloat16), ("gru", torch.float16)])
+def test_half_precision_is_near_the_reference_in_float32(name, dtype, plan):
+    plan(SMALL)
+    cell = build(name, 40, dtype)
+    x, state, lengths, _ = problem(cell, 6, 3, dtype=dtype)
+    ours = everything(Persistent(), cell, x, state, lengths, None)
+    exact = build(name, 40)
+    exact.load_state_dict(cell.state_dict())
+    upcast = [part.detach().float().requires_grad_() for part in (x, *state)]
+    truth = everything(Reference(), exact, upcast[0], tuple(upcast[1:]), lengths, None)
+    for part, value in truth.items():
+        assert ours[part].dtype is dtype
+        error = (ours[part].float() - value).norm() / value.norm()
+        assert error < TOLERANCE[dtype], f"{part}: {error}"
+
+
+@emulated
+def test_tf32_rounds_and_no_more(plan, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    plan(SMALL)
+    cell = build("lstm", 40)
+    data = problem(cell, 4, 2)
+    assert_equals_reference(cell, *data, tolerance=4e-3)
+    with pytest.raises(AssertionError):
+        assert_equals_reference(cell, *data, tolerance=1e-6)
+
+
+@emulated
+def test_what_is_not_a_number_comes_out_and_stops_nothing(plan):
+    plan(SMALL)
+    cell = build("gru", 17)
+    x, (h,), _, _ = problem(cell, 4, 3)
+    with torch.no_grad():
+        x[1, 0] = float("nan")
+        h.view(torch.int32)[2, 5] = -1  # the very word that means "not yet written"
+    outputs, (last,) = Persistent().run(cell, x, (h,), None, None)
+    assert outputs[1:, 0].isnan().all()
+    assert outputs[:, 2].isnan().all()
+    assert not outputs[:, 1].isnan().any()
+    assert last[0].isnan().all()
+
+
+@emulated
+def test_the_same_call_gives_the_same_bits_and_leaves_its_inputs_alone(plan):
+    plan(SMALL)
+    cell = build("lstm", 40)
+    data = problem(cell, 4, 9, ragged=True)
+    before = [data[0].clone(), *(part.clone() for part in data[1])]
+    first, second = everything(Persistent(), cell, *data), everything(Persistent(), cell, *data)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert all(torch.equal(old, new) for old, new in zip(before, [data[0], *data[1]], strict=True))
+
+
+@emulated
+def test_without_gradients_nothing_is_kept(plan):
+    plan(SMALL)
+    cell = build("lstm", 17).requires_grad_(False)
+    x, state, lengths, _ = problem(cell, 4, 3, ragged=True)
+    with torch.no_grad():
+        ours, theirs = (one.run(cell, x, state, lengths, None) for one in (Persistent(), Reference()))
+    torch.testing.assert_close(ours.outputs, theirs.outputs, rtol=1e-5, atol=1e-6)
+    assert ours.outputs.grad_fn is None
+
+
+@emulated
+def test_second_derivatives_are_refused(plan):
+    plan(SMALL)
+    cell = build("rnn", 5)
+    x, state, _, _ = problem(cell, 2, 1)
+    outputs = Persistent().run(cell, x, state, None, None).outputs
+    with pytest.raises(ThroughtimeError, match="first derivatives only"):
+        torch.autograd.grad(outputs.sum(), x, create_graph=True)
+
+
+def test_on_a_cpu_it_says_that_it_needs_a_gpu():
+    with pytest.raises(InputError, match="NVIDIA GPUs only"):
+        scan(LSTM(3, 4), torch.zeros(2, 1, 3), backend="persistent")
+
+
+def test_it_says_which_cells_and_numbers_it_knows(monkeypatch):
+    monkeypatch.setattr(driver, "unavailable", lambda device: None)
+    monkeypatch.setattr(driver, "limits", lambda device: (machine.MULTIPROCESSORS, machine.SHARED))
+
+    class Elsewhere:
+        device, shape = torch.device("cuda"), (4, 8, 3)
+
+        def __init__(self, dtype=torch.float32):
+            self.dtype = dtype
+
+        def get_device(self):
+            return 0
+
+    def reason(cell, x):
+        return Persistent().refuses(cell, x, None, None)
+
+    for cell in (RNN(3, 4), GRU(3, 4), GRU(3, 4, reset="before"), LSTM(3, 2056)):
+        assert reason(cell, Elsewhere()) is None
+    assert "RNN with tanh or relu" in reason(RNN(3, 4, torch.sin), Elsewhere())
+    assert "GRU and LSTM only" in reason(CoupledLSTM(3, 4), Elsewhere())
+    assert "not torch.float64" in reason(LSTM(3, 4), Elsewhere(torch.float64))
+    monkeypatch.setattr(driver, "limits", lambda device: (8, machine.SHARED))
+    assert reason(RNN(3, 1000), Elsewhere()) == "1000 units do not fit the GPU's 8 multiprocessors"
+
+
+tasks = st.builds(
+    Task,
+    form=st.sampled_from(Form),
+    kind=st.sampled_from(Kind),
+    width=st.integers(1, 257).map(lambda number: 8 * number),
+    batch=st.integers(1, 300),
+    backward=st.booleans(),
+)
+
+
+@given(tasks)
+def test_every_plan_fits_the_chip_and_covers_the_work(task):
+    found = candidates(task, machine.MULTIPROCESSORS, machine.SHARED)
+    assert found
+    assert [cycles(task, plan) for plan in found] == sorted(cycles(task, plan) for plan in found)
+    for plan in found:
+        assert plan.blocks(task) <= machine.MULTIPROCESSORS
+        assert plan.shared(task) <= machine.SHARED
+        assert plan.unit_blocks(task) * plan.units >= task.width
+        assert plan.blocks(task) // plan.unit_blocks(task) * plan.rows * plan.passes >= task.batch
+        for depth, held, staged in zip(
+            task.depths(), (plan.held, plan.held_n), (plan.staged, plan.staged_n), strict=True
+        ):
+            assert held + staged >= plan.each(depth) or plan.ring > 0
+
+
+def test_no_plan_where_there_are_more_units_than_multiprocessors_can_hold():
+    assert best(Task(Form.TANH, Kind.BF16, 132 * 32 + 8, 1, backward=False), 132, machine.SHARED) is None

@@ -1,0 +1,110 @@
+"""The persistent and linear kernels on a GPU, against the loop of the equations."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from functools import partial
+
+import pytest
+import torch
+from benchmarks.recurrence_gpu_check import TOLERANCE, everything, problem, worst_error
+
+from throughtime.cells import GRU, LSTM, RNN, MinGRU, MinLSTM
+from throughtime.recurrence import scan
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
+
+CELLS = {
+    "rnn": RNN,
+    "rnn-relu": partial(RNN, activation="relu"),
+    "gru": GRU,
+    "gru-before": partial(GRU, reset="before"),
+    "lstm": LSTM,
+}
+LINEAR = {"mingru": MinGRU, "minlstm": MinLSTM}
+SECONDS = 120
+
+
+@pytest.fixture(autouse=True)
+def watched():
+    """A launch that never ends would hold the machine: give up on the whole process instead."""
+    timer = threading.Timer(SECONDS, os._exit, [3])
+    timer.start()
+    yield
+    timer.cancel()
+
+
+@pytest.mark.parametrize("precision", TOLERANCE)
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize(
+    ("steps", "batch", "hidden"),
+    [(1, 1, 1), (9, 3, 5), (7, 17, 40), (11, 20, 650), (5, 64, 1024), (3, 20, 2056)],
+)
+@pytest.mark.parametrize("name", CELLS)
+def test_it_equals_the_reference(name, steps, batch, hidden, ragged, precision):  # law 1, R105
+    if name == "rnn-relu" and precision != "float32":
+        pytest.skip("rounded, a sum near relu's corner falls on the other side of it")
+    part, error = worst_error(CELLS[name], (steps, batch, hidden), precision, ragged=ragged)
+    assert error < TOLERANCE[precision], part
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize(("steps", "batch", "hidden"), [(1, 1, 2), (300, 3, 70), (1000, 8, 1024)])
+@pytest.mark.parametrize("name", LINEAR)
+def test_the_linear_kernel_equals_the_reference(name, steps, batch, hidden, ragged, precision):  # laws 1, 4
+    part, error = worst_error(
+        LINEAR[name], (steps, batch, hidden), precision, ragged=ragged, backend="linear"
+    )
+    assert error < TOLERANCE[precision], part
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_run_repeats_to_the_bit(name):
+    data = problem(CELLS[name], (40, 20, 650), torch.bfloat16, ragged=True)
+    first = everything(*data, None, "persistent")
+    for _ in range(20):
+        again = everything(*data, None, "persistent")
+        assert all(torch.equal(first[part], again[part]) for part in first)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_shapes_end_and_are_right(seed):
+    """A soak: each seed compiles one shape and launches it many times, among other work on the GPU."""
+    source = random.Random(seed)
+    name, precision = source.choice([*CELLS]), source.choice([*TOLERANCE])
+    hidden, batch = (
+        source.choice([1, 17, 96, 200, 256, 512, 768, 1150]),
+        source.choice([1, 5, 8, 20, 33, 64, 128]),
+    )
+    if name == "rnn-relu":
+        precision = "float32"
+    shape, ragged = (source.randint(1, 12), batch, hidden), seed % 2 == 0
+    part, error = worst_error(CELLS[name], shape, precision, ragged=ragged, seed=seed)
+    assert error < TOLERANCE[precision], (name, precision, hidden, batch, part)
+    dtype = torch.float32 if precision == "tf32" else getattr(torch, precision)
+    cell, x, state, lengths = problem(CELLS[name], (64, batch, hidden), dtype, ragged=ragged)
+    with torch.no_grad():
+        first = scan(cell, x, state, lengths, backend="persistent").outputs
+        for _ in range(100):
+            torch.randn(1 << 18, device="cuda").sort()
+            assert torch.equal(first, scan(cell, x, state, lengths, backend="persistent").outputs)
+
+
+def test_it_can_be_recorded_in_a_graph():
+    cell, x, state, _ = problem(LSTM, (16, 8, 256), torch.bfloat16)
+    expected = everything(cell, x, state, None, None, "persistent")
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        everything(cell, x, state, None, None, "persistent")
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        outputs = scan(cell, x, state, backend="persistent").outputs
+        gradients = torch.autograd.grad(outputs.float().sum(), [x, *cell.parameters()])
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(outputs, expected["outputs"])
+    assert all(torch.isfinite(part).all() for part in gradients)
