@@ -198,6 +198,18 @@ def test_results_are_what_was_measured() -> None:
     assert not stale, "measure them anew"
 
 
+def test_time_machine_is_learned_as_in_the_notes() -> None:
+    recipes, rows = read_recipes(), json.loads((HERE / "measured.json").read_text())
+    for name in ("timemachine-gru", "timemachine-lstm"):  # R59
+        config = recipes[name].config
+        assert (config["batch_size"], config["num_steps"], config["hidden_size"]) == (32, 35, 256)
+        assert rows[name]["value"] <= 1.1
+    windows = recipes["timemachine-windows-gru"].config  # R60
+    assert (windows["batch_size"], windows["num_steps"], windows["hidden_size"]) == (1024, 32, 32)
+    assert (windows["train_windows"], windows["valid_windows"]) == (10_000, 5_000)
+    assert rows["timemachine-windows-gru"]["value"] <= 6.8
+
+
 def test_fingerprint_changes_with_what_is_measured() -> None:
     toy = {"title": "A toy", "group": "Time Machine", "config": {"data": "x", "lr": 1}}
     one = Recipe(**toy)
