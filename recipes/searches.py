@@ -12,11 +12,11 @@ from typing import Any
 
 from throughtime.config import Config, configured
 from throughtime.data.datasets import open_dataset
-from throughtime.search import Beam, DiverseBeam, Greedy, Strategy, exact, search_errors, within_hypothesis
+from throughtime.search import Beam, DiverseBeam, Greedy, Strategy, search_errors, within_hypothesis
 from throughtime.search.hypotheses import Finished
 from throughtime.tasks import load
-from throughtime.tasks.judge import Judge, SentencePairs
-from throughtime.tasks.translator import Translator, batches_by_length
+from throughtime.tasks.judge import Judge, SentencePairs, most_likely
+from throughtime.tasks.translator import Translator
 from throughtime.version import __version__
 
 WIDTH, GROUPS = 5, 3
@@ -73,18 +73,7 @@ def table(translator: Translator, pairs: SentencePairs, asked: Searches) -> list
         seconds[name] = time.perf_counter() - began
     began = time.perf_counter()
     first = [max(own, key=lambda one: one.log_prob) for own in zip(*found.values(), strict=True)]
-    optima = {}
-    for most, batch in batches_by_length(prompts):
-        best = exact(
-            translator.step_model,
-            [prompts[number] for number in batch],
-            end,
-            max_new_tokens=most,
-            budget=asked.budget,
-            first=[first[number] for number in batch],
-        )
-        optima.update(zip(batch, best, strict=True))
-    known = [optima[number] for number in range(len(prompts))]
+    known = most_likely(translator, prompts, first, asked.budget)
     seconds["exact"] = time.perf_counter() - began
     found["exact"] = [one.best for one in known]
     judge = Judge(None, asked.tokenize)

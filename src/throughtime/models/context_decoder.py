@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -10,28 +11,22 @@ from torch import Tensor, nn
 from throughtime.cells.base import State
 from throughtime.errors import InputError, unknown
 from throughtime.layers.dropout import checked_probability
+from throughtime.layers.pooling import pooling_named
 from throughtime.layers.stack import Stack
 from throughtime.models.bridge import Bridge
 from throughtime.models.seq2seq import Decoded, Decoder, Encoded, Kept
 from throughtime.search.step import Memory
 
 
-def _mean(encoded: Encoded) -> Tensor:
-    count = encoded.lengths.to(encoded.outputs.device).clamp(min=1)[:, None]
-    return encoded.outputs.sum(0) / count
-
-
-def _max(encoded: Encoded) -> Tensor:
-    lengths = encoded.lengths.to(encoded.outputs.device)
-    inside = torch.arange(len(encoded.outputs), device=lengths.device)[:, None] < lengths
-    most = encoded.outputs.masked_fill(~inside[..., None], -torch.inf).amax(0)
-    return torch.where(lengths[:, None] > 0, most, 0.0)
+def _pooled(name: str) -> Callable[[Encoded], Tensor]:
+    pooling = pooling_named(name, 0)  # these have no weights, so any size does
+    return lambda encoded: cast(Tensor, pooling(encoded.outputs, encoded.final, encoded.lengths))
 
 
 CONTEXTS: dict[str, Callable[[Encoded], Tensor]] = {
     "last": lambda encoded: encoded.final,
-    "mean": _mean,
-    "max": _max,
+    "mean": _pooled("mean"),
+    "max": _pooled("max"),
 }
 """q of c = q(h_1..h_T): the whole source in one vector [B, H]; zero for an empty one."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from throughtime.errors import InputError
 from throughtime.metrics.bleu import CorpusScore, corpus_bleu, corpus_chrf
-from throughtime.search import Beam
+from throughtime.search import Beam, Finished
 from throughtime.search.exact import ExactResult, SearchErrors, exact
 from throughtime.search.exact import search_errors as compared
 from throughtime.tasks.translator import Translator, batches_by_length
@@ -85,15 +85,22 @@ def search_errors(
         prompts, lambda most: Beam(end_id, num_beams, alpha=0.0, max_length=most), unknown=True
     )
     beams = [one.results[0] for one in found]
+    return compared(beams, most_likely(translator, prompts, beams, budget))
+
+
+def most_likely(
+    translator: Translator, prompts: Sequence[Sequence[int]], first: Sequence[Finished], budget: int = BUDGET
+) -> list[ExactResult]:
+    """The model's most likely sentence for each source, given one to beat for each."""
     optima: dict[int, ExactResult] = {}
     for most, batch in batches_by_length(prompts):
         results = exact(
             translator.step_model,
             [prompts[number] for number in batch],
-            end_id,
+            translator.codecs.end_id,
             max_new_tokens=most,
             budget=budget,
-            first=[beams[number] for number in batch],
+            first=[first[number] for number in batch],
         )
         optima.update(zip(batch, results, strict=True))
-    return compared(beams, [optima[number] for number in range(len(prompts))])
+    return [optima[number] for number in range(len(prompts))]

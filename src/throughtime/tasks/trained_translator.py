@@ -113,7 +113,9 @@ class TrainedTranslator(Translator):
             f"{judged.chrf.name}|{judged.chrf.signature}[/dim]"
         )
         if asked.get("search_errors"):
-            errors = search_errors(self, pairs.sources, beams or self.generation.num_beams)
+            # In float32: roundings to bf16 alone would tell the same sentence's likelihoods apart.
+            exactly = Translator(self.model, self.codecs, self.generation)
+            errors = search_errors(exactly, pairs.sources, beams or self.generation.num_beams)
             values["search_errors"] = errors._asdict()
             text += (
                 "\nAt alpha 0 the beam misses the model's most likely sentence in "
