@@ -33,7 +33,7 @@ class Graph:
     >>> x = graph.input("x", "float32", ["batch", 3])
     >>> graph.output(graph.linear(x, 2 * torch.eye(3)), "y", "float32", ["batch", 3])
     >>> [node.op_type for node in graph.model().graph.node]
-    ['Transpose', 'MatMul', 'Identity']
+    ['Transpose', 'MatMul']
     """
 
     def __init__(self, name: str, *, int8: bool = False, around: Graph | None = None) -> None:
@@ -133,6 +133,7 @@ class Graph:
 
     def model(self) -> onnx.ModelProto:
         """The whole, checked."""
+        self._name_outputs()
         graph = helper.make_graph(
             self._nodes, self.name, self._inputs, self._outputs, initializer=list(self._constants.values())
         )
@@ -144,6 +145,29 @@ class Graph:
         )
         onnx.checker.check_model(model)
         return model
+
+    def _name_outputs(self) -> None:
+        """Let the nodes whose values are given out write them under those names, without a copy.
+
+        Graphs with a loop keep the copies: what stands in the loop may go by the first name.
+        """
+        if any(attribute.HasField("g") for node in self._nodes for attribute in node.attribute):
+            return
+        made = {name: node for node in self._nodes for name in node.output if node.op_type != "Identity"}
+        given_out = {output.name for output in self._outputs}
+        renamed: dict[str, str] = {}
+        for node in self._nodes:
+            if node.op_type == "Identity" and node.output[0] in given_out and node.input[0] in made:
+                renamed.setdefault(node.input[0], node.output[0])
+        copies = set(renamed.items())
+        self._nodes = [
+            node
+            for node in self._nodes
+            if node.op_type != "Identity" or (node.input[0], node.output[0]) not in copies
+        ]
+        for node in self._nodes:
+            for names in (node.input, node.output):
+                names[:] = [renamed.get(name, name) for name in names]
 
     def _turned(self, table: str) -> str:
         """A table's columns as rows: once, outside of any loop; the file keeps the table as it is."""

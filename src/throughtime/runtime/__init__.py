@@ -29,7 +29,8 @@ RUNNERS = {
 def load(path: Path | str, *, threads: int | None = None) -> Any:
     """Open what `throughtime export` wrote: a model with the methods of that which `throughtime.load` opens.
 
-    `threads` is how many the products may take; by default as many as there are cores.
+    `threads` is how many cores it has for itself: its threads then wait busily for each other. By default it
+    takes as many as there are, and shares them with other work.
     """
     folder = ExportFolder.at(path, threads)
     if folder.task not in RUNNERS:

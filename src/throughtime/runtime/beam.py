@@ -74,16 +74,18 @@ class Beam:
             parent, token, total = self._candidates(likeliest, rank)  # [S, width]
             possible = total > -np.inf
             over = possible & (token == self.end_id)
-            score = total / length**self.alpha
-            ending = np.concatenate([best, np.where(over, score, -np.inf)], axis=1)
-            best = -np.sort(-ending, axis=1)[:, : self.n_best]
-            going_on = possible & ~over & (total / self.most**self.alpha > best[:, -1:])
-            for sentence, place in np.argwhere(over & (score >= best[:, -1:])):
-                said = tokens[parent[sentence, place], : length - 1]
-                ended = Finished(
-                    _plain(said), float(total[sentence, place]), float(score[sentence, place]), True
-                )
-                found[alive[sentence]].append(ended)
+            if over.any():
+                score = total / length**self.alpha
+                ending = np.concatenate([best, np.where(over, score, -np.inf)], axis=1)
+                best = -np.sort(-ending, axis=1)[:, : self.n_best]
+                for sentence, place in np.argwhere(over & (score >= best[:, -1:])):
+                    said = tokens[parent[sentence, place], : length - 1]
+                    ended = Finished(
+                        _plain(said), float(total[sentence, place]), float(score[sentence, place]), True
+                    )
+                    found[alive[sentence]].append(ended)
+                possible &= ~over
+            going_on = possible & (total / self.most**self.alpha > best[:, -1:])
             staying = np.flatnonzero(going_on.any(axis=1))
             if not len(staying):
                 break
@@ -101,13 +103,9 @@ class Beam:
 
     def _candidates(self, likeliest: Likeliest, rank: Array) -> tuple[Array, Array, Array]:
         """The best continuations of each sentence: the row, the token, ln P of the whole. [S, width]"""
-        gained, ids = likeliest
-        if self.barred:
-            gained = np.where(np.isin(ids, self.barred), -np.inf, gained)
-            kept = np.argsort(-gained, axis=1, kind="stable")[:, : self.width]
-            gained, ids = _chosen(kept, gained, ids)
-        order = np.argsort(ids, axis=1)  # of equals the smallest id comes first
-        gained, ids = _chosen(order, gained, ids)
+        gained, ids = likeliest  # of equals the smallest id comes first, as the graph's TopK has them
+        for barred in self.barred:
+            gained = np.where(ids == barred, -np.inf, gained)
         sentences, each = len(rank), gained.shape[1]
         total = (rank.reshape(-1, 1) + gained.astype(np.float64)).reshape(sentences, -1)
         chosen = np.argsort(-total, axis=1, kind="stable")[:, : self.width]
@@ -120,6 +118,8 @@ def _packed(
     parent: Array, token: Array, total: Array, going_on: Array, staying: Array
 ) -> tuple[Array, Array, Array]:
     """The rows that go on, as many for each sentence: where from [rows], their token [rows], rank [S, n]."""
+    if going_on.all():
+        return parent.ravel(), token.ravel(), total
     if len(staying) < len(going_on):
         going_on, parent, token, total = (each[staying] for each in (going_on, parent, token, total))
     most = int(going_on.sum(axis=1).max())

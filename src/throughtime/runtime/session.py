@@ -28,9 +28,11 @@ class Session:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = SEVERE
         options.inter_op_num_threads = 1
-        # Threads that wait busily gain little between products so small, and stall on a machine that has
-        # other work: a sentence was seen to take four times as long.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        # Between products so small, threads gain where they wait busily, but on a machine that has other work
+        # they then stall: a sentence was seen to take four times as long. Who says how many threads there
+        # are has so many cores for them.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0" if threads is None else "1")
+        options.add_session_config_entry("session.force_spinning_stop", "1")
         if threads is not None:
             options.intra_op_num_threads = threads
         self._session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
