@@ -4,6 +4,8 @@
     python -m benchmarks.recurrence_gpu --budget 500          the table, evenly sampled to fit so many seconds
     python -m benchmarks.recurrence_gpu --json FILE           all figures as JSON as well
 
+Ours is what `auto` takes: a GPU that is not in `recurrence/costs.json` wants `throughtime doctor --measure`
+first.
 Microseconds a step and layer, the input's product inside. A shape that fails is recorded, and the next one
 goes on, in a new process if need be.
 """
@@ -24,12 +26,14 @@ from typing import Any
 
 import torch
 
-from benchmarks.compiling import compile_ahead
 from benchmarks.linear_scan_gpu import over_bytes
+from throughtime.recurrence.choice import chosen
+from throughtime.recurrence.compiling import compile_ahead
 from throughtime.recurrence.kernels import driver
-from throughtime.recurrence.measuring import Case, microseconds, replayed
+from throughtime.recurrence.measuring import MAKERS, Case, microseconds, replayed
 from throughtime.recurrence.persistent_function import widened
-from throughtime.recurrence.persistent_plan import Form, Kind, Task, best, cycles
+from throughtime.recurrence.persistent_plan import Form, Kind, Task, best
+from throughtime.recurrence.persistent_plan import microseconds as expected
 
 CELLS = ("lstm", "gru", "rnn")
 FORMS = {"lstm": Form.LSTM, "gru": Form.GRU_AFTER, "rnn": Form.TANH}
@@ -99,11 +103,15 @@ def _limits() -> tuple[int, int]:
     return driver.limits(0) if torch.cuda.is_available() else (132, 227 * 1024)
 
 
-def clock(case: Case) -> dict[str, float]:
-    """Microseconds a step and layer: ours and theirs, called and replayed."""
+def clock(case: Case) -> dict[str, Any]:
+    """Microseconds a step and layer, called and replayed: ours, by what `auto` takes, and theirs."""
     per = case.steps * case.layers
-    ours, theirs = case.ours("persistent"), case.theirs()
+    ours, theirs = case.ours("auto"), case.theirs()
+    with torch.set_grad_enabled(case.trains):
+        cell = MAKERS[case.cell](case.hidden, case.hidden).to("cuda", case.dtype)
+        backend = chosen(cell, case.data()[0], None, None).name
     return {
+        "backend": backend,
         "ours": microseconds(ours) / per,
         "theirs": microseconds(theirs) / per,
         "ours_replayed": microseconds(replayed(ours)) / per,
@@ -179,7 +187,7 @@ def clocked(budget: float) -> list[dict[str, Any]]:
             break
         row = {**plain(case), **worker.clock(case), "floor": floor(case)}
         row["model"] = sum(
-            cycles(task, plan) / 1755 for task in tasks_of(case) if (plan := best(task, *_limits()))
+            expected(task, plan) for task in tasks_of(case) if (plan := best(task, *_limits()))
         )
         rows.append(row)
         print(_shown(case, row), file=sys.stderr, flush=True)
@@ -198,7 +206,7 @@ def _shown(case: Case, row: dict[str, Any]) -> str:
         f"{name:44}"
         + "".join(f"{figure:8.2f}" for figure in figures)
         + "".join(f"{ratio:7.2f}" for ratio in ratios)
-        + f"{row['model']:8.2f}{row['floor']:7.2f}"
+        + f"{row['model']:8.2f}{row['floor']:7.2f}  {row['backend']}"
     )
 
 

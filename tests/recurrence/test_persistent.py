@@ -15,7 +15,7 @@ from throughtime.errors import InputError, ThroughtimeError
 from throughtime.recurrence import persistent_function, scan
 from throughtime.recurrence.kernels import driver
 from throughtime.recurrence.persistent import Persistent
-from throughtime.recurrence.persistent_plan import Form, Kind, Plan, Task, best, candidates, cycles
+from throughtime.recurrence.persistent_plan import Form, Kind, Plan, Task, best, candidates, microseconds
 from throughtime.recurrence.reference import Reference
 
 emulated = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
@@ -241,7 +241,7 @@ tasks = st.builds(
 def test_every_plan_fits_the_chip_and_covers_the_work(task):
     found = candidates(task, machine.MULTIPROCESSORS, machine.SHARED)
     assert found
-    assert [cycles(task, plan) for plan in found] == sorted(cycles(task, plan) for plan in found)
+    assert [microseconds(task, plan) for plan in found] == sorted(microseconds(task, plan) for plan in found)
     for plan in found:
         assert plan.blocks(task) <= machine.MULTIPROCESSORS
         assert plan.shared(task) <= machine.SHARED

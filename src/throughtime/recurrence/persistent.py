@@ -47,7 +47,7 @@ class Persistent:
         if (reason := driver.unavailable(device)) is not None:
             return reason
         for backward in (False, True):
-            if best(task_of(form, kind, cell, x, backward), *driver.limits(device)) is None:
+            if best(task_of(form, kind, cell, x.shape[1], backward), *driver.limits(device)) is None:
                 many = driver.limits(device)[0]
                 return f"{cell.hidden_size} units do not fit the GPU's {many} multiprocessors"
         return None
@@ -90,6 +90,6 @@ def kind_of(x: Tensor) -> Kind | None:
     return {torch.bfloat16: Kind.BF16, torch.float16: Kind.F16}.get(x.dtype)
 
 
-def task_of(form: Form, kind: Kind, cell: Cell, x: Tensor, backward: bool) -> Task:
+def task_of(form: Form, kind: Kind, cell: Cell, batch: int, backward: bool) -> Task:
     """What is to be planned for this call."""
-    return Task(form, kind, widened(cell.hidden_size), x.shape[1], backward)
+    return Task(form, kind, widened(cell.hidden_size), batch, backward)

@@ -89,11 +89,12 @@ class Recurrence(torch.autograd.Function):
         """The outputs [T, B, H], the last state [B, H] and an LSTM's last memory."""
         form, size, width = settings.form, settings.size, widened(settings.size)
         steps, batch = x.shape[:2]
-        rows = x.reshape(steps * batch, -1)
-        into_gates = _by_gate(weight_ih, size, width)
+        inputs = widened(x.shape[2])  # rows that begin on no such boundary are multiplied at half the speed
+        rows = _wide(x.reshape(steps * batch, -1), inputs)
+        into_gates = _by_gate(weight_ih, size, width, inputs)
         with _precision(settings.kind):
-            projected = torch.addmm(_by_gate(bias, size, width), rows, into_gates.t())
-        recurrent = _wide(_by_gate(weight_hh, size, width), width)
+            projected = torch.addmm(_by_gate(bias[:, None], size, width, 1)[:, 0], rows, into_gates.t())
+        recurrent = _by_gate(weight_hh, size, width, width)
         states = _void(x, steps + 1, batch, width)
         states[0] = _wide(initial, width)
         memory = None if initial_memory is None else _wide(initial_memory, width)
@@ -113,7 +114,8 @@ class Recurrence(torch.autograd.Function):
         ctx.save_for_backward(
             rows, into_gates, recurrent, projected, states, memory, memories, extra, lengths, carry
         )
-        ctx.settings = settings
+        ctx.settings, ctx.inputs = settings, x.shape[2]
+        ctx.set_materialize_grads(False)
         return (
             states[1:, :, :size].contiguous(),
             last[:, :size].contiguous(),
@@ -131,6 +133,7 @@ class Recurrence(torch.autograd.Function):
         form, size = settings.form, settings.size
         (batch, width), steps = states.shape[1:], len(states) - 1
         outputs, last, last_memory = (None if part is None else _wide(part, width) for part in gradients)
+        outputs = states.new_zeros(steps, batch, width) if outputs is None else outputs
         sums = _void(states, steps, batch, form.slots * width)
         initial = states.new_empty(batch, width)
         initial_memory = torch.empty_like(initial) if form is Form.LSTM else None
@@ -152,8 +155,8 @@ class Recurrence(torch.autograd.Function):
         if form is Form.GRU_AFTER:
             into_hh = into_hh.roll(-width, 0)  # from q, r, z to r, z, n
         return (
-            None if into_x is None else into_x.view(steps, batch, -1),
-            _cropped(into_ih, size, width),
+            None if into_x is None else into_x[:, : ctx.inputs].unflatten(0, (steps, batch)),
+            _cropped(into_ih, size, width)[:, : ctx.inputs],
             _cropped(into_hh, size, width)[:, :size],
             _cropped(fed.sum(0), size, width),
             flat[:, :size].sum(0) if form is Form.GRU_AFTER else None,
@@ -174,12 +177,14 @@ def widened(size: int) -> int:
     return -(-size // 8) * 8
 
 
-def _by_gate(weight: Tensor, size: int, width: int) -> Tensor:
-    """Each gate's rows padded with zeros: [G * size, ...] -> [G * width, ...]."""
-    if size == width:
-        return weight
+def _by_gate(weight: Tensor, size: int, width: int, columns: int) -> Tensor:
+    """Each gate's rows, and all columns, padded with zeros: [G * size, C] -> [G * width, columns]."""
+    if size == width and weight.shape[1] == columns:
+        return _wide(weight, columns)
     gates = weight.unflatten(0, (-1, size))
-    return torch.cat([gates, gates.new_zeros(len(gates), width - size, *gates.shape[2:])], 1).flatten(0, 1)
+    wide = weight.new_zeros(len(gates), width, columns)
+    wide[:, :size, : weight.shape[1]] = gates
+    return wide.flatten(0, 1)
 
 
 def _cropped(gradient: Tensor, size: int, width: int) -> Tensor:

@@ -88,6 +88,7 @@ inline bool in_any_lane(bool value) {
 
 inline void give_up() { std::fprintf(stderr, "a block waits for what never comes\n"), std::abort(); }
 inline void pause(int) {}
+inline void fetch(const void*) {}
 
 inline word load(const void* at) { return *static_cast<const volatile word*>(at); }
 struct Two { word a, b; };

@@ -9,7 +9,7 @@ struct Backward {
     const char* extra;     // GRU_AFTER: q [T, B, WIDTH]
     const char* weight;    // [WIDTH, FED * WIDTH], in the order of the slots
     const char* weight_n;  // GRU_BEFORE [WIDTH, WIDTH]
-    const char* outputs;   // gradients that come in [T, B, WIDTH], [B, WIDTH]
+    const char* outputs;   // gradients that come in [T, B, WIDTH], [B, WIDTH]; of the last state perhaps none
     const char* last;
     const char* last_memory;
     char* sums;     // gradients that go out, the first exchanged
@@ -38,12 +38,17 @@ KERNEL backward(const Backward a) {
     const int longest = place.longest(a.lengths, a.steps);
     ROLLED for (int pass = 0; pass < PASSES; ++pass) EACH_TASK(place, pass) {
         const long long row = place.group_row + pass * ROWS + task.row;
-        place.value(0, pass, task) = load_pair(a.last, row * WIDTH + task.unit);
-        if constexpr (CELL == LSTM) place.value(1, pass, task) = load_pair(a.last_memory, row * WIDTH + task.unit);
+        place.value(0, pass, task) = load_pair_or_zero(a.last, row * WIDTH + task.unit);
+        if constexpr (CELL == LSTM)
+            place.value(1, pass, task) = load_pair_or_zero(a.last_memory, row * WIDTH + task.unit);
         ROLLED for (long long t = longest; t < a.steps; ++t)
             UNROLL for (int slot = 0; slot < SLOTS; ++slot)
                 store_pair(a.sums, ((t * a.batch + row) * SLOTS + slot) * WIDTH + task.unit, {{0.0f, 0.0f}});
     }
+    const auto look = [&](int t, int pass, int cycles) {  // for what the step after t left
+        const long long after = (t + 1) * a.batch + place.group_row + pass * ROWS;
+        product.look(a.sums + after * SLOTS_BYTES, SLOTS_BYTES, place.count(pass), cycles);
+    };
     // At t = -1 nothing is left but to take in what the first step gives to the state before it.
     ROLLED for (int t = longest - 1; t >= -1; --t) ROLLED for (int pass = 0; pass < PASSES; ++pass) {
         const long long row = t * a.batch + place.group_row + pass * ROWS;
@@ -60,9 +65,24 @@ KERNEL backward(const Backward a) {
             if constexpr (CELL == GRU_AFTER || CELL == GRU_BEFORE) before[turn] = load_raw(a.states, at);
             if constexpr (CELL == TANH || CELL == RELU) now[turn] = load_raw(a.states, at + a.batch * WIDTH);
         }
-        if (t + 1 < longest) {
-            const long long after = row + a.batch;
-            product(a.sums + after * SLOTS_BYTES, SLOTS_BYTES, place.count(pass), true, a.pause, place.shares);
+        if (!AHEAD && t > 0) EACH_TASK(place, pass) {
+            const long long at = (row - a.batch + task.row) * WIDTH + task.unit;
+            fetch(a.outputs + at * ELEMENT);
+            if constexpr (GATES > 1) UNROLL for (int gate = 0; gate < GATES; ++gate)
+                fetch(a.gates + (((row - a.batch + task.row) * GATES + gate) * WIDTH + task.unit) * ELEMENT);
+            if constexpr (CELL == LSTM) fetch(a.memories + (at - (t > 1 ? a.batch * WIDTH : 0)) * ELEMENT);
+            else if constexpr (CELL == GRU_AFTER) fetch(a.extra + at * ELEMENT);
+            if constexpr (CELL != LSTM) fetch(a.states + (at + (GATES == 1 ? a.batch * WIDTH : 0)) * ELEMENT);
+        }
+        const bool fed = t + 1 < longest;
+        const long long after = row + a.batch;
+        if (fed) {
+            if (!AHEAD) look(t, pass, a.pause);
+            product(a.sums + after * SLOTS_BYTES, SLOTS_BYTES, place.count(pass), true, place.shares);
+        }
+        if (AHEAD && fed && pass + 1 < PASSES) look(t, pass + 1, 0);
+        else if (AHEAD && t >= 0 && pass + 1 == PASSES) look(t - 1, 0, 0);
+        if (fed) {
             join_block();
             EACH_TASK(place, pass) if (t + 1 < place.ends[pass * ROWS + task.row]) {
                 const Pair sum = Main::total(place.shares, 0, task.number);
@@ -114,7 +134,8 @@ KERNEL backward(const Backward a) {
         }
         if constexpr (CELL == GRU_BEFORE) {
             const char* d_n = a.sums + row * SLOTS_BYTES + 2 * STATE_BYTES;
-            second(d_n, SLOTS_BYTES, place.count(pass), true, a.pause, place.shares);
+            second.look(d_n, SLOTS_BYTES, place.count(pass), a.pause);
+            second(d_n, SLOTS_BYTES, place.count(pass), true, place.shares);
             join_block();
             EACH_TASK(place, pass) partial[turn] = Second::total(place.shares, 0, task.number);
             join_block();

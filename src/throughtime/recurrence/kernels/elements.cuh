@@ -19,6 +19,10 @@ INLINE Pair pair_of(Raw raw) {
 
 INLINE Pair load_pair(const char* base, long long index) { return pair_of(load_raw(base, index)); }
 
+INLINE Pair load_pair_or_zero(const char* base, long long index) {
+    return base == nullptr ? Pair{{0.0f, 0.0f}} : load_pair(base, index);
+}
+
 INLINE word packed(Pair pair) {
     return KIND == BF16 ? pack_bf16(pair.v[0], pair.v[1]) : pack_f16(pair.v[0], pair.v[1]);
 }

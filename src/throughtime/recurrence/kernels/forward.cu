@@ -34,12 +34,24 @@ KERNEL forward(const Forward a) {
         place.value(0, pass, task) = load_pair(a.states, at);
         if constexpr (CELL == LSTM) place.value(1, pass, task) = load_pair(a.memory, at);
     }
+    const auto look = [&](int t, int pass, int cycles) {
+        const long long row = t * a.batch + place.group_row + pass * ROWS;
+        product.look(a.states + row * STATE_BYTES, STATE_BYTES, place.count(pass), cycles);
+    };
+    if (AHEAD && longest > 0) look(0, 0, 0);
     ROLLED for (int t = 0; t < longest; ++t) ROLLED for (int pass = 0; pass < PASSES; ++pass) {
         const long long row = t * a.batch + place.group_row + pass * ROWS;  // of the pass's first, in all rows
         Raw projected[TASKS_EACH][GATES];
         EACH_TASK(place, pass) UNROLL for (int gate = 0; gate < GATES; ++gate) projected[turn][gate] =
             load_raw(a.projected, ((row + task.row) * GATES + gate) * WIDTH + task.unit);
-        product(a.states + row * STATE_BYTES, STATE_BYTES, place.count(pass), t > 0, a.pause, place.shares);
+        if (!AHEAD && t + 1 < longest) EACH_TASK(place, pass) UNROLL for (int gate = 0; gate < GATES; ++gate) {
+            const long long next = row + a.batch + task.row;
+            fetch(a.projected + ((next * GATES + gate) * WIDTH + task.unit) * ELEMENT);
+        }
+        if (!AHEAD) look(t, pass, t > 0 ? a.pause : 0);
+        product(a.states + row * STATE_BYTES, STATE_BYTES, place.count(pass), t > 0, place.shares);
+        if (AHEAD && pass + 1 < PASSES) look(t, pass + 1, 0);
+        else if (AHEAD && t + 1 < longest) look(t + 1, 0, 0);
         join_block();
         Pair sums[TASKS_EACH][FED];
         EACH_TASK(place, pass) UNROLL for (int gate = 0; gate < FED; ++gate) sums[turn][gate] =
@@ -59,7 +71,8 @@ KERNEL forward(const Forward a) {
                 exchange(a.extra, (row + task.row) * WIDTH + task.unit, shown);
                 if (a.keeps) store_pair(a.projected, (row + task.row) * GATES * WIDTH + task.unit, r);
             }
-            second(a.extra + row * STATE_BYTES, STATE_BYTES, place.count(pass), true, a.pause, place.shares);
+            second.look(a.extra + row * STATE_BYTES, STATE_BYTES, place.count(pass), a.pause);
+            second(a.extra + row * STATE_BYTES, STATE_BYTES, place.count(pass), true, place.shares);
             join_block();
             EACH_TASK(place, pass) sums_n[turn] = Second::total(place.shares, 0, task.number);
             join_block();

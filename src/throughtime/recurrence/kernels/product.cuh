@@ -30,6 +30,8 @@ constexpr int GATES = CELL == LSTM ? 4 : CELL <= RELU ? 1 : 3;
 constexpr int SLOTS = CELL == GRU_AFTER ? 4 : GATES;  // gradients of sums; after: q, r, z, n with q = W_n h + b
 constexpr int FED = CELL == GRU_BEFORE ? 2 : GATES;   // gates that the state feeds at once
 constexpr int STATE_BYTES = WIDTH * ELEMENT;
+// With three passes or more, what the next one needs is there before this one ends, and is looked for then.
+constexpr bool AHEAD = PASSES > 2 && CELL != GRU_BEFORE;
 
 INLINE word never_void(word value) { return value == VOID ? 0x7fffffffu : value; }
 
@@ -97,6 +99,7 @@ struct Product {
     Words* room;                            // this thread's place in shared memory
     const char* weights[UNIT_TILES][2];     // this lane's rows of the first gate
     int slot, coming_chunk;                 // of the ring: the one to read next, and what to put there after
+    Words coming[BATCH][ROW_TILES];         // the first of the rows' words, under way
 
     static INLINE int lane() { return thread_number() % 32; }
     static INLINE int offset() { return thread_number() / 32 * CHUNK + lane() % 4 * 16; }
@@ -206,14 +209,23 @@ struct Product {
         multiply<MAYBE_HELD>(sums, found, first);
     }
 
-    // This warp's share of the product, into shared memory. Rows begin at `source`, `stride` bytes apart.
-    // Having to wait, it first lets `cycles` go by: what comes later than a first look costs a second one.
-    INLINE void operator()(const char* source, int stride, int count, bool waits, int cycles, Pair* shares) {
-        Rows rows;
+    static INLINE void place_rows(Rows& rows, const char* source, int stride) {
         UNROLL for (int j = 0; j < ROW_TILES; ++j) rows[j] = source + (j * 8 + lane() / 4) * stride + offset();
-        Found coming;
-        if (waits && cycles > 0) pause(cycles);
+    }
+
+    // Ask for the rows that begin at `source`, `stride` bytes apart; `cycles` are let go by first, since what
+    // comes later than a first look costs a second one.
+    INLINE void look(const char* source, int stride, int count, int cycles) {
+        Rows rows;
+        place_rows(rows, source, stride);
+        if (cycles > 0) pause(cycles);
         request(coming, 0, rows, count);
+    }
+
+    // This warp's share of the product with the rows last looked for, into shared memory.
+    INLINE void operator()(const char* source, int stride, int count, bool waits, Pair* shares) {
+        Rows rows;
+        place_rows(rows, source, stride);
         Sums sums = {};
         UNROLL for (int first = 0; first < UNROLLED; first += BATCH)
             advance<true>(sums, coming, first, rows, count, waits);
