@@ -61,6 +61,7 @@ class Tagger(nn.Module):
         variational: bool = False,
         readers: Sequence[FrozenReader] = (),
         language_size: int = 256,
+        language_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(words, word_size)
@@ -94,6 +95,7 @@ class Tagger(nn.Module):
         self.labels = nn.Linear(2 * self.stack.output_size, labels) if labels else None
         self.word_dropout = checked_probability("word_dropout", word_dropout)
         self.input_dropout = checked_probability("input_dropout", input_dropout)
+        self.language_dropout = checked_probability("language_dropout", language_dropout)
         self.output_dropout = checked_probability("output_dropout", output_dropout)
         self.variational = variational
         xavier_(self)
@@ -123,7 +125,7 @@ class Tagger(nn.Module):
         if self.language is not None:
             read = zip(self.readers, batch.read, batch.read_places, strict=True)
             states = torch.cat([reader(ids, places) for reader, ids, places in read], -1)
-            parts.append(self.language(self._dropped(states, self.input_dropout)))
+            parts.append(self.language(self._dropped(states, self.language_dropout)))
         return torch.cat(parts, -1)
 
     def _pooled(self, states: Tensor, lengths: Tensor) -> Tensor:

@@ -88,6 +88,7 @@ def built(config: TagConfig, codec: TagCodec, languages: Sequence[TagLanguage] =
         crf=config.crf,
         word_dropout=config.word_dropout,
         input_dropout=config.input_dropout,
+        language_dropout=config.language_dropout,
         hidden_dropout=config.hidden_dropout,
         output_dropout=config.output_dropout,
         variational=config.variational,

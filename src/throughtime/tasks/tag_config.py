@@ -45,6 +45,7 @@ class TagConfig(TrainingConfig):
 
     word_dropout: Share = Field(0.1, description="share of words that are read as <unk> in training")
     input_dropout: Share = Field(0.4, description="on what enters the first layer")
+    language_dropout: Share = Field(0.0, description="on the states of language models besides")
     hidden_dropout: Share = Field(0.4, description="on what enters each further layer")
     output_dropout: Share = Field(0.4, description="on what tags are scored from")
     variational: bool = Field(False, description="one dropout mask through all steps of a batch")
