@@ -73,6 +73,10 @@ INLINE void copy_later(Words* into, const char* from) {  // into shared memory, 
     const word at = static_cast<word>(__cvta_generic_to_shared(into));
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(at), "l"(from) : "memory");
 }
+template <int BYTES> INLINE void copy_later(char* into, const char* from) {  // 4 or 8 bytes, where 16 do not lie
+    const word at = static_cast<word>(__cvta_generic_to_shared(into));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" :: "r"(at), "l"(from), "n"(BYTES) : "memory");
+}
 INLINE void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int LATER> INLINE void await_copies() {
     asm volatile("cp.async.wait_group %0;" :: "n"(LATER) : "memory");
