@@ -30,7 +30,7 @@ TOLERANCE = {"float32": 2e-5, "tf32": 5e-3, "bfloat16": 4e-2, "float16": 6e-3}
 """Of the norm of the difference, relative to float64, where numbers are not near zero altogether; the half
 types round what is exchanged at each step."""
 SHAPES = ((1, 1, 1), (9, 3, 5), (7, 17, 40), (33, 16, 256), (11, 20, 650), (5, 64, 1024), (3, 20, 2056))
-TUNED = (
+NAMED = (
     (16, 768),
     (20, 1150),
     (64, 512),
@@ -41,6 +41,10 @@ TUNED = (
     (64, 1500),
     (128, 512),
 )
+TUNED = dict.fromkeys(
+    (*NAMED, *itertools.product((20, 64, 8, 128, 16), (200, 256, 512, 650, 768, 1024, 1150, 1500)))
+)
+"""Batch and hidden size, those of the targets first."""
 PAUSES = (0, 200, 400, 700)
 FORMS = {"rnn": Form.TANH, "gru": Form.GRU_AFTER, "gru-before": Form.GRU_BEFORE, "lstm": Form.LSTM}
 

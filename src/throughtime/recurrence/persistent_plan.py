@@ -143,7 +143,7 @@ class Plan:
 
 
 REGISTERS = 65536
-WORKING, WORKING_PER_TILE, WORKING_ROLLED, WORKING_AHEAD = 76, 6, 8, 12
+WORKING, WORKING_PER_TILE, WORKING_ROLLED, WORKING_AHEAD = 56, 6, 8, 12
 """Registers a thread needs beside weights, sums and loads; for each 8 rows; for a loop over what registers do
 not hold; for looking ahead with three passes or more. With these few plans spill, and some words only."""
 LOADS = 48
