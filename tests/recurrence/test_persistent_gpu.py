@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 import torch
 from benchmarks.recurrence_gpu_check import TOLERANCE, everything, problem, worst_error
+from torch import nn
 
 from throughtime.cells import GRU, LSTM, RNN, MinGRU, MinLSTM
 from throughtime.recurrence import scan
@@ -108,3 +109,34 @@ def test_it_can_be_recorded_in_a_graph():
     torch.cuda.synchronize()
     assert torch.equal(outputs, expected["outputs"])
     assert all(torch.isfinite(part).all() for part in gradients)
+
+
+def curve(backend, dtype):
+    """Losses of a small language model that learns a text with a rhythm, from the same weights each time."""
+    torch.manual_seed(3)
+    embedding, head = nn.Embedding(40, 64).to("cuda"), nn.Linear(256, 40).to("cuda")
+    cells = [LSTM(64, 256).to("cuda"), LSTM(256, 256).to("cuda")]
+    model = nn.ModuleList([embedding, head, *cells])
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    text = torch.cat([torch.arange(40), torch.arange(0, 40, 3)]).repeat(200).to("cuda")
+    losses = []
+    for step in range(150):
+        rows = torch.stack([text[row * 211 + step : row * 211 + step + 36] for row in range(16)], 1)
+        with torch.autocast("cuda", dtype, enabled=dtype is not torch.float32):
+            x = embedding(rows[:-1])
+            for cell in cells:
+                x = scan(cell, x, backend=backend).outputs
+            loss = nn.functional.cross_entropy(head(x).flatten(0, 1).float(), rows[1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses).cpu()
+
+
+@pytest.mark.parametrize(("dtype", "within"), [(torch.float32, 1e-3), (torch.bfloat16, 3e-2)])
+def test_a_language_model_learns_as_it_does_with_cudnn(dtype, within, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    ours, theirs = curve("persistent", dtype), curve("native", dtype)
+    assert theirs[-1] < theirs[0] / 4
+    torch.testing.assert_close(ours, theirs, rtol=within, atol=within)
