@@ -28,6 +28,7 @@ from throughtime.recurrence.persistent_plan import Plan, Task
 MEASURED = ("persistent", "linear")
 """Backends that `auto` takes only where they were measured and found faster."""
 NEVER = sys.maxsize
+ALIGNED = 8
 NAMES: dict[type[Cell], str] = {RNN: "rnn", GRU: "gru", LSTM: "lstm", MinGRU: "mingru", MinLSTM: "minlstm"}
 
 
@@ -45,6 +46,8 @@ def pays_from(backend: str, cell: Cell, x: Tensor, trains: bool) -> int:
 def nearest(rows: list[list[Any]], hidden: int, batch: int) -> int:
     """The steps of the row whose shape is nearest; rows are hidden size, batch, steps (null: at no length).
 
+    Sizes that are no multiple of 8 are far from those that are: torch is much slower there.
+
     >>> nearest([[256, 16, 35], [1024, 16, 128]], hidden=300, batch=20)
     35
     >>> nearest([], hidden=300, batch=20) == NEVER
@@ -52,7 +55,8 @@ def nearest(rows: list[list[Any]], hidden: int, batch: int) -> int:
     """
 
     def distance(row: list[Any]) -> float:
-        return abs(math.log(row[0] / hidden)) + abs(math.log(row[1] / batch))
+        apart = 0.5 * ((row[0] % ALIGNED == 0) != (hidden % ALIGNED == 0))
+        return abs(math.log(row[0] / hidden)) + abs(math.log(row[1] / batch)) + apart
 
     steps = min(rows, key=distance)[2] if rows else None
     return NEVER if steps is None else int(steps)
