@@ -55,7 +55,7 @@ def nearest(rows: list[list[Any]], hidden: int, batch: int) -> int:
     """
 
     def distance(row: list[Any]) -> float:
-        apart = 0.5 * ((row[0] % ALIGNED == 0) != (hidden % ALIGNED == 0))
+        apart = 0.5 if (row[0] % ALIGNED == 0) != (hidden % ALIGNED == 0) else 0.0
         return abs(math.log(row[0] / hidden)) + abs(math.log(row[1] / batch)) + apart
 
     steps = min(rows, key=distance)[2] if rows else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any, NamedTuple
 
 import torch
@@ -16,6 +17,8 @@ from throughtime.recurrence.kernels import driver
 from throughtime.recurrence.persistent_plan import LANES, Kind
 
 CELLS: dict[type[Cell], int] = {MinGRU: 0, MinLSTM: 1}
+PARTS = (2, 3)
+"""Numbers that each cell takes in for one of its state."""
 KINDS = {torch.float32: Kind.FLOAT, torch.bfloat16: Kind.BF16, torch.float16: Kind.F16}
 FILES = ("primitives.cuh", "elements.cuh", "linear.cu")
 CHANNELS = 64
@@ -30,26 +33,42 @@ class _Linear(ctypes.Structure):
 
 
 class Settings(NamedTuple):
-    """All that is no tensor."""
+    """All that is no tensor. Pairs are for the forward and the backward pass."""
 
     cell: int
     kind: Kind
     device: int
-    warps: tuple[int, int] = (16, 8)  # forward and backward
-    steps: tuple[int, int] = (8, 8)  # that a warp takes at a time
+    warps: tuple[int, int] = (16, 16)
+    steps: tuple[int, int] = (8, 8)  # that a warp takes at a time, fewer where shared memory is short
+    stages: int = 3  # tiles of all warps' steps that are on their way, likewise
 
-    def launch(self, backward: bool, blocks: int, arguments: _Linear) -> None:
+    def launch(self, backward: bool, arguments: _Linear) -> None:
         """Run the kernel, forward or backward."""
-        name = "linear_backward" if backward else "linear_forward"
-        warps = self.warps[backward]
-        constants = {
-            "CELL": self.cell,
-            "KIND": int(self.kind),
-            "WARPS": warps,
-            "STEPS": self.steps[backward],
-            "SHARED_BYTES": (2 * warps + 1) * LANES * 8,
-        }
-        driver.build(name, FILES, constants, self.device)(blocks, arguments)
+        blocks = arguments.batch * -(-arguments.size // CHANNELS)
+        _prepared(self, backward, bool(arguments.carry))(blocks, arguments)
+
+
+@functools.cache
+def _prepared(settings: Settings, backward: bool, carried: bool) -> driver.Kernel:
+    """The kernel for these settings, with steps and stages that the GPU's shared memory holds."""
+    warps, steps = settings.warps[backward], settings.steps[backward]
+    sums = (2 * warps * 16 + 2 * 8) * LANES
+    line = (PARTS[settings.cell] + 2 * backward) * warps * CHANNELS * settings.kind.size
+    room = driver.limits(settings.device)[1] - sums
+    while steps > 1 and 2 * steps * line > room:  # with less than two stages, each tile waits for its bytes
+        steps //= 2
+    stages = max(1, min(settings.stages, room // (steps * line)))
+    constants = {
+        "CELL": settings.cell,
+        "KIND": int(settings.kind),
+        "CARRY": int(carried),
+        "WARPS": warps,
+        "STEPS": steps,
+        "STAGES": stages,
+        "SHARED_BYTES": sums + stages * steps * line,
+    }
+    name = "linear_backward" if backward else "linear_forward"
+    return driver.build(name, FILES, constants, settings.device)
 
 
 class LinearScan:
@@ -71,6 +90,8 @@ class LinearScan:
             return f"it knows float32, bfloat16 and float16, not {x.dtype}"
         if cell.hidden_size % 2:
             return "it takes units in pairs, and their number is odd"
+        if x.shape[1] * cell.hidden_size * PARTS[CELLS[type(cell)]] * x.dtype.itemsize >= 2**31:
+            return "one step of the whole batch is larger than 2 GB"
         return driver.unavailable(_device(x))
 
     def run(
@@ -105,7 +126,7 @@ class Scan(torch.autograd.Function):
         outputs = projected.new_empty(steps, batch, size)
         last = torch.empty_like(initial)
         given = _addresses(projected=projected, initial=initial, outputs=outputs, last=last, lengths=lengths)
-        settings.launch(False, _blocks(batch, size), _Linear(steps, batch, size, *given))
+        settings.launch(False, _Linear(steps, batch, size, *given))
         ctx.save_for_backward(projected, initial, outputs, lengths, carry)
         ctx.settings = settings
         return outputs, last
@@ -129,7 +150,7 @@ class Scan(torch.autograd.Function):
             d_initial=d_initial,
             carry=carry,
         )
-        ctx.settings.launch(True, _blocks(batch, size), _Linear(steps, batch, size, *given))
+        ctx.settings.launch(True, _Linear(steps, batch, size, *given))
         return d_projected, d_initial, None, None, None
 
 
@@ -137,10 +158,6 @@ def _addresses(**tensors: Tensor | None) -> list[int | None]:
     """In the order of the kernel's arguments; what is not given is nowhere."""
     found = {name: tensor.data_ptr() for name, tensor in tensors.items() if tensor is not None}
     return [found.get(name) for name in TENSORS]
-
-
-def _blocks(batch: int, size: int) -> int:
-    return batch * -(-size // CHANNELS)
 
 
 def _device(x: Tensor) -> int:

@@ -35,9 +35,9 @@ struct Block {
     std::vector<Warp> warps;
 };
 struct Copy {
-    Words* into;
+    void* into;
     const char* from;
-    int group;
+    int bytes, group;
 };
 struct Fiber {
     ucontext_t context;
@@ -89,6 +89,7 @@ inline bool in_any_lane(bool value) {
 inline void give_up() { std::fprintf(stderr, "a block waits for what never comes\n"), std::abort(); }
 inline void pause(int) {}
 inline void fetch(const void*) {}
+inline long long times(int count, int bytes) { return static_cast<long long>(count) * bytes; }
 
 inline word load(const void* at) { return *static_cast<const volatile word*>(at); }
 struct Two { word a, b; };
@@ -104,12 +105,16 @@ inline void show(void* at, word value) { store(at, value); }
 inline void show(void* at, word first, word second) { store_two(at, first, second); }
 
 // Copies are put off as long as the kernel allows, so that reading one too early reads what was there before.
-inline void copy_later(Words* into, const char* from) { current->copies.push_back({into, from, current->group}); }
+template <int BYTES> void copy_later(char* into, const char* from) {
+    if (reinterpret_cast<uintptr_t>(into) % BYTES || reinterpret_cast<uintptr_t>(from) % BYTES) std::abort();
+    current->copies.push_back({into, from, BYTES, current->group});
+}
+inline void copy_later(Words* into, const char* from) { copy_later<16>(reinterpret_cast<char*>(into), from); }
 inline void end_copies() { ++current->group; }
 template <int LATER> void await_copies() {
     std::vector<Copy> later;
     for (const Copy& copy : current->copies)
-        if (copy.group < current->group - LATER) *copy.into = load_words(copy.from);
+        if (copy.group < current->group - LATER) std::memcpy(copy.into, copy.from, copy.bytes);
         else later.push_back(copy);
     current->copies = later;
 }

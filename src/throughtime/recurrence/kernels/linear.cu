@@ -5,7 +5,8 @@
 // the sums of the warps before it, and runs its steps from there. The next STAGES tiles are on their way into
 // shared memory meanwhile; a lane copies what it reads itself, so that it waits for no other.
 //
-// Tiles wholly inside the row take no tests of time: where they end is asked for once a tile.
+// A tile that lies wholly inside the row tests none of its steps; only where the row ends (or, backward,
+// begins) are they tested.
 //
 // Constants from the host: CELL, KIND (of x and h), CARRY (whether it is given), WARPS, STEPS, STAGES.
 // Channels lie in pairs, H is even.
@@ -90,15 +91,13 @@ struct Shared {  // by the tile's parity, so that one wait a tile is enough
 struct Strip {  // where this lane works
     int lane, warp, channel, end;
     long long row;
-    bool mine;  // else it takes part with another lane's channels and writes nothing
 
     INLINE Strip(const Linear& a) {
         const int strips = (a.size + CHANNELS - 1) / CHANNELS;
         lane = thread_number() % 32, warp = thread_number() / 32;
         row = block_number() / strips;
         channel = block_number() % strips * CHANNELS + lane * 2;
-        mine = channel < a.size;
-        if (!mine) channel = 0;
+        if (channel >= a.size) channel = a.size - 2;  // the same once more, written alike: nothing to test
         const int length = a.lengths == nullptr ? a.steps : a.lengths[row];
         end = length < 0 ? 0 : length > a.steps ? a.steps : length;
     }
@@ -107,23 +106,22 @@ struct Strip {  // where this lane works
 // A lane's pair in a tensor [T, B, parts * size], from some step on.
 template <typename Byte> struct Rows {
     Byte* at;
-    long long step, part;  // bytes from one to the next
+    int step, part;  // bytes from one to the next
 
     INLINE Rows(Byte* base, const Linear& a, const Strip& strip, int parts, long long first)
         : step(a.batch * parts * a.size * ELEMENT), part(a.size * ELEMENT) {
-        at = base + first * step + (strip.row * parts * a.size + strip.channel) * ELEMENT;
+        at = base + ((first * a.batch + strip.row) * parts * a.size + strip.channel) * ELEMENT;
     }
+    INLINE Byte* place(int s, int which = 0) const {
+        Byte* const line = at + which * part;
+        return s == 0 ? line : line + times(s, step);
+    }
+    INLINE void advance(int steps) { at += times(steps, step); }
 };
 
 INLINE void store_at(char* at, Pair pair) { store_pair(at, 0, pair); }
 INLINE Pair* exact(const char* base, const Linear& a, const Strip& strip) {  // in a float32 tensor [B, size]
     return reinterpret_cast<Pair*>(const_cast<char*>(base) + (strip.row * a.size + strip.channel) * 4);
-}
-
-INLINE Raw staged(const char* at) {
-    if constexpr (ELEMENT == 2) return {*reinterpret_cast<const word*>(at), 0};
-    const Pair pair = *reinterpret_cast<const Pair*>(at);
-    return {as_word(pair.v[0]), as_word(pair.v[1])};
 }
 
 // Where a lane's LOADS pairs of each of its steps lie in shared memory, for STAGES tiles.
@@ -138,55 +136,62 @@ template <int LOADS> struct Stages {
     INLINE void copy(int stage, int s, int load, const char* from) const {
         copy_later<PAIR>(place(stage, s, load), from);
     }
-    INLINE Raw raw(int stage, int s, int load) const { return staged(place(stage, s, load)); }
+    INLINE Raw raw(int stage, int s, int load) const {
+        const char* const from = place(stage, s, load);
+        if constexpr (ELEMENT == 2) return {*reinterpret_cast<const word*>(from), 0};
+        const Pair pair = *reinterpret_cast<const Pair*>(from);  // in one read
+        return {as_word(pair.v[0]), as_word(pair.v[1])};
+    }
 };
 
 INLINE int next(int stage) { return stage + 1 == STAGES ? 0 : stage + 1; }
 
-// The state that enters this warp's steps, of which `before` warps take theirs earlier. The last of them
-// leaves the state for the next tile.
+// The state that enters this warp's steps; `before` warps take theirs earlier. The last of all leaves the
+// state for the next tile.
 INLINE Pair entering(Shared& shared, int parity, int lane, int before, const Sum& sum) {
-    constexpr int GROUP = WARPS < 4 ? WARPS : 4;
-    static_assert(WARPS % GROUP == 0, "warps go by groups");
+    constexpr int GROUP = WARPS < 4 ? WARPS : 4;  // read at once
+    static_assert(WARPS > 1 && WARPS % GROUP == 0, "warps go by groups");
     shared.sums[parity][before][lane] = sum;
     join_block();
     Pair state = shared.state[parity][lane];
-    ROLLED for (int first = 0; first < before; first += GROUP) {
+    const int whole = before / GROUP * GROUP;
+    Sum rest[GROUP - 1];
+    UNROLL for (int i = 0; i < GROUP - 1; ++i) rest[i] = shared.sums[parity][whole + i][lane];
+    ROLLED for (int first = 0; first < whole; first += GROUP) {
         Sum sums[GROUP];
         UNROLL for (int i = 0; i < GROUP; ++i) sums[i] = shared.sums[parity][first + i][lane];
-        UNROLL for (int i = 0; i < GROUP; ++i) if (first + i < before) state = after(sums[i], state);
+        UNROLL for (int i = 0; i < GROUP; ++i) state = after(sums[i], state);
     }
+    UNROLL for (int i = 0; i < GROUP - 1; ++i) if (whole + i < before) state = after(rest[i], state);
     if (before == WARPS - 1) shared.state[1 - parity][lane] = after(sum, state);
     return state;
 }
 
-// ---- forward ----
-
 struct Forward {
-    const Linear& a;
     const Strip strip;
     const Stages<PARTS> stages;
     Shared& shared;
     Rows<const char> from;
     Rows<char> to;
-    int asked, stage, parity;
+    int asked;  // first step of the tile to be asked for next
+    int stage, parity;
 
     INLINE Forward(const Linear& a)
-        : a(a), strip(a), shared(*reinterpret_cast<Shared*>(shared_bytes())),
-          from(a.projected, a, strip, PARTS, strip.warp * STEPS), to(a.outputs, a, strip, 1, strip.warp * STEPS),
-          asked(0), stage(0), parity(0) {}
+        : strip(a), shared(*reinterpret_cast<Shared*>(shared_bytes())),
+          from(a.projected, a, strip, PARTS, strip.warp * STEPS),
+          to(a.outputs, a, strip, 1, strip.warp * STEPS), asked(0), stage(0), parity(0) {}
 
     template <bool WHOLE> INLINE void copy(int into) {
         UNROLL for (int s = 0; s < STEPS; ++s)
             if (WHOLE || asked + strip.warp * STEPS + s < strip.end)
                 UNROLL for (int part = 0; part < PARTS; ++part)
-                    stages.copy(into, s, part, from.at + s * from.step + part * from.part);
+                    stages.copy(into, s, part, from.place(s, part));
     }
     INLINE void request(int into) {
         if (asked + TILE <= strip.end) copy<true>(into);
         else copy<false>(into);
         end_copies();
-        asked += TILE, from.at += TILE * from.step;
+        asked += TILE, from.advance(TILE);
     }
 
     template <bool WHOLE> INLINE void run(int tile) {
@@ -210,9 +215,9 @@ struct Forward {
         Pair state = entering(shared, parity, strip.lane, strip.warp, sum);
         UNROLL for (int s = 0; s < STEPS; ++s) {
             state = after(steps[s], state);
-            if (strip.mine && (WHOLE || first + s < strip.end)) store_at(to.at + s * to.step, state);
+            if (WHOLE || first + s < strip.end) store_at(to.place(s), state);
         }
-        to.at += TILE * to.step, stage = next(stage), parity = 1 - parity;
+        to.advance(TILE), stage = next(stage), parity = 1 - parity;
     }
 };
 
@@ -226,14 +231,11 @@ KERNEL linear_forward(const Linear a) {
         if (tile + TILE <= strip.end) forward.run<true>(tile);
         else forward.run<false>(tile);
     }
-    if (!strip.mine) return;
     if (strip.warp == WARPS - 1) *exact(a.last, a, strip) = forward.shared.state[forward.parity][strip.lane];
-    const Rows<char> rest(a.outputs, a, strip, 1, 0);
-    ROLLED for (long long t = strip.end + strip.warp; t < a.steps; t += WARPS)
-        store_at(rest.at + t * rest.step, {{0, 0}});
+    Rows<char> rest(a.outputs, a, strip, 1, strip.end + strip.warp);
+    ROLLED for (int t = strip.end + strip.warp; t < a.steps; t += WARPS, rest.advance(WARPS))
+        store_at(rest.at, {{0, 0}});
 }
-
-// ---- backward ----
 
 // g_t = d_t + b_{t+1} g_{t+1}, where b is the decay times the carry factor, and d_{T-1} has the last state's too:
 // as a step from right to left with state b_t g_t: it is b_t (state + d_t).
@@ -245,7 +247,8 @@ struct Backward {
     Shared& shared;
     Rows<const char> from, arriving, before;  // what the step took, what comes in at it, the state before it
     Rows<char> to;
-    int asked, stage, parity;
+    int asked;  // first step of the tile to be asked for next
+    int stage, parity;
 
     INLINE Backward(const Linear& a, const Strip& where, int tile, long long first)
         : a(a), strip(where), shared(*reinterpret_cast<Shared*>(shared_bytes())),
@@ -258,9 +261,9 @@ struct Backward {
             const int t = asked + strip.warp * STEPS + s;
             if (!WHOLE && (asked < 0 || t >= strip.end)) continue;
             UNROLL for (int part = 0; part < PARTS; ++part)
-                stages.copy(into, s, part, from.at + s * from.step + part * from.part);
-            stages.copy(into, s, OUTPUT, arriving.at + s * arriving.step);
-            if (WHOLE || t > 0) stages.copy(into, s, BEFORE, before.at + s * before.step);
+                stages.copy(into, s, part, from.place(s, part));
+            stages.copy(into, s, OUTPUT, arriving.place(s));
+            if (WHOLE || t > 0) stages.copy(into, s, BEFORE, before.place(s));
         }
     }
     INLINE bool whole(int tile) const { return tile > 0 && tile + TILE <= strip.end; }
@@ -268,8 +271,7 @@ struct Backward {
         if (whole(asked)) copy<true>(into);
         else copy<false>(into);
         end_copies();
-        asked -= TILE, from.at -= TILE * from.step;
-        arriving.at -= TILE * arriving.step, before.at -= TILE * before.step;
+        asked -= TILE, from.advance(-TILE), arriving.advance(-TILE), before.advance(-TILE);
     }
 
     template <bool WHOLE> INLINE void run(int tile) {
@@ -313,11 +315,9 @@ struct Backward {
                 }
                 state.v[e] = steps[s].decay.v[e] * factors[s] * g;
             }
-            if (strip.mine)
-                UNROLL for (int part = 0; part < PARTS; ++part)
-                    store_at(to.at + s * to.step + part * to.part, d_parts[part]);
+            UNROLL for (int part = 0; part < PARTS; ++part) store_at(to.place(s, part), d_parts[part]);
         }
-        to.at -= TILE * to.step, stage = next(stage), parity = 1 - parity;
+        to.advance(-TILE), stage = next(stage), parity = 1 - parity;
     }
 };
 
@@ -332,10 +332,8 @@ KERNEL linear_backward(const Linear a) {
         if (backward.whole(tile)) backward.run<true>(tile);
         else backward.run<false>(tile);
     }
-    if (!strip.mine) return;
     if (strip.warp == 0) *exact(a.d_initial, a, strip) = backward.shared.state[backward.parity][strip.lane];
-    const Rows<char> rest(a.d_projected, a, strip, PARTS, 0);
-    ROLLED for (long long t = strip.end + strip.warp; t < a.steps; t += WARPS)
-        UNROLL for (int part = 0; part < PARTS; ++part)
-            store_at(rest.at + t * rest.step + part * rest.part, {{0, 0}});
+    Rows<char> rest(a.d_projected, a, strip, PARTS, strip.end + strip.warp);
+    ROLLED for (int t = strip.end + strip.warp; t < a.steps; t += WARPS, rest.advance(WARPS))
+        UNROLL for (int part = 0; part < PARTS; ++part) store_at(rest.place(0, part), {{0, 0}});
 }
