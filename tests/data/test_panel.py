@@ -109,6 +109,12 @@ def test_positions_without_dates(tmp_path):
     assert panel.after(panel.series[0], 1).tolist() == [1730]
 
 
+def test_one_date_alone_tells_no_step(tmp_path):
+    panel = read_panel(table(tmp_path, "ds,y\n2010-01-01,5\n"))
+    assert panel.frequency is None
+    assert panel.series[0].y.tolist() == [5]
+
+
 def test_the_column_y_is_the_one_forecast(tmp_path):
     panel = read_panel(table(tmp_path, "ds,y,mood\n2020-01-01,1,good\n2020-01-02,2,bad\n"))
     assert len(panel.series) == 1

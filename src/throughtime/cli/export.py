@@ -39,8 +39,7 @@ def export(
         raise ThroughtimeError(
             f"an export needs {error.name}, which is not installed; run: pip install 'throughtime[onnx]'"
         ) from None
-    say(f"Exporting {run}, and checking it against torch.")
-    values = write(run, out, format_=format_, int8=int8)
+    values = write(run, out, format_=format_, int8=int8, say=say)
     return Outcome({"out": str(out), **values}, [_told(out, values)])
 
 

@@ -71,6 +71,8 @@ class Frequency:
         """Where times stand on the grid that begins with the first of them; a fraction is off the grid."""
         if self.unit == "month":
             return np.asarray((_months(ds) - _months(ds[:1])) / self.step)
+        if self.unit == "position" and ds.dtype.kind == "M":  # a date alone tells no step
+            return np.arange(len(ds), dtype=np.float64)
         if self.unit == "position":
             return np.asarray((ds - ds[0]) / self.step)
         return np.asarray((ds - ds[0]) / np.timedelta64(self.step, "s"))

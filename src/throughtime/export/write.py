@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,18 @@ EXPORTERS = {
 """Each module has an `exported(model)`; imported only when such a model is exported."""
 
 
-def export(run: Path | str, out: Path | str, *, format_: str = "onnx", int8: bool = False) -> dict[str, Any]:
+def export(
+    run: Path | str,
+    out: Path | str,
+    *,
+    format_: str = "onnx",
+    int8: bool = False,
+    say: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
     """Write the model of a run to a folder for `throughtime.runtime`; what it holds and how far it is off.
 
-    `int8` keeps weights in one byte each: a smaller and faster model whose numbers are a little off.
+    `int8` keeps weights in one byte each: a smaller and faster model whose numbers are a little off. `say` is
+    told when the work begins.
     """
     out = Path(out)
     if format_ not in FORMATS:
@@ -47,6 +56,7 @@ def export(run: Path | str, out: Path | str, *, format_: str = "onnx", int8: boo
         )
     if out.exists():
         raise InputError("--out", f"{out} exists already; choose another folder or remove it")
+    say(f"Exporting {run}, and checking it against torch.")
     exported: Exported = importlib.import_module(EXPORTERS[task]).exported(load(run, "cpu"))
     models = {name: graph.model() for name, graph in exported.graphs(False).items()}
     checks = {"float32": verified(models, exported.cases(), "float32")}

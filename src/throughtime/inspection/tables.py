@@ -24,7 +24,11 @@ class Table:
 
     def ids(self, text: str) -> list[int]:
         """The tokens of a text that have a vector."""
-        found = self.codec.encode(text) if self.codec is not None else self.vocabulary[text.split()]
+        if self.codec is None:
+            found = self.vocabulary[text.split()]
+        else:
+            # A word is met inside of sentences, not at their beginning, where parts may carry no space.
+            found = min((self.codec.encode(one) for one in (f" {text}", text)), key=len)
         unk = self.vocabulary.unk_id
         return [one for one in dict.fromkeys(found) if one != unk and one < len(self.vectors)]
 

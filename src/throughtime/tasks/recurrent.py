@@ -104,11 +104,18 @@ class RecurrentLanguage(LanguageModel):
         """What is trained, in one line."""
         config, model = self.config, self.model
         weights = sum(weight.numel() for weight in model.parameters())
-        layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
         return (
-            f"{config.data}: {layers}{config.cell} of {config.hidden_size}, "
+            f"{config.data}: {self._layers}, "
             f"{weights / 1e6:.2f} M weights, vocabulary {model.vocabulary_size:,} ({config.tokens})"
         )
+
+    @property
+    def _layers(self) -> str:
+        """The layers with their units: of a tied model the last one is as wide as an embedding."""
+        sizes = [layer.output_size for layer in self.model.stack.layers]
+        if len(set(sizes)) > 1:
+            return f"{self.config.cell} of {', '.join(map(str, sizes))}"
+        return f"{len(sizes)} x " * (len(sizes) > 1) + f"{self.config.cell} of {sizes[0]}"
 
     def begin(self, folder: ModelFolder) -> None:
         """Write all of the model but its weights."""
@@ -122,7 +129,7 @@ class RecurrentLanguage(LanguageModel):
         best = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in values["best"].items())
         return f"""# Recurrent language model of {config.data}
 
-{config.num_layers} layers of {config.cell} cells with {config.hidden_size} units, made by throughtime.
+Recurrent layers: {self._layers} units. Made by throughtime.
 
 | | |
 |---|---|
