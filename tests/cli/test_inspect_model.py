@@ -49,7 +49,7 @@ def test_each_view_is_drawn_and_told(throughtime, runs, tmp_path, view):
 
 def test_what_machines_read(throughtime, runs):
     found = throughtime("inspect", runs / "en-fr", "one two", "--attention", "--json").json
-    assert found["alignment"]["source"] == ["one", "two", "<eos>"]
+    assert found["alignment"]["source"] == ["one", "two", "⟨end⟩"]
     tree = throughtime("inspect", runs / "en-fr", "one two", "--beam", "--num-beams", 3, "--json").json
     assert tree["width"] == 3
     assert {"kept", "cut"} <= {node["status"] for node in tree["nodes"]}

@@ -6,16 +6,38 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import time
 import urllib.request
+
+import pytest
 
 from throughtime.data.datasets import open_dataset
 from throughtime.serve.server import bound
 from throughtime.tasks.ngram import NgramConfig, fit
 
+ENDLESS = """
+import torch
+from throughtime.serve.models import Models, Served
 
-def test_serve_greets_answers_and_ends_in_order(tmp_path, throughtime, request):
+
+class Endless:
+    def classify(self, texts, k=None):
+        while True:
+            torch.ones(50, 50) @ torch.ones(50, 50)
+
+
+Models.open = lambda runs, device: Models([Served("endless", "classify", Endless())])
+from throughtime.cli.main import run
+
+run()
+"""
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_serve_greets_answers_and_ends_in_order(tmp_path, throughtime, request, stop):
     (tmp_path / "lines.txt").write_text("the cat sleeps .\nthe dog sleeps .\n")
     lines = open_dataset(str(tmp_path / "lines.txt"), layout="lines")
     fit(NgramConfig(data="lines", order=2, layout="lines", tokens="space"), lines).save(
@@ -43,10 +65,11 @@ def test_serve_greets_answers_and_ends_in_order(tmp_path, throughtime, request):
     )
     with urllib.request.urlopen(asked, timeout=20) as answer:
         assert json.load(answer)["usage"]["prompt_tokens"] == 2  # the beginning of a line, and its first word
-    process.send_signal(signal.SIGINT)
+    process.send_signal(stop)
     out, err = process.communicate(timeout=20)
     assert process.returncode == 0
     assert "POST /v1/completions 200" in err
+    assert err.endswith("Stopped after 1 requests.\n")
     assert json.loads(out)["requests"] == 1
     with bound("127.0.0.1", 0) as listener:
         listener.listen()
@@ -57,3 +80,34 @@ def test_serve_greets_answers_and_ends_in_order(tmp_path, throughtime, request):
     missing = throughtime("serve", tmp_path / "nowhere", "--port", 0)
     assert missing.code == 2
     assert "no such model folder" in missing.err
+
+
+def test_a_second_ctrl_c_ends_serve_though_a_model_still_computes(request):
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, "serve", "anything", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    request.addfinalizer(lambda: (process.kill(), process.communicate()))
+    assert process.stderr is not None
+    greeting = [process.stderr.readline() for _ in range(3)]
+    port = re.search(r"http://127.0.0.1:(\d+)", greeting[0])
+    assert port is not None
+    with socket.create_connection(("127.0.0.1", int(port[1])), timeout=10) as line:
+        body = b'{"q": "a"}'
+        line.sendall(
+            b"POST /classify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert process.poll() is None  # it waits for the one that runs
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+    assert process.returncode == 0
+    first, second = err.splitlines()
+    assert "POST /classify 499" in first
+    assert second == "Stopped after 1 requests."

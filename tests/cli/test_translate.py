@@ -111,7 +111,7 @@ def test_json_has_scores_alignments_and_others(run, throughtime):
     [one] = ran["translations"]
     assert (one["source"], one["text"]) == ("three one", "trois un")
     assert one["score"] <= 0
-    assert one["alignment"]["source"] == ["three", "one", "<eos>"]
+    assert one["alignment"]["source"] == ["three", "one", "⟨end⟩"]
     assert len(one["alignment"]["weights"]) == len(one["alignment"]["target"])
     assert len(one["alternatives"]) == 2
     assert one["score"] >= one["alternatives"][0]["score"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from throughtime.inspection.beam_tree import beam_tree
 from throughtime.inspection.gates import gates
 from throughtime.inspection.neighbours import embedding_map, projected
 from throughtime.inspection.next_tokens import next_tokens
-from throughtime.inspection.pieces import END
-from throughtime.inspection.tables import table, tables
+from throughtime.inspection.pieces import BEGIN, END
+from throughtime.inspection.tables import Table, table, tables
 from throughtime.inspection.unit_gates import LayerGates, unit_gates
 from throughtime.tasks import classify, recurrent, tag, translate
 from throughtime.tasks.classify_config import ClassifyConfig
@@ -30,6 +31,7 @@ from throughtime.tasks.ngram import fit as counted
 from throughtime.tasks.runs import fit
 from throughtime.tasks.tag_config import TagConfig
 from throughtime.tasks.translate_config import TranslateConfig
+from throughtime.text.codec import Codec
 
 NUMBERS = dict(zip("one two three four".split(), "un deux trois quatre".split(), strict=True))
 PLAIN = {"device": "cpu", "precision": "float32"}
@@ -70,7 +72,7 @@ def language(pairs: Path) -> Any:
 def test_a_translation_comes_with_what_it_looked_at(trained: Any) -> None:
     best = attended(trained, "two three .")[0]
     assert best.text == "deux trois !"
-    assert best.alignment.target == ("deux", "trois", "!", "<eos>")
+    assert best.alignment.target == ("deux", "trois", "!", END)
     assert all(sum(row) == pytest.approx(1) for row in best.alignment.weights)
 
 
@@ -91,6 +93,7 @@ def test_what_was_cut_has_a_true_reason(trained: Any) -> None:
     tree = beam_tree(trained, "two three one .", 2)
     reasons = {"rank": 0, "late": 0}
     for node in tree.nodes:
+        assert not re.search(r"-\d", node.reason)  # a minus as the page writes it
         same = [one.log_prob for one in tree.nodes if one.step == node.step]
         better = sum(one > node.log_prob for one in same)
         if node.status != "cut":
@@ -144,13 +147,13 @@ def test_gates_of_a_language_model_are_those_of_its_cells(language: Any) -> None
 def test_a_layer_from_the_right_is_told_in_the_order_of_the_sentence(trained: Any) -> None:
     layers = {layer.name: layer for layer in unit_gates(trained, "two three .")}
     right = layers["encoder layer 1 from the right"]
-    assert right.tokens == ("two", "three", ".", "<eos>")
+    assert right.tokens == ("two", "three", ".", END)
     prompt = torch.tensor(trained.codecs.prompt("two three ."))
     encoder = trained.model.encoder
     cell = encoder.stack.layers[0].from_right
     alone = gates(cell, encoder.embedding(prompt).detach().flip(0))
     np.testing.assert_allclose(right.values["z"], alone["z"].flip(0).numpy(), atol=1e-6)
-    assert layers["decoder layer 1"].tokens == ("<bos>", "deux", "trois", "!")
+    assert layers["decoder layer 1"].tokens == (BEGIN, "deux", "trois", "!")
 
 
 @pytest.mark.parametrize(
@@ -257,6 +260,13 @@ def test_neighbours_are_the_nearest_by_angle(trained: Any) -> None:
         embedding_map(trained, "zebra")
     with pytest.raises(InputError, match="unknown table of vectors 'top'"):
         embedding_map(trained, "one", side="top")
+
+
+def test_a_word_is_looked_up_as_it_stands_inside_of_sentences() -> None:
+    texts = ["my mother has a letter", "the garden of my mother"] * 40
+    codec = Codec.build(texts, "bpe", max_size=300)
+    found = Table("tokens", torch.eye(len(codec.vocabulary)), codec.vocabulary, codec)
+    assert [found.spelled(one) for one in found.ids("mother letter")] == ["mother", "letter"]
 
 
 def test_the_map_is_the_one_of_most_variance() -> None:

@@ -11,6 +11,7 @@ import pytest
 from throughtime.inspection.beam_tree import BeamTree, Result, Weighed
 from throughtime.inspection.neighbours import EmbeddingMap, Point
 from throughtime.inspection.unit_gates import LayerGates
+from throughtime.plots.attention import attention_plot
 from throughtime.plots.beam import beam_plot
 from throughtime.plots.embedding import embedding_plot
 from throughtime.plots.unit_gates import layer_plot, remembering_plot
@@ -22,6 +23,7 @@ TREE = BeamTree(
         Weighed(1, None, "allez", "allez", 0.3, -1.2, -1.2, "kept", "one of the 2 best"),
         Weighed(1, None, "non", "non", 0.1, -2.3, -2.3, "cut", "not among the 2 best"),
         Weighed(2, 0, "", "⟨end⟩", 0.9, -0.6, -0.4, "ended", "a whole translation", best=True),
+        Weighed(2, 1, "", "⟨end⟩", 0.4, -2.1, -1.3, "ended", "a whole translation"),
     ),
     (Result("va", -0.4, -0.6, True, 3),),
 )  # fmt: skip
@@ -38,7 +40,7 @@ RNN = LayerGates("layer 2", "RNN", ("she", "reads"), {"h": LSTM.values["h"]}, No
 def kept(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The figures that would have been written."""
     drawn: list[Any] = []
-    for module in ("beam", "embedding", "unit_gates"):
+    for module in ("attention", "beam", "embedding", "unit_gates"):
         monkeypatch.setattr(f"throughtime.plots.{module}.save", lambda drawing, path: drawn.append(drawing))
     return drawn
 
@@ -53,6 +55,30 @@ def test_every_token_of_a_search_is_drawn_and_what_was_cut_is_struck_out(kept: l
     assert len({colours["va"], colours["allez"], colours["non ✕"]}) == 3
     heights = {text.get_text(): text.get_position()[1] for text in axes.texts}
     assert heights["va"] < heights["allez"] < heights["non ✕"]  # rows count downwards
+
+
+def test_the_key_of_a_search_tells_what_is_drawn(kept: list[Any]) -> None:
+    beam_plot(TREE, "b.png")
+    [axes] = kept[0].axes
+    tokens = [text for text in axes.texts if text.get_bbox_patch() is not None]
+    framed = [one.get_text() for one in tokens if one.get_bbox_patch().get_edgecolor()[3] > 0]
+    assert framed == ["⟨end⟩", "⟨end⟩"]
+    handles = {one.get_label(): one for one in axes.get_legend().legend_handles}
+    assert list(handles) == ["the best", "kept", "ended", "cut ✕"]
+    lines = {handles[name].get_color() for name in ("the best", "kept", "cut ✕")}
+    assert {one.get_color() for one in tokens} == lines
+    assert handles["ended"].get_edgecolor()[3] > 0
+    assert {"−0.50", "−2.10"} <= {text.get_text() for text in axes.texts}
+    assert "score −0.40" in axes.get_title(loc="left")
+
+
+def test_attention_has_a_title_and_its_shades_a_scale(kept: list[Any]) -> None:
+    attention_plot(["go", "⟨end⟩"], ["va", "⟨end⟩"], [[0.9, 0.1], [0.2, 0.8]], "a.png")
+    picture, bar = kept[0].axes
+    assert picture.get_title(loc="left") == "What each word looked at"
+    assert bar.get_ylabel() == "share of its attention"
+    assert bar.get_ylim() == picture.images[0].get_clim() == (0, 1)
+    assert [text.get_text() for text in picture.texts] == ["0.90", "0.80"]
 
 
 def test_words_of_the_sentence_stand_out_on_the_map(kept: list[Any]) -> None:

@@ -101,6 +101,17 @@ def test_draws_follow_the_model_and_the_seed(tmp_path):
     assert likely == runner.generate("the", max_new_tokens=6, greedy=True)
 
 
+def test_no_temperature_at_all_is_greedy_only_where_it_is_said(tmp_path):
+    model, runner = both(untrained.language(tmp_path), tmp_path / "exported")
+    for one in (model.strategy, runner.generate):
+        with pytest.raises(InputError, match=r"temperature: is 0, expected a number above 0 \(greedy is "):
+            one(temperature=0)
+    likely = runner.generate("the", max_new_tokens=6, greedy=True, temperature=0)
+    assert likely == runner.generate("the", max_new_tokens=6, greedy=True)
+    told = model.generate("the", max_new_tokens=6, strategy=model.strategy(greedy=True, temperature=0))
+    assert [one.text for one in likely] == [one.text for one in told]
+
+
 @pytest.mark.parametrize(
     "settings", [{"crf": True}, {"crf": False, "cell": "gru"}, {"crf": True, "language": True}]
 )

@@ -9,6 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -55,6 +56,9 @@ def runs(tmp_path_factory) -> dict[str, Path]:
     (data / "pairs.tsv").write_text("".join(f"{en}\t{fr}\n" for en, fr in PAIRS))
     (data / "labelled.csv").write_text("text,label\n" + "the cat,animal\nsome jazz,music\n" * 20)
     (data / "series.csv").write_text("y\n" + "".join(f"{math.sin(t):.4f}\n" for t in range(80)))
+    (data / "days.csv").write_text(
+        "ds,y\n" + "".join(f"{date(2024, 1, 1) + timedelta(t)},{math.sin(t):.4f}\n" for t in range(80))
+    )
     slots = data / "slots"
     slots.mkdir()
     (slots / "seq.in").write_text("bring tea\nis there milk\n" * 20)
@@ -91,6 +95,14 @@ def runs(tmp_path_factory) -> dict[str, Path]:
         "tags": saved(out / "tags", "tag", "tag", slots, word_size=8, **small),
         "topics": saved(out / "topics", "classify", "classify", data / "labelled.csv", **SMALL),
         "waves": saved(out / "waves", "forecast", "forecast", data / "series.csv", **rows, **small),
+        "days": saved(
+            out / "days",
+            "forecast",
+            "forecast",
+            data / "days.csv",
+            **{**rows, "lookback": 1},
+            **small,
+        ),
     }
 
 

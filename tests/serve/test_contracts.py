@@ -73,6 +73,60 @@ def test_translate_takes_json_forms_lists_and_alternatives(client):
     assert "detectedLanguage" not in several
 
 
+def test_what_a_form_leaves_out_may_stand_in_the_query(client):
+    asked = {"q": "the cat sees", "source": "en", "target": "fr"}
+    plain = client.post("/translate", json=asked).json()
+    assert client.post("/translate", params=asked).json() == plain
+    assert client.post("/translate", params={**asked, "q": "a bird"}, data={"q": asked["q"]}).json() == plain
+    assert client.post("/detect", params={"q": "where is the dog?"}).json()[0]["language"] == "en"
+    several = client.post("/translate", params={**asked, "q": ["the cat sees", "a bird"]}).json()
+    assert several["translatedText"][0] == plain["translatedText"]
+    # A JSON body speaks for itself.
+    refused = client.post("/translate", params=asked, json={"q": "the cat sees"})
+    assert (refused.status_code, refused.json()) == (400, {"error": "source: field required"})
+
+
+@pytest.mark.parametrize("path", ["/translate", "/detect", "/tag", "/classify", "/fill"])
+@pytest.mark.parametrize(
+    ("q", "sentence"),
+    [
+        ([], "q: the list is empty; give at least one text"),
+        (5, "q: this is neither a text nor a list of texts"),
+        (["the cat", None], "q: this is neither a text nor a list of texts"),
+    ],
+)
+def test_what_is_no_text_is_refused_in_a_sentence(client, path, q, sentence):
+    answer = client.post(path, json={"q": q, "source": "en", "target": "fr"})
+    assert (answer.status_code, answer.json()) == (400, {"error": sentence})
+
+
+def test_a_known_path_with_another_method_is_405_and_an_unknown_one_404(client):
+    for method, path, allowed in [
+        ("GET", "/translate", "POST"),
+        ("PUT", "/forecast", "POST"),
+        ("GET", "/inspect/beam", "POST"),
+        ("POST", "/languages", "GET"),
+        ("DELETE", "/health", "GET"),
+        ("POST", "/", "GET, HEAD"),
+    ]:
+        answer = client.request(method, path)
+        assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+        assert answer.json() == {"error": f"this path takes {allowed} only; /docs says how"}
+    answer = client.get("/v1/completions")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert answer.json()["error"] == {
+        "message": "this path takes POST only; /docs says how",
+        "type": "invalid_request_error",
+        "param": None,
+        "code": None,
+    }
+    for method in ("GET", "POST"):
+        for path in ("/nowhere", "/translate/", "/../app.py", "/v1/nothing"):
+            assert client.request(method, path).status_code == 404
+    assert client.get("/").status_code == 200
+    assert client.head("/").status_code == 200
+
+
 def test_auto_tells_what_it_detected_and_leaves_the_target_language_alone(client):
     asked = {"q": ["the dog and the bird", "le chien et l'oiseau"], "source": "auto", "target": "fr"}
     found = client.post("/translate", json=asked).json()

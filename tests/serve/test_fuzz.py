@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from datetime import datetime, timedelta
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from throughtime.serve.app import create_app
+from throughtime.serve.models import Models
 from throughtime.serve.options import Options
 
 FEW = settings(
@@ -35,11 +37,16 @@ def client(models):
         yield found
 
 
-def test_what_the_description_allows_is_answered(models):
-    app = create_app(models, LITTLE, log=io.StringIO())
+@pytest.mark.parametrize("forecaster", ["waves", "days"])
+def test_what_the_description_allows_is_answered(models, forecaster):
+    # Where a request names no model the first that can answers, so each forecaster has its turn.
+    served = [one for one in models if one.task != "forecast" or one.name == forecaster]
+    app = create_app(Models(served), LITTLE, log=io.StringIO())
     schema = schemathesis.openapi.from_asgi("/openapi.json", app)
     operations = [found.ok() for found in schema.get_all_operations()]
     assert {"/translate", "/v1/completions", "/forecast"} <= {one.path for one in operations}
+    if forecaster == "days":
+        operations = [one for one in operations if one.path in ("/forecast", "/inspect/history")]
     for operation in operations:
 
         @FEW
@@ -99,9 +106,45 @@ def test_odd_series_are_answered(data, client):
     times = st.integers(-(10**12), 10**12) | st.dates().map(str) | st.datetimes().map(str)
     ds = data.draw(st.none() | st.lists(times, min_size=len(y), max_size=len(y)))
     body = {"series": [{"y": y, "ds": ds}], "h": data.draw(st.integers(1, 9)), "level": [80]}
+    body["model"] = data.draw(st.sampled_from(["waves", "days"]))
     answer = client.post("/forecast", content=json.dumps(body), headers={"Content-Type": "application/json"})
     assert answer.status_code in (200, 400)
     answer.json()
+
+
+@st.composite
+def dates(draw):
+    """Times with dates: on a grid, with or without gaps, or anywhere, as ISO format has them."""
+    first = draw(st.datetimes(datetime(1700, 1, 1), datetime(2250, 1, 1)))
+    first = draw(st.sampled_from([first, datetime(first.year, first.month, 1), datetime(2024, 1, 31)]))
+    step = draw(st.sampled_from([timedelta(1), timedelta(31), timedelta(hours=1), timedelta(0, 1, 5)]))
+    places = draw(st.lists(st.integers(0, 20), min_size=1, max_size=12))
+    return [(first + place * step).isoformat() for place in places]
+
+
+@settings(FEW, max_examples=80)
+@given(
+    times=st.lists(dates(), min_size=1, max_size=2),
+    h=st.integers(1, 9),
+    name=st.sampled_from(["days", "waves"]),
+    y=st.none() | st.floats(-1e6, 1e6),
+)
+@example(times=[["2010-01-01"]], h=6, name="days", y=1.0)
+@example(times=[["2010-01-01"]], h=6, name="waves", y=1.0)
+@example(times=[["2010-01-01"], ["2010-01-01", "2010-02-01"]], h=2, name="days", y=1.0)
+def test_dated_series_are_answered(client, times, h, name, y):
+    series = [{"unique_id": str(at), "ds": ds, "y": [y] * len(ds)} for at, ds in enumerate(times)]
+    answer = client.post("/forecast", json={"model": name, "series": series, "h": h})
+    assert answer.status_code in (200, 400)
+    told = answer.json()
+    if answer.status_code == 200:
+        assert [len(one["ds"]) for one in told["forecasts"]] == [h] * len(times)
+
+
+def test_a_forecaster_of_dates_goes_on_in_dates(client):
+    series = [{"unique_id": "a", "ds": ["2024-02-27", "2024-02-28"], "y": [1.0, 2.0]}]
+    found = client.post("/forecast", json={"model": "days", "series": series, "h": 3}).json()
+    assert found["forecasts"][0]["ds"] == ["2024-02-29", "2024-03-01", "2024-03-02"]
 
 
 @FEW

@@ -32,7 +32,7 @@ def test_translations_come_with_alignments(client):
     assert found["model"] == "en-fr"
     assert 1 <= len(found["translations"]) <= 3
     for one in found["translations"]:
-        assert one["alignment"]["source"] == ["the", "cat", "sleeps", "<eos>"]
+        assert one["alignment"]["source"] == ["the", "cat", "sleeps", "⟨end⟩"]
         assert all(sum(row) == pytest.approx(1, abs=1e-2) for row in one["alignment"]["weights"])
     plain = client.post("/translate", json={"q": "the cat sleeps", "source": "en", "target": "fr"}).json()
     alone = told(client, "/inspect/attention", q="the cat sleeps")["translations"]

@@ -138,7 +138,7 @@ def test_a_word_of_the_translation_lights_its_sources(page):
     words = page.locator("#translate .target .word")
     told(page, "#translate .words", "sleeps")
     sources = page.locator("#translate .words:not(.target) .word")
-    assert sources.all_inner_texts() == ["the", "cat", "sleeps", "<eos>"]
+    assert sources.all_inner_texts() == ["the", "cat", "sleeps", "⟨end⟩"]
     weights = "all => all.map(one => Number(getComputedStyle(one).getPropertyValue('--weight')))"
     words.first.hover()
     hovered = sources.evaluate_all(weights)
@@ -229,6 +229,24 @@ def test_blanks_are_filled_and_a_forecast_is_drawn(page):
     assert "50 % within" in page.locator("#forecast .readout").inner_text()
 
 
+def test_a_bar_is_as_long_as_the_share_beside_it(page):
+    page.locator("#fill .filling").first.wait_for()
+    bars = """all => all.map(one => [
+        one.querySelector('.bar').offsetWidth / one.querySelector('.track').offsetWidth,
+        parseFloat(one.querySelector('.share').textContent) / 100])"""
+    for place in ("#fill .filling", "#write .next"):
+        found = page.locator(place).evaluate_all(bars)
+        assert found
+        for long, share in found:
+            assert long == pytest.approx(share, abs=0.02)
+
+
+def test_a_small_share_has_two_digits(page):
+    shares = [0.634, 0.0312, 0.00123, 0.00096, 0.0000231, 1.5e-10, 0]
+    told = page.evaluate("all => import('./dom.js').then(dom => all.map(dom.percent))", shares)
+    assert told == ["63 %", "3.1 %", "0.1 %", "0.096 %", "0.0023 %", "1.5e−8 %", "0.0 %"]
+
+
 def test_what_goes_wrong_is_told_in_a_sentence(page):
     page.locator("#forecast path.fan").first.wait_for()
     page.locator("#forecast textarea").fill("1\ntwo\n3")
@@ -283,6 +301,35 @@ def test_a_phone_scrolls_down_only(opened, site):
         if one.bounding_box()
     ]
     assert min(box["height"] for box in small) >= 32
+
+
+def test_on_a_phone_nothing_is_cut_off_or_printed_over_another(opened, site):
+    page = opened(site, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page.locator("#forecast path.fan").first.wait_for()
+    rows = "".join(f"{time},{time % 7}\n" for time in range(1_000_000_001, 1_000_000_032))
+    page.locator("#forecast textarea").fill(f"ds,y\n{rows}")
+    page.locator("#forecast button.main").click()
+    told(page, "#forecast svg", "1000000035")
+    marks = page.locator("#forecast svg text").filter(has_text=re.compile("^10000000")).all()
+    boxes = sorted((one.bounding_box() for one in marks), key=lambda box: box["x"])
+    assert len(boxes) == 2  # the last that was observed would touch the end of the forecast
+    assert boxes[0]["x"] + boxes[0]["width"] < boxes[1]["x"]
+    page.locator("#gates .head select").select_option("en-fr")
+    page.locator("#gates svg[aria-label^='Values of z']").wait_for()
+    card = page.locator("#gates").bounding_box()
+    for one in page.locator("#gates select").all():
+        box = one.bounding_box()
+        assert box["x"] + box["width"] <= card["x"] + card["width"] - 10
+    field = page.locator("#gates textarea")
+    for words in (2, 9, 30):
+        field.fill("remember " * words)
+        hidden, lines = field.evaluate(
+            """one => { const look = getComputedStyle(one);
+            const inner = one.clientHeight - parseFloat(look.paddingTop) - parseFloat(look.paddingBottom);
+            return [one.scrollHeight - one.clientHeight, inner / parseFloat(look.lineHeight)]; }"""
+        )
+        assert hidden == 0
+        assert lines == pytest.approx(round(lines), abs=0.1)
 
 
 def test_every_field_and_picture_has_a_name(page):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
+import signal
 import socket
 import threading
 import time
@@ -157,6 +159,83 @@ def test_stopping_finishes_what_runs():
     assert answers[0].status_code == 200
 
 
+def half_sent(address, path=b"/classify"):
+    """A connection with a request of which the end never comes."""
+    host, port = address.removeprefix("http://").split(":")
+    line = socket.create_connection((host, int(port)), timeout=10)
+    line.sendall(b"POST " + path + b" HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
+    return line
+
+
+def test_stopping_gives_up_bodies_that_are_not_whole_but_not_what_runs():
+    model, models = gated(is_open=False)
+    answers = []
+    with contextlib.ExitStack() as lines:
+        with serving(models) as (server, address):
+            client = threading.Thread(
+                target=lambda: answers.append(httpx2.post(f"{address}/classify", json={"q": "a"}, timeout=20))
+            )
+            client.start()
+            assert model.begun.wait(10)
+            paths = (b"/classify", b"/translate")  # FastAPI reads the one body, we the other
+            halves = [lines.enter_context(half_sent(address, path)) for path in paths for _ in range(5)]
+            metrics = server.config.app.state.service.metrics
+            until(lambda: metrics.running == 11)
+            server.should_exit = True
+            for line in halves:
+                with line.makefile("rb") as answered:
+                    answer = answered.read()  # up to where the server hangs up
+                assert b" 503 " in answer.split(b"\r\n")[0]
+                assert b"the server is shutting down" in answer
+            until(lambda: metrics.running == 1)
+            model.open.set()
+            client.join()
+            began = time.monotonic()
+        assert time.monotonic() - began < 3  # not the 30 seconds that a body may take
+    assert answers[0].status_code == 200
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.5])
+def test_a_second_ctrl_c_hangs_up_at_once_and_quietly(capsys, apart):
+    model, models = gated(is_open=False)
+    log, failures = io.StringIO(), []
+
+    def ask(address):
+        try:
+            httpx2.post(f"{address}/classify", json={"q": "a"}, timeout=20)
+        except httpx2.TransportError as error:
+            failures.append(error)
+
+    with serving(models, log=log) as (server, address):
+        client = threading.Thread(target=ask, args=(address,))
+        client.start()
+        assert model.begun.wait(10)
+        with half_sent(address), half_sent(address, b"/translate"):
+            until(lambda: server.config.app.state.service.metrics.running == 3)
+            began = time.monotonic()
+            server.handle_exit(signal.SIGINT, None)
+            time.sleep(apart)
+            assert client.is_alive()
+            server.handle_exit(signal.SIGINT, None)
+            client.join(5)
+            until(lambda: not server.server_state.tasks, 5)
+        assert len(failures) == 1
+    assert time.monotonic() - began < 4  # the model still computes, for nobody
+    assert "POST /classify 499" in log.getvalue()
+    assert capsys.readouterr().err == ""
+    model.open.set()
+
+
+def test_a_client_that_leaves_within_its_body_is_no_failure(capsys):
+    _, models = gated()
+    log = io.StringIO()
+    with serving(models, log=log) as (server, address):
+        with half_sent(address, b"/translate"):
+            until(lambda: server.config.app.state.service.metrics.running == 1)
+        until(lambda: "POST /translate 499" in log.getvalue())
+    assert capsys.readouterr().err == ""
+
+
 def test_too_much_is_413_by_bytes_texts_and_characters():
     _, models = gated()
     with serving(models, Options(max_bytes=2_000, max_texts=3, max_characters=100)) as (_, address):
@@ -177,11 +256,8 @@ def test_too_much_is_413_by_bytes_texts_and_characters():
 
 def test_a_body_that_never_comes_is_given_up():
     _, models = gated()
-    with serving(models, Options(timeout=0.3)) as (_, address):
-        host, port = address.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=10) as line:
-            line.sendall(b"POST /classify HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
-            assert b" 408 " in line.recv(1_000).split(b"\r\n")[0]
+    with serving(models, Options(timeout=0.3)) as (_, address), half_sent(address) as line:
+        assert b" 408 " in line.recv(1_000).split(b"\r\n")[0]
 
 
 def test_the_rate_of_a_client_is_limited_but_not_its_health():

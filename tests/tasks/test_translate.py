@@ -233,8 +233,8 @@ def test_a_long_text_is_translated_in_parts(trained):
 def test_alignment_points_to_the_words(translator):
     [[one]] = translator.translate(["three eight one ."], align=True)
     alignment = one.alignment
-    assert alignment.source == ("three", "eight", "one", ".", "<eos>")
-    assert alignment.target == ("trois", "huit", "un", "!", "<eos>")
+    assert alignment.source == ("three", "eight", "one", ".", "⟨end⟩")
+    assert alignment.target == ("trois", "huit", "un", "!", "⟨end⟩")
     assert [sum(row) for row in alignment.weights] == pytest.approx([1.0] * 5, abs=1e-4)
     assert [alignment.best(word) for word in range(3)] == ["three", "eight", "one"]
     assert alignment.values()["source"] == list(alignment.source)

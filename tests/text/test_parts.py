@@ -61,12 +61,12 @@ def test_attention_is_added_up_over_source_tokens_and_averaged_over_target_token
     letters = tt.tokenizer("char")
     attention = np.array([[0.1, 0.2, 0.3, 0.4], [0.3, 0.2, 0.1, 0.4], [0.0, 0.0, 0.0, 1.0]])
     found = aligned(attention, list("cat"), list("he"), (letters, letters))
-    assert (found.source, found.target) == (("cat", "<eos>"), ("he", "<eos>"))
+    assert (found.source, found.target) == (("cat", "⟨end⟩"), ("he", "⟨end⟩"))
     assert np.array(found.weights) == pytest.approx(np.array([[0.6, 0.4], [0.0, 1.0]]))
     cut = aligned(attention[:2], list("cat"), list("he"), (letters, letters))
     assert cut.target == ("he",)
     nothing = aligned(attention[2:, 3:], [], [], (letters, letters))
-    assert (nothing.target, nothing.weights) == (("<eos>",), ((1.0,),))
+    assert (nothing.target, nothing.weights) == (("⟨end⟩",), ((1.0,),))
 
 
 @pytest.mark.parametrize("tokens", ["bpe", "unigram", "space"])

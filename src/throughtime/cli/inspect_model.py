@@ -123,6 +123,8 @@ def _beam(model: Any, sentence: str, num_beams: int | None, plot: Path | None) -
 def _tree_shown(tree: BeamTree) -> list[RenderableType]:
     from rich.markup import escape
 
+    from throughtime.text.numbers import signed
+
     table = _table("step", ("kept", "cut"))
     for step in range(1, tree.steps + 1):
         nodes = [node for node in tree.nodes if node.step == step]
@@ -137,7 +139,7 @@ def _tree_shown(tree: BeamTree) -> list[RenderableType]:
         table.add_row(str(step), *cells)
     best = tree.results[0]
     note = "Bold is the way to the best. Why each was kept or cut is in --json and on the page of `serve`."
-    return [f"{escape(best.text)}  (beam of {tree.width}, score {best.score:.3f})", "", table, "", note]
+    return [f"{escape(best.text)}  (beam of {tree.width}, score {signed(best.score)})", "", table, "", note]
 
 
 def _gates(model: Any, sentence: str, layer: int | None, plot: Path | None) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import atexit
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -71,7 +71,8 @@ def serve(
 
     Translators answer as LibreTranslate does (/translate, /languages, /detect), language models as OpenAI's
     completions (/v1/completions), the others plain JSON (/tag, /classify, /fill, /forecast). /docs tells all
-    of it. A model is called by the name of its folder.
+    of it. A model is called by the name of its folder. Ctrl-C and SIGTERM finish what runs; a second Ctrl-C
+    does not wait for it.
 
     [bold]Examples[/bold]
 
@@ -116,10 +117,12 @@ def serve(
             say("Warning: anyone who reaches this machine may use it; --api-key asks them for a key.")
         say(greeting(models, address))
         server = server_of(app, timeout)
-        # uvicorn finishes what runs, and then hands the signal on.
-        with contextlib.suppress(KeyboardInterrupt):
-            server.run(sockets=[listener])
-    requests = app.state.service.metrics.requests
+        server.run(sockets=[listener])
+    service = app.state.service
+    if service.ending.hurried:
+        # A model may still compute, in a thread of its own; torch aborts if the interpreter ends before it.
+        atexit.register(os._exit, 0)
+    requests = service.metrics.requests
     say(f"Stopped after {requests:,} requests.")
     return Outcome({"address": address, "models": [one.values() for one in models], "requests": requests})
 

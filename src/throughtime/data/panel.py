@@ -68,6 +68,10 @@ class Panel:
 
     def after(self, series: Series, h: int) -> Times:
         """The `h` times that follow a series' last row."""
+        if self.frequency is None and series.ds.dtype.kind == "M":
+            raise InputError(
+                f"series {series.unique_id!r}", "has one date, which tells no step; give two rows or more"
+            )
         return (self.frequency or Frequency(1, "position")).after(series.ds[-1], h)
 
     def by_name(self) -> dict[str, Series]:

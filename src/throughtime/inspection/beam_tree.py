@@ -12,8 +12,9 @@ from torch import Tensor
 
 from throughtime.errors import InputError
 from throughtime.inspection.attention import require_translator
-from throughtime.inspection.pieces import END, label, piece
+from throughtime.inspection.pieces import label, piece
 from throughtime.search import Beam, Finished, Hypotheses, Moment, Node, Strategy, Trace
+from throughtime.text.numbers import signed
 
 if TYPE_CHECKING:
     from throughtime.tasks.translator import Translator
@@ -142,19 +143,19 @@ class _Reasons(Trace):
     def reason(self, node: Node) -> str:
         """Why a node is what it is, in one sentence."""
         if node.status == "ended":
-            return f"a whole translation, with the score {node.score:.2f}"
+            return f"a whole translation, with the score {signed(node.score)}"
         width, bar, found = self.beam.width, self.bars[node.step - 1], self.found[node.step - 1]
         if node.status == "kept":
             return f"one of the {width} best of this step" if width > 1 else "the best of this step"
         if node.log_prob < bar:
             # The bar counts candidates of all kinds: ends and those that cannot win take places too.
-            return (
-                f"not among the {width} best of this step: ln P {node.log_prob:.2f}, the last has {bar:.2f}"
-            )
+            beaten = f"ln P {signed(node.log_prob)}, the last has {signed(bar)}"
+            return f"not among the {width} best of this step: {beaten}"
         if node.token == self.end_id:
-            return f"a whole translation, but its score {node.score:.2f} is below the best found, {found:.2f}"
-        reach = self._reach(node)
-        return f"cannot win any more: it could score {reach:.2f} at most, and {found:.2f} is found already"
+            beaten = f"its score {signed(node.score)} is below the best found, {signed(found)}"
+            return f"a whole translation, but {beaten}"
+        reach = signed(self._reach(node))
+        return f"cannot win any more: it could score {reach} at most, and {signed(found)} is found already"
 
     def _reach(self, node: Node) -> float:
         return float(self.beam.ceiling(torch.tensor(node.log_prob, dtype=torch.float64), node.step))
@@ -174,7 +175,7 @@ def _told(watcher: _Reasons, codec: Codec, best: set[int]) -> list[Weighed]:
                 node.step,
                 node.parent,
                 own,
-                END if node.token == watcher.end_id else label(own, previous),
+                label(own, previous),
                 min(1.0, math.exp(gained)),
                 node.log_prob,
                 node.score,

@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from throughtime.text.codec import Codec
 
-END = "⟨end⟩"
-"""How the end of a sequence is shown, whatever the vocabulary calls it."""
+BEGIN, END = "⟨begin⟩", "⟨end⟩"
+"""How the marks around a sequence are shown, whatever the vocabulary calls them."""
 WINDOW = 24
 """Tokens that are decoded again to see what a new one adds; spacing depends on near neighbours only."""
 
 
 def pieces(codec: Codec, ids: Sequence[int]) -> list[str]:
-    """What each id adds to the readable text, its spaces included; a mark is told by its own name."""
+    """What each id adds to the readable text, its spaces included; a mark is told by its name."""
     return [piece(codec, ids[:place], one) for place, one in enumerate(ids)]
 
 
 def piece(codec: Codec, before: Sequence[int], one: int) -> str:
     """What one id adds after others."""
+    marks = {codec.vocabulary.bos_id: BEGIN, codec.vocabulary.eos_id: END}
+    if one in marks:
+        return marks[one]
     token = codec.vocabulary.token(one)
     if token in codec.vocabulary.reserved:
         return token
@@ -48,6 +51,6 @@ def labels(found: Sequence[str]) -> list[str]:
     >>> labels(["Ma", " jar", "din", "."]), labels(list("a be"))
     (['Ma', 'jar', '·din', '.'], ['a', '␣', 'b', 'e'])
     """
-    single = all(len(one) <= 1 for one in found if not one.startswith(("<", "[")))
+    single = all(len(one) <= 1 for one in found if not one.startswith(("<", "[", BEGIN, END)))
     before = ["", *found] if not single else [""] * len(found)
     return [label(one, previous) for one, previous in zip(found, before, strict=False)]

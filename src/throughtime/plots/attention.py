@@ -17,12 +17,12 @@ def attention_plot(
     target: Sequence[str],
     weights: Sequence[Sequence[float]],
     path: Path | str,
-    title: str = "",
+    title: str = "What each word looked at",
 ) -> Path:
     """Draw weights [target words][source words]; each row sums to 1."""
-    with figure(1.6 + 0.62 * len(source), 1.3 + 0.42 * len(target)) as drawing:
+    with figure(2.2 + 0.62 * len(source), 1.6 + 0.42 * len(target)) as drawing:
         axes = drawing.subplots()
-        axes.imshow(weights, cmap=_SHADES, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+        image = axes.imshow(weights, cmap=_SHADES, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
         axes.grid(visible=False)
         axes.tick_params(length=0)
         axes.set_xticks(range(len(source)), source, rotation=40, ha="left", rotation_mode="anchor")
@@ -34,6 +34,8 @@ def attention_plot(
                 if weight >= _NAMED:
                     ink = "white" if weight > 0.6 else INK
                     axes.text(column, row, f"{weight:.2f}", ha="center", va="center", color=ink, fontsize=8)
-        if title:
-            axes.set_xlabel(title)
+        axes.set_title(title)
+        bar = drawing.colorbar(image, ax=axes, ticks=[0, 0.5, 1], format="{x:g}", pad=0.02, aspect=30)
+        bar.outline.set_visible(False)
+        bar.set_label("share of its attention")
         return save(drawing, path)

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from throughtime.plots.style import COLOURS, INK, figure, save
+from throughtime.text.numbers import signed
 
 if TYPE_CHECKING:
     from throughtime.inspection.beam_tree import BeamTree, Weighed
 
-_BEST, _ENDED, _CUT = COLOURS[0], COLOURS[1], "#8A8A8A"
+_BEST, _CUT = COLOURS[0], "#8A8A8A"
 _LONGEST = 14  # letters of a token
 
 
 def beam_plot(tree: BeamTree, path: Path | str) -> Path:
-    """Draw the tree of a search; what was cut is grey and struck with a cross, a result has a double ring."""
+    """Draw the tree of a search; what was cut is grey and struck with a cross, what ended has a frame."""
     rows = _rows(tree.nodes)
     deepest = max(rows) if rows else 0
     with figure(1.2 + 1.12 * max(tree.steps, 3), 1.5 + 0.36 * (deepest + 1)) as drawing:
@@ -31,7 +32,7 @@ def beam_plot(tree: BeamTree, path: Path | str) -> Path:
         axes.spines[["left", "bottom"]].set_visible(False)
         axes.tick_params(length=0)
         best = tree.results[0]
-        axes.set_title(f"{best.text}   (beam of {tree.width}, score {best.score:.2f})", fontsize=11)
+        axes.set_title(f"{best.text}   (beam of {tree.width}, score {signed(best.score)})", fontsize=11)
         _legend(axes)
         return save(drawing, path)
 
@@ -50,9 +51,7 @@ def _rows(nodes: Sequence[Weighed]) -> list[int]:
 
 
 def _draw(axes: Any, nodes: Sequence[Weighed], rows: list[int], place: int, node: Weighed) -> None:
-    colour = (
-        _BEST if node.best else _CUT if node.status == "cut" else _ENDED if node.status == "ended" else INK
-    )
+    colour = _BEST if node.best else _CUT if node.status == "cut" else INK
     start = (0.0, 0.0) if node.parent is None else (nodes[node.parent].step + 0.3, rows[node.parent])
     end = (node.step - 0.36, rows[place])
     dashed = node.status == "cut"
@@ -68,15 +67,21 @@ def _draw(axes: Any, nodes: Sequence[Weighed], rows: list[int], place: int, node
               "edgecolor": colour if node.status == "ended" else "none"},
     )  # fmt: skip
     axes.text(
-        node.step, rows[place] + 0.3, f"{node.log_prob:.2f}", ha="center", va="center", color=colour,
+        node.step, rows[place] + 0.3, signed(node.log_prob), ha="center", va="center", color=colour,
         fontsize=6.5, zorder=5,
     )  # fmt: skip
 
 
 def _legend(axes: Any) -> None:
-    for words, colour, style in (
-        ("the best", _BEST, "-"), ("kept", INK, "-"), ("ended, framed", _ENDED, "-"),
-        ("cut ✕", _CUT, (0, (2, 2))),
-    ):  # fmt: skip
-        axes.plot([], [], color=colour, linestyle=style, label=words)
-    axes.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.11), fontsize=9)
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    # The best way ends too, with a blue frame: so the key tells a frame, not a colour.
+    frame = Patch(facecolor="white", edgecolor=INK, linewidth=1.2, label="ended")
+    handles = [
+        Line2D([], [], color=_BEST, linewidth=2.2, label="the best"),
+        Line2D([], [], color=INK, linewidth=0.9, label="kept"),
+        frame,
+        Line2D([], [], color=_CUT, linewidth=0.9, linestyle=(0, (2, 2)), label="cut ✕"),
+    ]
+    axes.legend(handles=handles, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.11), fontsize=9)

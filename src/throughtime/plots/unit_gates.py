@@ -17,7 +17,7 @@ _OPEN, _SIGNED = "cividis", "PuOr_r"
 _MEANINGS = {
     "f": "forget gate: 1 keeps",
     "z": "update gate: 1 keeps",
-    "1 - z": "1 - update gate: 1 keeps",
+    "1 - z": "1 − update gate: 1 keeps",
     "i": "input gate",
     "o": "output gate",
     "r": "reset gate",
@@ -86,5 +86,5 @@ def _heat(drawing: Any, axes: Any, layer: LayerGates, letter: str) -> None:
 
 
 def _meaning(layer: LayerGates, letter: str) -> str:
-    meaning = _MEANINGS.get(letter)
+    meaning, letter = _MEANINGS.get(letter), letter.replace("-", "−")
     return f"{letter}, {meaning}" if meaning else letter

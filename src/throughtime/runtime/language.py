@@ -96,15 +96,16 @@ class LanguageModel:
         Greedy search writes what the torch model writes; draws of a seed are other draws.
         """
         own = self.generation
-        argmax = greedy if greedy is not None else not own.get("do_sample", True)
-        sampling = Sampling(
-            own.get("temperature", 1.0) if temperature is None else temperature,
-            own.get("top_k") if top_k is None else top_k,
-            own.get("top_p") if top_p is None else top_p,
-            seed,
-        )
+        sampling = None  # its options say nothing to a greedy search, and are not looked at there
+        if not (greedy if greedy is not None else not own.get("do_sample", True)):
+            sampling = Sampling(
+                own.get("temperature", 1.0) if temperature is None else temperature,
+                own.get("top_k") if top_k is None else top_k,
+                own.get("top_p") if top_p is None else top_p,
+                seed,
+            )
         cap = int(own.get("max_new_tokens", 100)) if max_new_tokens is None else max_new_tokens
-        ids, rows = self._ids(prompt), 1 if argmax else num_return_sequences
+        ids, rows = self._ids(prompt), 1 if sampling is None else num_return_sequences
         state = [np.repeat(part, rows, axis=0) for part in self._after(ids[:-1])]
         last = np.full(rows, ids[-1] if ids else NOTHING)
         said: list[list[int]] = [[] for _ in range(rows)]
@@ -113,7 +114,7 @@ class LanguageModel:
             log_probs, reached = self._read(last[None], np.ones(rows, dtype=np.int64), state)
             state = state if last[0] == NOTHING else reached
             log_probs = log_probs[0]
-            last = log_probs.argmax(axis=1) if argmax else sampling.draw(log_probs)
+            last = log_probs.argmax(axis=1) if sampling is None else sampling.draw(log_probs)
             totals += np.where(over, 0.0, log_probs[np.arange(rows), last].astype(np.float64))
             for row in np.flatnonzero(~over):
                 said[row].append(int(last[row]))

@@ -28,7 +28,9 @@ class Sampling:
         seed: int | None = None,
     ) -> None:
         if not temperature > 0:
-            raise InputError("temperature", f"is {temperature}, expected a number above 0")
+            raise InputError(
+                "temperature", f"is {temperature}, expected a number above 0 (greedy is greedy=True)"
+            )
         if top_k is not None and top_k < 1:
             raise InputError("top_k", f"is {top_k}, expected 1 or more")
         if top_p is not None and not 0 < top_p <= 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,8 +11,10 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from throughtime.errors import InputError
 from throughtime.serve import completions, forecasting, insight, prediction, translation
@@ -23,7 +24,7 @@ from throughtime.serve.limits import Limits
 from throughtime.serve.logs import AccessLog
 from throughtime.serve.models import Models
 from throughtime.serve.options import Options
-from throughtime.serve.refusals import RefusalError, refusal
+from throughtime.serve.refusals import CLIENT_LEFT, RefusalError, refusal
 from throughtime.serve.service import Service, service_of
 from throughtime.version import __version__
 
@@ -39,10 +40,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     503: {"description": "Too many wait; Retry-After says when to come again"},
     504: {"description": "Not done in time"},
 }
-UNSERVED = {
-    404: "nothing is served at this path; /docs lists all that is",
-    405: "this path does not take this method; /docs says which",
-}
+UNSERVED = "nothing is served at this path; /docs lists all that is"
 
 state = APIRouter(tags=["server"])
 
@@ -63,9 +61,16 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        await asyncio.to_thread(service.close)
+        await service.closed()
 
-    app = FastAPI(title="throughtime", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app = FastAPI(
+        title="throughtime",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
     app.state.service = service
     app.openapi = without_validation_errors(app.openapi)  # type: ignore[method-assign]
     _answer_errors(app)
@@ -73,16 +78,28 @@ def create_app(
         app.include_router(router, responses=ERRORS)
     app.include_router(state)
     if PAGE.is_dir():
-        app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
+        # Not mounted: a mount at / would take every path, also those of endpoints with another method.
+        app.router.default = Page(directory=PAGE, html=True)
     else:
         app.add_route("/", lambda request: RedirectResponse("/docs"), include_in_schema=False)
-    app.add_middleware(Limits, options=options)
+    app.add_middleware(Limits, options=options, ending=service.ending)
     if options.cors:
         app.add_middleware(
             CORSMiddleware, allow_origins=options.cors, allow_methods=["*"], allow_headers=["*"]
         )
     app.add_middleware(AccessLog, metrics=service.metrics, lines=options.log_json, stream=log)
     return app
+
+
+class Page(StaticFiles):
+    """Files where no endpoint is; a method that they do not take is refused only where there is one."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """The file, or 404, or 405."""
+        found = await super().get_response(path, {**scope, "method": "GET"})
+        if scope["method"] not in ("GET", "HEAD"):
+            raise HTTPException(405, headers={"Allow": "GET, HEAD"})
+        return found
 
 
 @state.get("/health")
@@ -133,8 +150,16 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def failed(request: Request, error: HTTPException) -> Response:
-        sentence = UNSERVED.get(error.status_code, str(error.detail))
+        sentence = str(error.detail)
+        if error.status_code == 404:
+            sentence = UNSERVED
+        if error.status_code == 405 and error.headers:
+            sentence = f"this path takes {error.headers['Allow']} only; /docs says how"
         return refusal(request.url.path, error.status_code, sentence, headers=error.headers)
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return refusal(request.url.path, CLIENT_LEFT, "the client has left")
 
     @app.exception_handler(Exception)
     async def broken(request: Request, error: Exception) -> Response:

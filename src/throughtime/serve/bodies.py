@@ -6,7 +6,8 @@ import json
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Request
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
+from starlette.datastructures import ImmutableMultiDict
 
 from throughtime.serve.refusals import RefusalError
 
@@ -20,8 +21,17 @@ def real(text: str) -> str:
     return text
 
 
+def some(q: Any) -> Any:
+    """Refuse what is no text and no list of texts; LibreTranslate refuses an empty list likewise."""
+    if q == []:
+        raise ValueError("the list is empty; give at least one text")
+    if not all(isinstance(text, str) for text in (q if isinstance(q, list) else [q])):
+        raise ValueError("this is neither a text nor a list of texts")
+    return q
+
+
 Text = Annotated[str, AfterValidator(real)]
-Texts = Text | Annotated[list[Text], Field(min_length=1)]
+Texts = Annotated[Text | Annotated[list[Text], Field(min_length=1)], BeforeValidator(some)]
 """One text, or a list of them."""
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 Asked = TypeVar("Asked", bound=BaseModel)
@@ -33,17 +43,16 @@ def listed(q: str | list[str]) -> list[str]:
 
 
 async def read_body(request: Request, kind: type[Asked]) -> Asked:
-    """The body of a request, sent as JSON or as a form."""
+    """The body of a request, sent as JSON or as a form; what a form leaves out may stand in the query."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media in FORMS:
         async with request.form() as form:
-            values: Any = {}
-            for name in form:
-                own = form.getlist(name)
-                values[name] = own if len(own) > 1 else own[0]
+            values: Any = _fields(request.query_params) | _fields(form)
+    elif not (body := await request.body()) and request.query_params:
+        values = _fields(request.query_params)
     else:
         try:
-            values = json.loads(await request.body())
+            values = json.loads(body)
         except (ValueError, RecursionError):
             raise RefusalError(400, "the body is neither JSON nor a form") from None
     try:
@@ -65,6 +74,11 @@ def sentence_of(errors: Any) -> str:
     named = (str(part) for part in first["loc"] if part not in ("body", "str", "int", "float"))
     place = ".".join(part for part in named if "[" not in part)
     return f"{place}: {message}" if place else message
+
+
+def _fields(given: ImmutableMultiDict[str, Any]) -> dict[str, Any]:
+    """A list where a field is given several times."""
+    return {name: own[0] if len(own := given.getlist(name)) == 1 else own for name in given}
 
 
 def schema_of(kind: type[BaseModel]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from throughtime.serve.ending import Ending
 from throughtime.serve.options import Options
 from throughtime.serve.refusals import RefusalError, refusal
 
@@ -43,10 +44,13 @@ class Rates:
 
 
 class Limits:
-    """Refuses what is too much before it is read: 429 by rate, 413 by size, 408 where a body never ends."""
+    """Refuses what is too much before it is read: 429 by rate, 413 by size, 408 where a body never ends.
 
-    def __init__(self, app: ASGIApp, options: Options) -> None:
-        self.app, self.options = app, options
+    When the server stops, a body that is not whole is 503.
+    """
+
+    def __init__(self, app: ASGIApp, options: Options, ending: Ending) -> None:
+        self.app, self.options, self.ending = app, options, ending
         self.rates = Rates(options.rate_limit) if options.rate_limit else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,17 +72,21 @@ class Limits:
         await self.app(scope, self._counted(receive), send)
 
     def _counted(self, receive: Receive) -> Receive:
-        """The same stream of messages, cut off when the body is too large or takes too long."""
+        """The same messages, cut off where a body is too large or too late, or the server stops."""
         size, whole = 0, False
-        deadline = time.monotonic() + self.options.timeout
+        deadline = asyncio.get_running_loop().time() + self.options.timeout
 
         async def counted() -> Message:
             nonlocal size, whole
             if whole:
                 return await receive()
             try:
-                message = await asyncio.wait_for(receive(), max(0.0, deadline - time.monotonic()))
+                message = await self.ending.arrival(receive, deadline)
             except TimeoutError:
+                if self.ending.begun:
+                    raise HTTPException(
+                        503, "the server is shutting down", headers={"Retry-After": "5"}
+                    ) from None
                 raise HTTPException(408, "the request did not arrive whole in time") from None
             size += len(message.get("body", b""))
             whole = not message.get("more_body", False)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import signal
 import socket
-from typing import TYPE_CHECKING
+import time
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
 
 from throughtime.errors import InputError, ThroughtimeError
-
-if TYPE_CHECKING:
-    import uvicorn
-    from fastapi import FastAPI
+from throughtime.serve.ending import Ending
 
 CONNECTIONS, BACKLOG = 1_000, 512
 GRACE = 5.0
@@ -48,10 +51,40 @@ def address_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def server_of(app: FastAPI, timeout: float) -> uvicorn.Server:
-    """uvicorn as we want it; our own log tells of requests, and no header may claim another client."""
-    import uvicorn
+class Server(uvicorn.Server):
+    """uvicorn with an end of its own: told once it finishes what has arrived, told twice it hangs up.
 
+    It also hangs up on who has not read an answer after `patience` seconds.
+    """
+
+    def __init__(self, config: uvicorn.Config, ending: Ending, patience: float) -> None:
+        super().__init__(config)
+        self.ending, self.patience = ending, patience
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take a signal. uvicorn would note it, and raise it again after the end."""
+        if self.should_exit and sig == signal.SIGINT:
+            self.ending.hurried = True
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Give up what has not arrived, finish the rest, or hang up."""
+        self.ending.begin()
+        finished = asyncio.ensure_future(super().shutdown(sockets))
+        last = time.monotonic() + self.patience
+        while not (finished.done() or self.ending.hurried or time.monotonic() > last):
+            await asyncio.wait({finished}, timeout=0.05)
+        if not finished.done():
+            # Requests end by themselves when their clients have left; cancelling them would be logged as
+            # failures.
+            self.ending.hurried = True
+            for connection in list(self.server_state.connections):
+                connection.transport.abort()
+        await finished
+
+
+def server_of(app: FastAPI, timeout: float) -> Server:
+    """uvicorn as we want it; our own log tells of requests, and no header may claim another client."""
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -59,9 +92,8 @@ def server_of(app: FastAPI, timeout: float) -> uvicorn.Server:
         proxy_headers=False,
         server_header=False,
         limit_concurrency=CONNECTIONS,
-        timeout_graceful_shutdown=int(timeout + GRACE),
     )
-    return uvicorn.Server(config)
+    return Server(config, app.state.service.ending, timeout + GRACE)
 
 
 def loopback(host: str) -> bool:

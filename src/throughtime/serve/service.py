@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,7 @@ from starlette.requests import Request
 
 from throughtime.serve.batching import Batcher, Compute
 from throughtime.serve.detection import Detector
+from throughtime.serve.ending import Ending
 from throughtime.serve.metrics import Metrics
 from throughtime.serve.models import Models, Served
 from throughtime.serve.options import Options
@@ -22,7 +24,7 @@ class Service:
     """What every endpoint reaches as `request.app.state.service`."""
 
     def __init__(self, models: Models, options: Options) -> None:
-        self.models, self.options, self.metrics = models, options, Metrics()
+        self.models, self.options, self.metrics, self.ending = models, options, Metrics(), Ending()
         self.batchers = {one.name: self._batcher(one) for one in models}
         self.writers = {one.name: self._writer(one) for one in models if one.writes}
         self.metrics.queued = self._queued
@@ -90,6 +92,14 @@ class Service:
         finally:
             gone.cancel()
             future.cancel()
+
+    async def closed(self) -> None:
+        """Return when all threads have stopped, or at once where the end is hurried."""
+        # A daemon thread: a hurried end does not wait for what a model still computes, for nobody.
+        closing = threading.Thread(target=self.close, name="closing", daemon=True)
+        closing.start()
+        while closing.is_alive() and not self.ending.hurried:
+            await asyncio.sleep(0.01)
 
     def close(self) -> None:
         """Finish what runs and waits, and stop all threads."""

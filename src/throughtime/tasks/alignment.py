@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from throughtime.inspection.pieces import END
+
 if TYPE_CHECKING:
     import numpy as np
 
     from throughtime.text.tokenizer import Tokenizer
-
-END = "<eos>"
 
 
 @dataclass(frozen=True)

@@ -42,4 +42,9 @@ export function short(value, digits = 2) {
 /** A number kept between two others. */
 export const within = (value, low, high) => Math.min(high, Math.max(low, value));
 
-export const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
+/** A probability; one too small for a decimal has two digits that count. */
+export function percent(share) {
+  const hundredths = 100 * share;
+  if (share > 0 && share < 0.001) return `${hundredths.toPrecision(2).replace("-", "−")} %`;
+  return `${hundredths.toFixed(share < 0.0995 ? 1 : 0)} %`;
+}

@@ -15,7 +15,6 @@ export function fillSection(models) {
     label: "Text with blanks",
     value: "My ___ is reading a ___.",
     button: "Fill in",
-    rows: 1,
     extra: [make("label", {}, "ways ", many)],
     send: (q) => {
       const k = Math.min(20, Math.max(1, Math.round(Number(many.value)) || 1));
@@ -29,10 +28,9 @@ export function fillSection(models) {
 }
 
 function show(section, fillings) {
-  const most = Math.max(...fillings.map((one) => one.probability), 1e-9);
   const rows = fillings.map((one) => {
     const bar = make("span", { class: "bar" });
-    bar.style.setProperty("--share", String(one.probability / most));
+    bar.style.setProperty("--share", String(one.probability));
     return make(
       "li",
       { class: "filling" },

@@ -6,6 +6,8 @@ import { Section } from "./section.js";
 
 const LEVELS = [50, 80, 95];
 const HEIGHT = 290;
+const LETTER = 7.6; // pixels: as wide as a digit gets in any font at 12 px
+const GAP = 8;
 const EDGE = { left: 56, right: 14, top: 14, bottom: 30 };
 
 export function forecastSection(models) {
@@ -143,13 +145,11 @@ function pictured(width, past, mean, fan, times, readout) {
       draw("text", { class: "axis end", x: EDGE.left - 8, y: y(value) + 4 }, short(value, value % 1 ? 2 : 0)),
     ),
   );
-  const marks = [0, past.length - 1, count - 1].map((place, number) =>
-    draw(
-      "text",
-      { class: `axis ${["", "middle", "end"][number]}`, x: x(place), y: HEIGHT - 8 },
-      String(times[place]),
-    ),
-  );
+  const marks = apart([
+    { text: String(times[0]), at: x(0), anchor: "start" },
+    { text: String(times[count - 1]), at: x(count - 1), anchor: "end" },
+    { text: String(times[past.length - 1]), at: x(past.length - 1), anchor: "middle" },
+  ]).map(({ text, at, anchor }) => draw("text", { class: `axis ${anchor}`, x: at, y: HEIGHT - 8 }, text));
   const cursor = draw("line", {
     class: "cursor",
     y1: EDGE.top,
@@ -204,6 +204,18 @@ function pictured(width, past, mean, fan, times, readout) {
     point(at + move);
   });
   return svg;
+}
+
+/** Marks of an axis without those that would touch an earlier one. */
+function apart(marks) {
+  const kept = [];
+  for (const mark of marks) {
+    const wide = LETTER * mark.text.length;
+    const left = mark.at - wide * { start: 0, middle: 0.5, end: 1 }[mark.anchor];
+    if (kept.every((other) => left > other.right + GAP || left + wide < other.left - GAP))
+      kept.push({ ...mark, left, right: left + wide });
+  }
+  return kept;
 }
 
 function lineOf(values, x, y, first) {

@@ -36,7 +36,6 @@ export function gatesSection(models) {
     label: "Sentence",
     value: example(),
     button: "Read it",
-    rows: 1,
     extra: [make("label", {}, "layer ", layer), make("label", {}, "gate ", gate)],
     send: (q) => section.ask("inspect/gates", { q, layer: Number(layer.value) || 0 }, take),
   });
@@ -174,7 +173,7 @@ function heatMap(room, found, values, scale, readout, letter) {
     cursor.setAttribute("y", String(top + high * at[0]));
     cursor.setAttribute("visibility", "visible");
     const life = lives ? `, half-life ${short(lives[at[0]], 1)} tokens` : "";
-    readout.textContent = `unit ${units[at[0]]} at “${tokens[at[1]]}”: ${letter} = ${short(values[at[0]][at[1]], 3)}${life}`;
+    readout.textContent = `unit ${units[at[0]]} at “${tokens[at[1]]}”: ${letter.replace("-", "−")} = ${short(values[at[0]][at[1]], 3)}${life}`;
   }
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();

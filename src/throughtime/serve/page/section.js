@@ -79,8 +79,8 @@ function named(model) {
 }
 
 /** A form with one line or box of text and a button; Enter sends it (with Ctrl in a box of several lines). */
-export function textForm({ label, value, button, rows = 2, extra = [], send }) {
-  const box = make("textarea", { rows, spellcheck: "false", maxlength: 2000 });
+export function textForm({ label, value, button, extra = [], send }) {
+  const box = make("textarea", { class: "grows", rows: 2, spellcheck: "false", maxlength: 2000 });
   box.value = value;
   const form = make(
     "form",

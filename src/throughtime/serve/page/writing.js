@@ -37,10 +37,9 @@ function show(section, box, ask, { read, expected, entropy }) {
     token.style.setProperty("--surprise", String(Math.min(1, (one.bits ?? 0) / MOST_BITS)));
     return token;
   });
-  const most = Math.max(...expected.map((one) => one.probability), 0.001);
   const bars = expected.map((one) => {
     const bar = make("span", { class: "bar" });
-    bar.style.setProperty("--share", String(one.probability / most));
+    bar.style.setProperty("--share", String(one.probability));
     const button = make(
       "button",
       { type: "button", class: "next", "aria-label": `Add “${visible(one)}”, ${percent(one.probability)}` },
