@@ -81,6 +81,7 @@ class SeriesTask:
 
     measure = "mse"
     better = "less"
+    counted = "tokens"
     fixed_shapes = True
 
     def __init__(self, model: nn.Module, train: SeriesWindows, valid: SeriesWindows | None, config) -> None:

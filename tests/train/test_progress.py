@@ -81,7 +81,7 @@ def test_the_speed_of_an_epoch_is_its_own() -> None:
     pace.update(report(1, tokens_per_second=100.0))
     pace.update(report(2, tokens_per_second=300.0))
     clock.now = 7.0
-    assert pace.epoch() == (7.0, pytest.approx(150.0))
+    assert pace.epoch() == (7.0, "150 tokens/s")
     clock.now = 9.0
     assert pace.epoch() == (2.0, None)
 
@@ -177,3 +177,11 @@ def test_silence(capsys: pytest.CaptureFixture[str]) -> None:
     silent.say("text")
     silent.close()
     assert capsys.readouterr() == ("", "")
+
+
+def test_the_speed_is_one_of_what_the_task_counts() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.begin(1, 10, 0)
+    pace.update(report(5, counted="texts"))
+    assert pace.epoch()[1] == "12.3k texts/s"

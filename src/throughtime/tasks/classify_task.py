@@ -30,6 +30,7 @@ class ClassifyTask:
 
     measure: str
     better: Literal["less", "more"]
+    counted: str = "texts"
     fixed_shapes: bool = False  # batches are as long as their texts
 
     def __init__(

@@ -65,6 +65,7 @@ class ConditionedTexts:
 class ComposeTask:
     """Predict each token from the condition and the tokens before it."""
 
+    counted = "tokens"
     measure = "perplexity"
     better: Literal["less", "more"] = "less"
     fixed_shapes: bool = False  # batches are as long as their texts

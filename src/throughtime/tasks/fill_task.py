@@ -21,6 +21,7 @@ class FillTask:
     `train` and `valid` are sentences as ids; `shown` are sentences with a blank that are filled each epoch.
     """
 
+    counted = "blanks"
     measure = "perplexity"
     better: Literal["less", "more"] = "less"
     fixed_shapes = False  # batches are as long as their sentences

@@ -26,6 +26,7 @@ class ForecastTask:
     """Forecast each window's horizon from what is before it. All values are scaled."""
 
     better: Literal["less", "more"] = "less"
+    counted = "values"
     fixed_shapes = True
 
     def __init__(

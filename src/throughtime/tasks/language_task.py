@@ -38,6 +38,7 @@ PROMPT_TOKENS = 12
 class LanguageTask:
     """Predict each token from those before it. `train` and `valid` are ids of whole texts."""
 
+    counted = "tokens"
     measure = "perplexity"
     better: Literal["less", "more"] = "less"
 

@@ -24,6 +24,7 @@ class TagTask:
     """Predict the tag of each word, and the label of the sentence where there is one."""
 
     better: Literal["less", "more"] = "more"
+    counted: str = "words"
     fixed_shapes: bool = False  # batches are as long as their sentences
 
     def __init__(self, tagger: TrainedTagger, train: TaggedRows, valid: Sequence[Tagged]) -> None:

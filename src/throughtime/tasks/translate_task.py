@@ -30,6 +30,7 @@ class TranslateTask:
 
     measure: str
     better: Literal["less", "more"]
+    counted: str = "tokens"
     fixed_shapes: bool = False  # batches are as long as their sentences
 
     def __init__(

@@ -37,6 +37,7 @@ class Report:
     tokens_per_second: float
     outside: float | None
     seconds: float
+    counted: str = "tokens"  # what it is that goes by at this speed
 
 
 class Reporter(Protocol):
@@ -243,6 +244,7 @@ class Pace:
         self._warm = False
         self._epoch_began = 0.0
         self._speeds: list[float] = []
+        self._counted = "tokens"
 
     def begin(self, epochs: int, steps_per_epoch: int, step: int) -> None:
         """The run starts, or is resumed, at this step."""
@@ -254,16 +256,17 @@ class Pace:
         """Take the speed since the first report: before it lie compilation and cold caches."""
         now, (step, began) = self._clock(), self._from
         self._speeds.append(report.tokens_per_second)
+        self._counted = report.counted
         if report.step > step:
             self.remaining = (now - began) / (report.step - step) * max(self._total - report.step, 0)
         if not self._warm:
             self._from, self._warm = (report.step, now), True
 
-    def epoch(self) -> tuple[float, float | None]:
-        """The seconds and the tokens per second of the epoch that ends now."""
+    def epoch(self) -> tuple[float, str | None]:
+        """The seconds and the speed of the epoch that ends now."""
         now, began, speeds = self._clock(), self._epoch_began, self._speeds
         self._epoch_began, self._speeds = now, []
-        return now - began, statistics.harmonic_mean(speeds) if speeds else None
+        return now - began, _speed(statistics.harmonic_mean(speeds), self._counted) if speeds else None
 
 
 def _opening(title: str, epochs: int, steps_per_epoch: int, step: int) -> str:
@@ -276,8 +279,12 @@ def _figures(report: Report) -> list[str]:
         f"loss {figures.measure(report.loss)}",
         *(f"{name} {figures.measure(value)}" for name, value in report.measures.items()),
         f"lr {figures.rate(report.lr)}",
-        f"{figures.speed(report.tokens_per_second)} tokens/s",
+        _speed(report.tokens_per_second, report.counted),
     ]
+
+
+def _speed(value: float, counted: str) -> str:
+    return f"{figures.speed(value)} {counted}/s"
 
 
 def _closing(
@@ -285,7 +292,7 @@ def _closing(
     epochs: int,
     train: dict[str, float],
     valid: dict[str, float],
-    pace: tuple[float, float | None],
+    pace: tuple[float, str | None],
 ) -> str:
     seconds, speed = pace
     trained, judged = _first(train), _first(valid)
@@ -298,7 +305,7 @@ def _closing(
         ]
     parts.append(figures.duration(seconds))
     if speed is not None:
-        parts.append(f"{figures.speed(speed)} tokens/s")
+        parts.append(speed)
     return "  ".join(parts)
 
 

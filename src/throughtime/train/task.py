@@ -28,8 +28,10 @@ class Task(Protocol):
     """A model with its data. `measure` names the validation value that decides, `better` which way.
 
     `fixed_shapes` says that a loss runs the same kernels whatever its batch holds, as a CUDA graph needs.
+    `counted` is the word for what `count` counts: tokens, words, texts, values.
     """
 
+    counted: str
     measure: str
     better: Literal["less", "more"]
     fixed_shapes: bool

@@ -229,6 +229,7 @@ class Trainer:
                 tokens_per_second=speed,
                 outside=outside,
                 seconds=self._seconds(),
+                counted=self.task.counted,
             )
         )
 
