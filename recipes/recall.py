@@ -103,6 +103,7 @@ class RecallTask:
 
     measure = "accuracy"
     better: Literal["less", "more"] = "more"
+    counted = "answers"
     fixed_shapes = False
 
     def __init__(self, model: Recaller, config: RecallConfig) -> None:
