@@ -31,12 +31,13 @@ from throughtime.recurrence.choice import chosen
 from throughtime.recurrence.compiling import compile_ahead
 from throughtime.recurrence.kernels import driver
 from throughtime.recurrence.measuring import MAKERS, Case, microseconds, replayed
+from throughtime.recurrence.persistent import form_of
 from throughtime.recurrence.persistent_function import widened
-from throughtime.recurrence.persistent_plan import Form, Kind, Task, best
+from throughtime.recurrence.persistent_plan import Kind, Task, best
 from throughtime.recurrence.persistent_plan import microseconds as expected
 
 CELLS = ("lstm", "gru", "rnn")
-FORMS = {"lstm": Form.LSTM, "gru": Form.GRU_AFTER, "rnn": Form.TANH}
+FORMS = {name: form for name in CELLS if (form := form_of(MAKERS[name](1, 1))) is not None}
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 HIDDEN, BATCHES, STEPS, LAYERS = (
     (200, 256, 512, 650, 768, 1024, 1150, 1500),

@@ -21,7 +21,8 @@ from throughtime.cells import Cell
 from throughtime.recurrence import costs, persistent_function, scan
 from throughtime.recurrence.compiling import compile_ahead
 from throughtime.recurrence.kernels import driver
-from throughtime.recurrence.measuring import MAKERS
+from throughtime.recurrence.measuring import MAKERS, backend_of
+from throughtime.recurrence.persistent import form_of
 from throughtime.recurrence.persistent_function import Recurrence, Settings, widened
 from throughtime.recurrence.persistent_plan import Form, Kind, Plan, Task, best, candidates
 from throughtime.recurrence.persistent_plan import microseconds as expected
@@ -46,7 +47,7 @@ TUNED = dict.fromkeys(
 )
 """Batch and hidden size, those of the targets first."""
 PAUSES = (0, 200, 400, 700)
-FORMS = {"rnn": Form.TANH, "gru": Form.GRU_AFTER, "gru-before": Form.GRU_BEFORE, "lstm": Form.LSTM}
+FORMS = {name: form for name, make in MAKERS.items() if (form := form_of(make(1, 1))) is not None}
 
 Everything = dict[str, Tensor]
 
@@ -136,7 +137,7 @@ def check() -> list[dict[str, Any]]:
     )
     failures, count = [], 0
     for name, precision, shape, ragged in itertools.product(MAKERS, TOLERANCE, SHAPES, (False, True)):
-        backend = "persistent" if name in FORMS else "linear"
+        backend = backend_of(name)
         if backend == "linear" and (precision == "tf32" or shape[2] % 2):
             continue
         count += 1

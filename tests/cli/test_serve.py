@@ -36,14 +36,8 @@ run()
 """
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_serve_greets_answers_and_ends_in_order(tmp_path, throughtime, request, stop):
-    (tmp_path / "lines.txt").write_text("the cat sleeps .\nthe dog sleeps .\n")
-    lines = open_dataset(str(tmp_path / "lines.txt"), layout="lines")
-    fit(NgramConfig(data="lines", order=2, layout="lines", tokens="space"), lines).save(
-        tmp_path / "cats", [], ""
-    )
-    command = [sys.executable, "-m", "throughtime", "serve", str(tmp_path / "cats"), "--port", "0", "--json"]
+def started(command, request):
+    """A server in a process of its own, which ends with the test, and its first three lines."""
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -52,8 +46,18 @@ def test_serve_greets_answers_and_ends_in_order(tmp_path, throughtime, request, 
         env={**os.environ, "COLUMNS": "200"},
     )
     request.addfinalizer(lambda: (process.kill(), process.communicate()))
-    assert process.stderr is not None
-    greeting = [process.stderr.readline() for _ in range(3)]
+    return process, [process.stderr.readline() for _ in range(3)]
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_serve_greets_answers_and_ends_in_order(tmp_path, throughtime, request, stop):
+    (tmp_path / "lines.txt").write_text("the cat sleeps .\nthe dog sleeps .\n")
+    lines = open_dataset(str(tmp_path / "lines.txt"), layout="lines")
+    fit(NgramConfig(data="lines", order=2, layout="lines", tokens="space"), lines).save(
+        tmp_path / "cats", [], ""
+    )
+    command = [sys.executable, "-m", "throughtime", "serve", str(tmp_path / "cats"), "--port", "0", "--json"]
+    process, greeting = started(command, request)
     address = re.search(r"Serving at (http://127.0.0.1:\d+)", greeting[0])
     assert address is not None
     assert greeting[1] == "  cats: ngram\n"
@@ -83,16 +87,8 @@ def test_serve_greets_answers_and_ends_in_order(tmp_path, throughtime, request, 
 
 
 def test_a_second_ctrl_c_ends_serve_though_a_model_still_computes(request):
-    process = subprocess.Popen(
-        [sys.executable, "-c", ENDLESS, "serve", "anything", "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "COLUMNS": "200"},
-    )
-    request.addfinalizer(lambda: (process.kill(), process.communicate()))
-    assert process.stderr is not None
-    greeting = [process.stderr.readline() for _ in range(3)]
+    command = [sys.executable, "-c", ENDLESS, "serve", "anything", "--port", "0"]
+    process, greeting = started(command, request)
     port = re.search(r"http://127.0.0.1:(\d+)", greeting[0])
     assert port is not None
     with socket.create_connection(("127.0.0.1", int(port[1])), timeout=10) as line:

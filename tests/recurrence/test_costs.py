@@ -29,15 +29,15 @@ def measured(monkeypatch, tmp_path):
     """Write figures for the GPU of this test."""
     monkeypatch.setattr(costs, "gpu", lambda device: "Test GPU")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    costs.figures.cache_clear()
+    costs.forget()
 
     def write(found):
         costs.own_file().parent.mkdir(parents=True, exist_ok=True)
         costs.own_file().write_text(json.dumps({"Test GPU": found}))
-        costs.figures.cache_clear()
+        costs.forget()
 
     yield write
-    costs.figures.cache_clear()
+    costs.forget()
 
 
 def test_where_nothing_was_measured_our_kernels_wait(measured):

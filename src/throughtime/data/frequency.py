@@ -69,10 +69,10 @@ class Frequency:
 
     def places(self, ds: Times) -> NDArray[np.float64]:
         """Where times stand on the grid that begins with the first of them; a fraction is off the grid."""
+        if len(ds) < 2:  # which lies on every grid, also one of a step that a date alone does not tell
+            return np.zeros(len(ds))
         if self.unit == "month":
             return np.asarray((_months(ds) - _months(ds[:1])) / self.step)
-        if self.unit == "position" and ds.dtype.kind == "M":  # a date alone tells no step
-            return np.arange(len(ds), dtype=np.float64)
         if self.unit == "position":
             return np.asarray((ds - ds[0]) / self.step)
         return np.asarray((ds - ds[0]) / np.timedelta64(self.step, "s"))

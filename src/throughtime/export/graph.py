@@ -153,7 +153,7 @@ class Graph:
         """
         if any(attribute.HasField("g") for node in self._nodes for attribute in node.attribute):
             return
-        made = {name: node for node in self._nodes for name in node.output if node.op_type != "Identity"}
+        made = {name for node in self._nodes for name in node.output if node.op_type != "Identity"}
         given_out = {output.name for output in self._outputs}
         renamed: dict[str, str] = {}
         for node in self._nodes:

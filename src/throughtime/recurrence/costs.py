@@ -38,9 +38,13 @@ def pays_from(backend: str, cell: Cell, x: Tensor, trains: bool) -> int:
         return 0
     if x.device.type != "cuda":
         return NEVER
-    found = figures(gpu(x.get_device()))
-    rows = found.get(backend, {}).get(use(cell, x.dtype, trains), [])
-    return nearest(rows, cell.hidden_size, x.shape[1])
+    return _steps(gpu(x.get_device()), backend, use(cell, x.dtype, trains), cell.hidden_size, x.shape[1])
+
+
+@functools.cache
+def _steps(name: str, backend: str, use: str, hidden: int, batch: int) -> int:
+    """`pays_from`, looked up once: every call of `scan` asks."""
+    return nearest(figures(name).get(backend, {}).get(use, []), hidden, batch)
 
 
 def nearest(rows: list[list[Any]], hidden: int, batch: int) -> int:
@@ -95,6 +99,12 @@ def figures(name: str) -> dict[str, Any]:
         if path.exists():
             found.update(json.loads(path.read_text(encoding="utf-8")).get(name, {}))
     return found
+
+
+def forget() -> None:
+    """Read the figures anew at the next question: they have been measured again."""
+    figures.cache_clear()
+    _steps.cache_clear()
 
 
 def own_file() -> Path:

@@ -65,7 +65,7 @@ class Case:
     @property
     def backend(self) -> str:
         """Which of our kernels runs it."""
-        return "linear" if self.cell.startswith("min") else "persistent"
+        return backend_of(self.cell)
 
     def ours(self, backend: str) -> Call:
         """One forward pass of ours, or one training step without the optimiser."""
@@ -150,6 +150,11 @@ def faster_from(cell: str, dtype: torch.dtype, hidden: int, batch: int, trains: 
     return None
 
 
+def backend_of(cell: str) -> str:
+    """Which of our kernels runs a cell."""
+    return "linear" if form_of(MAKERS[cell](1, 1)) is None else "persistent"
+
+
 def sizes_of(cell: str) -> tuple[int, ...]:
     """The hidden sizes at which a cell is measured."""
     return SIZES if cell in MODULES else COARSE
@@ -165,8 +170,7 @@ def survey() -> Iterator[tuple[str, str, list[Any]]]:
                     for hidden in sizes_of(name)
                     for batch in BATCHES
                 ]
-                backend = Case(name, dtype, 1, 1, 1).backend
-                yield backend, costs.use(make(1, 1), dtype, trains), rows
+                yield backend_of(name), costs.use(make(1, 1), dtype, trains), rows
 
 
 def measure(say: Callable[[str], None]) -> dict[str, Any]:
@@ -193,5 +197,5 @@ def measure(say: Callable[[str], None]) -> dict[str, Any]:
     everything[gpu] = {**everything.get(gpu, {}), **found}
     with whole_file(path) as file:
         json.dump(everything, file)
-    costs.figures.cache_clear()
+    costs.forget()
     return {"gpu": gpu, "file": str(path), **found}
