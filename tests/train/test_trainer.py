@@ -166,6 +166,29 @@ def test_early_stopping_waits_for_its_patience(ramp, trainer_of):
     assert summary.why == "no better validation for 2 epochs"
 
 
+def test_some_epochs_go_without_a_validation(ramp, trainer_of):
+    task, config = scripted(ramp, [3.0, 1.0, 2.0])
+    config = config.model_copy(update={"epochs": 5, "validate_every": 2})
+    trainer = trainer_of(task, config)
+    summary = trainer.fit()
+    assert [line["epoch"] for line in lines(trainer, "valid")] == [2, 4, 5]  # the last one is always judged
+    assert [line["epoch"] for line in lines(trainer, "epoch")] == [1, 2, 3, 4, 5]
+    assert (summary.best_epoch, summary.best) == (4, {"mse": 1.0})
+    assert equal(trainer.saved[-1][1], task.judgements[1])
+    assert trainer.checkpoints.names()[-1] == f"step-{summary.steps:08d}"
+
+
+def test_an_unforeseen_end_is_judged_once(ramp, trainer_of):
+    task, config = scripted(ramp, [3.0, 1.0])
+    config = config.model_copy(update={"epochs": 9, "validate_every": 2})
+    trainer = trainer_of(task, config)
+    trainer._enough = lambda: "told to" if trainer.batches.epoch == 3 else None
+    summary = trainer.fit()
+    assert [line["epoch"] for line in lines(trainer, "valid")] == [2, 3]
+    assert (summary.epochs, summary.best_epoch, len(trainer.saved)) == (3, 3, 2)
+    assert trainer.checkpoints.latest().step == summary.steps
+
+
 def test_time_is_up(ramp, trainer_of):
     task, config = scripted(ramp, [3.0, 2.0, 1.0], max_minutes=1e-9)
     summary = trainer_of(task, config).fit()

@@ -19,6 +19,9 @@ class TrainingConfig(Config):
 
     seed: int = Field(0, ge=0, description="the same seed gives the same weights, bit for bit on a CPU")
     epochs: int = Field(20, ge=1, description="how often all training data are seen")
+    validate_every: int = Field(
+        1, ge=1, description="epochs from one validation to the next; what waits for better ones counts these"
+    )
     max_minutes: Positive | None = Field(None, description="stop after this time, as early stopping would")
     batch_size: int = Field(32, ge=1, description="rows of one batch, over all processes")
     accumulate: int = Field(1, ge=1, description="batches whose gradients are summed before one update")

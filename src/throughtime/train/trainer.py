@@ -112,6 +112,7 @@ class Trainer:
         self.position = self.batches.state()
         self.carried: State = ()
         self.scores: list[float] = []  # of each validation; less is better, whatever is measured
+        self.judged_at = 0  # the update after which an epoch was last judged
         self.last_train: dict[str, float] = {}
         self.best: dict[str, float] = {}
         self.tally = Tally(self.device)
@@ -133,7 +134,12 @@ class Trainer:
             stack.callback(self._close)
             while (why := self._enough()) is None:
                 self._epoch()
-        best_epoch = self.scores.index(min(self.scores)) + 1 if self.scores else self.batches.epoch
+            if self.step > self.judged_at:  # an end that nobody foresaw, between two validations
+                self._judge()
+        best_epoch = self.batches.epoch
+        if self.scores:
+            validation = self.scores.index(min(self.scores)) + 1
+            best_epoch = min(best_epoch, validation * self.config.validate_every)
         return Summary(
             self.step, self.batches.epoch, self._seconds(), self.last_train, self.best, best_epoch, why
         )
@@ -152,9 +158,7 @@ class Trainer:
             due = self._checkpoint_due(looks)
             if (looks or self.processes.world_size == 1) and self._agreed(self.interrupts.asked):
                 raise InterruptedRunError(self._save())
-        self._judge()
-        self.position = self.batches.state()
-        self._save()
+        self._close_epoch()
 
     def groups(self) -> Iterator[list[Prepared]]:
         """The batches of one update each, to the end of the epoch."""
@@ -250,12 +254,22 @@ class Trainer:
             + (f"; {saved[-1]} is kept, --resume goes on from it" if saved else "")
         )
 
-    @torch.no_grad()
-    def _judge(self) -> None:
-        """The end of an epoch: validate with the weights that would be saved, and save them if best."""
+    def _close_epoch(self) -> None:
+        """Sum the epoch up, and judge it if its turn has come."""
         self._look()
         total, targets = self.tally.epoch(self.processes)
         train = self.last_train = self.task.training_measures(total / targets) if targets else {}
+        epoch = self.batches.epoch
+        if self.metrics is not None:
+            self.metrics.write("epoch", self.step, epoch, {f"train_{name}": train[name] for name in train})
+        self.position = self.batches.state()
+        if epoch % self.config.validate_every == 0 or epoch >= self.config.epochs:
+            self._judge()
+
+    @torch.no_grad()
+    def _judge(self) -> None:
+        """Validate with the weights that would be saved, save them if best, and write a checkpoint."""
+        train, self.judged_at = self.last_train, self.step
         self.task.model.eval()
         with self.averaging.applied():
             with autocast(self.device, self.precision):
@@ -274,9 +288,9 @@ class Trainer:
         self._begin_averaging()
         epoch = self.batches.epoch
         if self.metrics is not None:
-            self.metrics.write("epoch", self.step, epoch, {f"train_{name}": train[name] for name in train})
             self.metrics.write("valid", self.step, epoch, valid)
         self.reporter.epoch(epoch, train, valid, better, sample)
+        self._save()
         self.clock.lap()
 
     def _score(self, valid: dict[str, float]) -> float:
@@ -337,7 +351,7 @@ class Trainer:
         self.last_train = values["train"]
         self.tally.restore(values["tally"])
         self.seconds_before = values["seconds"]
-        self.step = self.resumed_at = checkpoint.step
+        self.step = self.resumed_at = self.judged_at = checkpoint.step
         if self.metrics is not None:
             self.metrics.rewind(checkpoint.step)
 
@@ -349,7 +363,7 @@ class Trainer:
         if patience is not None and self.scores:
             since = len(self.scores) - 1 - self.scores.index(min(self.scores))
             if since >= patience:
-                return f"no better validation for {since} epochs"
+                return f"no better validation for {since * self.config.validate_every} epochs"
         if minutes is not None and self._agreed(self._seconds() > 60 * minutes):
             return f"{minutes:g} minutes are over"
         return None
