@@ -343,3 +343,29 @@ def test_weights_in_bf16_give_log_probs_in_float32():
     assert found.dtype == torch.float32
     torch.testing.assert_close(found.exp().sum(1), torch.ones(71))
     torch.testing.assert_close(found, expected, atol=0.05, rtol=0.02)
+
+
+@pytest.mark.parametrize("precision", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("biased", [True, False])
+def test_a_gpus_way_through_the_softmax_is_a_cpus(precision, smoothing, biased, monkeypatch):
+    """The same sums and gradients, whichever passes they are computed in."""
+    torch.manual_seed(0)
+    own = torch.float64 if precision is torch.float64 else torch.float32
+    hidden, weight = torch.randn(23, 12, dtype=own), torch.randn(37, 12, dtype=own)
+    bias = torch.randn(37, dtype=own) if biased else None
+    labels = torch.randint(0, 37, (23,)).index_fill_(0, torch.tensor([3, 22]), IGNORED)
+
+    def found():
+        given = [part.clone().requires_grad_() for part in (hidden, weight, bias) if part is not None]
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision is torch.bfloat16):
+            both = chunked_loss.smoothed_surprisal(
+                given[0], labels, given[1], given[2] if biased else None, smoothing, chunk=9
+            )
+        return [*both, *torch.autograd.grad(both.smoothed, given)]
+
+    expected = found()
+    monkeypatch.setattr(chunked_loss, "_InCache", chunked_loss._InMemory)
+    close = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[precision]
+    for ours, theirs in zip(found(), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=close, atol=close * float(theirs.detach().abs().max()))

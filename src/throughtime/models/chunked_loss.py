@@ -168,30 +168,83 @@ def _collect(
     """
     precision = _precision(weight)
     with torch.autocast(weight.device.type, enabled=False):
-        words = weight.to(precision)
+        words, sums = weight.to(precision), widened(weight.dtype)
         per_chunk = _even(len(hidden), chunk or _default_chunk(weight))
-        buffer = weight.new_empty(min(per_chunk, len(hidden)), len(weight), dtype=widened(weight.dtype))
-        found, excess = [buffer.new_empty(0)], [buffer.new_empty(0)]
-        middle = words.to(buffer.dtype).mean(0) if smoothing else None
-        offset = 0.0 if bias is None or not smoothing else bias.to(buffer.dtype).mean()
+        judge = (_InCache if weight.device.type == "cpu" else _InMemory)(words, bias, sums, smoothing)
+        found, excess = [hidden.new_empty(0, dtype=sums)], [hidden.new_empty(0, dtype=sums)]
+        middle = words.to(sums).mean(0) if smoothing else None
+        offset = 0.0 if bias is None or not smoothing else bias.to(sums).mean()
         for start in range(0, len(hidden), per_chunk):
             rows = slice(start, start + per_chunk)
             states, known = hidden[rows].to(precision), (labels[rows] != IGNORED)[:, None]
-            odds = buffer[: len(states)]
-            _logits(states, words, bias, out=odds)
             targets = torch.where(known, labels[rows, None], 0)
+            judged = judge(states, targets)
+            found.append(torch.where(known, judged.surprisal, 0.0)[:, 0])
             if middle is not None:
-                above = odds.gather(1, targets)[:, 0] - (states.to(buffer.dtype) @ middle + offset)
+                above = judged.at_target[:, 0] - (states.to(sums) @ middle + offset)
                 excess.append(torch.where(known[:, 0], above, 0.0))
-            surprisal, totals = _odds_(odds, targets)
-            found.append(torch.where(known, surprisal, 0.0)[:, 0])
             if any(gradient is not None for gradient in gradients):
-                odds.scatter_add_(1, targets, (smoothing - 1) * totals)
-                if smoothing:
-                    odds.sub_(totals * (smoothing / len(words)))
-                _add_gradients(odds, known / totals, states, words, gradients, rows)
+                share = known if judged.totals is None else known / judged.totals
+                _add_gradients(judge.errors_(judged, targets), share, states, words, gradients, rows)
         every = torch.cat(found)
         return every, torch.cat(excess) if smoothing else torch.zeros_like(every)
+
+
+class _Judged(NamedTuple):
+    """What a chunk's logits say of its labels, all but the first [C, 1]."""
+
+    odds: Tensor  # probabilities times totals, [C, V]
+    totals: Tensor | None  # None for ones
+    surprisal: Tensor
+    at_target: Tensor  # the logit
+
+
+class _InCache:
+    """On a CPU a chunk's logits lie in the cache, in one buffer, and all is done in their place."""
+
+    def __init__(self, words: Tensor, bias: Tensor | None, sums: torch.dtype, smoothing: float) -> None:
+        self.words, self.bias, self.sums, self.smoothing = words, bias, sums, smoothing
+        self.buffer: Tensor | None = None
+
+    def __call__(self, states: Tensor, targets: Tensor) -> _Judged:
+        if self.buffer is None:  # the first chunk is the largest
+            self.buffer = states.new_empty(len(states), len(self.words), dtype=self.sums)
+        odds = self.buffer[: len(states)]
+        _logits(states, self.words, self.bias, out=odds)
+        highest = odds.amax(1, keepdim=True)
+        odds.sub_(highest)
+        at_target = odds.gather(1, targets)
+        totals = odds.exp_().sum(1, keepdim=True)
+        return _Judged(odds, totals, totals.log() - at_target, at_target + highest)
+
+    def errors_(self, judged: _Judged, targets: Tensor) -> Tensor:
+        """The gradient of the logits times the totals, in place of the odds."""
+        odds, totals = judged.odds, judged.totals
+        assert totals is not None
+        odds.scatter_add_(1, targets, (self.smoothing - 1) * totals)
+        return odds.sub_(totals * (self.smoothing / len(self.words))) if self.smoothing else odds
+
+
+class _InMemory:
+    """On a GPU each pass goes through memory: torch's one kernel for a softmax, in few bytes, is the best."""
+
+    def __init__(self, words: Tensor, bias: Tensor | None, sums: torch.dtype, smoothing: float) -> None:
+        self.words, self.sums, self.smoothing = words, sums, smoothing
+        self.bias = None if bias is None else bias.to(words.dtype)
+
+    def __call__(self, states: Tensor, targets: Tensor) -> _Judged:
+        scores = functional.linear(states, self.words, self.bias)
+        log_probs = scores.to(self.sums).log_softmax(1)
+        surprisal = -log_probs.gather(1, targets)
+        probabilities = scores.softmax(1) if scores.dtype != self.sums else log_probs.exp_()
+        return _Judged(probabilities, None, surprisal, scores.gather(1, targets).to(self.sums))
+
+    def errors_(self, judged: _Judged, targets: Tensor) -> Tensor:
+        """The gradient of the logits, in place of the probabilities."""
+        errors, evenly = judged.odds, self.smoothing / len(self.words)
+        there = (-judged.surprisal).exp() - evenly - (1 - self.smoothing)
+        errors = errors.sub_(evenly) if evenly else errors
+        return errors.scatter_(1, targets, there.to(errors.dtype))
 
 
 def _logits(states: Tensor, words: Tensor, bias: Tensor | None, *, out: Tensor) -> None:
@@ -206,24 +259,19 @@ def _logits(states: Tensor, words: Tensor, bias: Tensor | None, *, out: Tensor) 
             torch.addmm(bias[some], states, words[some].t(), out=out[:, some])
 
 
-def _odds_(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Turn logits into odds against the likeliest word, in place; give surprisals and sums of odds [C, 1]."""
-    logits.sub_(logits.amax(1, keepdim=True))
-    at_target = logits.gather(1, targets)
-    totals = logits.exp_().sum(1, keepdim=True)
-    return totals.log() - at_target, totals
-
-
 def _add_gradients(
-    odds: Tensor, share: Tensor, states: Tensor, words: Tensor, gradients: Gradients, rows: slice
+    errors: Tensor, share: Tensor, states: Tensor, words: Tensor, gradients: Gradients, rows: slice
 ) -> None:
-    """Add one chunk's part. `odds` times `share`, [C, V] times [C, 1], is the gradient of its logits.
+    """Add one chunk's part. `errors` times `share`, [C, V] times [C, 1], is the gradient of its logits.
 
     It is never formed: the share goes to the other factor of each product, which is narrower.
     """
+    factor = errors.to(words.dtype)
     if gradients.bias is not None:
-        gradients.bias.addmv_(odds.t(), share[:, 0])
-    factor = odds.to(words.dtype)
+        if errors.dtype == gradients.bias.dtype:
+            gradients.bias.addmv_(errors.t(), share[:, 0].to(errors.dtype))
+        else:
+            gradients.bias.add_((share.t().to(errors.dtype) @ errors)[0])
     if gradients.hidden is not None:
         gradients.hidden[rows] = (factor @ words) * share
     if gradients.weight is not None:
