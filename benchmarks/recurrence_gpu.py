@@ -27,6 +27,7 @@ from typing import Any
 import torch
 
 from benchmarks.linear_scan_gpu import over_bytes
+from throughtime.layers.stack import Stack
 from throughtime.recurrence.choice import chosen
 from throughtime.recurrence.compiling import compile_ahead
 from throughtime.recurrence.kernels import driver
@@ -105,12 +106,12 @@ def _limits() -> tuple[int, int]:
 
 
 def clock(case: Case) -> dict[str, Any]:
-    """Microseconds a step and layer, called and replayed: ours, by what `auto` takes, and theirs."""
+    """Microseconds a step and layer, called and replayed: a `Stack` by what `auto` takes, and theirs."""
     per = case.steps * case.layers
-    ours, theirs = case.ours("auto"), case.theirs()
+    stack = Stack.of(cells := case.cells())
+    ours, theirs = case.step(stack, stack), case.theirs()
     with torch.set_grad_enabled(case.trains):
-        cell = MAKERS[case.cell](case.hidden, case.hidden).to("cuda", case.dtype)
-        backend = chosen(cell, case.data()[0], None, None).name
+        backend = chosen(cells[-1], case.data()[0], None, None, case.layers).name
     return {
         "backend": backend,
         "ours": microseconds(ours) / per,

@@ -54,6 +54,20 @@ def test_the_nearest_shape_decides(measured):
     assert costs.pays_from("persistent", GRU(3, 200), OnGpu, trains=True) == costs.NEVER
 
 
+@pytest.mark.parametrize(("layers", "steps"), [(1, 35), (2, 128), (3, costs.NEVER), (8, costs.NEVER)])
+def test_the_number_of_layers_takes_its_column(measured, layers, steps):
+    measured({"persistent": {"lstm bfloat16 trained": [[256, 16, 35, 128, None]]}})
+    assert costs.pays_from("persistent", LSTM(3, 256), OnGpu, trains=True, layers=layers) == steps
+    assert costs.pays_from("native", LSTM(3, 256), OnGpu, trains=True, layers=layers) == 0
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3, 8])
+def test_figures_from_before_layers_counted_serve_any_number(measured, layers):
+    measured({"persistent": {"lstm bfloat16 trained": [[256, 16, 35], [1500, 16, None]]}})
+    assert costs.pays_from("persistent", LSTM(3, 256), OnGpu, trains=True, layers=layers) == 35
+    assert costs.pays_from("persistent", LSTM(3, 1500), OnGpu, trains=True, layers=layers) == costs.NEVER
+
+
 def test_a_plan_that_was_measured_to_be_best_is_taken(measured):
     assert costs.plan(0, TASK) is None
     measured({"plans": {costs.plan_name(TASK): {"units": 32, "rows": 16, "pause": 200}}})
@@ -68,3 +82,8 @@ def test_the_figures_that_come_along_can_be_read():
         assert set(found) <= {*costs.MEASURED, "plans"}
         for numbers in found.get("plans", {}).values():
             Plan(**numbers)
+        for backend in costs.MEASURED:
+            for row in (row for rows in found[backend].values() for row in rows):
+                steps = [costs.NEVER if number is None else number for number in row[2:]]
+                assert len(steps) == 3
+                assert steps == sorted(steps)  # what pays with three layers pays with one

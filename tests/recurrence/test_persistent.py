@@ -12,7 +12,7 @@ from tests.recurrence.emulated import machine
 
 from throughtime.cells import GRU, LSTM, RNN, CoupledLSTM
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.recurrence import persistent_function, scan
+from throughtime.recurrence import moves, persistent_function, scan
 from throughtime.recurrence.kernels import driver
 from throughtime.recurrence.persistent import Persistent
 from throughtime.recurrence.persistent_plan import Form, Kind, Plan, Task, best, candidates, microseconds
@@ -42,9 +42,12 @@ def plan(monkeypatch):
     monkeypatch.setattr(persistent_function.costs, "plan", lambda device, task: None)
     monkeypatch.setattr(driver, "limits", lambda device: (machine.MULTIPROCESSORS, machine.SHARED))
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    persistent_function._prepared.cache_clear()
+    monkeypatch.setattr(moves, "WARPS", 1)  # a fiber is dearer than a thread
+    for module in (persistent_function, moves):
+        module._prepared.cache_clear()
     yield partial(chosen.__setitem__, "plan")
-    persistent_function._prepared.cache_clear()
+    for module in (persistent_function, moves):
+        module._prepared.cache_clear()
 
 
 def problem(cell, steps, batch, ragged=False, carry=False, dtype=torch.float32):
@@ -137,6 +140,69 @@ def test_half_precision_is_near_the_reference_in_float32(name, dtype, plan):
         assert ours[part].dtype is dtype
         error = (ours[part].float() - value).norm() / value.norm()
         assert error < TOLERANCE[dtype], f"{part}: {error}"
+
+
+@emulated
+@pytest.mark.parametrize(
+    ("name", "inputs", "hidden"),
+    [("lstm", 8, 16), ("gru", 8, 16), ("gru-before", 8, 16), ("rnn", 11, 16), ("gru", 8, 17)],
+)
+def test_sizes_that_need_no_padding_or_little_equal_the_reference(name, inputs, hidden, plan):  # law 1
+    plan(SMALL)
+    torch.manual_seed(1)
+    cell = CELLS[name](inputs, hidden)
+    assert_equals_reference(cell, *problem(cell, 3, 2, ragged=True))
+
+
+@emulated
+@pytest.mark.parametrize("hidden", [16, 17])
+def test_inputs_may_lie_anywhere_in_memory(hidden, plan):
+    plan(SMALL)
+    cell = LSTM(8, hidden, initial="learned")
+    large = torch.randn(1 + 2 * 4 * 8)
+    x = large[1:].view(2, 4, 8).transpose(0, 1).requires_grad_()  # no row of it begins on a boundary
+    for name, weight in cell.weights().items():
+        part = torch.empty(1 + weight.numel())[1:].view(weight.shape)
+        setattr(cell, name, torch.nn.Parameter(part.copy_(weight.detach())))
+    assert cell.weight_hh.data_ptr() % 16 != 0
+    assert_equals_reference(cell, x, cell.initial_state(2), None, None)
+
+
+@emulated
+@pytest.mark.parametrize("hidden", [16, 17])
+@pytest.mark.parametrize("name", ["gru", "lstm"])
+def test_only_what_is_asked_for_is_needed(name, hidden, plan):
+    plan(SMALL)
+    cell = build(name, hidden)
+    x, state, _, _ = problem(cell, 3, 2)
+    x, state = x.detach(), tuple(part.detach() for part in state)
+    found = []
+    for one in (Persistent(), Reference()):
+        outputs, last = one.run(cell, x, state, None, None)
+        weights = list(cell.parameters())
+        found.append(
+            [
+                *torch.autograd.grad(outputs.sum(), weights, retain_graph=True),  # a gradient without memory
+                *torch.autograd.grad(last[-1].square().sum(), weights),
+            ]
+        )
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)
+
+
+@emulated
+@pytest.mark.parametrize("hidden", [16, 17])
+def test_editing_the_outputs_never_spoils_gradients_in_silence(hidden, plan):
+    plan(SMALL)
+    cell = build("gru", hidden)
+    x, state, _, _ = problem(cell, 3, 2)
+    truth = torch.autograd.grad(Persistent().run(cell, x, state, None, None).outputs.sum(), x)
+    outputs = Persistent().run(cell, x, state, None, None).outputs
+    outputs.detach().mul_(5.0)
+    if hidden == 16:  # the outputs are what the backward pass reads
+        with pytest.raises(RuntimeError, match="inplace"):
+            torch.autograd.grad(outputs.sum(), x)
+    else:
+        assert torch.equal(torch.autograd.grad(outputs.sum(), x)[0], truth[0])
 
 
 @emulated

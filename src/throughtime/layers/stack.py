@@ -16,6 +16,9 @@ from throughtime.errors import InputError, unknown
 from throughtime.layers.dropout import checked_probability, variational_dropout
 from throughtime.layers.layer import Layer
 from throughtime.recurrence.backend import Result
+from throughtime.recurrence.choice import LAYERED
+from throughtime.recurrence.native import alike
+from throughtime.recurrence.scan import scan_layers
 
 
 class Stack(nn.Module):
@@ -69,6 +72,7 @@ class Stack(nn.Module):
                 raise InputError("cells", f"one reads {layers[-1].input_size} values but is given {width}")
         self.layers = nn.ModuleList(layers)
         self.norms = nn.ModuleList(nn.LayerNorm(layer.output_size) for layer in layers if layer_norm)
+        self._alike = len(layers) + bidirectional > 1 and alike([layer.cells for layer in layers])
         self.input_size, self.batch_first = input_size, batch_first
         self.bidirectional, self.residual = bidirectional, residual
         self.dropout, self.variational = checked_probability("dropout", dropout), variational
@@ -93,10 +97,8 @@ class Stack(nn.Module):
         (32, 32, 16)
         """
         if not cells or len(backward) not in (0, len(cells)):
-            raise InputError(
-                "cells",
-                f"got {len(cells)} and {len(backward)} backward, expected one or more and as many or none",
-            )
+            counts = f"{len(cells)} and {len(backward)} backward"
+            raise InputError("cells", f"got {counts}, expected one or more and as many or none")
         rows = zip(cells, backward, strict=True) if backward else ((cell,) for cell in cells)
         given = iter([cell for row in rows for cell in row])
         return cls(
@@ -153,18 +155,22 @@ class Stack(nn.Module):
         With `batch_first` x and the outputs are [B, T, ...]; states and `carry` [T, B] are as in `scan`.
         """
         self._check_input(x, ("batch", "time") if self.batch_first else ("time", "batch"))
-        if self.batch_first:
-            x = x.transpose(0, 1)
+        x = self._turned(x)
         entering = self._checked_state(x.shape[1], state)
+        if backend == "auto" and carry is None and x.device.type in LAYERED and self._bare():
+            at_once = scan_layers([layer.cells for layer in self._layers()], x, entering, lengths)
+            if at_once is not None:
+                return at_once._replace(outputs=self._turned(at_once.outputs))
         last: list[Tensor] = []
         for number, layer in enumerate(self._layers()):
             own = entering[len(last) : len(last) + len(layer.state_sizes)]
             y, reached = layer(self._dropped(number, x), own, lengths, carry, backend)
             x = self._finished(number, x, y)
             if lengths is not None and (self.residual or self.norms):
-                x = torch.where(_inside(x, lengths), x, 0.0)
+                inside = torch.arange(x.shape[0], device=x.device)[:, None] < lengths.to(x.device)
+                x = torch.where(inside[..., None], x, 0.0)
             last += reached
-        return Result(x.transpose(0, 1) if self.batch_first else x, tuple(last))
+        return Result(self._turned(x), tuple(last))
 
     def step(self, x: Tensor, state: State | Tensor) -> tuple[Tensor, State]:
         """One step of every layer, as generation takes it: x [B, I] to y [B, H], and the next state."""
@@ -216,11 +222,8 @@ class Stack(nn.Module):
         layers = self._layers()
         learned = any(len(cell.learned_state) for layer in layers for cell in layer.cells)
         own = {"residual": self.residual, "layer_norm": bool(self.norms), "initial='learned'": learned}
-        for option, used in own.items():
-            if used:
-                raise InputError(
-                    option, "torch's modules have no such option and would compute another thing"
-                )
+        if used := [option for option, wanted in own.items() if wanted]:
+            raise InputError(used[0], "torch's modules have no such option and would compute another thing")
         module = empty_module(
             layers[0].from_left,
             num_layers=self.num_layers,
@@ -235,13 +238,24 @@ class Stack(nn.Module):
 
     def extra_repr(self) -> str:
         """The options, for `print`."""
-        return (
-            f"bidirectional={self.bidirectional}, dropout={self.dropout}, variational={self.variational}, "
-            f"residual={self.residual}, batch_first={self.batch_first}"
-        )
+        options = ("bidirectional", "dropout", "variational", "residual", "batch_first")
+        return ", ".join(f"{option}={getattr(self, option)}" for option in options)
 
     def _layers(self) -> list[Layer]:
         return cast(list[Layer], list(self.layers))
+
+    def _turned(self, x: Tensor) -> Tensor:
+        return x.transpose(0, 1) if self.batch_first else x
+
+    def _bare(self) -> bool:
+        """Whether layers are alike, and nothing is done or watched (by a hook) in them or between them."""
+        dropped = self.training and self.dropout and self.num_layers > 1
+        if not self._alike or self.residual or self.norms or dropped:
+            return False
+        return not any(
+            (one.training and one.weight_drop) or one._forward_pre_hooks or one._forward_hooks
+            for one in self._layers()
+        )
 
     def _one_mask_a_sequence(self) -> bool:
         variational = self.variational and self.dropout > 0 and self.num_layers > 1
@@ -283,8 +297,3 @@ def _builder(cell: str | Callable[..., Cell]) -> Callable[..., Cell]:
     if cell not in CELLS:
         raise unknown("cell", cell, CELLS)
     return CELLS[cell]
-
-
-def _inside(x: Tensor, lengths: Tensor) -> Tensor:
-    """Which positions lie inside their row: [T, B, 1]."""
-    return (torch.arange(x.shape[0], device=x.device)[:, None] < lengths.to(x.device))[..., None]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -42,16 +44,34 @@ Geometric means over the shapes of `python -m benchmarks.recurrence_cpu --table`
 """
 
 
+LAYERED = ("cuda",)
+"""Devices on which torch runs what it can of a stack side by side; elsewhere it takes layer after layer."""
+
 FEW = 4
 """Fewer steps than this do not pay for rearranging an LSTM's weights or for `fused` laying out its rows."""
 
 
-def chosen(cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None) -> Backend:
-    """The first backend, fastest first, that does not refuse and whose fixed costs so many steps repay."""
+def chosen(cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None, layers: int = 1) -> Backend:
+    """The first backend, fastest first, that does not refuse and whose fixed costs so many steps repay.
+
+    `layers` is how many such cells torch would run side by side.
+    """
     for backend in ranked(cell, x, lengths):
-        if x.shape[0] >= _pays_from(backend, cell, x) and backend.refuses(cell, x, lengths, carry) is None:
+        pays = x.shape[0] >= _pays_from(backend, cell, x, layers)
+        if pays and backend.refuses(cell, x, lengths, carry) is None:
             return backend
     raise AssertionError("the reference refuses nothing")
+
+
+def together(layers: Sequence[Sequence[Cell]], x: Tensor) -> bool:
+    """Whether layers that are `alike` are best left to torch in one call; x as precise as the run would be.
+
+    Side by side run all layers of a stack, each some steps behind the one below, or the two directions of a
+    layer: the next layer then needs what both wrote.
+    """
+    side_by_side = len(layers) if len(layers[0]) == 1 else 2
+    # Asked of the top cell: where some are frozen and some are trained, those on top are.
+    return chosen(layers[-1][-1], x, None, None, side_by_side).name == "native"
 
 
 def ranked(cell: Cell, x: Tensor, lengths: Tensor | None) -> list[Backend]:
@@ -61,7 +81,9 @@ def ranked(cell: Cell, x: Tensor, lengths: Tensor | None) -> list[Backend]:
     >>> [backend.name for backend in ranked(cell, x, None)]
     ['fused', 'native', 'persistent', 'linear', 'associative', 'reference']
     """
-    speed = SPEED.get(type(cell), {}) if x.device.type == "cpu" else {}
+    speed = SPEED.get(type(cell)) if x.device.type == "cpu" else None
+    if speed is None:
+        return list(BACKENDS.values())
     column = 4 * (not _trains(cell, x)) + 2 * (x.shape[1] == 1) + (lengths is not None)
     return sorted(
         BACKENDS.values(),
@@ -70,10 +92,10 @@ def ranked(cell: Cell, x: Tensor, lengths: Tensor | None) -> list[Backend]:
     )
 
 
-def _pays_from(backend: Backend, cell: Cell, x: Tensor) -> int:
+def _pays_from(backend: Backend, cell: Cell, x: Tensor, layers: int) -> int:
     """From how many steps on a backend is worth its fixed costs: measured on a CPU with 1 to 8 steps."""
     if x.device.type != "cpu":
-        return costs.pays_from(backend.name, cell, x, _trains(cell, x))
+        return costs.pays_from(backend.name, cell, x, _trains(cell, x), layers)
     if backend.name == "associative":
         return PAYS_FROM
     return FEW if backend.name == "fused" or (backend.name == "native" and isinstance(cell, LSTM)) else 0

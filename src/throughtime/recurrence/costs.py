@@ -32,28 +32,35 @@ ALIGNED = 8
 NAMES: dict[type[Cell], str] = {RNN: "rnn", GRU: "gru", LSTM: "lstm", MinGRU: "mingru", MinLSTM: "minlstm"}
 
 
-def pays_from(backend: str, cell: Cell, x: Tensor, trains: bool) -> int:
-    """From how many steps on this backend was faster than torch here, at the nearest measured shape."""
+def pays_from(backend: str, cell: Cell, x: Tensor, trains: bool, layers: int = 1) -> int:
+    """From how many steps on this backend was faster than torch here, at the nearest measured shape.
+
+    `layers` is how many of torch's layers one of ours competes with: torch runs several side by side.
+    """
     if backend not in MEASURED:
         return 0
     if x.device.type != "cuda":
         return NEVER
-    return _steps(gpu(x.get_device()), backend, use(cell, x.dtype, trains), cell.hidden_size, x.shape[1])
+    name = use(cell, x.dtype, trains)
+    return _steps(gpu(x.get_device()), backend, name, cell.hidden_size, x.shape[1], layers)
 
 
 @functools.cache
-def _steps(name: str, backend: str, use: str, hidden: int, batch: int) -> int:
+def _steps(name: str, backend: str, use: str, hidden: int, batch: int, layers: int) -> int:
     """`pays_from`, looked up once: every call of `scan` asks."""
-    return nearest(figures(name).get(backend, {}).get(use, []), hidden, batch)
+    return nearest(figures(name).get(backend, {}).get(use, []), hidden, batch, layers)
 
 
-def nearest(rows: list[list[Any]], hidden: int, batch: int) -> int:
-    """The steps of the row whose shape is nearest; rows are hidden size, batch, steps (null: at no length).
+def nearest(rows: list[list[Any]], hidden: int, batch: int, layers: int = 1) -> int:
+    """The steps of the row whose shape is nearest.
 
+    A row is hidden size, batch, and the steps with one layer, with two, and with three or more (null: at no
+    length). Rows of three numbers are of files that were measured before layers counted: theirs serve all.
     Sizes that are no multiple of 8 are far from those that are: torch is much slower there.
 
-    >>> nearest([[256, 16, 35], [1024, 16, 128]], hidden=300, batch=20)
-    35
+    >>> rows = [[256, 16, 35, 128, None], [1024, 16, 128, 128, 128]]
+    >>> nearest(rows, hidden=300, batch=20), nearest(rows, hidden=300, batch=20, layers=2)
+    (35, 128)
     >>> nearest([], hidden=300, batch=20) == NEVER
     True
     """
@@ -62,7 +69,10 @@ def nearest(rows: list[list[Any]], hidden: int, batch: int) -> int:
         apart = 0.5 if (row[0] % ALIGNED == 0) != (hidden % ALIGNED == 0) else 0.0
         return abs(math.log(row[0] / hidden)) + abs(math.log(row[1] / batch)) + apart
 
-    steps = min(rows, key=distance)[2] if rows else None
+    if not rows:
+        return NEVER
+    row = min(rows, key=distance)
+    steps = row[min(1 + layers, len(row) - 1)]
     return NEVER if steps is None else int(steps)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -43,20 +43,46 @@ class Native:
         self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
     ) -> Result:
         """One call of torch's kernel, whichever the lengths."""
-        kernel, weights = _kernel(cell), _weights(cell)
-        if lengths is None:
-            outputs, *last = kernel(x, state, weights)
-            return Result(outputs, tuple(last))
-        if x.device.type == "cpu" and isinstance(cell, LSTM | ProjectedLSTM):
-            return _frozen(kernel, weights, x, state, lengths)
-        return _packed(kernel, weights, x, state, lengths)
+        return run_layers([[cell]], x, state, lengths)
+
+
+def run_layers(layers: Sequence[Sequence[Cell]], x: Tensor, state: State, lengths: Tensor | None) -> Result:
+    """Layers that are `alike`, each reading what the one below wrote, in one call of torch's kernel.
+
+    A layer is a cell that reads from the left, and perhaps one beside it that reads from the right. The state
+    is flat, cell after cell.
+    """
+    cells = [cell for layer in layers for cell in layer]
+    kernel = _kernel(cells[0], len(layers), bidirectional=len(layers[0]) > 1)
+    weights = [weight for cell in cells for weight in _weights(cell)]
+    if lengths is None:
+        outputs, *last = kernel(x, state, weights)
+        return Result(outputs, tuple(last))
+    if x.device.type == "cpu" and len(cells) == 1 and isinstance(cells[0], LSTM | ProjectedLSTM):
+        return _frozen(kernel, weights, x, state, lengths)
+    return _packed(kernel, weights, x, state, lengths)
+
+
+def alike(layers: Sequence[Sequence[Cell]]) -> bool:
+    """Whether all cells are of one kind and size, as the layers of one module of torch's are.
+
+    >>> alike([[LSTM(3, 4)], [LSTM(4, 4)]]), alike([[LSTM(3, 4)], [LSTM(4, 5)]])
+    (True, False)
+    """
+    first, *others = (cell for layer in layers for cell in layer)
+    return all(
+        type(cell) is type(first) and getattr(cell, option, None) == getattr(first, option, None)
+        for cell in others
+        for option in ("hidden_size", "state_sizes", "activation", "reset")
+    )
 
 
 Kernel = Callable[[Tensor | PackedSequence, State, list[Tensor]], tuple[Tensor, ...]]
 """From the input, the state and the weights to the outputs and the last state, its parts [B, ...]."""
 
 
-def _kernel(cell: Cell) -> Kernel:
+def _kernel(cell: Cell, layers: int, bidirectional: bool) -> Kernel:
+    """Torch's function for so many layers of such cells."""
     function: Callable[..., tuple[Tensor, ...]]
     if isinstance(cell, ProjectedLSTM):
         function = _projected_lstm
@@ -66,12 +92,15 @@ def _kernel(cell: Cell) -> Kernel:
         function = torch.gru
     else:
         function = torch.rnn_relu if getattr(cell, "activation", "") == "relu" else torch.rnn_tanh
+    kinds = len(cell.state_sizes)
 
     def call(x: Tensor | PackedSequence, state: State, weights: list[Tensor]) -> tuple[Tensor, ...]:
-        layered = tuple(part.unsqueeze(0).contiguous() for part in state)
-        hidden: Any = layered if len(layered) > 1 else layered[0]
+        parts = (state[kind::kinds] for kind in range(kinds))
+        # Of one layer nothing need be copied.
+        stacked = [torch.stack(part) if len(part) > 1 else part[0][None].contiguous() for part in parts]
+        hidden: Any = stacked if kinds > 1 else stacked[0]
         # has_biases, num_layers, dropout, train, bidirectional; without packing, batch_first
-        shape = (True, 1, 0.0, torch.is_grad_enabled(), False)
+        shape = (True, layers, 0.0, torch.is_grad_enabled(), bidirectional)
         with warnings.catch_warnings():
             # cuDNN wants all weights in one piece and copies them where they are not: small beside the scan.
             warnings.filterwarnings("ignore", message="RNN module weights are not part of single")
@@ -79,7 +108,7 @@ def _kernel(cell: Cell) -> Kernel:
                 outputs, *last = function(x.data, x.batch_sizes, hidden, weights, *shape)
             else:
                 outputs, *last = function(x, hidden, weights, *shape, False)
-        return (outputs, *(part[0] for part in last))
+        return (outputs, *(part for cell_parts in zip(*last, strict=True) for part in cell_parts))
 
     return call
 
@@ -127,7 +156,7 @@ def _packed(kernel: Kernel, weights: list[Tensor], x: Tensor, state: State, leng
     assert back is not None
     outputs, *last = kernel(packed, tuple(part.index_select(0, order) for part in state), weights)
     rows = PackedSequence(outputs, packed.batch_sizes, order, back)
-    padded, _ = pad_packed_sequence(rows)
+    padded, _ = pad_packed_sequence(rows, total_length=len(x))
     stepped = lengths[:, None] > 0
     return Result(
         torch.where(stepped, padded, 0.0),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Tensor
 
@@ -21,6 +23,8 @@ FORMS: dict[tuple[type[Cell], str], Form] = {
     (GRU, "before"): Form.GRU_BEFORE,
     (LSTM, ""): Form.LSTM,
 }
+VARIED: dict[type[Cell], str] = {RNN: "activation", GRU: "reset"}
+"""The attribute that says which equations a cell has, where it may have several."""
 
 
 class Persistent:
@@ -46,10 +50,9 @@ class Persistent:
         device = x.get_device()
         if (reason := driver.unavailable(device)) is not None:
             return reason
-        for backward in (False, True):
-            if best(task_of(form, kind, cell, x.shape[1], backward), *driver.limits(device)) is None:
-                many = driver.limits(device)[0]
-                return f"{cell.hidden_size} units do not fit the GPU's {many} multiprocessors"
+        limits = driver.limits(device)
+        if not _fits(form, kind, cell.hidden_size, x.shape[1], limits):
+            return f"{cell.hidden_size} units do not fit the GPU's {limits[0]} multiprocessors"
         return None
 
     def run(
@@ -79,7 +82,8 @@ class Persistent:
 
 def form_of(cell: Cell) -> Form | None:
     """Which equations these are; None where the kernels do not know them."""
-    variant = getattr(cell, "activation", getattr(cell, "reset", ""))
+    varied = VARIED.get(type(cell))
+    variant = getattr(cell, varied) if varied is not None else ""
     return FORMS.get((type(cell), variant)) if isinstance(variant, str) else None
 
 
@@ -93,3 +97,9 @@ def kind_of(x: Tensor) -> Kind | None:
 def task_of(form: Form, kind: Kind, cell: Cell, batch: int, backward: bool) -> Task:
     """What is to be planned for this call."""
     return Task(form, kind, widened(cell.hidden_size), batch, backward)
+
+
+@functools.cache
+def _fits(form: Form, kind: Kind, size: int, batch: int, limits: tuple[int, int]) -> bool:
+    """Whether there is a plan for both ways."""
+    return all(best(Task(form, kind, widened(size), batch, way), *limits) for way in (False, True))

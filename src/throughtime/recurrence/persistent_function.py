@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import linear
 
 from throughtime.recurrence import costs
 from throughtime.recurrence.first_order import first_order
 from throughtime.recurrence.kernels import driver
+from throughtime.recurrence.moves import Moves
 from throughtime.recurrence.persistent_plan import Form, Kind, Plan, Task, best
 
 POINTER = ctypes.c_void_p
@@ -24,6 +25,7 @@ BACKWARD = (
     "gates states memory memories extra weight weight_n outputs last last_memory sums initial initial_memory "
     "lengths carry".split()
 )
+AS_IT_IS = contextlib.nullcontext()
 
 
 class _Forward(ctypes.Structure):
@@ -88,84 +90,123 @@ class Recurrence(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """The outputs [T, B, H], the last state [B, H] and an LSTM's last memory."""
         form, size, width = settings.form, settings.size, widened(settings.size)
-        steps, batch = x.shape[:2]
-        inputs = widened(x.shape[2])  # rows that begin on no such boundary are multiplied at half the speed
-        rows = _wide(x.reshape(steps * batch, -1), inputs)
-        into_gates = _by_gate(weight_ih, size, width, inputs)
-        with _precision(settings.kind):
-            projected = torch.addmm(_by_gate(bias[:, None], size, width, 1)[:, 0], rows, into_gates.t())
-        recurrent = _by_gate(weight_hh, size, width, width)
-        states = _void(x, steps + 1, batch, width)
-        states[0] = _wide(initial, width)
-        memory = None if initial_memory is None else _wide(initial_memory, width)
-        memories = x.new_empty(steps, batch, width) if settings.keeps and form is Form.LSTM else None
-        extra = None
+        steps, batch, given = x.shape
+        inputs = widened(given)  # rows that begin on no such boundary are multiplied at half the speed
+        moves = Moves(x.element_size(), settings.device)
+        rows = moves.wide(x.reshape(steps * batch, given), given, inputs)
+        into_gates = moves.wide_gates(weight_ih, size, width, inputs)
+        recurrent = moves.wide_gates(weight_hh, size, width, width)
+        shift = moves.wide(bias, size, width)
+        shift_n = None if bias_hn is None else moves.wide(bias_hn, size, width)
+        one = batch * width * moves.element  # bytes of one state
+        states = moves.wide(initial, size, width, x.new_empty(steps + 1, batch, width))
+        moves.void(states.data_ptr() + one, steps * one)
+        memories = extra = last_memory = None
+        if initial_memory is not None:
+            memories = x.new_empty(steps + 1 if settings.keeps else 1, batch, width)
+            moves.wide(initial_memory, size, width, memories)
+            last_memory = x.new_empty(batch, width)
         if form is Form.GRU_BEFORE:
-            extra = _void(x, steps, batch, width)
+            extra = x.new_empty(steps, batch, width)
+            moves.void(extra.data_ptr(), steps * one)
         elif form is Form.GRU_AFTER and settings.keeps:
             extra = x.new_empty(steps, batch, width)
         last = x.new_empty(batch, width)
-        last_memory = torch.empty_like(last) if form is Form.LSTM else None
-        shifted = None if bias_hn is None else _wide(bias_hn, width)
-        second = recurrent[2 * width :] if form is Form.GRU_BEFORE else None
-        tensors = (projected, recurrent, second, shifted, states, memory, memories, extra, last, last_memory)
+        moves.launch()
+        with _precision(settings.kind):
+            projected = linear(rows, into_gates, shift)
+        second = recurrent.data_ptr() + 2 * width * width * moves.element if form is Form.GRU_BEFORE else None
+        kept = None if memories is None else memories.data_ptr() + one
+        places = (projected, recurrent, second, shift_n, states, memories, kept, extra, last, last_memory)
         numbers = (steps, batch, 0, settings.keeps)
-        settings.launch(batch, _Forward(*numbers, *map(_address, (*tensors, lengths))))
-        ctx.save_for_backward(
-            rows, into_gates, recurrent, projected, states, memory, memories, extra, lengths, carry
-        )
-        ctx.settings, ctx.inputs = settings, x.shape[2]
-        ctx.set_materialize_grads(False)
-        return (
-            states[1:, :, :size].contiguous(),
-            last[:, :size].contiguous(),
-            None if last_memory is None else last_memory[:, :size].contiguous(),
-        )
+        settings.launch(batch, _Forward(*numbers, *map(_address, (*places, lengths))))
+        if settings.keeps:
+            ctx.save_for_backward(
+                rows, into_gates, recurrent, projected, states, memories, extra, lengths, carry
+            )
+            ctx.settings, ctx.given = settings, given
+            ctx.set_materialize_grads(False)
+        outputs = states[1:]
+        if size < width:
+            outputs, last = moves.tight(outputs, size, width), moves.tight(last, size, width)
+            last_memory = None if last_memory is None else moves.tight(last_memory, size, width)
+            moves.launch()
+        return outputs, last, last_memory
 
     @staticmethod
     @first_order
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         """One launch for the gradients of all sums; each weight takes its share of them in one product."""
         settings: Settings = ctx.settings
-        rows, into_gates, recurrent, gates, states, memory, memories, extra, lengths, carry = (
-            ctx.saved_tensors
+        rows, into_gates, recurrent, gates, states, memories, extra, lengths, carry = ctx.saved_tensors
+        form, size, steps = settings.form, settings.size, len(states) - 1
+        _, batch, width = states.shape
+        moves = Moves(states.element_size(), settings.device)
+        one = batch * width * moves.element
+        outputs, last, last_memory = (
+            None if part is None else moves.wide(part, size, width) for part in gradients
         )
-        form, size = settings.form, settings.size
-        (batch, width), steps = states.shape[1:], len(states) - 1
-        outputs, last, last_memory = (None if part is None else _wide(part, width) for part in gradients)
         outputs = states.new_zeros(steps, batch, width) if outputs is None else outputs
-        sums = _void(states, steps, batch, form.slots * width)
-        initial = states.new_empty(batch, width)
-        initial_memory = torch.empty_like(initial) if form is Form.LSTM else None
-        weight, second = _backwards(recurrent, form, width)
-        tensors = (gates, states, memory, memories, extra, weight, second)
+        slots = form.slots
+        sums = states.new_empty(steps * batch, slots * width)
+        moves.void(sums.data_ptr(), slots * steps * one)
+        weight = _turned(moves, recurrent, form, width)
+        initial = states.new_empty(1 if memories is None else 2, batch, width)
+        moves.launch()
+        second = weight.data_ptr() + 2 * width * width * moves.element if form is Form.GRU_BEFORE else None
+        kept, initial_memory = (
+            (None, None) if memories is None else (memories.data_ptr() + one, initial.data_ptr() + one)
+        )
+        tensors = (gates, states, memories, kept, extra, weight, second)
         into = (outputs, last, last_memory, sums, initial, initial_memory, lengths, carry)
         settings.launch(batch, _Backward(steps, batch, 0, *map(_address, (*tensors, *into))))
-        flat = sums.view(steps * batch, -1)
-        fed = flat[:, width:] if form is Form.GRU_AFTER else flat
-        before = states[:-1].reshape(steps * batch, width)
-        with _precision(settings.kind):
-            into_x = fed @ into_gates if ctx.needs_input_grad[0] else None
-            into_ih = fed.t() @ rows
-            if form is Form.GRU_BEFORE:
-                product = extra.view(steps * batch, width)
-                into_hh = torch.cat([flat[:, : 2 * width].t() @ before, flat[:, 2 * width :].t() @ product])
-            else:
-                into_hh = flat[:, : form.gates * width].t() @ before
-        if form is Form.GRU_AFTER:
-            into_hh = into_hh.roll(-width, 0)  # from q, r, z to r, z, n
-        return (
-            None if into_x is None else into_x[:, : ctx.inputs].unflatten(0, (steps, batch)),
-            _cropped(into_ih, size, width)[:, : ctx.inputs],
-            _cropped(into_hh, size, width)[:, :size],
-            _cropped(fed.sum(0), size, width),
-            flat[:, :size].sum(0) if form is Form.GRU_AFTER else None,
-            initial[:, :size],
-            None if initial_memory is None else initial_memory[:, :size],
-            None,
-            None,
-            None,
-        )
+        return _gradients(ctx, moves, rows, into_gates, states, extra, sums, initial)
+
+
+def _gradients(
+    ctx: Any,
+    moves: Moves,
+    rows: Tensor,
+    into_gates: Tensor,
+    states: Tensor,
+    product: Tensor | None,
+    sums: Tensor,
+    initial: Tensor,
+) -> tuple[Tensor | None, ...]:
+    """What the gradients of all sums say of the input, the weights and the initial state."""
+    settings: Settings = ctx.settings
+    form, size, width, given, inputs = settings.form, settings.size, states.shape[2], ctx.given, rows.shape[1]
+    after = form is Form.GRU_AFTER
+    fed = sums.narrow(1, width, 3 * width) if after else sums
+    before, turned = states[:-1].view(-1, width), fed.t()
+    with _precision(settings.kind):
+        into_x = fed.mm(into_gates) if ctx.needs_input_grad[0] else None
+        into_ih = turned.mm(rows)
+        if form is Form.GRU_BEFORE:
+            assert product is not None
+            into_hh = sums.new_empty(3 * width, width)
+            torch.mm(turned[: 2 * width], before, out=into_hh[: 2 * width])
+            torch.mm(turned[2 * width :], product.view(-1, width), out=into_hh[2 * width :])
+        else:
+            into_hh = (sums.narrow(1, 0, 3 * width).t() if after else turned).mm(before)
+    into_bias, into_bias_hn = sums.sum(0), None
+    if after:
+        into_bias_hn, into_bias = into_bias[:width], into_bias[width:]
+    at_first = [initial[i] if wanted else None for i, wanted in enumerate(ctx.needs_input_grad[5:7])]
+    if given < inputs:
+        into_x = None if into_x is None else moves.tight(into_x, given, inputs)
+    if size < width or given < inputs:
+        into_ih = moves.tight_gates(into_ih, size, width, given)
+    if size < width or after:
+        into_hh = moves.tight_gates(into_hh, size, width, size, first=int(after))  # from q, r, z to r, z, n
+    if size < width:
+        into_bias = moves.tight(into_bias, size, width)
+        into_bias_hn = None if into_bias_hn is None else moves.tight(into_bias_hn, size, width)
+        at_first = [None if part is None else moves.tight(part, size, width) for part in at_first]
+    moves.launch()
+    if into_x is not None:
+        into_x = into_x.view(-1, states.shape[1], given)
+    return into_x, into_ih, into_hh, into_bias, into_bias_hn, *at_first, None, None, None
 
 
 def widened(size: int) -> int:
@@ -177,57 +218,37 @@ def widened(size: int) -> int:
     return -(-size // 8) * 8
 
 
-def _by_gate(weight: Tensor, size: int, width: int, columns: int) -> Tensor:
-    """Each gate's rows, and all columns, padded with zeros: [G * size, C] -> [G * width, columns]."""
-    if size == width and weight.shape[1] == columns:
-        return _wide(weight, columns)
-    gates = weight.unflatten(0, (-1, size))
-    wide = weight.new_zeros(len(gates), width, columns)
-    wide[:, :size, : weight.shape[1]] = gates
-    return wide.flatten(0, 1)
-
-
-def _cropped(gradient: Tensor, size: int, width: int) -> Tensor:
-    """The way back."""
-    return gradient if size == width else gradient.unflatten(0, (-1, width))[:, :size].flatten(0, 1)
-
-
-def _wide(tensor: Tensor, width: int) -> Tensor:
-    """The last dimension padded with zeros; where nothing is missing `pad` would copy all the same."""
-    missing = width - tensor.shape[-1]
-    wide = (pad(tensor, (0, missing)) if missing else tensor).contiguous()
-    return wide.clone() if wide.data_ptr() % 16 else wide  # a part of some larger memory may begin anywhere
-
-
-def _backwards(recurrent: Tensor, form: Form, width: int) -> tuple[Tensor, Tensor | None]:
+def _turned(moves: Moves, recurrent: Tensor, form: Form, width: int) -> Tensor:
     """The recurrent weights transposed, in the order in which the kernel leaves the gradients of sums."""
-    if form is Form.GRU_AFTER:
-        return recurrent.roll(width, 0).t().contiguous(), None
-    if form is Form.GRU_BEFORE:
-        return recurrent[: 2 * width].t().contiguous(), recurrent[2 * width :].t().contiguous()
-    return recurrent.t().contiguous(), None
+    rows, before_n = len(recurrent), 2 * width
+    turned = recurrent.new_empty(rows * width)
+    at = turned.data_ptr()
+    if form is Form.GRU_AFTER:  # from r, z, n to q, r, z
+        moves.turned(at, recurrent, before_n, rows, rows)
+        moves.turned(at + width * moves.element, recurrent, 0, before_n, rows)
+    elif form is Form.GRU_BEFORE:  # r and z, and n for itself
+        moves.turned(at, recurrent, 0, before_n, before_n)
+        moves.turned(at + before_n * width * moves.element, recurrent, before_n, rows, width)
+    else:
+        moves.turned(at, recurrent, 0, rows, rows)
+    return turned
 
 
-def _void(like: Tensor, *shape: int) -> Tensor:
-    """Memory whose every word says that nothing has been written yet."""
-    memory = like.new_empty(shape)
-    memory.view(torch.int32).fill_(-1)
-    return memory
+def _address(place: Tensor | int | None) -> int | None:
+    return place if place is None or isinstance(place, int) else place.data_ptr()
 
 
-def _address(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
+def _precision(kind: Kind) -> contextlib.AbstractContextManager[None]:
+    """Multiply in the large as in the recurrence."""
+    if kind > Kind.TF32 or torch.backends.cuda.matmul.allow_tf32 == (kind is Kind.TF32):
+        return AS_IT_IS
+    return _changed(kind is Kind.TF32)
 
 
 @contextlib.contextmanager
-def _precision(kind: Kind) -> Iterator[None]:
-    """Multiply in the large as in the recurrence."""
-    if kind > Kind.TF32 or not torch.cuda.is_available():
-        yield
-        return
-    matmul = torch.backends.cuda.matmul
-    before, matmul.allow_tf32 = matmul.allow_tf32, kind is Kind.TF32
+def _changed(allow_tf32: bool) -> Iterator[None]:
+    torch.backends.cuda.matmul.allow_tf32 = allow_tf32
     try:
         yield
     finally:
-        matmul.allow_tf32 = before
+        torch.backends.cuda.matmul.allow_tf32 = not allow_tf32

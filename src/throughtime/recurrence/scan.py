@@ -1,6 +1,9 @@
-"""`scan`: the one entry to every recurrence."""
+"""`scan`: the one entry to every recurrence; `scan_layers` where several can run as one."""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -9,7 +12,8 @@ from torch.nn.functional import pad
 from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError, unknown
 from throughtime.recurrence.backend import Backend, Result
-from throughtime.recurrence.choice import BACKENDS, chosen
+from throughtime.recurrence.choice import BACKENDS, chosen, together
+from throughtime.recurrence.native import run_layers
 
 
 def scan(
@@ -42,15 +46,17 @@ def scan(
         )
         return Result(outputs.transpose(0, 1), last)
     if torch.is_autocast_enabled(x.device.type):
-        return _autocast(cell, x, state, lengths, reverse, carry, backend)
+        factors = None if carry is None else carry.to(torch.get_autocast_dtype(x.device.type))
+        return _autocast(
+            [cell],
+            x,
+            checked_state(cell, x, state),
+            lambda x, state: scan(cell, x, state, lengths, reverse=reverse, carry=factors, backend=backend),
+        )
     _check_shape(cell, x, "[time, batch, {}]")
     state = checked_state(cell, x, state)
-    lengths = checked_lengths(x, lengths)
-    carry = checked_carry(x, carry)
     steps = x.shape[0]
-    if lengths is not None and lengths.device.type == "cpu":
-        x, lengths, carry = _trimmed(x, lengths, carry)
-    lengths = None if lengths is None else lengths.to(x.device)
+    x, lengths, carry = _trimmed(x, checked_lengths(x, lengths), checked_carry(x, carry))
     if reverse:
         order = reversal(x, lengths)
         x = _reordered(x, order)
@@ -58,30 +64,47 @@ def scan(
     outputs, last = named(backend, cell, x, lengths, carry).run(cell, x, state, lengths, carry)
     if reverse:
         outputs = _reordered(outputs, order)
-    padding = steps - x.shape[0]
-    return Result(pad(outputs, (0, 0, 0, 0, 0, padding)) if padding else outputs, last)
+    return Result(_filled(outputs, steps), last)
+
+
+def scan_layers(
+    layers: Sequence[Sequence[Cell]], x: Tensor, state: State, lengths: Tensor | None = None
+) -> Result | None:
+    """All layers through all steps in one call of torch's, or None where one scan after another is faster.
+
+    The layers must be `alike`; each is a cell that reads from the left, and perhaps one that reads from the
+    right. The state is flat, cell after cell, and so is that of the result.
+    """
+    device = x.device.type
+    narrow = torch.is_autocast_enabled(device)
+    if narrow:
+        x = x.to(torch.get_autocast_dtype(device))
+    if 0 in x.shape or not together(layers, x):
+        return None
+
+    def run(x: Tensor, state: State) -> Result:
+        _check_shape(layers[0][0], x, "[time, batch, {}]")
+        inside, rows, _ = _trimmed(x, checked_lengths(x, lengths), None)
+        outputs, last = run_layers(layers, inside, state, rows)
+        return Result(_filled(outputs, x.shape[0]), last)
+
+    cells = [cell for layer in layers for cell in layer]
+    return _autocast(cells, x, state, run) if narrow else run(x, state)
 
 
 def _autocast(
-    cell: Cell,
-    x: Tensor,
-    state: State | Tensor | None,
-    lengths: Tensor | None,
-    reverse: bool,
-    carry: Tensor | None,
-    backend: str,
+    cells: Sequence[Cell], x: Tensor, state: State, run: Callable[[Tensor, State], Result]
 ) -> Result:
-    """The scan in autocast's precision; the state that leaves it is as precise as the weights again."""
+    """A run in autocast's precision; the state that leaves it is as precise as the weights again."""
     device = x.device.type
     dtype = torch.get_autocast_dtype(device)
-    entering = tuple(part.to(dtype) for part in checked_state(cell, x, state))
-    own = next(cell.parameters()).dtype
-    weights = {name: weight.to(dtype) for name, weight in cell.weights().items()}
-    with torch.autocast(device, enabled=False), cell.replacing(weights):
-        factors = None if carry is None else carry.to(dtype)
-        outputs, last = scan(
-            cell, x.to(dtype), entering, lengths, reverse=reverse, carry=factors, backend=backend
-        )
+    own = next(cells[0].parameters()).dtype
+    with contextlib.ExitStack() as narrow:
+        for cell in cells:
+            weights = {name: weight.to(dtype) for name, weight in cell.weights().items()}
+            narrow.enter_context(cell.replacing(weights))
+        narrow.enter_context(torch.autocast(device, enabled=False))
+        outputs, last = run(x.to(dtype), tuple(part.to(dtype) for part in state))
     return Result(outputs, tuple(part.to(own) for part in last))
 
 
@@ -114,11 +137,23 @@ def _reordered(x: Tensor, order: Tensor) -> Tensor:
     return x.gather(0, order if x.dim() == 2 else order[:, :, None].expand(-1, -1, x.shape[2]))
 
 
-def _trimmed(x: Tensor, lengths: Tensor, carry: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor | None]:
+def _trimmed(
+    x: Tensor, lengths: Tensor | None, carry: Tensor | None
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """The same without the steps past the longest row; no lengths where all rows are equally long."""
+    if lengths is None:
+        return x, None, carry
+    if lengths.device.type != "cpu":  # what they are, the host would have to wait for
+        return x, lengths.to(x.device), carry
     longest = max(1, int(lengths.max()))
-    ragged = None if bool((lengths == longest).all()) else lengths
+    ragged = None if bool((lengths == longest).all()) else lengths.to(x.device)
     return x[:longest], ragged, None if carry is None else carry[:longest]
+
+
+def _filled(outputs: Tensor, steps: int) -> Tensor:
+    """The outputs with zeros where steps were trimmed away."""
+    padding = steps - len(outputs)
+    return pad(outputs, (0, 0, 0, 0, 0, padding)) if padding else outputs
 
 
 def _check_shape(cell: Cell, x: Tensor, layout: str) -> None:

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ FOLDER = Path(__file__).parent
 LEAST = (8, 0)
 """The compute capability from which on the matrix instructions used here exist."""
 
-Kernel = Callable[[int, ctypes.Structure], None]
+Kernel = Callable[[int, "ctypes.Structure | ctypes.Array[ctypes.c_longlong]"], None]
 """Launch so many blocks with these arguments."""
 
 
@@ -73,20 +74,27 @@ def _built(
         shared = given.get("SHARED_BYTES", 0)
         most_shared_memory = 8  # the driver's number of this attribute
         _check(_driver().cuFuncSetAttribute(function, most_shared_memory, shared))
-    threads = 32 * given["WARPS"]
+    threads, pointers = 32 * given["WARPS"], ctypes.c_void_p * 1
+    start = _driver().cuLaunchCooperativeKernel if together else _driver().cuLaunchKernel
+    extra = () if together else (None,)
 
-    def launch(blocks: int, arguments: ctypes.Structure) -> None:
-        pointers = (ctypes.c_void_p * 1)(ctypes.addressof(arguments))
-        stream = ctypes.c_void_p(torch.cuda.current_stream(device).cuda_stream)
-        shape = (blocks, 1, 1, threads, 1, 1, shared, stream, pointers)
-        with torch.cuda.device(device):
+    def launch(blocks: int, arguments: ctypes.Structure | ctypes.Array[ctypes.c_longlong]) -> None:
+        if torch.cuda.current_device() != device:
+            with torch.cuda.device(device):
+                launch(blocks, arguments)
+            return
+        if not hasattr(_thread, "entered"):
             _enter(device)
-            if together:
-                _check(_driver().cuLaunchCooperativeKernel(function, *shape))
-            else:
-                _check(_driver().cuLaunchKernel(function, *shape, None))
+        # torch.cuda.current_stream would make an object at each launch, for the same number.
+        stream = ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(device))
+        given = pointers(ctypes.addressof(arguments))
+        _check(start(function, blocks, 1, 1, threads, 1, 1, shared, stream, given, *extra))
 
     return launch
+
+
+_thread = threading.local()
+"""Whether this thread has entered a context."""
 
 
 def _enter(device: int) -> None:
@@ -97,6 +105,7 @@ def _enter(device: int) -> None:
         _check(_driver().cuDeviceGet(ctypes.byref(handle), device))
         _check(_driver().cuDevicePrimaryCtxRetain(ctypes.byref(context), handle))
         _check(_driver().cuCtxSetCurrent(context))
+    _thread.entered = True
 
 
 def text(files: tuple[str, ...]) -> str:

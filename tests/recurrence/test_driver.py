@@ -1,0 +1,88 @@
+"""How a kernel is launched, with a driver that only writes down what it is told."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+from throughtime.recurrence.kernels import driver
+
+STREAM = 1 << 40
+
+
+class Recorder:
+    """A driver in whose threads no context is current until one is entered."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __getattr__(self, name):
+        def call(*arguments):
+            self.calls.append((name, arguments))
+            return 0
+
+        return call
+
+    def named(self, name):
+        return [arguments for called, arguments in self.calls if called == name]
+
+
+@pytest.fixture
+def recorder(monkeypatch):
+    found, current = Recorder(), [0]
+
+    @contextmanager
+    def on(device):
+        before, current[0] = current[0], device
+        yield
+        current[0] = before
+
+    monkeypatch.setattr(driver, "_driver", lambda: found)
+    monkeypatch.setattr(driver, "_thread", threading.local())
+    monkeypatch.setattr(driver, "machine_code", lambda *given: b"")
+    monkeypatch.setattr(torch.cuda, "device", on)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: current[0])
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: STREAM + device, raising=False)
+    driver._built.cache_clear()
+    yield found
+    driver._built.cache_clear()
+
+
+def built(device, together):
+    return driver.build("k", (), {"WARPS": 4, "SHARED_BYTES": 48}, device, together=together)
+
+
+@pytest.mark.parametrize("device", [0, 1])
+@pytest.mark.parametrize("together", [False, True])
+def test_the_driver_is_told_shape_stream_and_where_the_arguments_are(recorder, device, together):
+    arguments = (ctypes.c_longlong * 2)(3, 4)
+    built(device, together)(7, arguments)
+    (told,) = recorder.named("cuLaunchCooperativeKernel" if together else "cuLaunchKernel")
+    _, *shape, stream, given = told[:10]
+    assert shape == [7, 1, 1, 128, 1, 1, 48]
+    assert stream.value == STREAM + device
+    assert given[0] == ctypes.addressof(arguments)
+    assert told[10:] == (() if together else (None,))
+    assert torch.cuda.current_device() == 0
+
+
+def test_every_thread_enters_a_context_once(recorder):
+    kernel, arguments = built(0, False), (ctypes.c_longlong * 1)()
+    entered = len(recorder.named("cuCtxSetCurrent"))
+
+    def launch_twice():
+        kernel(1, arguments)
+        kernel(1, arguments)
+
+    launch_twice()
+    assert len(recorder.named("cuCtxSetCurrent")) == entered == 1
+    thread = threading.Thread(target=launch_twice)
+    thread.start()
+    thread.join()
+    assert len(recorder.named("cuCtxSetCurrent")) == 2
+    assert len(recorder.named("cuLaunchKernel")) == 4
