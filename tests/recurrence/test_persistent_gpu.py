@@ -51,7 +51,7 @@ def test_it_equals_the_reference(name, steps, batch, hidden, ragged, precision):
         pytest.skip("rounded, a sum near relu's corner falls on the other side of it")
     part, error = worst_error(CELLS[name], (steps, batch, hidden), precision, ragged=ragged)
     one_turned = name == "rnn-relu" and steps * batch * hidden > MANY
-    assert error < (0.01 if one_turned else TOLERANCE[precision]), part
+    assert error < (0.05 if one_turned else TOLERANCE[precision]), part
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
