@@ -53,12 +53,12 @@ def measure(name: str, recipes: Mapping[str, Recipe], keep: Path | None = None) 
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         found = []
         for number, config in enumerate(recipe.runs()):
-            run = folder / (f"{name}-{config['seed']}" if recipe.seeds else name)
+            run = _folder(name, recipe, config, folder)
             print(f"== {name}, run {number + 1} of {len(recipe.runs())}", file=sys.stderr)
             found.append(_once(recipe, {**config, **_runs(recipe, recipes, folder)}, run))
     row = {**found[0], "value": mean(one["value"] for one in found)}
     row["seconds"] = round(mean(one["seconds"] for one in found), 1)
-    row["also"] = {label: mean(one["also"][label] for one in found) for label in recipe.also}
+    row["also"] = {label: mean(one["also"][label] for one in found) for label in found[0]["also"]}
     if recipe.seeds:
         row["values"] = {str(seed): one["value"] for seed, one in zip(recipe.seeds, found, strict=True)}
     return {
@@ -71,17 +71,27 @@ def measure(name: str, recipes: Mapping[str, Recipe], keep: Path | None = None) 
 
 
 def _runs(recipe: Recipe, recipes: Mapping[str, Recipe], folder: Path) -> dict[str, Any]:
-    """The settings that are run folders of other recipes, which are trained where they are not yet."""
+    """The settings that are run folders of other recipes, which are trained where they are not yet.
 
-    def trained(name: str) -> str:
+    A recipe with several seeds stands for all of its runs.
+    """
+
+    def trained(name: str) -> str | list[str]:
         needed = recipes[name]
-        trained_run(needed.task, {**needed.runs()[0], **_runs(needed, recipes, folder)}, folder / name)
-        return str(folder / name)
+        runs = {_folder(name, needed, config, folder): config for config in needed.runs()}
+        for run, config in runs.items():
+            trained_run(needed.task, {**config, **_runs(needed, recipes, folder)}, run)
+        first, *others = map(str, runs)
+        return [first, *others] if others else first
 
     return {
         key: trained(names) if isinstance(names, str) else [trained(name) for name in names]
         for key, names in recipe.needs.items()
     }
+
+
+def _folder(name: str, recipe: Recipe, config: dict[str, Any], folder: Path) -> Path:
+    return folder / (f"{name}-{config['seed']}" if recipe.seeds else name)
 
 
 def _once(recipe: Recipe, config: dict[str, Any], run: Path) -> Row:

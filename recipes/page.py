@@ -23,7 +23,7 @@ perplexities; other rows say what they are. A mean stands with the standard devi
 are of the training, on a machine that may have done other things besides.
 """
 GROUPS: tuple[str, ...] = get_args(Recipe.model_fields["group"].annotation)
-UNSEEDED = ("ngram", "windows", "searches", "retrieval", "sine")
+UNSEEDED = ("ngram", "windows", "searches", "retrieval", "together", "sine")
 COLUMNS = ("what", "measured", "published", "seed", "trained in", "on", "date", "command")
 
 

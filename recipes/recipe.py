@@ -51,6 +51,7 @@ class Recipe(Config):
         "recall",
         "searches",
         "retrieval",
+        "together",
         "sine",
         "backtests",
     ] = Field("language", description="a command of `train`, or a module of this folder")

@@ -103,6 +103,29 @@ def test_a_run_that_is_needed_is_trained_first(folder: Path, tmp_path: Path) -> 
     assert greedy[2] <= found["beam of 5, alpha 0"][2] + 1e-3
 
 
+TOY_TOGETHER = """
+title: Translators as one
+group: Translation of Multi30k
+task: together
+needs: {runs: translators}
+config: {data: DATA, length_penalty: 1.0}
+"""
+
+
+def test_a_recipe_of_several_seeds_stands_for_all_its_runs(folder: Path, tmp_path: Path) -> None:
+    words = {"one": "un", "two": "deux", "three": "trois", "four": "quatre"}
+    lines = [f"{a} {b} {c}\t{words[a]} {words[b]} {words[c]}" for a in words for b in words for c in words]
+    (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n")
+    for name, text in (("translators", TOY_TRANSLATOR + "seeds: [3, 4]\n"), ("joined", TOY_TOGETHER)):
+        (folder / f"{name}.yaml").write_text(text.replace("DATA", str(tmp_path / "pairs.tsv")))
+    assert main(["joined", "--keep", str(tmp_path / "kept")], folder) == 0
+    assert {run.name for run in (tmp_path / "kept").iterdir()} >= {"translators-3", "translators-4"}
+    row: Any = measured(folder)["joined"]
+    assert list(row["also"]) == ["chrF", "valid", "valid chrF"]
+    assert "|alpha:1|" in row["signature"]
+    assert "|models:2|" in row["signature"]
+
+
 def test_figure_is_the_mean_over_seeds(folder: Path, tmp_path: Path) -> None:
     assert main(["seeds"], folder) == 0
     row = measured(folder)["seeds"]

@@ -173,6 +173,19 @@ def test_several_runs_are_one(run, untrained, throughtime):
     assert both["translations"][0]["score"] < alone["translations"][0]["score"]  # one of them knows nothing
 
 
+def test_several_runs_are_judged_as_one(run, untrained, throughtime):
+    alone = throughtime("evaluate", run, "--json").json
+    same = throughtime("evaluate", run, "--with", run, "--json").json
+    assert (same["bleu"], same["chrf"]) == (alone["bleu"], alone["chrf"])
+    assert "|models:2|" in same["signature"]
+    assert "perplexity" not in same  # that of the first would be taken for that of all
+    helped = throughtime("evaluate", untrained, "--with", run, "--json").json
+    assert helped["bleu"] > throughtime("evaluate", untrained, "--json").json["bleu"]
+    assert "3 models as one" in throughtime("evaluate", run, "--with", run, "--with", run).out
+    refused = throughtime("evaluate", run, "--with", run, "--search-errors")
+    assert (refused.code, "leave out --with" in refused.err) == (2, True)
+
+
 def test_runs_come_before_sentences(run):
     runs, sentences = divided([str(run), str(run), "a", str(run)])
     assert (len(runs), sentences) == (2, ["a", str(run)])
@@ -222,6 +235,8 @@ def test_what_cannot_be_is_refused_in_a_sentence(run, tmp_path, throughtime):
         ("score", run, "x", "--pairs", text),
         ("train", "translate", "--data", text, "--out", tmp_path / "new"),
         ("evaluate", tmp_path / "ngram", "--num-beams", 2),
+        ("evaluate", tmp_path / "ngram", "--with", run),
+        ("evaluate", run, "--with", tmp_path / "ngram"),
     ]
     for case in cases:
         ran = throughtime(*case)

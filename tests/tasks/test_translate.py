@@ -19,7 +19,8 @@ from throughtime.search import Greedy
 from throughtime.tasks.codecs import Codecs
 from throughtime.tasks.judge import search_errors
 from throughtime.tasks.runs import fit
-from throughtime.tasks.translate import inherited, load, made, taken_up, task_of, together, with_codecs
+from throughtime.tasks.trained_translator import together
+from throughtime.tasks.translate import inherited, load, made, taken_up, task_of, with_codecs
 from throughtime.tasks.translate_config import TranslateConfig
 from throughtime.tasks.translator import batches_by_length
 from throughtime.tasks.wishes import Wishes

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from throughtime.cli.kinds import loaded
 from throughtime.cli.opening import SkipBad, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, stderr
 
@@ -84,6 +85,15 @@ def evaluate(
             rich_help_panel=TRANSLATION,
         ),
     ] = False,
+    others: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with",
+            help="Translate together with this run; give the option once for each.",
+            metavar="RUN",
+            rich_help_panel=TRANSLATION,
+        ),
+    ] = None,
     device: Device = "auto",
     skip_bad: SkipBad = False,
     json: Json = False,
@@ -104,6 +114,8 @@ def evaluate(
       throughtime evaluate runs/ptb-lstm --split valid --cache 500 --cache-share 0.1
 
       throughtime evaluate runs/en-fr --num-beams 10 --length-penalty 1
+
+      throughtime evaluate runs/en-fr-1 --with runs/en-fr-2 --with runs/en-fr-3
 
       throughtime evaluate runs/intents --split valid
 
@@ -126,6 +138,7 @@ def evaluate(
         "tokenize": tokenize,
         "lowercase": lowercase or None,
         "search_errors": search_errors or None,
+        "with": [loaded(other, device, "translate") for other in others or ()] or None,
     }
     model = load(run, device)
     name, opening = data or model.config.data, model.config.opening

@@ -137,7 +137,7 @@ def divided(words: list[str]) -> tuple[list[Path], list[str]]:
 def opened_together(runs: list[Path], device: str) -> Translator:
     """The model of a run, or those of several as one."""
     models = [loaded(run, device, "translate") for run in runs]
-    from throughtime.tasks.translate import together
+    from throughtime.tasks.trained_translator import together
 
     return together(models)
 

@@ -16,7 +16,7 @@ from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.rounded import Rounded
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.models.weights import named_weights
-from throughtime.search import StepModel
+from throughtime.search import Ensemble, StepModel
 from throughtime.tasks.codecs import SIDES, Codecs
 from throughtime.tasks.judge import Judge, SentencePairs, search_errors
 from throughtime.tasks.language import Scored
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 TASK = "translate"
 SCORED_AT_ONCE = 64
-JUDGING_OPTIONS = frozenset("num_beams length_penalty tokenize lowercase search_errors".split())
+JUDGING_OPTIONS = frozenset("num_beams length_penalty tokenize lowercase search_errors with".split())
 
 
 class TrainedTranslator(Translator):
@@ -98,19 +98,28 @@ class TrainedTranslator(Translator):
     def report(self, dataset: Dataset, split: str, asked: Asked, progress: Progress | None = None) -> Report:
         """What `throughtime evaluate` shows of a split."""
         refuse_others(asked, JUDGING_OPTIONS, "is for language models, and this run translates")
-        pairs = SentencePairs.of(dataset, split)
-        found = self.likelihood(dataset, split)
+        pairs, others = SentencePairs.of(dataset, split), asked.get("with", ())
+        if others and asked.get("search_errors"):
+            raise InputError("--search-errors", "is for one model; leave out --with")
         judge = self.judge(asked.get("tokenize"), asked.get("lowercase", False))
         beams, alpha = asked.get("num_beams"), asked.get("length_penalty")
-        told = self.translate(pairs.sources, num_beams=beams, length_penalty=alpha, progress=progress)
+        told = together([self, *others]).translate(
+            pairs.sources, num_beams=beams, length_penalty=alpha, progress=progress
+        )
         judged = judge.judged([own[0].text for own in told], pairs)
-        values = {**judged.values(), "loss": found.cross_entropy, "perplexity": found.perplexity}
+        values: dict[str, Any] = {**judged.values(), "sentences": len(told)}
+        how = [*self.reading(), *self.searching(beams, alpha)]
+        scores = f"BLEU [bold]{judged.bleu.value:.2f}[/bold], chrF {judged.chrf.value:.2f}"
+        signatures = "\n".join(f"{one.name}|{one.signature}" for one in (judged.bleu, judged.chrf))
+        if others:
+            count = 1 + len(others)
+            text = f"{dataset.name}, {split}: {scores}, {count} models as one over {len(told):,} sentences"
+            return Report(values, [*how, f"models:{count}"], f"{text}\n[dim]{signatures}[/dim]")
+        found = self.likelihood(dataset, split)
+        values |= {"loss": found.cross_entropy, "perplexity": found.perplexity, "tokens": found.tokens}
         text = (
-            f"{dataset.name}, {split}: BLEU [bold]{judged.bleu.value:.2f}[/bold], "
-            f"chrF {judged.chrf.value:.2f}, perplexity {found.perplexity:.3f} of a target token\n"
-            f"over {len(told):,} sentences, {found.tokens:,} target tokens\n"
-            f"[dim]{judged.bleu.name}|{judged.bleu.signature}\n"
-            f"{judged.chrf.name}|{judged.chrf.signature}[/dim]"
+            f"{dataset.name}, {split}: {scores}, perplexity {found.perplexity:.3f} of a target token\n"
+            f"over {len(told):,} sentences, {found.tokens:,} target tokens\n[dim]{signatures}[/dim]"
         )
         if asked.get("search_errors"):
             # In float32: roundings to bf16 alone would tell the same sentence's likelihoods apart.
@@ -121,8 +130,7 @@ class TrainedTranslator(Translator):
                 "\nAt alpha 0 the beam misses the model's most likely sentence in "
                 f"{errors.errors:,} of {errors.resolved:,} sentences; {errors.unresolved:,} are undecided"
             )
-        counts = {"sentences": len(told), "tokens": found.tokens}
-        return Report({**values, **counts}, [*self.reading(), *self.searching(beams, alpha)], text)
+        return Report(values, how, text)
 
     def reading(self) -> list[str]:
         """How sentences are read and written, as a signature tells it."""
@@ -206,3 +214,16 @@ In Python: `throughtime.load("FOLDER").translate(["a sentence"])[0][0].text`. Th
 
     def _batches(self, source: RaggedIds, target: RaggedIds) -> PairBatches:
         return PairBatches(source, target, *self.codecs.specials, batch_size=SCORED_AT_ONCE, shuffle=False)
+
+
+def together(translators: Sequence[TrainedTranslator]) -> Translator:
+    """Several models as one, whose probabilities are the mean of theirs; all share their vocabularies."""
+    first = translators[0]
+    for other in translators[1:]:
+        if other.codecs.hash != first.codecs.hash:
+            raise InputError(
+                "an ensemble", "needs models with the same vocabularies: train the others with --init-from"
+            )
+    if len(translators) == 1:
+        return first
+    return Translator(Ensemble([one.step_model for one in translators]), first.codecs, first.generation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,19 +11,17 @@ import numpy as np
 import torch
 
 from throughtime.config import configured
-from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models import presets
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.models.weights import load_weights
-from throughtime.search.ensemble import Ensemble
 from throughtime.tasks.codecs import Codecs
 from throughtime.tasks.runs import inherited_settings
 from throughtime.tasks.trained_translator import TASK as TASK
 from throughtime.tasks.trained_translator import TrainedTranslator
 from throughtime.tasks.translate_config import TranslateConfig
 from throughtime.tasks.translate_task import TranslateTask
-from throughtime.tasks.translator import Generation, Translator
+from throughtime.tasks.translator import Generation
 from throughtime.text.codec import Codec
 from throughtime.train.devices import device_of
 from throughtime.train.task import Task
@@ -123,16 +121,3 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> Trained
     where = str(folder.path / "generation_config.json")
     translator.generation = configured(Generation, folder.read_json("generation_config.json"), where)
     return translator
-
-
-def together(translators: Sequence[TrainedTranslator]) -> Translator:
-    """Several models as one, whose probabilities are the mean of theirs; all share their vocabularies."""
-    first = translators[0]
-    for other in translators[1:]:
-        if other.codecs.hash != first.codecs.hash:
-            raise InputError(
-                "an ensemble", "needs models with the same vocabularies: train the others with --init-from"
-            )
-    if len(translators) == 1:
-        return first
-    return Translator(Ensemble([one.step_model for one in translators]), first.codecs, first.generation)

@@ -1,0 +1,34 @@
+"""Translators that were trained alike from different beginnings, as one: the mean of their probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from recipes.measure import command
+from throughtime.config import Config, configured
+
+
+class Together(Config):
+    """Trained translators with one vocabulary, and how they search."""
+
+    runs: tuple[str, ...] = Field(min_length=2)
+    data: str
+    length_penalty: float = 0.75
+
+
+def measured(settings: dict[str, Any]) -> dict[str, Any]:
+    """BLEU on the test split, with chrF, and both on the validation split."""
+    asked = configured(Together, settings, "together")
+    first, *others = asked.runs
+    joined = [word for other in others for word in ("--with", other)]
+    alpha = str(asked.length_penalty)
+
+    def judged(split: str) -> dict[str, Any]:
+        words = ["--data", asked.data, "--split", split, "--length-penalty", alpha]
+        return command("evaluate", first, *joined, *words)
+
+    test, valid = judged("test"), judged("valid")
+    also = {"chrF": test["chrf"], "valid": valid["bleu"], "valid chrF": valid["chrf"]}
+    return {"value": test["bleu"], "also": also, "signature": test["signature"]}
