@@ -38,6 +38,7 @@ from throughtime.train.metrics import Metrics
 from throughtime.train.objective import exchange, objective_of
 from throughtime.train.processes import Processes
 from throughtime.train.progress import Report, Reporter
+from throughtime.train.record import Record
 from throughtime.train.schedules import Standing, rate
 from throughtime.train.tally import Tally
 from throughtime.train.task import State, Task
@@ -111,10 +112,8 @@ class Trainer:
         self.rate = config.lr
         self.position = self.batches.state()
         self.carried: State = ()
-        self.scores: list[float] = []  # of each validation; less is better, whatever is measured
-        self.judged_at = 0  # the update after which an epoch was last judged
+        self.record = Record(task.measure, task.better, config.validate_every)
         self.last_train: dict[str, float] = {}
-        self.best: dict[str, float] = {}
         self.tally = Tally(self.device)
         self.recent: deque[dict[str, Any]] = deque(maxlen=2 * config.report_every)
         self.clock = Clock(self.device)
@@ -134,15 +133,11 @@ class Trainer:
             stack.callback(self._close)
             while (why := self._enough()) is None:
                 self._epoch()
-            if self.step > self.judged_at:  # an end that nobody foresaw, between two validations
+            if self.step > self.record.judged_at:  # an end that nobody foresaw, between two validations
                 self._judge()
-        best_epoch = self.batches.epoch
-        if self.scores:
-            validation = self.scores.index(min(self.scores)) + 1
-            best_epoch = min(best_epoch, validation * self.config.validate_every)
-        return Summary(
-            self.step, self.batches.epoch, self._seconds(), self.last_train, self.best, best_epoch, why
-        )
+        epochs, best = self.batches.epoch, self.record.best
+        best_epoch = self.record.best_epoch(epochs)
+        return Summary(self.step, epochs, self._seconds(), self.last_train, best, best_epoch, why)
 
     def _epoch(self) -> None:
         self.task.model.train()
@@ -173,7 +168,7 @@ class Trainer:
         seed = int(chance.generate_state(1)[0])
         # torch.manual_seed alone would do; for devices that are not in use it writes down stack traces first.
         torch.manual_seed(seed) if self.device.type == "cuda" else torch.default_generator.manual_seed(seed)
-        standing = Standing(self.step, self.steps_per_epoch, self.config.epochs, tuple(self.scores))
+        standing = Standing(self.step, self.steps_per_epoch, self.config.epochs, tuple(self.record.scores))
         self.rate = self.rate_of(standing)
         optimizers.set_rate(self.optimizer, self.rate)
         count = sum(self.task.count(one.batch) for one in group)
@@ -269,41 +264,30 @@ class Trainer:
     @torch.no_grad()
     def _judge(self) -> None:
         """Validate with the weights that would be saved, save them if best, and write a checkpoint."""
-        train, self.judged_at = self.last_train, self.step
         self.task.model.eval()
         with self.averaging.applied():
             with autocast(self.device, self.precision):
                 sums = self.task.validate(self.processes.rank, self.processes.world_size)
             added = self.processes.summed(list(sums.values()), self.device)
             valid = self.task.judged(dict(zip(sums, added, strict=True))) if sums else {}
-            score = self._score(valid) if valid else None
-            better = score is None or not self.scores or score < min(self.scores)
-            if better:
-                self.best = valid or train
-                if self.processes.first:
-                    self.improved(self.best)
+            better = self.record.take(valid, self.last_train, self.step)
+            if better and self.processes.first:
+                self.improved(self.record.best)
             sample = self.task.sample() if self.processes.first else None
-        if score is not None:
-            self.scores.append(score)
         self._begin_averaging()
         epoch = self.batches.epoch
         if self.metrics is not None:
             self.metrics.write("valid", self.step, epoch, valid)
-        self.reporter.epoch(epoch, train, valid, better, sample)
+        self.reporter.epoch(epoch, self.last_train, valid, better, sample)
         self._save()
         self.clock.lap()
-
-    def _score(self, valid: dict[str, float]) -> float:
-        """What this validation comes to; less is better."""
-        value = valid[self.task.measure]
-        return value if self.task.better == "less" else -value
 
     def _begin_averaging(self) -> None:
         uniform = self.config.optimizer == "nt-asgd"
         if (
             uniform
             and not self.averaging.active
-            and first_trigger(self.scores, self.config.nonmono) is not None
+            and first_trigger(self.record.scores, self.config.nonmono) is not None
         ):
             self.averaging.begin()
             self.reporter.say("Validation stalls: from here on weights are averaged.")
@@ -327,9 +311,8 @@ class Trainer:
         tensors |= {f"carried.{number}": part for number, part in enumerate(carried)}
         values = {
             "position": self.position,
-            "scores": self.scores,
+            **self.record.values(),
             "train": self.last_train,
-            "best": self.best,
             "tally": self.tally.state(),
             "seconds": self._seconds(),
         }
@@ -347,11 +330,11 @@ class Trainer:
         carried = itertools.takewhile(tensors.__contains__, map("carried.{}".format, itertools.count()))
         self.carried = tuple(self.processes.own_rows(tensors[name]).to(self.device) for name in carried)
         self.batches.restore(values["position"])
-        self.position, self.scores, self.best = values["position"], values["scores"], values["best"]
-        self.last_train = values["train"]
+        self.record.restore(values, checkpoint.step)
+        self.position, self.last_train = values["position"], values["train"]
         self.tally.restore(values["tally"])
         self.seconds_before = values["seconds"]
-        self.step = self.resumed_at = self.judged_at = checkpoint.step
+        self.step = self.resumed_at = checkpoint.step
         if self.metrics is not None:
             self.metrics.rewind(checkpoint.step)
 
@@ -360,10 +343,8 @@ class Trainer:
         if self.batches.epoch >= self.config.epochs:
             return "all epochs done"
         patience, minutes = self.config.early_stopping, self.config.max_minutes
-        if patience is not None and self.scores:
-            since = len(self.scores) - 1 - self.scores.index(min(self.scores))
-            if since >= patience:
-                return f"no better validation for {since * self.config.validate_every} epochs"
+        if patience is not None and (stalled := self.record.stalled) >= patience:
+            return f"no better validation for {stalled * self.config.validate_every} epochs"
         if minutes is not None and self._agreed(self._seconds() > 60 * minutes):
             return f"{minutes:g} minutes are over"
         return None

@@ -1,0 +1,52 @@
+"""What the validations of a run have found so far."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+
+class Record:
+    """The scores of all validations, less being better whatever is measured, and the best one's figures.
+
+    `every` epochs lie between two validations; the last epoch is validated in any case.
+
+    >>> record = Record("bleu", "more", every=5)
+    >>> record.take({"bleu": 20.0}, {}, step=50), record.take({"bleu": 19.0}, {}, step=100)
+    (True, False)
+    >>> record.best, record.best_epoch(after=10), record.stalled
+    ({'bleu': 20.0}, 5, 1)
+    """
+
+    def __init__(self, measure: str, better: Literal["less", "more"], every: int) -> None:
+        self._measure, self._sign, self._every = measure, 1 if better == "less" else -1, every
+        self.scores: list[float] = []
+        self.best: dict[str, float] = {}
+        self.judged_at = 0  # the update after which the model was last judged
+
+    def take(self, valid: dict[str, float], train: dict[str, float], step: int) -> bool:
+        """Whether this validation, after update `step`, is the best so far; without data each one is."""
+        self.judged_at = step
+        score = self._sign * valid[self._measure] if valid else None
+        better = score is None or not self.scores or score < min(self.scores)
+        if better:
+            self.best = valid or train
+        if score is not None:
+            self.scores.append(score)
+        return better
+
+    @property
+    def stalled(self) -> int:
+        """How many validations there were since the best."""
+        return len(self.scores) - 1 - self.scores.index(min(self.scores)) if self.scores else 0
+
+    def best_epoch(self, after: int) -> int:
+        """The epoch with the best validation, after so many epochs."""
+        return min(after, (len(self.scores) - self.stalled) * self._every) if self.scores else after
+
+    def values(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {"scores": self.scores, "best": self.best}
+
+    def restore(self, values: dict[str, Any], step: int) -> None:
+        """Go on from a checkpoint after update `step`."""
+        self.scores, self.best, self.judged_at = values["scores"], values["best"], step
