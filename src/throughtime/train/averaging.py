@@ -93,8 +93,9 @@ class Averaging:
             weight = (self._count == 1).double().clamp(min=1 - self._decay)
         else:
             weight = self._count.double().reciprocal()
-        weights = [weight.to(average.dtype) for average in self._averages]
-        torch._foreach_lerp_(self._averages, self._parameters, weights)
+        weights = {dtype: weight.to(dtype) for dtype in {average.dtype for average in self._averages}}
+        shares = [weights[average.dtype] for average in self._averages]
+        torch._foreach_lerp_(self._averages, self._parameters, shares)
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
