@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import math
 import sys
@@ -55,7 +56,17 @@ def reported(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]
             for renderable in outcome.shown:
                 console.print(renderable)
 
+    run.__doc__ = flowing(command.__doc__ or "")
     return run
+
+
+def flowing(text: str) -> str:
+    r"""A docstring with each paragraph in one line, so that help fills the terminal, however wide it is.
+
+    >>> flowing("One line of a paragraph,\n    and another.\n\n      an example")
+    'One line of a paragraph, and another.\n\n  an example'
+    """
+    return "\n\n".join(part.replace("\n", " ") for part in inspect.cleandoc(text).split("\n\n"))
 
 
 def print_json(values: dict[str, Any]) -> None:

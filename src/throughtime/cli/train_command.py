@@ -1,0 +1,95 @@
+"""The command that trains one kind of model: options and course are the same, help and task are its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from throughtime.cli.opening import SkipBad, Source, Target
+from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.cli.training import (
+    CheckpointName,
+    ConfigFile,
+    Data,
+    FindRate,
+    InitFrom,
+    Out,
+    Request,
+    Resume,
+    Settings,
+    ShowConfig,
+    settings_of,
+    shown_config,
+    train,
+)
+
+
+@dataclass(frozen=True)
+class TrainCommand:
+    """What `throughtime train NAME` trains; modules lie under `throughtime.tasks` and are imported late."""
+
+    help: str
+    task: str  # the module
+    config: str  # module.Class of its settings, which need no torch
+    hints: Sequence[str]  # commands to go on with, after `throughtime`
+
+    def of_texts(self) -> Callable[..., None]:
+        """The command, for data of one language."""
+
+        def command(
+            data: Data = None,
+            out: Out = None,
+            config: ConfigFile = None,
+            settings: Settings = None,
+            resume: Resume = False,
+            checkpoint: CheckpointName = None,
+            init_from: InitFrom = None,
+            show_config: ShowConfig = False,
+            find_lr: FindRate = False,
+            skip_bad: SkipBad = False,
+            json: Json = False,
+            debug: Debug = False,
+        ) -> Outcome:
+            given = settings_of(config, settings, {"data": data})
+            request = Request(out, resume, checkpoint, init_from, find_lr, skip_bad, self.hints)
+            return self._told(given, show_config, request)
+
+        return self._named(command)
+
+    def of_pairs(self) -> Callable[..., None]:
+        """The command, for data in two languages."""
+
+        def command(
+            data: Data = None,
+            source: Source = None,
+            target: Target = None,
+            out: Out = None,
+            config: ConfigFile = None,
+            settings: Settings = None,
+            resume: Resume = False,
+            checkpoint: CheckpointName = None,
+            init_from: InitFrom = None,
+            show_config: ShowConfig = False,
+            find_lr: FindRate = False,
+            skip_bad: SkipBad = False,
+            json: Json = False,
+            debug: Debug = False,
+        ) -> Outcome:
+            given = settings_of(config, settings, {"data": data, "source": source, "target": target})
+            request = Request(out, resume, checkpoint, init_from, find_lr, skip_bad, self.hints)
+            return self._told(given, show_config, request)
+
+        return self._named(command)
+
+    def _named(self, command: Callable[..., Outcome]) -> Callable[..., None]:
+        command.__doc__ = self.help
+        return reported(command)
+
+    def _told(self, given: dict[str, Any], show_config: bool, request: Request) -> Outcome:
+        if show_config:
+            module, name = self.config.split(".")
+            return shown_config(getattr(import_module(f"throughtime.tasks.{module}"), name), given)
+        task: Any = import_module(f"throughtime.tasks.{self.task}")
+        return train(task, given, request)
