@@ -10,7 +10,9 @@ import torch
 
 from throughtime.cells import GRU, LSTM, RNN
 from throughtime.layers import stack as stack_module
+from throughtime.layers.layer import Layer
 from throughtime.layers.stack import Stack
+from throughtime.recurrence.backend import Result
 
 scan_module = importlib.import_module("throughtime.recurrence.scan")  # the package's name is the function's
 X = torch.randn(6, 2, 4, dtype=torch.float64)
@@ -143,3 +145,144 @@ def test_a_copy_runs_with_its_own_weights(calls):
         torch.nn.init.zeros_(weight)
     assert not twin(X).outputs.any()
     assert calls == [2]
+
+
+def random_stack(*options, **named):
+    stack = Stack(*options, **named).double()
+    for weight in stack.parameters():
+        torch.nn.init.normal_(weight, 0.0, 0.5)
+    return stack
+
+
+@pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_after_inference_and_a_change_of_type_it_trains(name, layers, calls):
+    stack = random_stack(name, 4, 4, layers)
+    with torch.inference_mode():
+        stack(X)
+    for dtype in (torch.float32, torch.float64):  # of the last call nothing may be left: no type, no mode
+        stack.to(dtype)
+        with torch.no_grad():
+            stack(X.to(dtype))
+        y, last = stack(X.to(dtype))
+        assert {part.dtype for part in (y, *last)} == {dtype}
+        truth = stack(X.to(dtype), backend="reference").outputs
+        gradients, wanted = (
+            torch.autograd.grad(one.square().sum(), list(stack.parameters())) for one in (y, truth)
+        )
+        torch.testing.assert_close(gradients, wanted)
+        with torch.inference_mode():
+            torch.testing.assert_close(stack(X.to(dtype)).outputs, truth)
+
+
+@pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("lengths", [None, torch.tensor([3, 0])])
+def test_who_writes_into_a_state_changes_no_later_call(name, layers, lengths, calls):
+    stack = random_stack(name, 4, 4, layers)
+    with torch.no_grad():
+        first = stack(X, lengths=lengths)
+        kept = [part.clone() for part in (first.outputs, *first.state)]
+        for written in (first.state, stack.initial_state(2)):
+            for part in written:
+                part.fill_(7.0)
+        again = stack(X, lengths=lengths)
+    torch.testing.assert_close([again.outputs, *again.state], kept, rtol=0, atol=0)
+
+
+def test_parts_of_an_initial_state_share_no_version():
+    state = Stack("lstm", 4, 4, 2).initial_state(2)
+    saved = state[0].clone().requires_grad_() * state[1]
+    for part in state[2:]:
+        part.add_(1.0)
+    saved.sum().backward()  # autograd would refuse, had writing into the others counted for this one
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_layer_or_cell_that_is_exchanged_is_the_one_that_runs(layers, calls):
+    stack, other = random_stack("gru", 4, 4, layers), random_stack("gru", 4, 4, layers)
+    stack(X)
+    stack.layers[0] = other.layers[0]
+    torch.testing.assert_close(stack(X), stack(X, backend="reference"))
+    cell = GRU(4, 4).double()
+    stack.layers[layers - 1].from_left = cell
+    torch.testing.assert_close(stack(X), stack(X, backend="reference"))
+    grown = random_stack("gru", 4, 4, bidirectional=True)
+    grown.layers[0].from_right = cell
+    torch.testing.assert_close(grown(X), grown(X, backend="reference"))
+
+
+@pytest.mark.parametrize("name", ["gru", "lstm"])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_weights_that_stand_in_are_used_while_they_do(name, layers, calls):
+    stack = random_stack(name, 4, 4, layers)
+    cell, before = stack.layers[0].from_left, stack(X)
+    with cell.replacing({"bias": cell.bias + 1.0, "weight_hh": 2.0 * cell.weight_hh}):
+        inside = stack(X)
+        torch.testing.assert_close(inside, stack(X, backend="reference"))
+    assert not torch.allclose(inside.outputs, before.outputs)
+    torch.testing.assert_close(stack(X), before, rtol=0, atol=0)
+
+
+def test_where_some_states_are_learned_the_others_are_zero(calls):
+    stack = Stack.of([LSTM(4, 4), LSTM(4, 4, initial="learned")]).double()
+    for learned in stack.layers[1].from_left.learned_state:
+        torch.nn.init.normal_(learned)
+    ours, truth = stack(X), stack(X, backend="reference")
+    assert calls == [2]
+    torch.testing.assert_close(ours, truth)
+    assert not torch.allclose(ours.outputs, stack(X, tuple(torch.zeros_like(part) for part in ours.state))[0])
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("kind", ["forward_pre_hook", "forward_hook", "full_backward_hook"])
+def test_every_hook_on_a_layer_is_called(kind, layers, calls):
+    stack, seen = Stack("gru", 4, 4, layers).double(), []
+    getattr(stack.layers[0], f"register_{kind}")(lambda *given: seen.append(given))
+    stack(X.clone().requires_grad_()).outputs.sum().backward()
+    assert (len(seen), calls) == (1, [])
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_who_watches_all_modules_sees_every_layer(layers, calls):
+    stack, seen = Stack("gru", 4, 4, layers).double(), []
+    hook = torch.nn.modules.module.register_module_forward_hook(lambda module, *_: seen.append(module))
+    try:
+        stack(X)
+    finally:
+        hook.remove()
+    assert [*stack.layers, stack] == seen
+
+
+def test_a_layer_that_runs_in_its_own_way_does(calls):
+    class Silent(Layer):
+        def forward(self, x, state, *others):
+            return Result(0.0 * x, state)
+
+    for layers in (1, 2):
+        stack = Stack("gru", 4, 4, layers).double()
+        stack.layers[layers - 1] = Silent(GRU(4, 4)).double()
+        assert not stack(X).outputs.any()
+    assert calls == []
+
+
+@pytest.mark.parametrize("options", [{}, {"initial": "learned"}, {"batch_first": True}])
+@pytest.mark.parametrize("lengths", [None, torch.tensor([3, 5])])
+@pytest.mark.parametrize("backend", ["auto", "native"])
+def test_a_single_layer_gives_what_its_equations_give(options, lengths, backend):
+    stack = random_stack("lstm", 4, 4, **options)
+    x = X.transpose(0, 1) if stack.batch_first else X
+    torch.testing.assert_close(
+        stack(x, None, lengths, backend=backend), stack(x, None, lengths, backend="reference")
+    )
+
+
+def test_a_single_layer_drops_weights_and_takes_a_carry():
+    stack = random_stack("gru", 4, 4, weight_drop=0.9)
+    assert not torch.allclose(stack(X).outputs, stack(X).outputs)
+    torch.testing.assert_close(stack.eval()(X), stack(X, backend="reference"))
+    stopped = stack(X, carry=torch.zeros(6, 2, dtype=torch.float64)).outputs[-1].sum()
+    through = stack(X).outputs[-1].sum()
+    weight = stack.layers[0].from_left.weight_ih
+    ours, whole = (torch.autograd.grad(one, weight)[0] for one in (stopped, through))
+    assert not torch.allclose(ours, whole)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 
 import pytest
@@ -149,3 +150,88 @@ def test_gradients_agree_with_finite_differences_through_the_frozen_steps():
 def test_refusals_give_a_reason(cell, carry, reason):
     with pytest.raises(InputError, match=reason):
         scan(cell, torch.zeros(2, 1, 3), carry=carry, backend="native")
+
+
+OF_CUDNN = "RNN module weights are not part of single contiguous chunk of memory."
+
+
+@pytest.fixture
+def loud():
+    """Torch says all it has to say at every call, and Python's filters are as they were afterwards."""
+    torch.set_warn_always(True)
+    with warnings.catch_warnings():
+        yield
+    torch.set_warn_always(False)
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_torch_is_silent_about_our_calls_whatever_the_filters(device, loud):
+    cell, x = build("lstm-projected", dtype=torch.float32), torch.zeros(3, 2, 3)
+    torch.set_default_device(device)
+    try:
+        for action in ("error", "always", "default"):
+            warnings.simplefilter(action)
+            with warnings.catch_warnings(record=True) as said:
+                for _ in range(2):
+                    scan(cell, x, backend="native")
+                    scan(cell, x, lengths=torch.tensor([3, 1]), backend="native")
+            assert said == []
+    finally:
+        torch.set_default_device(None)
+
+
+def test_all_others_are_heard_as_the_user_wishes(loud):
+    cell, x = build("lstm-projected", dtype=torch.float32), torch.zeros(3, 2, 3)
+    warnings.simplefilter("error")
+    scan(cell, x, backend="native")
+    with pytest.raises(UserWarning, match="something else"):
+        warnings.warn_explicit("something else", UserWarning, native.__file__, 1, native.__name__)
+    with pytest.raises(UserWarning, match="LSTM with projections"):
+        torch.nn.LSTM(3, 5, proj_size=4)(torch.zeros(3, 2, 3))
+
+
+def test_what_cudnn_says_of_our_weights_is_hidden_and_of_others_is_not(loud):
+    warnings.simplefilter("error")
+    native._hush()
+    warnings.warn_explicit(OF_CUDNN, UserWarning, native.__file__, 1, native.__name__)
+    with pytest.raises(UserWarning, match="single contiguous"):
+        warnings.warn_explicit(OF_CUDNN, UserWarning, "rnn.py", 1, "torch.nn.modules.rnn")
+
+
+def test_the_filter_is_put_there_once(loud):
+    cell, x = build("lstm-projected", dtype=torch.float32), torch.zeros(3, 2, 3)
+    scan(cell, x, backend="native")
+    before = list(warnings.filters)
+    assert before[0] == native.HUSHED
+    for _ in range(3):
+        scan(cell, x, backend="native")
+    assert warnings.filters == before
+    warnings.simplefilter("error")
+    scan(cell, x, backend="native")
+    assert [one for one in warnings.filters if one == native.HUSHED] == [native.HUSHED]
+
+
+def test_what_torch_has_nothing_to_say_of_leaves_the_filters_alone():
+    before = list(warnings.filters)
+    scan(build("lstm"), torch.zeros(3, 2, 3, dtype=torch.float64), backend="native")
+    assert warnings.filters == before
+
+
+@every_cell
+def test_without_a_state_it_begins_with_zeros_of_the_input_s_type(name):
+    cell = build(name)
+    for dtype in (torch.float32, torch.float64):
+        cell, x = cell.to(dtype), torch.randn(4, 3, 3, dtype=dtype)
+        for lengths in (None, torch.tensor([2, 0, 4])):
+            begun = scan(cell, x, lengths=lengths, backend="native")
+            told = scan(cell, x, cell.initial_state(3), lengths, backend="native")
+            torch.testing.assert_close(begun, told, rtol=0, atol=0)
+            assert len({part.data_ptr() for part in begun.state}) == len(begun.state)
+
+
+@every_cell
+def test_on_another_device_it_makes_its_zeros_there(name):
+    cell, x = build(name), torch.randn(4, 3, 3, dtype=torch.float64)
+    native.run_layers([[cell]], x, None, None)
+    outputs, last = native.run_layers([[cell.to("meta")]], x.to("meta"), None, None)
+    assert {part.device.type for part in (outputs, *last)} == {"meta"}

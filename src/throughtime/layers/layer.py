@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -35,7 +38,9 @@ class Layer(nn.Module):
     @property
     def cells(self) -> tuple[Cell, ...]:
         """The cell from the left, and where there is one, that from the right."""
-        return (self.from_left,) if self.from_right is None else (self.from_left, self.from_right)
+        # Past the lookups of `nn.Module`, which a short scan waits for.
+        both = (self._modules["from_left"], self._modules.get("from_right"))
+        return cast(tuple[Cell, ...], both if both[1] is not None else both[:1])
 
     @property
     def input_size(self) -> int:
@@ -65,15 +70,14 @@ class Layer(nn.Module):
         backend: str = "auto",
     ) -> Result:
         """All steps, each direction from its own end. [T, B, I] -> [T, B, H]"""
-        outputs: list[Tensor] = []
-        last: list[Tensor] = []
-        for cell in self.cells:
-            own = state[len(last) : len(last) + len(cell.state_sizes)]
-            with weight_drop(cell, self.weight_drop, self.training):
-                result = scan(cell, x, own, lengths, reverse=bool(outputs), carry=carry, backend=backend)
-            outputs.append(result.outputs)
-            last += result.state
-        return Result(outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1), tuple(last))
+        from_left, *others = self.cells
+        parts = len(from_left.state_sizes)
+        ahead = self._scanned(from_left, x, state[:parts], lengths, carry, backend)
+        if not others:
+            return ahead
+        (from_right,) = others
+        back = self._scanned(from_right, x, state[parts:], lengths, carry, backend, reverse=True)
+        return Result(torch.cat([ahead.outputs, back.outputs], dim=-1), ahead.state + back.state)
 
     def step(self, x: Tensor, state: State) -> State:
         """One step of the cell from the left; the output is the first of the state. [B, I]"""
@@ -82,3 +86,29 @@ class Layer(nn.Module):
     def extra_repr(self) -> str:
         """The option, for `print`."""
         return f"weight_drop={self.weight_drop}"
+
+    def _scanned(
+        self,
+        cell: Cell,
+        x: Tensor,
+        state: State,
+        lengths: Tensor | None,
+        carry: Tensor | None,
+        backend: str,
+        reverse: bool = False,
+    ) -> Result:
+        with weight_drop(cell, self.weight_drop, self.training):
+            return scan(cell, x, state, lengths, reverse=reverse, carry=carry, backend=backend)
+
+
+def are_bare(layers: Iterable[Layer]) -> bool:
+    """Whether to call these layers is to scan their cells: none drops weights, and no hook watches one."""
+    return not nn.modules.module._has_any_global_hook() and not any(
+        type(layer) is not Layer
+        or (layer.training and layer.weight_drop)
+        or layer._forward_pre_hooks
+        or layer._forward_hooks
+        or layer._backward_pre_hooks
+        or layer._backward_hooks
+        for layer in layers
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Self, cast
 
 import torch
@@ -14,11 +14,11 @@ from throughtime.cells.base import Cell, State
 from throughtime.cells.exchange import TorchRecurrence, counterpart, empty_module, load_torch, store_torch
 from throughtime.errors import InputError, unknown
 from throughtime.layers.dropout import checked_probability, variational_dropout
-from throughtime.layers.layer import Layer
+from throughtime.layers.layer import Layer, are_bare
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.choice import LAYERED
 from throughtime.recurrence.native import alike
-from throughtime.recurrence.scan import scan_layers
+from throughtime.recurrence.scan import scan, scan_layers
 
 
 class Stack(nn.Module):
@@ -156,13 +156,21 @@ class Stack(nn.Module):
         """
         self._check_input(x, ("batch", "time") if self.batch_first else ("time", "batch"))
         x = self._turned(x)
-        entering = self._checked_state(x.shape[1], state)
-        if backend == "auto" and carry is None and x.device.type in LAYERED and self._bare():
-            at_once = scan_layers([layer.cells for layer in self._layers()], x, entering, lengths)
-            if at_once is not None:
-                return at_once._replace(outputs=self._turned(at_once.outputs))
+        layers = self._layers()
+        given = None if state is None else self._checked_state(x.shape[1], state)
+        alone = len(layers) == 1 and not self.bidirectional
+        layered = self._alike and backend == "auto" and carry is None and x.device.type in LAYERED
+        at_once: Result | None = None
+        if (alone or layered) and self._bare(layers):
+            if alone:
+                at_once = scan(layers[0].cells[0], x, given, lengths, carry=carry, backend=backend)
+            else:
+                at_once = scan_layers([layer.cells for layer in layers], x, given, lengths)
+        if at_once is not None:
+            return Result(self._turned(at_once.outputs), at_once.state)
+        entering = self.initial_state(x.shape[1]) if given is None else given
         last: list[Tensor] = []
-        for number, layer in enumerate(self._layers()):
+        for number, layer in enumerate(layers):
             own = entering[len(last) : len(last) + len(layer.state_sizes)]
             y, reached = layer(self._dropped(number, x), own, lengths, carry, backend)
             x = self._finished(number, x, y)
@@ -242,20 +250,19 @@ class Stack(nn.Module):
         return ", ".join(f"{option}={getattr(self, option)}" for option in options)
 
     def _layers(self) -> list[Layer]:
-        return cast(list[Layer], list(self.layers))
+        return cast(list[Layer], list(self._listed("layers")))
+
+    def _listed(self, name: str) -> Collection[nn.Module | None]:
+        """The modules of a list, past the lookups of `nn.Module`, which a short scan waits for."""
+        return cast(nn.ModuleList, self._modules[name])._modules.values()
 
     def _turned(self, x: Tensor) -> Tensor:
         return x.transpose(0, 1) if self.batch_first else x
 
-    def _bare(self) -> bool:
-        """Whether layers are alike, and nothing is done or watched (by a hook) in them or between them."""
-        dropped = self.training and self.dropout and self.num_layers > 1
-        if not self._alike or self.residual or self.norms or dropped:
-            return False
-        return not any(
-            (one.training and one.weight_drop) or one._forward_pre_hooks or one._forward_hooks
-            for one in self._layers()
-        )
+    def _bare(self, layers: Sequence[Layer]) -> bool:
+        """Whether nothing is done or watched in the layers or between them."""
+        dropped = self.training and self.dropout and len(layers) > 1
+        return not (self.residual or dropped or self._listed("norms")) and are_bare(layers)
 
     def _one_mask_a_sequence(self) -> bool:
         variational = self.variational and self.dropout > 0 and self.num_layers > 1

@@ -56,8 +56,9 @@ def chosen(cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None, 
 
     `layers` is how many such cells torch would run side by side.
     """
+    trains = x.device.type != "cpu" and _trains(cell, x)  # on a CPU only the ranking asks
     for backend in ranked(cell, x, lengths):
-        pays = x.shape[0] >= _pays_from(backend, cell, x, layers)
+        pays = x.shape[0] >= _pays_from(backend, cell, x, trains, layers)
         if pays and backend.refuses(cell, x, lengths, carry) is None:
             return backend
     raise AssertionError("the reference refuses nothing")
@@ -92,10 +93,10 @@ def ranked(cell: Cell, x: Tensor, lengths: Tensor | None) -> list[Backend]:
     )
 
 
-def _pays_from(backend: Backend, cell: Cell, x: Tensor, layers: int) -> int:
+def _pays_from(backend: Backend, cell: Cell, x: Tensor, trains: bool, layers: int) -> int:
     """From how many steps on a backend is worth its fixed costs: measured on a CPU with 1 to 8 steps."""
     if x.device.type != "cpu":
-        return costs.pays_from(backend.name, cell, x, _trains(cell, x), layers)
+        return costs.pays_from(backend.name, cell, x, trains, layers)
     if backend.name == "associative":
         return PAYS_FROM
     return FEW if backend.name == "fused" or (backend.name == "native" and isinstance(cell, LSTM)) else 0

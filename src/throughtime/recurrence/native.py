@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -40,27 +42,30 @@ class Native:
         return "torch has no kernel for this cell"
 
     def run(
-        self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
+        self, cell: Cell, x: Tensor, state: State | None, lengths: Tensor | None, carry: Tensor | None
     ) -> Result:
-        """One call of torch's kernel, whichever the lengths."""
+        """One call of torch's kernel, whichever the lengths. No state stands for zeros."""
         return run_layers([[cell]], x, state, lengths)
 
 
-def run_layers(layers: Sequence[Sequence[Cell]], x: Tensor, state: State, lengths: Tensor | None) -> Result:
+def run_layers(
+    layers: Sequence[Sequence[Cell]], x: Tensor, state: State | None, lengths: Tensor | None
+) -> Result:
     """Layers that are `alike`, each reading what the one below wrote, in one call of torch's kernel.
 
     A layer is a cell that reads from the left, and perhaps one beside it that reads from the right. The state
-    is flat, cell after cell.
+    is flat, cell after cell; None stands for zeros.
     """
     cells = [cell for layer in layers for cell in layer]
     kernel = _kernel(cells[0], len(layers), bidirectional=len(layers[0]) > 1)
-    weights = [weight for cell in cells for weight in _weights(cell)]
+    entering = _zeros(cells, x) if state is None else _stacked(cells, state)
+    weights = _weights(cells)
     if lengths is None:
-        outputs, *last = kernel(x, state, weights)
-        return Result(outputs, tuple(last))
+        outputs, *last = kernel(x, entering, weights)
+        return Result(outputs, _flat(last))
     if x.device.type == "cpu" and len(cells) == 1 and isinstance(cells[0], LSTM | ProjectedLSTM):
-        return _frozen(kernel, weights, x, state, lengths)
-    return _packed(kernel, weights, x, state, lengths)
+        return _frozen(kernel, weights, x, entering, lengths)
+    return _packed(kernel, weights, x, entering, lengths)
 
 
 def alike(layers: Sequence[Sequence[Cell]]) -> bool:
@@ -77,60 +82,105 @@ def alike(layers: Sequence[Sequence[Cell]]) -> bool:
     )
 
 
-Kernel = Callable[[Tensor | PackedSequence, State, list[Tensor]], tuple[Tensor, ...]]
-"""From the input, the state and the weights to the outputs and the last state, its parts [B, ...]."""
+Stacked = list[Tensor]
+"""A state as torch has it: one tensor for each kind of part (h, or h and c), all cells' parts in it."""
+
+Kernel = Callable[[Tensor | PackedSequence, Stacked, list[Tensor]], tuple[Tensor, ...]]
+"""From the input, the state and the weights to the outputs and the last state, each of it [cells, B, ...]."""
 
 
 def _kernel(cell: Cell, layers: int, bidirectional: bool) -> Kernel:
     """Torch's function for so many layers of such cells."""
     function: Callable[..., tuple[Tensor, ...]]
-    if isinstance(cell, ProjectedLSTM):
-        function = _projected_lstm
-    elif isinstance(cell, LSTM):
+    projected = isinstance(cell, ProjectedLSTM)
+    if projected or isinstance(cell, LSTM):
         function = torch.lstm
     elif isinstance(cell, GRU):
         function = torch.gru
     else:
         function = torch.rnn_relu if getattr(cell, "activation", "") == "relu" else torch.rnn_tanh
-    kinds = len(cell.state_sizes)
 
-    def call(x: Tensor | PackedSequence, state: State, weights: list[Tensor]) -> tuple[Tensor, ...]:
-        parts = (state[kind::kinds] for kind in range(kinds))
-        # Of one layer nothing need be copied.
-        stacked = [torch.stack(part) if len(part) > 1 else part[0][None].contiguous() for part in parts]
-        hidden: Any = stacked if kinds > 1 else stacked[0]
+    def call(x: Tensor | PackedSequence, state: Stacked, weights: list[Tensor]) -> tuple[Tensor, ...]:
+        hidden: Any = state if len(state) > 1 else state[0]
         # has_biases, num_layers, dropout, train, bidirectional; without packing, batch_first
         shape = (True, layers, 0.0, torch.is_grad_enabled(), bidirectional)
-        with warnings.catch_warnings():
-            # cuDNN wants all weights in one piece and copies them where they are not: small beside the scan.
-            warnings.filterwarnings("ignore", message="RNN module weights are not part of single")
-            if isinstance(x, PackedSequence):
-                outputs, *last = function(x.data, x.batch_sizes, hidden, weights, *shape)
-            else:
-                outputs, *last = function(x, hidden, weights, *shape, False)
-        return (outputs, *(part for cell_parts in zip(*last, strict=True) for part in cell_parts))
+        if projected or weights[0].is_cuda:
+            _hush()
+        if isinstance(x, PackedSequence):
+            return function(x.data, x.batch_sizes, hidden, weights, *shape)
+        return function(x, hidden, weights, *shape, False)
 
     return call
 
 
-def _projected_lstm(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """torch.lstm, silent about oneDNN's not knowing projections: torch's own loop is still the faster one."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="LSTM with projections")
-        return torch.lstm(*arguments)
+# cuDNN wants all weights in one piece and copies them where they are not; oneDNN knows no projections, and
+# torch's own loop is still the faster one.
+MESSAGES = re.compile("RNN module weights are not part of single|LSTM with projections", re.IGNORECASE)
+# From here, or from what torch puts between its function and who called it: a default device, for one. What
+# torch says of its own modules is not ours to hide.
+CALLERS = re.compile(rf"{re.escape(__name__)}$|torch\.(utils|overrides)\b")
+HUSHED = ("ignore", MESSAGES, UserWarning, CALLERS, 0)
+"""The filter of warnings for what torch says of the calls made here."""
 
 
-def _weights(cell: Cell) -> list[Tensor]:
-    """In torch's order: ih, hh, both biases, the projection. Ours is one bias, so torch's second is zero."""
-    w = cell.weights()
-    bias_hh = torch.zeros_like(w["bias"])
-    if "bias_hn" in w:
-        bias_hh = torch.cat([bias_hh[: 2 * cell.hidden_size], w["bias_hn"]])
-    projection = [w["weight_hr"]] if "weight_hr" in w else []
-    return [w["weight_ih"], w["weight_hh"], w["bias"], bias_hh, *projection]
+def _hush() -> None:
+    """Put the filter before all others, where it is not there already: one that was set later may precede it.
+
+    It stays there: to set filters back after each call costs every call, and undoes what other threads set
+    meanwhile.
+    """
+    if not warnings.filters or warnings.filters[0] != HUSHED:
+        warnings.filterwarnings("ignore", MESSAGES.pattern, UserWarning, CALLERS.pattern)
 
 
-def _frozen(kernel: Kernel, weights: list[Tensor], x: Tensor, state: State, lengths: Tensor) -> Result:
+def _zeros(cells: Sequence[Cell], x: Tensor) -> Stacked:
+    """The state of cells that begin with nothing. No one writes into it, so parts of one size are one."""
+    first, *others = cells[0].state_sizes
+    h = x.new_zeros(len(cells), x.shape[1], first)
+    return [h, *(h if size == first else x.new_zeros(len(cells), x.shape[1], size) for size in others)]
+
+
+def _stacked(cells: Sequence[Cell], state: State) -> Stacked:
+    """A flat state as torch has it. Of one cell nothing need be copied."""
+    if len(cells) == 1:
+        return [part.unsqueeze(0).contiguous() for part in state]
+    kinds = len(cells[0].state_sizes)
+    return [torch.stack(state[kind::kinds]) for kind in range(kinds)]
+
+
+def _flat(stacked: Sequence[Tensor]) -> State:
+    """Cell after cell again."""
+    if stacked[0].shape[0] == 1:
+        return tuple([kind.squeeze(0) for kind in stacked])
+    return tuple(chain.from_iterable(zip(*[kind.unbind() for kind in stacked], strict=True)))
+
+
+def _weights(cells: Sequence[Cell]) -> list[Tensor]:
+    """In torch's order: ih, hh, both biases, the projection; cell after cell."""
+    own = [cell.weights() for cell in cells]
+    listed: list[Tensor] = []
+    for w, second in zip(own, _second_biases(own), strict=True):
+        listed += (w["weight_ih"], w["weight_hh"], w["bias"], second)
+        if "weight_hr" in w:
+            listed.append(w["weight_hr"])
+    return listed
+
+
+def _second_biases(own: Sequence[dict[str, Tensor]]) -> Sequence[Tensor]:
+    """Torch has two biases where ours is one: its second is zero, but for what a GRU resets.
+
+    The zeros are made in each call, once for all cells. Kept ones must not come from inference mode, from a
+    CUDA graph's memory, from another stream or from a transform: too much to watch for one small tensor.
+    """
+    bias = own[0]["bias"]
+    if "bias_hn" not in own[0]:
+        return [torch.zeros_like(bias)] * len(own)
+    zeros = bias.new_zeros(bias.shape[0] - own[0]["bias_hn"].shape[0])
+    joined = torch.cat([part for w in own for part in (zeros, w["bias_hn"])])
+    return joined.view(len(own), -1).unbind() if len(own) > 1 else [joined]
+
+
+def _frozen(kernel: Kernel, weights: list[Tensor], x: Tensor, state: Stacked, lengths: Tensor) -> Result:
     """A ragged LSTM without packing, which oneDNN does not know.
 
     One more input channel is 1 on padding. There its weights drive the input and output gates to exactly 0
@@ -145,23 +195,25 @@ def _frozen(kernel: Kernel, weights: list[Tensor], x: Tensor, state: State, leng
     push = weight_ih.new_tensor([-FAR, FAR, 0.0, -FAR]).repeat_interleave(len(weight_ih) // 4)  # i, f, g, o
     outputs, _, c = kernel(widened, state, [torch.cat([weight_ih, push[:, None]], dim=1), *weights[1:]])
     h = outputs[(lengths.clamp(min=1) - 1).long(), torch.arange(len(lengths))]
-    return Result(outputs, (torch.where(lengths[:, None] > 0, h, state[0]), c))
+    return Result(outputs, (torch.where(lengths[:, None] > 0, h, state[0][0]), c[0]))
 
 
-def _packed(kernel: Kernel, weights: list[Tensor], x: Tensor, state: State, lengths: Tensor) -> Result:
+def _packed(kernel: Kernel, weights: list[Tensor], x: Tensor, state: Stacked, lengths: Tensor) -> Result:
     """A ragged batch by torch's packing. That knows no empty row, so an empty row takes one step in vain."""
     packed = pack_padded_sequence(x, lengths.clamp(min=1).cpu(), enforce_sorted=False)
     order, back = packed.sorted_indices, packed.unsorted_indices
     assert order is not None
     assert back is not None
-    outputs, *last = kernel(packed, tuple(part.index_select(0, order) for part in state), weights)
+    outputs, *last = kernel(packed, [part.index_select(1, order) for part in state], weights)
     rows = PackedSequence(outputs, packed.batch_sizes, order, back)
     padded, _ = pad_packed_sequence(rows, total_length=len(x))
     stepped = lengths[:, None] > 0
     return Result(
         torch.where(stepped, padded, 0.0),
         tuple(
-            torch.where(stepped, part.index_select(0, back), old)
-            for part, old in zip(last, state, strict=True)
+            torch.where(stepped, part, old)
+            for part, old in zip(
+                _flat([part.index_select(1, back) for part in last]), _flat(state), strict=True
+            )
         ),
     )

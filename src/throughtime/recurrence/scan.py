@@ -13,7 +13,7 @@ from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError, unknown
 from throughtime.recurrence.backend import Backend, Result
 from throughtime.recurrence.choice import BACKENDS, chosen, together
-from throughtime.recurrence.native import run_layers
+from throughtime.recurrence.native import Native, run_layers
 
 
 def scan(
@@ -54,26 +54,33 @@ def scan(
             lambda x, state: scan(cell, x, state, lengths, reverse=reverse, carry=factors, backend=backend),
         )
     _check_shape(cell, x, "[time, batch, {}]")
-    state = checked_state(cell, x, state)
+    nothing = state is None and not len(cell.learned_state)
+    entering = None if nothing else checked_state(cell, x, state)
     steps = x.shape[0]
     x, lengths, carry = _trimmed(x, checked_lengths(x, lengths), checked_carry(x, carry))
     if reverse:
         order = reversal(x, lengths)
         x = _reordered(x, order)
         carry = None if carry is None else _reordered(carry, order)
-    outputs, last = named(backend, cell, x, lengths, carry).run(cell, x, state, lengths, carry)
+    serving = named(backend, cell, x, lengths, carry)
+    if entering is None and isinstance(serving, Native):  # which makes its zeros as torch wants them
+        outputs, last = serving.run(cell, x, None, lengths, carry)
+    else:
+        entering = cell.initial_state(x.shape[1]) if entering is None else entering
+        outputs, last = serving.run(cell, x, entering, lengths, carry)
     if reverse:
         outputs = _reordered(outputs, order)
     return Result(_filled(outputs, steps), last)
 
 
 def scan_layers(
-    layers: Sequence[Sequence[Cell]], x: Tensor, state: State, lengths: Tensor | None = None
+    layers: Sequence[Sequence[Cell]], x: Tensor, state: State | None = None, lengths: Tensor | None = None
 ) -> Result | None:
     """All layers through all steps in one call of torch's, or None where one scan after another is faster.
 
     The layers must be `alike`; each is a cell that reads from the left, and perhaps one that reads from the
-    right. The state is flat, cell after cell, and so is that of the result.
+    right. The state is flat, cell after cell, and so is that of the result; without one, each cell begins
+    with its own.
     """
     device = x.device.type
     narrow = torch.is_autocast_enabled(device)
@@ -82,18 +89,24 @@ def scan_layers(
     if 0 in x.shape or not together(layers, x):
         return None
 
-    def run(x: Tensor, state: State) -> Result:
+    cells = [cell for layer in layers for cell in layer]
+    if state is None and any(len(cell.learned_state) for cell in cells):
+        state = tuple(part for cell in cells for part in cell.initial_state(x.shape[1]))
+
+    def run(x: Tensor, state: State | None) -> Result:
         _check_shape(layers[0][0], x, "[time, batch, {}]")
         inside, rows, _ = _trimmed(x, checked_lengths(x, lengths), None)
         outputs, last = run_layers(layers, inside, state, rows)
         return Result(_filled(outputs, x.shape[0]), last)
 
-    cells = [cell for layer in layers for cell in layer]
     return _autocast(cells, x, state, run) if narrow else run(x, state)
 
 
 def _autocast(
-    cells: Sequence[Cell], x: Tensor, state: State, run: Callable[[Tensor, State], Result]
+    cells: Sequence[Cell],
+    x: Tensor,
+    state: State | None,
+    run: Callable[[Tensor, State | None], Result],
 ) -> Result:
     """A run in autocast's precision; the state that leaves it is as precise as the weights again."""
     device = x.device.type
@@ -104,7 +117,7 @@ def _autocast(
             weights = {name: weight.to(dtype) for name, weight in cell.weights().items()}
             narrow.enter_context(cell.replacing(weights))
         narrow.enter_context(torch.autocast(device, enabled=False))
-        outputs, last = run(x.to(dtype), tuple(part.to(dtype) for part in state))
+        outputs, last = run(x.to(dtype), None if state is None else tuple(part.to(dtype) for part in state))
     return Result(outputs, tuple(part.to(own) for part in last))
 
 
@@ -152,15 +165,15 @@ def _trimmed(
 
 def _filled(outputs: Tensor, steps: int) -> Tensor:
     """The outputs with zeros where steps were trimmed away."""
-    padding = steps - len(outputs)
+    padding = steps - outputs.shape[0]
     return pad(outputs, (0, 0, 0, 0, 0, padding)) if padding else outputs
 
 
 def _check_shape(cell: Cell, x: Tensor, layout: str) -> None:
-    wanted = layout.format(cell.input_size)
     if x.dim() != 3 or x.shape[2] != cell.input_size:
+        wanted = layout.format(cell.input_size)
         raise InputError("x", f"has shape {list(x.shape)}, this cell expects {wanted}")
-    if 0 in x.shape[:2]:
+    if 0 in x.shape:
         raise InputError("x", f"has shape {list(x.shape)}: there is no step or no row to run")
     dtype = next(iter(cell.weights().values())).dtype
     if x.dtype != dtype:
