@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from throughtime.runtime.scored import Scored
     from throughtime.tasks.framing import Framing
-    from throughtime.tasks.language import Scored
 
 SHADES = (
     (1, ""),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from throughtime.runtime.folder import ExportFolder
 from throughtime.runtime.ragged import padded
 from throughtime.runtime.sampling import Sampling
+from throughtime.runtime.scored import Generated, Scored
 from throughtime.runtime.session import Session
 from throughtime.text.codec import Codec
 
@@ -21,34 +21,6 @@ STEPS_AT_ONCE = 128
 TEXTS_AT_ONCE = 32
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Scored:
-    """A text and how likely the model finds it."""
-
-    text: str
-    tokens: tuple[str, ...]
-    log_probs: tuple[float, ...]
-
-    @property
-    def total(self) -> float:
-        """ln P(text)."""
-        return sum(self.log_probs)
-
-    @property
-    def per_token(self) -> float:
-        """ln P(text) divided by its tokens."""
-        return self.total / len(self.log_probs) if self.log_probs else 0.0
-
-
-@dataclass(frozen=True)
-class Generated:
-    """A text that the model wrote: `text` begins with the prompt."""
-
-    text: str
-    log_prob: float
-    ended: bool
 
 
 class LanguageModel:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from throughtime.errors import InputError
 from throughtime.metrics.likelihood import Likelihood
+from throughtime.runtime.scored import Generated, Scored
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others
 
 if TYPE_CHECKING:
@@ -38,34 +39,6 @@ class ScoringModel(Protocol):
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float64]]:
         """ln P of every id given those before it."""
         ...
-
-
-@dataclass(frozen=True)
-class Scored:
-    """A text and how likely the model finds it."""
-
-    text: str
-    tokens: tuple[str, ...]
-    log_probs: tuple[float, ...]
-
-    @property
-    def total(self) -> float:
-        """ln P(text)."""
-        return sum(self.log_probs)
-
-    @property
-    def per_token(self) -> float:
-        """ln P(text) divided by its tokens, so that long texts are not at a loss."""
-        return self.total / len(self.log_probs) if self.log_probs else 0.0
-
-
-@dataclass(frozen=True)
-class Generated:
-    """A text that the model wrote: `text` begins with the prompt."""
-
-    text: str
-    log_prob: float
-    ended: bool
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.rounded import Rounded
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.models.weights import named_weights
+from throughtime.runtime.scored import Scored
 from throughtime.search import Ensemble, StepModel
 from throughtime.tasks.codecs import SIDES, Codecs
 from throughtime.tasks.judge import Judge, SentencePairs, search_errors
-from throughtime.tasks.language import Scored
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others
 from throughtime.tasks.surprisal import likelihood, surprisals
 from throughtime.tasks.translate_config import TranslateConfig
