@@ -10,7 +10,8 @@ from rich.console import Console
 
 from throughtime.cli.main import main
 from throughtime.cli.tag import print_one
-from throughtime.tasks.tagged_sentence import TaggedSentence, TaggedWord
+from throughtime.runtime.tagged import TaggedWord
+from throughtime.tasks.tagged_sentence import TaggedSentence
 
 SMALL = [
     "word_size=12",

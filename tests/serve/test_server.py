@@ -16,10 +16,10 @@ import pytest
 from tests.serve.conftest import serving
 
 from throughtime.errors import InputError, ThroughtimeError
+from throughtime.runtime.classified import Classified
 from throughtime.serve.models import Models, Served
 from throughtime.serve.options import Options
 from throughtime.serve.server import address_of, bound
-from throughtime.tasks.trained_classifier import Classified
 
 
 class Gated:

@@ -16,7 +16,8 @@ from throughtime.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from throughtime.tasks.trained_classifier import Classified, TrainedClassifier
+    from throughtime.runtime.classified import Classified
+    from throughtime.tasks.trained_classifier import TrainedClassifier
 
 WIDTH = 30
 SHOWN = 5

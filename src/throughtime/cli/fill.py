@@ -15,7 +15,8 @@ from throughtime.cli.translate import lines, one_line
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
-    from throughtime.tasks.trained_filler import Filling, TrainedFiller
+    from throughtime.runtime.filling import Filling
+    from throughtime.tasks.trained_filler import TrainedFiller
 
 SHOWN = 5
 

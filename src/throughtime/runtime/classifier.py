@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
+from throughtime.runtime.classified import Classified
 from throughtime.runtime.folder import ExportFolder
 from throughtime.runtime.ragged import padded
 from throughtime.runtime.session import Session
 from throughtime.text.codec import Codec
 
 TEXTS_AT_ONCE = 64
-
-
-@dataclass(frozen=True)
-class Classified:
-    """A text and its labels, the likeliest first."""
-
-    text: str
-    ranked: tuple[tuple[str, float], ...]  # label and probability
-
-    @property
-    def label(self) -> str:
-        """The likeliest label."""
-        return self.ranked[0][0]
-
-    @property
-    def probability(self) -> float:
-        """That of the likeliest label."""
-        return self.ranked[0][1]
 
 
 class Classifier:

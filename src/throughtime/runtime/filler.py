@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
+from throughtime.runtime.filling import Filling
 from throughtime.runtime.folder import ExportFolder
 from throughtime.runtime.ragged import padded
 from throughtime.runtime.session import Session
@@ -19,15 +19,6 @@ from throughtime.text.codec import Codec
 
 ROWS_AT_ONCE = 64
 TOP, BEAM = 5, 10
-
-
-@dataclass(frozen=True)
-class Filling:
-    """A sentence with its blanks filled, the words put in, and how likely they are together."""
-
-    text: str
-    tokens: tuple[str, ...]
-    probability: float
 
 
 class Partial(NamedTuple):

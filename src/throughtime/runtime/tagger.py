@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from throughtime.runtime.chain import Chain
 from throughtime.runtime.folder import ExportFolder
 from throughtime.runtime.ragged import padded
+from throughtime.runtime.tagged import Tagged, TaggedWord
 from throughtime.text.codec import Codec
 from throughtime.text.tokenizers import tokenizer
 from throughtime.text.vocabulary import Vocabulary
@@ -21,29 +21,6 @@ LIKELY = 3
 UNKNOWN, NOTHING = 0, -1
 
 Array = NDArray[Any]
-
-
-class TaggedWord(NamedTuple):
-    """A word, its tag, and the most likely tags with their probabilities, best first."""
-
-    word: str
-    tag: str
-    probability: float
-    likely: tuple[tuple[str, float], ...] = ()
-
-
-@dataclass(frozen=True)
-class TaggedSentence:
-    """Words with their tags, and the label of them all where the model gives one."""
-
-    words: tuple[TaggedWord, ...]
-    label: str = ""
-    label_probability: float | None = None
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The tags alone."""
-        return tuple(word.tag for word in self.words)
 
 
 class Tagger:
@@ -61,7 +38,7 @@ class Tagger:
             for number in range(len(self.settings["languages"]))
         ]
 
-    def tag(self, texts: Sequence[str], *, tokenize: str = "space") -> list[TaggedSentence]:
+    def tag(self, texts: Sequence[str], *, tokenize: str = "space") -> list[Tagged]:
         """The tags of each text's words, in the order of the texts; an empty text has none.
 
         `tokenize` names what cuts a text into words: `space`, as tagged data come, or `unicode` for raw text.
@@ -69,9 +46,9 @@ class Tagger:
         cut = tokenizer(tokenize)
         return self.tag_words([cut.tokenize(text) for text in texts])
 
-    def tag_words(self, sentences: Sequence[Sequence[str]]) -> list[TaggedSentence]:
+    def tag_words(self, sentences: Sequence[Sequence[str]]) -> list[Tagged]:
         """The same for sentences that are cut into words already."""
-        found = [TaggedSentence(())] * len(sentences)
+        found = [Tagged(())] * len(sentences)
         real = sorted(
             (one for one, words in enumerate(sentences) if words), key=lambda one: len(sentences[one])
         )
@@ -82,14 +59,14 @@ class Tagger:
                 found[number] = sentence
         return found
 
-    def _read(self, sentences: Sequence[Sequence[str]]) -> list[TaggedSentence]:
+    def _read(self, sentences: Sequence[Sequence[str]]) -> list[Tagged]:
         names = ["tags", "labels"] if self.labels else ["tags"]
         scores, *labels = self.session.run(names, self._given(sentences))
         found = []
         for row, words in enumerate(sentences):
             own = scores[: len(words), row]
             label = self._label(labels[0][row]) if labels else ("", None)
-            found.append(TaggedSentence(tuple(self._tagged(words, own)), *label))
+            found.append(Tagged(tuple(self._tagged(words, own)), *label))
         return found
 
     def _tagged(self, words: Sequence[str], scores: Array) -> list[TaggedWord]:

@@ -14,6 +14,7 @@ from throughtime.data.batching.labelled import LabelledBatch, LabelledBatches
 from throughtime.data.records import Labelled
 from throughtime.metrics.classification import f1_scores
 from throughtime.models.classifier import SequenceClassifier
+from throughtime.tasks.surprisal import learned
 from throughtime.train.task import Loss, State
 
 if TYPE_CHECKING:
@@ -61,10 +62,8 @@ class ClassifyTask:
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
         """Surprisals of the labels; with label smoothing, measured but not what is minimised."""
         assert isinstance(batch, LabelledBatch)
-        pooled, smoothing = self.model(batch.ids, batch.lengths), self.config.label_smoothing
-        if not smoothing:
-            return Loss(self.model.head.loss(pooled, batch.labels)), ()
-        return Loss(*self.model.head.smoothed_loss(pooled, batch.labels, smoothing)), ()
+        pooled = self.model(batch.ids, batch.lengths)
+        return learned(self.model.head, pooled, batch.labels, self.config.label_smoothing), ()
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:

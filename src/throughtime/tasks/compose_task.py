@@ -13,7 +13,7 @@ from throughtime.data.batching import Batch, PairBatch, RaggedIds, Specials
 from throughtime.data.batching.conditioned import ConditionedBatches
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.conditioned import ConditionedLanguageModel
-from throughtime.tasks.surprisal import likelihood, targets
+from throughtime.tasks.surprisal import learned, likelihood, targets
 from throughtime.train.task import Loss, State
 
 if TYPE_CHECKING:
@@ -99,12 +99,9 @@ class ComposeTask:
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
         """Surprisals of the real tokens; with label smoothing, measured but not what is minimised."""
         assert isinstance(batch, PairBatch)
-        smoothing = self.config.label_smoothing
         outputs = self.model(batch.source, batch.source_lengths, batch.inputs).outputs
         hidden, labels = outputs.flatten(0, 1), targets(batch).flatten()
-        if not smoothing:
-            return Loss(self.model.head.loss(hidden, labels)), ()
-        return Loss(*self.model.head.smoothed_loss(hidden, labels, smoothing)), ()
+        return learned(self.model.head, hidden, labels, self.config.label_smoothing), ()
 
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
         """The likelihood of the validation texts given their conditions."""

@@ -9,13 +9,21 @@ from torch import Tensor
 
 from throughtime.data.batching import PairBatch, real_positions
 from throughtime.metrics.likelihood import Likelihood
-from throughtime.models.heads import IGNORED
+from throughtime.models.heads import IGNORED, Head
 from throughtime.models.seq2seq import EncoderDecoder
+from throughtime.train.task import Loss
 
 
 def targets(batch: PairBatch) -> Tensor:
     """The labels, [L, B], with IGNORED past each target's end: the loss is over real tokens only."""
     return torch.where(real_positions(len(batch.labels), batch.target_lengths), batch.labels, IGNORED)
+
+
+def learned(head: Head, hidden: Tensor, labels: Tensor, smoothing: float) -> Loss:
+    """The loss of these labels; with label smoothing it is measured, and not what is minimised."""
+    if not smoothing:
+        return Loss(head.loss(hidden, labels))
+    return Loss(*head.smoothed_loss(hidden, labels, smoothing))
 
 
 def surprisals(model: EncoderDecoder, batch: PairBatch) -> Tensor:

@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from throughtime.metrics.tagging import chunks, is_chunked
-
-
-class TaggedWord(NamedTuple):
-    """A word, its tag, and the most likely tags with their probabilities, best first.
-
-    The tags of a chain are chosen together, so the chosen one need not be the most likely of its word alone.
-    """
-
-    word: str
-    tag: str
-    probability: float
-    likely: tuple[tuple[str, float], ...] = ()
+from throughtime.runtime.tagged import Tagged
 
 
 @dataclass(frozen=True)
-class TaggedSentence:
-    """Words with their tags, and the label of them all where the model gives one.
+class TaggedSentence(Tagged):
+    """The same with the chunks that the tags mark, for people and for JSON.
 
+    >>> from throughtime.runtime.tagged import TaggedWord
     >>> sentence = TaggedSentence((TaggedWord("play", "O", 0.9), TaggedWord("jazz", "B-genre", 0.8)), "Play")
     >>> sentence.line(), sentence.chunks
     ('play/O jazz/B-genre\\tPlay', [('genre', 'jazz')])
     """
-
-    words: tuple[TaggedWord, ...]
-    label: str = ""
-    label_probability: float | None = None
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The tags alone."""
-        return tuple(word.tag for word in self.words)
 
     @property
     def chunks(self) -> list[tuple[str, str]]:

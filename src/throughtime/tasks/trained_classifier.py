@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from throughtime.metrics.classification import Confusion
 from throughtime.models.classifier import SequenceClassifier
 from throughtime.models.heads import IGNORED
 from throughtime.models.weights import named_weights
+from throughtime.runtime.classified import Classified
 from throughtime.tasks.classify_config import ClassifyConfig
 from throughtime.tasks.labels import Labels, labelled
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others
@@ -33,29 +33,6 @@ if TYPE_CHECKING:
 TASK = "classify"
 TEXTS_AT_ONCE = 128
 MOST_COLUMNS = 12
-
-
-@dataclass(frozen=True)
-class Classified:
-    """A text and its labels, the likeliest first."""
-
-    text: str
-    ranked: tuple[tuple[str, float], ...]  # label and probability
-
-    @property
-    def label(self) -> str:
-        """The likeliest label."""
-        return self.ranked[0][0]
-
-    @property
-    def probability(self) -> float:
-        """That of the likeliest label."""
-        return self.ranked[0][1]
-
-    def values(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        head = {"text": self.text, "label": self.label, "probability": self.probability}
-        return {**head, "probabilities": dict(self.ranked)}
 
 
 class TrainedClassifier:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +19,7 @@ from throughtime.folder import ModelFolder
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.fill import MaskedTokens
 from throughtime.models.weights import named_weights
+from throughtime.runtime.filling import Filling
 from throughtime.tasks.fill_config import FillConfig
 from throughtime.tasks.filling import Partial, best_first
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others
@@ -37,19 +37,6 @@ SENTENCES_AT_ONCE = 128
 ROWS_AT_ONCE = 512
 TOP = 5
 BEAM = 10
-
-
-@dataclass(frozen=True)
-class Filling:
-    """A sentence with its blanks filled, the words put in, and how likely they are together."""
-
-    text: str
-    tokens: tuple[str, ...]
-    probability: float
-
-    def values(self) -> dict[str, Any]:
-        """All of it, by name."""
-        return {"text": self.text, "tokens": list(self.tokens), "probability": self.probability}
 
 
 class Guessed(NamedTuple):

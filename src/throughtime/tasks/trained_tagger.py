@@ -16,12 +16,13 @@ from throughtime.folder import ModelFolder
 from throughtime.metrics.tagging import Tagging, is_chunked
 from throughtime.models.tagger import Tagger
 from throughtime.models.weights import named_weights
+from throughtime.runtime.tagged import TaggedWord
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others
 from throughtime.tasks.tag_codec import TagCodec
 from throughtime.tasks.tag_config import TagConfig
 from throughtime.tasks.tag_languages import TagLanguage, copies
 from throughtime.tasks.tag_report import report_text
-from throughtime.tasks.tagged_sentence import TaggedSentence, TaggedWord
+from throughtime.tasks.tagged_sentence import TaggedSentence
 from throughtime.text.tokenizers import tokenizer
 from throughtime.train.devices import products
 

@@ -12,7 +12,7 @@ from throughtime.data.records import Pair
 from throughtime.metrics.bleu import BleuSums
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.seq2seq import EncoderDecoder
-from throughtime.tasks.surprisal import likelihood, targets
+from throughtime.tasks.surprisal import learned, likelihood, targets
 from throughtime.train.task import Loss, State
 
 if TYPE_CHECKING:
@@ -70,9 +70,7 @@ class TranslateTask:
         ratio, smoothing = self.config.teacher_forcing, self.config.label_smoothing
         outputs = self.model.scheduled(batch.source, batch.source_lengths, batch.inputs, ratio).outputs
         hidden, labels = outputs.flatten(0, 1), targets(batch).flatten()
-        if not smoothing:
-            return Loss(self.model.head.loss(hidden, labels)), ()
-        return Loss(*self.model.head.smoothed_loss(hidden, labels, smoothing)), ()
+        return learned(self.model.head, hidden, labels, smoothing), ()
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
