@@ -8,6 +8,7 @@ import pytest
 
 from throughtime.data.datasets import open_dataset
 from throughtime.folder import ModelFolder
+from throughtime.models.weights import save_weights
 from throughtime.tasks import recurrent, translate
 from throughtime.tasks.language_config import LanguageConfig
 from throughtime.tasks.translate_config import TranslateConfig
@@ -33,7 +34,7 @@ def runs(tmp_path_factory):
     for name, model in (("en-fr", translator), ("english", recurrent.made(config, dataset))):
         (out / name).mkdir()
         model.begin(ModelFolder(out / name))
-        model.save_weights(ModelFolder(out / name))
+        save_weights(model.model, ModelFolder(out / name))
     return out
 
 

@@ -16,6 +16,7 @@ from throughtime.cli import score as score_command
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.models.weights import save_weights
 from throughtime.tasks.language_config import LanguageConfig
 from throughtime.tasks.recurrent import made, task_of
 
@@ -66,7 +67,7 @@ def trained(corpus, tmp_path_factory):
         path = tmp_path_factory.mktemp("run") / f"{tokens}-{layout}"
         path.mkdir()
         language.begin(ModelFolder(path))
-        language.save_weights(ModelFolder(path))
+        save_weights(language.model, ModelFolder(path))
         runs[tokens, layout, cell] = path
         return path
 

@@ -11,6 +11,7 @@ import torch
 
 from throughtime.data.datasets import open_dataset
 from throughtime.folder import ModelFolder
+from throughtime.models.weights import save_weights
 
 WORDS = "the a cat dog bird sees hears likes small old green tree house river".split()
 SIZES = {"embedding_size": 12, "hidden_size": 16, "device": "cpu"}
@@ -35,7 +36,7 @@ def saved(folder: Path, task: str, data: Path, **settings) -> Path:
     out = folder / f"{task}-{len(list(folder.iterdir()))}"
     out.mkdir()
     model.begin(ModelFolder(out))
-    model.save_weights(ModelFolder(out))
+    save_weights(model.model, ModelFolder(out))
     return out
 
 

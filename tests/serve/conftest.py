@@ -18,6 +18,7 @@ import pytest
 
 from throughtime.data.datasets import open_dataset
 from throughtime.folder import ModelFolder
+from throughtime.models.weights import save_weights
 from throughtime.serve.app import create_app
 from throughtime.serve.models import Models
 from throughtime.serve.options import Options
@@ -44,7 +45,7 @@ def saved(folder: Path, task: str, kind: str, data: Path, **settings: Any) -> Pa
         return folder
     folder.mkdir()
     model.begin(ModelFolder(folder))
-    model.save_weights(ModelFolder(folder))
+    save_weights(model.model, ModelFolder(folder))
     return folder
 
 

@@ -13,6 +13,7 @@ from throughtime.data.batching import RaggedIds
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.models.weights import save_weights
 from throughtime.tasks.fill import inherited, load, made, taken_up, task_of
 from throughtime.tasks.fill_config import FillConfig
 from throughtime.tasks.runs import fit
@@ -176,7 +177,7 @@ def test_other_tokens(text, opened, tmp_path, tokens):
     filler = made(FillConfig(data=str(text), tokens=tokens, **SMALL), opened)
     folder = ModelFolder(tmp_path)
     filler.begin(folder)
-    filler.save_weights(folder)
+    save_weights(filler.model, folder)
     again = load(ModelFolder.at(tmp_path), folder.read_config()[1], "cpu")
     found = again.fill("the ___ goes", k=2)
     assert found == filler.fill("the ___ goes", k=2)

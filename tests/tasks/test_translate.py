@@ -15,6 +15,7 @@ from throughtime.data.datasets import open_dataset
 from throughtime.data.records import Pair
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.models.weights import save_weights
 from throughtime.search import Greedy
 from throughtime.tasks.codecs import Codecs
 from throughtime.tasks.judge import search_errors
@@ -318,7 +319,7 @@ def test_saved_and_loaded_it_is_the_same(trained, tmp_path, new):
     model = new(tokens="bpe")
     assert model.codecs.shared
     model.begin(folder)
-    model.save_weights(folder)
+    save_weights(model.model, folder)
     loaded = load(ModelFolder.at(tmp_path), folder.read_config()[1], "cpu")
     assert loaded.codecs.hash == model.codecs.hash
     assert loaded.codecs.shared

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.errors import InputError
+from throughtime.folder import ModelFolder
 
 
 def named_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -29,3 +30,15 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) ->
             raise InputError(where, f"has {name!r} of shape {got}, the model has {wanted}")
     for name, weight in own.items():
         weight.copy_(tensors[name])
+
+
+def save_weights(model: nn.Module, folder: ModelFolder) -> None:
+    """Write the weights into the folder of a model, whole or not at all."""
+    weights = named_weights(model)
+    folder.write_tensors({name: weight.detach().cpu().numpy() for name, weight in weights.items()})
+
+
+def read_weights(model: nn.Module, folder: ModelFolder) -> None:
+    """The way back; whatever does not fit is named."""
+    tensors = {name: torch.from_numpy(array) for name, array in folder.read_tensors().items()}
+    load_weights(model, tensors, str(folder.path / "model.safetensors"))

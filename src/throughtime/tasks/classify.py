@@ -13,7 +13,7 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models import classifier as network
 from throughtime.models.classifier import SequenceClassifier
-from throughtime.models.weights import load_weights
+from throughtime.models.weights import read_weights
 from throughtime.tasks.classify_config import ClassifyConfig
 from throughtime.tasks.classify_task import ClassifyTask
 from throughtime.tasks.labels import Labels, labelled
@@ -115,6 +115,5 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> Trained
     settings = configured(ClassifyConfig, config, str(folder.path / "config.json"))
     codec, labels = Codec.load(folder.path), Labels.load(folder)
     model = built(settings, codec, labels)
-    tensors = {name: torch.from_numpy(array) for name, array in folder.read_tensors().items()}
-    load_weights(model, tensors, str(folder.path / "model.safetensors"))
+    read_weights(model, folder)
     return TrainedClassifier(model.to(device_of(device)).eval(), codec, labels, settings)

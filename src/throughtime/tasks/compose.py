@@ -13,7 +13,7 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models import conditioned
 from throughtime.models.conditioned import ConditionedLanguageModel, LabelCondition, VectorCondition
-from throughtime.models.weights import load_weights
+from throughtime.models.weights import read_weights
 from throughtime.tasks.compose_config import ComposeConfig, texts_of
 from throughtime.tasks.compose_task import ComposeTask
 from throughtime.tasks.labels import Labels
@@ -113,8 +113,7 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> Trained
     codec = Codec.load(folder.path)
     labels = labels_of(settings, folder)
     model = built(settings, codec, labels)
-    tensors = {name: torch.from_numpy(array) for name, array in folder.read_tensors().items()}
-    load_weights(model, tensors, str(folder.path / "model.safetensors"))
+    read_weights(model, folder)
     composer = TrainedComposer(model.to(device_of(device)).eval(), codec, labels, settings)
     composer.generation = folder.read_json("generation_config.json")
     return composer

@@ -14,7 +14,7 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models import fill as models
 from throughtime.models.fill import MaskedTokens
-from throughtime.models.weights import load_weights
+from throughtime.models.weights import read_weights
 from throughtime.tasks.fill_config import FillConfig
 from throughtime.tasks.fill_task import FillTask
 from throughtime.tasks.runs import inherited_settings
@@ -114,6 +114,5 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> Trained
     settings = configured(FillConfig, config, str(folder.path / "config.json"))
     codec = Codec.load(folder.path)
     model = built(settings, codec)
-    tensors = {name: torch.from_numpy(array) for name, array in folder.read_tensors().items()}
-    load_weights(model, tensors, str(folder.path / "model.safetensors"))
+    read_weights(model, folder)
     return TrainedFiller(model.to(device_of(device)).eval(), codec, settings)

@@ -27,7 +27,7 @@ from throughtime.models.forecaster import (
     RecursiveForecaster,
 )
 from throughtime.models.segment import SegmentNetwork
-from throughtime.models.weights import load_weights
+from throughtime.models.weights import read_weights
 from throughtime.tasks.forecast_card import SERIES_FILE
 from throughtime.tasks.forecast_config import ForecastConfig
 from throughtime.tasks.forecast_task import ForecastTask
@@ -156,8 +156,7 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> Trained
     settings = configured(ForecastConfig, config, str(folder.path / "config.json"))
     scaling = _kept(folder)
     model = built(settings, scaling)
-    tensors = {name: torch.from_numpy(array) for name, array in folder.read_tensors().items()}
-    load_weights(model, tensors, str(folder.path / "model.safetensors"))
+    read_weights(model, folder)
     forecaster = TrainedForecaster(model.to(device_of(device)).eval(), scaling, settings)
     forecaster.folder = folder
     return forecaster

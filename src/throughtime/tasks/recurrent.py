@@ -22,7 +22,7 @@ from throughtime.models.dynamic import DynamicEvaluation
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
 from throughtime.models.neural_cache import NeuralCache
 from throughtime.models.reading import Reader, surprisals
-from throughtime.models.weights import load_weights, named_weights
+from throughtime.models.weights import read_weights
 from throughtime.tasks.framing import Framing
 from throughtime.tasks.language import Evaluation, LanguageModel
 from throughtime.tasks.language_config import LanguageConfig
@@ -146,11 +146,6 @@ Recurrent layers: {self._layers} units. Made by throughtime.
 In Python: `throughtime.load("FOLDER").generate("the")`. The settings are in config.json.
 """
 
-    def save_weights(self, folder: ModelFolder) -> None:
-        """Write the weights, whole or not at all."""
-        weights = named_weights(self.model)
-        folder.write_tensors({name: weight.detach().cpu().numpy() for name, weight in weights.items()})
-
 
 def neural_cache(asked: Asked) -> NeuralCache | None:
     """The cache that the options ask for."""
@@ -250,8 +245,7 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> Recurre
     settings = configured(LanguageConfig, config, where)
     codec = Codec.load(folder.path)
     model = built(settings, len(codec.vocabulary))
-    tensors = {name: torch.from_numpy(array) for name, array in folder.read_tensors().items()}
-    load_weights(model, tensors, str(folder.path / "model.safetensors"))
+    read_weights(model, folder)
     language = RecurrentLanguage(model.to(device_of(device)).eval(), codec, settings)
     language.generation = folder.read_json("generation_config.json")
     return language

@@ -18,6 +18,7 @@ from throughtime.config import configured
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.files import whole_folder
 from throughtime.folder import ModelFolder
+from throughtime.models.weights import save_weights
 from throughtime.train.checkpoint import Checkpoints
 from throughtime.train.config import TrainingConfig
 from throughtime.train.devices import device_of
@@ -45,10 +46,6 @@ class Trainable(Protocol):
         """Write all of the model but its weights."""
         ...
 
-    def save_weights(self, folder: ModelFolder) -> None:
-        """Write the weights, whole or not at all."""
-        ...
-
     def card(self, values: Mapping[str, Any]) -> str:
         """README.md of the folder."""
         ...
@@ -73,7 +70,7 @@ def fit(
     model.to(device_of(config.device))
 
     def improved(measured: dict[str, float]) -> None:
-        trainable.save_weights(folder)
+        save_weights(trainable.model, folder)
 
     trainer = Trainer(task, config, out, reporter, improved=improved, processes=processes)
     found = Checkpoints(out / "checkpoints", config.keep).latest(checkpoint) if resume else None

@@ -11,7 +11,7 @@ import torch
 from throughtime.config import configured
 from throughtime.folder import ModelFolder
 from throughtime.models.tagger import Tagger
-from throughtime.models.weights import load_weights
+from throughtime.models.weights import read_weights
 from throughtime.tasks.runs import inherited_settings
 from throughtime.tasks.tag_codec import TagCodec
 from throughtime.tasks.tag_config import TagConfig
@@ -105,8 +105,7 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> Trained
         opened(copies(folder.path, len(settings.language_models))),
     )
     model = built(settings, codec, languages)
-    tensors = {name: torch.from_numpy(array) for name, array in folder.read_tensors().items()}
-    load_weights(model, tensors, str(folder.path / "model.safetensors"))
+    read_weights(model, folder)
     return TrainedTagger(model.to(device_of(device)).eval(), codec, settings, languages)
 
 

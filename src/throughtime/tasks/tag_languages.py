@@ -9,6 +9,7 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models.language import NOTHING
 from throughtime.models.pretrained import FrozenReader
+from throughtime.models.weights import save_weights
 from throughtime.tasks import recurrent
 from throughtime.text.rules import CharTokenizer
 from throughtime.text.subword import SubwordTokenizer
@@ -44,7 +45,7 @@ class TagLanguage:
     def save(self, folder: ModelFolder) -> None:
         """A copy of the whole model, so that the tagger needs the run no more."""
         self.language.begin(folder)
-        self.language.save_weights(folder)
+        save_weights(self.language.model, folder)
 
 
 def opened(runs: Sequence[str | Path]) -> tuple[TagLanguage, ...]:

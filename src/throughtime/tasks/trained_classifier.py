@@ -19,7 +19,6 @@ from throughtime.folder import ModelFolder
 from throughtime.metrics.classification import Confusion
 from throughtime.models.classifier import SequenceClassifier
 from throughtime.models.heads import IGNORED
-from throughtime.models.weights import named_weights
 from throughtime.runtime.classified import Classified
 from throughtime.tasks.classify_config import ClassifyConfig
 from throughtime.tasks.labels import Labels, labelled
@@ -139,11 +138,6 @@ class TrainedClassifier:
         folder.write_config(TASK, self.config.model_dump(mode="json"))
         self.codec.save(folder.path)
         self.labels.save(folder)
-
-    def save_weights(self, folder: ModelFolder) -> None:
-        """Write the weights, whole or not at all."""
-        weights = named_weights(self.model)
-        folder.write_tensors({name: weight.detach().cpu().numpy() for name, weight in weights.items()})
 
     def card(self, values: Mapping[str, Any]) -> str:
         """README.md of the model folder."""

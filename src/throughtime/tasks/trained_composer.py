@@ -13,7 +13,6 @@ from throughtime.data.batching import RaggedIds, Specials
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models.conditioned import ConditionedLanguageModel
-from throughtime.models.weights import named_weights
 from throughtime.search import Beam, Constraint, Greedy, Sampling, Strategy, generate, no_token
 from throughtime.tasks.compose_config import ComposeConfig
 from throughtime.tasks.compose_task import ConditionedTexts
@@ -250,11 +249,6 @@ class TrainedComposer:
         if self.labels is not None:
             self.labels.save(folder)
         folder.write_json("generation_config.json", self.generation)
-
-    def save_weights(self, folder: ModelFolder) -> None:
-        """Write the weights, whole or not at all."""
-        weights = named_weights(self.model)
-        folder.write_tensors({name: weight.detach().cpu().numpy() for name, weight in weights.items()})
 
     def card(self, values: Mapping[str, Any]) -> str:
         """README.md of the model folder."""

@@ -18,7 +18,6 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.fill import MaskedTokens
-from throughtime.models.weights import named_weights
 from throughtime.runtime.filling import Filling
 from throughtime.tasks.fill_config import FillConfig
 from throughtime.tasks.filling import Partial, best_first
@@ -191,11 +190,6 @@ class TrainedFiller:
         """Write all of the model but its weights."""
         folder.write_config(TASK, self.config.model_dump(mode="json"))
         self.codec.save(folder.path)
-
-    def save_weights(self, folder: ModelFolder) -> None:
-        """Write the weights, whole or not at all."""
-        weights = named_weights(self.model)
-        folder.write_tensors({name: weight.detach().cpu().numpy() for name, weight in weights.items()})
 
     def card(self, values: Mapping[str, Any]) -> str:
         """README.md of the model folder."""

@@ -18,7 +18,6 @@ from throughtime.data.readers.panel import panel_of, read_future
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models.forecaster import Forecaster
-from throughtime.models.weights import named_weights
 from throughtime.tasks.backtest import AUTO, CONFORMAL, OWN, Backtest, Calibrated, backtest, calibrated, ends
 from throughtime.tasks.conformal import Conformal
 from throughtime.tasks.forecast_answers import answered, coming, last_window
@@ -241,11 +240,6 @@ class TrainedForecaster:
         self.folder = folder
         folder.write_config(TASK, self.config.model_dump(mode="json"))
         folder.write_json(SERIES_FILE, self.scaling.to_values())
-
-    def save_weights(self, folder: ModelFolder) -> None:
-        """Write the weights, whole or not at all."""
-        weights = named_weights(self.model)
-        folder.write_tensors({name: weight.detach().cpu().numpy() for name, weight in weights.items()})
 
     def card(self, values: Mapping[str, Any]) -> str:
         """README.md of the model folder."""

@@ -15,7 +15,6 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.metrics.tagging import Tagging, is_chunked
 from throughtime.models.tagger import Tagger
-from throughtime.models.weights import named_weights
 from throughtime.runtime.tagged import TaggedWord
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others
 from throughtime.tasks.tag_codec import TagCodec
@@ -196,11 +195,6 @@ class TrainedTagger:
         places = copies(folder.path, len(self.languages))
         for language, path in zip(self.languages, places, strict=True):
             language.save(ModelFolder(path))
-
-    def save_weights(self, folder: ModelFolder) -> None:
-        """Write the weights, whole or not at all."""
-        weights = named_weights(self.model)
-        folder.write_tensors({name: weight.detach().cpu().numpy() for name, weight in weights.items()})
 
     def card(self, values: Mapping[str, Any]) -> str:
         """README.md of the model folder."""

@@ -15,7 +15,6 @@ from throughtime.folder import ModelFolder
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.rounded import Rounded
 from throughtime.models.seq2seq import EncoderDecoder
-from throughtime.models.weights import named_weights
 from throughtime.runtime.scored import Scored
 from throughtime.search import Ensemble, StepModel
 from throughtime.tasks.codecs import SIDES, Codecs
@@ -171,11 +170,6 @@ class TrainedTranslator(Translator):
         folder.write_config(TASK, self.config.model_dump(mode="json"))
         self.codecs.save(folder.path)
         folder.write_json("generation_config.json", self.generation.model_dump(mode="json"))
-
-    def save_weights(self, folder: ModelFolder) -> None:
-        """Write the weights, whole or not at all."""
-        weights = named_weights(self.model)
-        folder.write_tensors({name: weight.detach().cpu().numpy() for name, weight in weights.items()})
 
     def card(self, values: Mapping[str, Any]) -> str:
         """README.md of the model folder."""

@@ -14,7 +14,7 @@ from throughtime.config import configured
 from throughtime.folder import ModelFolder
 from throughtime.models import presets
 from throughtime.models.seq2seq import EncoderDecoder
-from throughtime.models.weights import load_weights
+from throughtime.models.weights import read_weights
 from throughtime.tasks.codecs import Codecs
 from throughtime.tasks.runs import inherited_settings
 from throughtime.tasks.trained_translator import TASK as TASK
@@ -115,8 +115,7 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> Trained
     settings = configured(TranslateConfig, config, str(folder.path / "config.json"))
     codecs = Codecs.load(folder.path)
     model = built(settings, codecs)
-    tensors = {name: torch.from_numpy(array) for name, array in folder.read_tensors().items()}
-    load_weights(model, tensors, str(folder.path / "model.safetensors"))
+    read_weights(model, folder)
     translator = TrainedTranslator(model.to(device_of(device)).eval(), codecs, settings)
     where = str(folder.path / "generation_config.json")
     translator.generation = configured(Generation, folder.read_json("generation_config.json"), where)
