@@ -25,7 +25,7 @@ def export(
     """Write a trained model as ONNX graphs, checked against torch at several shapes.
 
     A translator becomes an encoder and one step of its decoder, any other model one graph or two. The folder
-    runs on onnxruntime and numpy: `throughtime.runtime.load("DIR").translate(["..."])`.
+    runs on onnxruntime, numpy and tokenizers: `throughtime.runtime.load("DIR").translate(["..."])`.
 
     [bold]Examples[/bold]
 

@@ -37,7 +37,10 @@ def forecast(
         Path | None, typer.Option(help="A CSV file with the columns that are known of the rows to come.")
     ] = None,
     paths: Annotated[
-        int, typer.Option(help="So many ways in which it may go, drawn, as further columns.", min=0)
+        int,
+        typer.Option(
+            help="So many ways in which it may go, drawn: further columns of --out and --json.", min=0
+        ),
     ] = 0,
     out: Annotated[Path | None, typer.Option(help="The CSV file to write.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the forecasts: .png, .svg or .pdf.")] = None,

@@ -166,7 +166,7 @@ def table(scored: list[Scored], ranked: list[int], by_token: list[int], lines: l
     shown.add_column("ln P", justify="right")
     shown.add_column("per token", justify="right")
     shown.add_column("rank", justify="right")
-    shown.add_column("sentence, and how surprising each token is")
+    shown.add_column("sentence, and the surprisal of each token in bits")
     for place, i in enumerate(ranked, start=1):
         one = scored[i]
         shown.add_row(

@@ -44,7 +44,8 @@ def serve(
         ),
     ] = None,
     rate_limit: Annotated[
-        int | None, typer.Option(help="Requests a minute, of each client.", min=1, rich_help_panel=ACCESS)
+        int | None,
+        typer.Option(help="POST requests a minute, of each client.", min=1, rich_help_panel=ACCESS),
     ] = None,
     timeout: Annotated[
         float, typer.Option(help="Seconds until a request is given up.", min=0.1, rich_help_panel=AMOUNTS)
