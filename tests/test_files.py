@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from throughtime.files import whole_file, whole_folder
+from throughtime.errors import InputError
+from throughtime.files import check_place, whole_file, whole_folder
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path):
@@ -35,3 +36,14 @@ def test_a_failed_folder_never_appears(tmp_path):
     with whole_folder(tmp_path / "run") as folder:
         (folder / "config.json").write_text("{}")
     assert (tmp_path / "run" / "config.json").read_text() == "{}"
+
+
+def test_a_file_where_a_folder_is_wanted_is_named(tmp_path):
+    (tmp_path / "notes").write_text("kept")
+    for path in (tmp_path / "notes" / "x.csv", tmp_path / "notes" / "deep" / "x.csv"):
+        for written in (whole_file, whole_folder):
+            with pytest.raises(InputError, match="notes: is a file, expected a folder"), written(path):
+                pass
+    check_place(tmp_path / "notes")
+    check_place(tmp_path / "new" / "x.csv")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["notes"]

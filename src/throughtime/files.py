@@ -10,6 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from throughtime.errors import InputError
+
+
+def check_place(path: Path | str) -> None:
+    """Refuse a path that would lie inside a file; call it before long work that ends in writing there."""
+    for above in Path(path).parents:
+        if above.exists() and not above.is_dir():
+            raise InputError(str(above), "is a file, expected a folder")
+
 
 @contextlib.contextmanager
 def whole_file(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
@@ -26,6 +35,7 @@ def whole_file(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
     False
     """
     path = Path(path)
+    check_place(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     temporary = Path(name)
@@ -46,6 +56,7 @@ def whole_file(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
 def whole_folder(path: Path | str) -> Iterator[Path]:
     """Fill a temporary neighbour of the folder `path`; it takes the name only when the block succeeds."""
     path = Path(path)
+    check_place(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
     try:

@@ -41,6 +41,10 @@ class ModelFolder:
             raise InputError(str(path), "no such model folder; `throughtime train ... --out` makes one")
         if not folder.is_dir():
             raise InputError(str(path), "is a file, expected the folder of a trained model")
+        if not (folder / "config.json").is_file() and (folder / "export.json").is_file():
+            raise InputError(
+                str(path), "is an export, which `throughtime.runtime.load` runs in Python; give its run here"
+            )
         if not (folder / "config.json").is_file():
             raise InputError(str(path), "holds no config.json, so it is not the folder of a trained model")
         return cls(folder)

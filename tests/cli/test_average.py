@@ -70,7 +70,7 @@ def test_the_new_folder_is_a_model_whose_card_says_what_it_is(run, tmp_path, cap
 
 def test_what_cannot_be_done_is_refused_and_leaves_nothing(run, tmp_path):
     out = tmp_path / "averaged"
-    with pytest.raises(InputError, match=r"holds 4 checkpoints, fewer than 5; .* raise keep=5 when training"):
+    with pytest.raises(InputError, match=r"--last: is 5, but .* holds 4: give --last 4, or .* --set keep=5"):
         average(run=run, out=out, last=5)
     with pytest.raises(InputError, match=r"--out: .* exists already"):
         average(run=run, out=run, last=2)

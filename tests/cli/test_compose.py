@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import random
+import shlex
 
 import pytest
 
@@ -86,3 +88,30 @@ def test_what_is_wrong_is_one_sentence(run, throughtime, asked, problem):
 def test_another_kind_of_model_is_refused(run, throughtime):
     assert "holds a writer from labels or vectors, not a classifier" in throughtime("classify", run, "a").err
     assert "fed: true" in throughtime("train", "compose", "--show-config").out
+
+
+def hinted(shown):
+    """The words of the command that the summary of a training tells to go on with."""
+    [line] = [line for line in shown.splitlines() if line.startswith("  throughtime compose ")]
+    return shlex.split(line)[1:]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [{"text": "cat dog", "label": "it's [b] {x}"}, {"text": "red blue", "label": "z"}],
+        [{"text": "cat dog", "vector": [0.5, 1, 2]}, {"text": "red blue", "vector": [1, 0, 3]}],
+    ],
+)
+def test_the_hint_can_be_pasted(records, tmp_path, throughtime):
+    data = tmp_path / "data"
+    data.mkdir()
+    for split in ("train", "valid"):
+        (data / f"{split}.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in records * 10))
+    chosen = [word for setting in (*SMALL, "epochs=1") for word in ("--set", setting)]
+    ran = throughtime("train", "compose", "--data", data, "--out", tmp_path / "a run", *chosen)
+    assert ran.code == 0, ran.err
+    assert "--split valid" in ran.out
+    assert "--split test" not in ran.out
+    pasted = throughtime(*hinted(ran.out))
+    assert pasted.code == 0, pasted.err

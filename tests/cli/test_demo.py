@@ -42,3 +42,9 @@ def test_its_new_sentences_are_new():
 
 def test_its_settings_are_settings():
     assert configured(TranslateConfig, SETTINGS, "demo").seed == SETTINGS["seed"]
+
+
+def test_a_file_in_its_place_is_said_first(tmp_path, throughtime):
+    (tmp_path / "demo").write_text("")
+    ran = throughtime("demo", "--out", tmp_path / "demo")
+    assert (ran.code, ran.err) == (2, f"error: {tmp_path / 'demo'}: is a file, expected a folder\n")

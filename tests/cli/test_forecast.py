@@ -141,3 +141,23 @@ def test_mistakes_in_training_are_named(sales, tmp_path, throughtime):
     assert ":4: repeats the time of line 3" in throughtime(*words(twice, tmp_path / "run")).err
     shown = throughtime("train", "forecast", "--show-config").out
     assert "model: recurrent" in shown
+
+
+def test_hints_are_what_the_model_can_do(sales, tmp_path, throughtime):
+    own = throughtime(*words(sales, tmp_path / "own", "epochs=1")).out
+    assert f"throughtime forecast {tmp_path / 'own'} --level 80 --level 95 --plot" in own
+    assert "--split test" in own
+    point = throughtime(*words(sales, tmp_path / "point", "epochs=1", "head=point", "test_size=0")).out
+    assert f"throughtime forecast {tmp_path / 'point'} --plot" in point
+    assert "--split test" not in point
+    promotion = tmp_path / "promotion.csv"
+    header, *rows = sales.read_text().splitlines()
+    promotion.write_text("\n".join([f"{header},promo", *(f"{row},{len(row) % 2}" for row in rows)]) + "\n")
+    known = throughtime(*words(promotion, tmp_path / "known", "epochs=1", "known=[promo]")).out
+    assert "--level 95 --future FILE --plot" in known
+
+
+def test_a_table_inside_a_file_is_refused(run, sales, throughtime):
+    ran = throughtime("forecast", run, "--out", sales / "x.csv")
+    assert ran.code == 2
+    assert f"{sales}: is a file, expected a folder" in ran.err

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +15,7 @@ import pytest
 
 from throughtime.cli.inspect import gradients, graph, truncation
 from throughtime.errors import InputError
+from throughtime.inspection.graph import STEPS
 
 Inspected = Callable[..., dict[str, Any]]
 
@@ -110,3 +113,17 @@ def test_the_comparison_is_shown_to_people(capsys: pytest.CaptureFixture[str]) -
 def test_the_module_starts_without_torch() -> None:
     code = "import sys, throughtime.cli.inspect; print({'torch', 'numpy', 'matplotlib'} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
+
+
+def test_all_is_a_name_only_where_cells_are_compared() -> None:
+    with pytest.raises(InputError, match="unknown cell 'all'") as told:
+        truncation(cell="all")
+    assert "'all'?" not in str(told.value)
+    assert "Known: gru," in str(told.value)
+    with pytest.raises(InputError, match="did you mean 'all'"):
+        gradients(cell="al")
+
+
+def test_help_names_every_cell_with_a_drawn_graph() -> None:
+    (cell,) = inspect.get_annotations(graph, eval_str=True)["cell"].__metadata__
+    assert set(re.split(r", | or ", cell.help.removesuffix("."))) == set(STEPS)

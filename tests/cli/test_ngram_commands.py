@@ -47,6 +47,80 @@ def test_an_existing_out_is_refused_unless_resumed(corpus, run, throughtime):
     assert (run / "model.safetensors").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("other", "problem"),
+    [
+        (["--order", 5], "--order: is 5, but the model in"),
+        (["--min-freq", 2], "--min-freq: is 2"),
+        (["--normalise", "lower"], "was counted with 'none'; use another --out"),
+        (["--smoothing", "laplace"], "--smoothing: is 'laplace'"),
+        (["--backward"], "--backward: is True"),
+    ],
+)
+def test_resuming_a_model_of_other_settings_is_refused(corpus, run, throughtime, other, problem):
+    ran = throughtime("train", "ngram", "--data", corpus, *other, "--resume", "--out", run)
+    assert (ran.code, ran.out) == (2, "")
+    assert problem in ran.err
+
+
+def test_resuming_a_model_of_other_data_or_another_task_is_refused(corpus, run, throughtime, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text(TEXT)
+    assert "--data: is " in throughtime("train", "ngram", "--data", other, "--resume", "--out", run).err
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, "task": "translate"}))
+    ran = throughtime("train", "ngram", "--data", corpus, "--resume", "--out", run)
+    assert ran.code == 2
+    assert "holds a model of the task 'translate', not 'ngram'" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        (["--smoothing", "laplas"], "did you mean 'laplace'?"),
+        (["--strength", 1], "--strength: has no meaning for kneser-ney"),
+        (["--smoothing", "laplace", "--strength", -1], "expected numbers of 0 or more"),
+        (["--smoothing", "laplace", "--strength", "nan"], "expected a finite number"),
+        (
+            ["--smoothing", "laplace", "--order", 1, "--strength", 1, "--strength", 2],
+            "--strength: is given 2 times, but the order is 1",
+        ),
+        (["--split", "tset"], "has no split 'tset'"),
+        (["--data", "embedded/sine"], "holds series, not text"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_counted(corpus, tmp_path, throughtime, wrong, problem):
+    ran = throughtime("train", "ngram", "--data", corpus, "--out", tmp_path / "run", *wrong)
+    assert ran.code == 2
+    assert problem in ran.err
+    assert "Counting" not in ran.err
+
+
+def test_the_test_split_is_hinted_at_where_there_is_one(tmp_path, corpus, throughtime):
+    whole = throughtime("train", "ngram", "--data", corpus, "--out", tmp_path / "a run")
+    assert f"throughtime evaluate '{tmp_path / 'a run'}' --split test" in whole.out
+    folder = tmp_path / "splits"
+    folder.mkdir()
+    (folder / "train.txt").write_text(TEXT)
+    (folder / "valid.txt").write_text(TEXT)
+    two = throughtime("train", "ngram", "--data", folder, "--out", tmp_path / "two")
+    assert "--split valid" in two.out
+    assert "--split test" not in two.out
+
+
+def test_a_model_without_checkpoints_is_not_averaged(run, tmp_path, throughtime):
+    ran = throughtime("average", run, "--out", tmp_path / "mean")
+    assert ran.code == 2
+    assert f"{run}: holds no checkpoints: it was not trained step by step" in ran.err
+
+
+@pytest.mark.parametrize("option", ["--temperature", "--top-k", "--top-p"])
+def test_greedy_does_not_draw(run, throughtime, option):
+    ran = throughtime("generate", run, "--greedy", option, 1)
+    assert ran.code == 2
+    assert f"{option}: is for texts that are drawn; leave out --greedy" in ran.err
+
+
 def test_resuming_nothing_starts_afresh_and_says_so(corpus, tmp_path, throughtime):
     ran = throughtime("train", "ngram", "--data", corpus, "--out", tmp_path / "new", "--resume")
     assert ran.code == 0

@@ -177,7 +177,21 @@ def test_find_lr(train, tmp_path):
     assert ran.code == 0, ran.err
     assert 1e-6 < ran.json["lr"] < 1
     assert (tmp_path / "rates.png").stat().st_size > 1000
-    refused(train("--find-lr", "--out", tmp_path / "rates"), "rates")
+    folder = train("--find-lr", "--out", tmp_path / "rates")
+    refused(folder, "--out: is ", "with --find-lr it names a picture; end it in .png, .svg, .pdf")
+
+
+@pytest.mark.parametrize("task", ["language", "translate", "classify", "tag", "fill", "compose", "forecast"])
+def test_settings_as_json(throughtime, task):
+    shown = throughtime("train", task, "--set", "epochs=7", "--show-config", "--json").json
+    assert shown["epochs"] == 7
+    assert "hidden_size" in shown
+    assert "data" not in shown  # it has no default
+    assert throughtime("train", task, "--data", "x", "--show-config", "--json").json["data"] == "x"
+
+
+def test_a_file_in_the_way_is_said_before_training(train, text):
+    refused(train("--out", text / "run"), f"{text}: is a file, expected a folder")
 
 
 def test_numbers_that_break_stop_the_run(train, tmp_path):

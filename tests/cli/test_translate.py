@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import random
 
 import pytest
@@ -163,6 +164,22 @@ def test_wishes(run, throughtime):
     assert throughtime("translate", run, "one two", "--prefix", "cinq").out.startswith("cinq")
     assert "un" not in throughtime("translate", run, "one two", "--forbid", "un").out.split()
     assert "quatre" in throughtime("translate", run, "one two", "--require", "quatre").out
+
+
+def test_a_wish_without_a_word_is_refused(run, throughtime):
+    for option, word in itertools.product(("--require", "--forbid"), ("", " ")):
+        ran = throughtime("translate", run, "one two", option, word)
+        assert (ran.code, ran.out) == (2, "")
+        assert f"{option}: is empty; give a word" in ran.err
+
+
+def test_parts_of_words_leave_nothing_unknown_to_copy(run, pairs, tmp_path, throughtime):
+    assert throughtime("translate", run, "one two", "--copy-unknown").out == "un deux\n"
+    parts = ["tokens=bpe", "max_size=300", "epochs=1", "valid_sentences=1"]
+    assert throughtime(*words(pairs, tmp_path / "parts", *parts)).code == 0
+    ran = throughtime("translate", tmp_path / "parts", "one two", "--copy-unknown")
+    assert ran.code == 2
+    assert "--copy-unknown: is for models of whole words" in ran.err
 
 
 def test_several_runs_are_one(run, untrained, throughtime):

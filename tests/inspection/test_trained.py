@@ -15,6 +15,7 @@ import torch
 
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
+from throughtime.folder import ModelFolder
 from throughtime.inspection.attention import attended
 from throughtime.inspection.beam_tree import beam_tree
 from throughtime.inspection.gates import gates
@@ -23,6 +24,7 @@ from throughtime.inspection.next_tokens import next_tokens
 from throughtime.inspection.pieces import BEGIN, END
 from throughtime.inspection.tables import Table, table, tables
 from throughtime.inspection.unit_gates import LayerGates, unit_gates
+from throughtime.models.weights import save_weights
 from throughtime.tasks import classify, recurrent, tag, translate
 from throughtime.tasks.classify_config import ClassifyConfig
 from throughtime.tasks.language_config import LanguageConfig
@@ -238,6 +240,8 @@ def test_counted_models_tell_the_next_token_too(tmp_path: Path) -> None:
     assert math.isfinite(found.entropy)
     with pytest.raises(InputError, match="no vectors of tokens"):
         tables(model)
+    with pytest.raises(InputError, match="model: has no recurrent layers that read tokens"):
+        unit_gates(model, "the")
 
 
 def test_neighbours_are_the_nearest_by_angle(trained: Any) -> None:
@@ -258,8 +262,49 @@ def test_neighbours_are_the_nearest_by_angle(trained: Any) -> None:
     assert 0 < found.explained <= 1
     with pytest.raises(InputError, match="no token that the model knows"):
         embedding_map(trained, "zebra")
-    with pytest.raises(InputError, match="unknown table of vectors 'top'"):
+    with pytest.raises(InputError, match="--side: is 'top', expected source or target"):
         embedding_map(trained, "one", side="top")
+
+
+def test_a_model_of_one_table_has_no_sides(language: Any) -> None:
+    with pytest.raises(InputError, match="--side: is 'source', but this model has one table of vectors"):
+        table(language, "source")
+
+
+@pytest.fixture(scope="module")
+def runs(trained: Any, language: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Their folders, by kind."""
+    out = tmp_path_factory.mktemp("runs")
+    for name, model in (("en-fr", trained), ("english", language)):
+        (out / name).mkdir()
+        model.begin(ModelFolder(out / name))
+        save_weights(model.model, ModelFolder(out / name))
+    return out
+
+
+def test_the_way_to_the_best_is_marked_without_a_terminal(throughtime: Any, runs: Path, trained: Any) -> None:
+    ran = throughtime("inspect", runs / "en-fr", "one two .", "--beam", "--device", "cpu")
+    way = [node.label for node in beam_tree(trained, "one two .").nodes if node.best]
+    assert [word[1:] for word in ran.out.split() if word[0] == "*" and word != "*"] == way
+    assert "* marks the way to the best" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("run", "words", "sentence"),
+    [
+        ("en-fr", "--attention --num-beams 3", "--num-beams: goes with --beam; leave it out"),
+        ("en-fr", "--beam --layer 1", "--layer: goes with --gates; leave it out"),
+        ("en-fr", "--gates --side source", "--side: goes with --embedding; leave it out"),
+        ("en-fr", "--gates --neighbours 4", "--neighbours: goes with --embedding; leave it out"),
+        ("english", "--attention", "english: is no translator, and only those attend"),
+    ],
+)
+def test_what_has_no_effect_is_refused_and_a_run_is_named(
+    throughtime: Any, runs: Path, run: str, words: str, sentence: str
+) -> None:
+    ran = throughtime("inspect", runs / run, "one", *words.split())
+    assert ran.code == 2
+    assert sentence in ran.err
 
 
 def test_a_word_is_looked_up_as_it_stands_inside_of_sentences() -> None:

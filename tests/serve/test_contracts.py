@@ -100,6 +100,26 @@ def test_what_is_no_text_is_refused_in_a_sentence(client, path, q, sentence):
     assert (answer.status_code, answer.json()) == (400, {"error": sentence})
 
 
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"content": b'{"q": hi}'}, "the body is not JSON: expecting value at character 6"),
+        ({"json": ["hi"]}, "the body is JSON but no object; /docs says what this path takes"),
+        (
+            {"data": {"q": "hi"}},
+            "this path takes a JSON object, with the header Content-Type: application/json",
+        ),
+        ({}, "this path takes a JSON object, with the header Content-Type: application/json"),
+    ],
+)
+def test_a_body_that_is_no_json_object_is_refused_in_a_sentence(client, given, sentence):
+    headers = {"Content-Type": "application/json"} if "content" in given else {}
+    answer = client.post("/classify", headers=headers, **given)
+    assert (answer.status_code, answer.json()) == (400, {"error": sentence})
+    answer = client.post("/v1/completions", headers=headers, **given)
+    assert (answer.json()["error"]["message"], answer.json()["error"]["param"]) == (sentence, None)
+
+
 def test_a_known_path_with_another_method_is_405_and_an_unknown_one_404(client):
     for method, path, allowed in [
         ("GET", "/translate", "POST"),
@@ -142,15 +162,18 @@ def test_html_keeps_its_tags(client):
     assert found == page.replace("the cat", text, 1)
 
 
-def test_openai_client_lists_models_and_completes(gpt):
+def test_openai_client_lists_models_and_completes(gpt, models):
     assert {"counted", "letters"} <= {one.id for one in gpt.models.list()}
     assert gpt.models.retrieve("letters").id == "letters"
     asked = {"model": "counted", "prompt": "the cat", "max_tokens": 3, "temperature": 0}
     found = gpt.completions.create(**asked)
     assert found.choices[0].text == " sleeps ."
     assert found.choices[0].finish_reason == "stop"  # a line ends there
-    # The prompt has its beginning mark; the end mark is no token of the text.
-    assert (found.usage.prompt_tokens, found.usage.completion_tokens) == (3, 2)
+    # Marks of beginning and end are no tokens of the text; a beginning that was given as one is.
+    assert (found.usage.prompt_tokens, found.usage.completion_tokens) == (2, 2)
+    codec = models.named("counted").model.framing.codec
+    for ids in (codec.encode("the cat"), codec.encode("the cat", bos=True)):
+        assert gpt.completions.create(**{**asked, "prompt": ids}).usage.prompt_tokens == len(ids)
     assert gpt.completions.create(**asked, echo=True).choices[0].text == "the cat sleeps ."
 
 
@@ -197,7 +220,10 @@ def test_log_probabilities_are_the_models_own(gpt, runs):
     assert found.token_logprobs == pytest.approx(scored.log_probs[:4], abs=1e-9)
     assert found.text_offset == [0, 3, 7, 14]
     assert found.top_logprobs[:2] == [None, None]
-    assert len(found.top_logprobs[2]) == 2
+    for place in (2, 3):
+        assert len(found.top_logprobs[place]) == 2
+        assert found.top_logprobs[place][found.tokens[place]] == found.token_logprobs[place]
+        assert all(token == "<eos>" or token.startswith(" ") for token in found.top_logprobs[place])
     alone = gpt.completions.create(**asked, echo=True, logprobs=0, max_tokens=0).choices[0]
     assert alone.text == "the cat"
     assert alone.logprobs.token_logprobs == pytest.approx(scored.log_probs[:2], abs=1e-9)

@@ -13,7 +13,7 @@ import time
 
 import httpx2
 import pytest
-from tests.serve.conftest import serving
+from tests.serve.conftest import saved, serving
 
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.runtime.classified import Classified
@@ -316,6 +316,16 @@ def test_a_failing_model_is_500_in_one_sentence_and_the_log_has_the_rest(capsys)
 def test_names_of_models_are_those_of_their_folders_and_must_differ(runs):
     with pytest.raises(InputError, match="counted: is the name of two of the folders"):
         Models.open([runs["counted"], runs["counted"]])
+
+
+def test_a_forecaster_with_further_columns_is_refused_at_the_start(tmp_path):
+    rows = "".join(f"{t % 7},{t % 3},{t % 5}\n" for t in range(80))
+    (tmp_path / "sales.csv").write_text("y,price,rain\n" + rows)
+    small = {"lookback": 8, "horizon": 4, "hidden_size": 8, "device": "cpu", "precision": "float32"}
+    columns = {"known": ["price"], "past": ["rain"]}
+    run = saved(tmp_path / "sales", "forecast", "forecast", tmp_path / "sales.csv", **columns, **small)
+    with pytest.raises(InputError, match="sales: needs the columns price, rain too, which requests do not"):
+        Models.open([run], "cpu")
 
 
 def test_a_port_in_use_is_one_sentence():

@@ -225,6 +225,23 @@ def test_translations_are_not_taken_for_labels(tmp_path):
         Labels.of(open_dataset(str(file)))
 
 
+def test_texts_with_vectors_are_refused_for_what_they_are(classifier, tmp_path):
+    file = tmp_path / "weather.jsonl"
+    file.write_text('{"vector": [0.1, -2], "text": "a cold wet day"}\n' * 9)
+    dataset = open_dataset(str(file))
+    for refused in (lambda: classifier.report(dataset, "all", {}), lambda: made(classifier.config, dataset)):
+        with pytest.raises(InputError, match=r"weather\.jsonl: has records with a vector and no label"):
+            refused()
+
+
+def test_one_is_told_as_one(classifier, tmp_path):
+    (tmp_path / "one.csv").write_text("text,label\na day,weather\n")
+    report = classifier.report(open_dataset(str(tmp_path / "one.csv")), "all", {})
+    assert "over 1 text\n" in report.text
+    card = classifier.card({"best": {}, "parameters": 9, "epochs": 1, "steps": 1, "device": "cpu"})
+    assert "| training | 1 epoch, 1 update, seed" in card
+
+
 def test_other_models_options_are_refused(classifier, opened):
     with pytest.raises(InputError, match="--num-beams: is not for classifiers"):
         classifier.report(opened, "test", {"num_beams": 3})

@@ -162,6 +162,7 @@ def test_kept_intervals_are_the_same(kind: str, tmp_path: Path) -> None:
     kept = saved_intervals(folder)
     assert kept is not None
     assert (kept.kind, kept.series, kept.season) == (kind, ("a", "b"), 1)
+    assert repr(kept) == repr(intervals) == f"{type(kept).__name__}(2 series, season 1, 4 steps ahead)"
     told, expected = kept.adjusted(new, ASKED), intervals.adjusted(new, ASKED)
     for p in ASKED:
         np.testing.assert_array_equal(told[p], expected[p])

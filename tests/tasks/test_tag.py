@@ -208,6 +208,15 @@ def test_a_model_starts_from_another(trained, orders, opened_orders):
         model.codec.taught([Tagged(("a",), ("other",))], labelled=False)
 
 
+@pytest.mark.parametrize("name", ["nope", "wordpiece"])
+def test_what_cannot_cut_words_is_refused_by_its_option(tagger, name):
+    with pytest.raises(InputError, match=f"--tokenize: unknown tokenizer '{name}';") as caught:
+        tagger.tag(["a b"], tokenize=name)
+    known = str(caught.value).rpartition("Known: ")[2].rstrip(".").split(", ")
+    assert {"space", "unicode", "word"} <= set(known)
+    assert all(tagger.tag(["a b"], tokenize=one) for one in known)
+
+
 def test_what_does_not_fit_the_data_is_refused(tmp_path, languages):
     plain = tmp_path / "plain.conll"
     plain.write_text("a\tX\nb\tY\n\na\tX\n\n" * 9)

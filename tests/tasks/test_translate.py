@@ -389,6 +389,13 @@ def test_other_options_and_other_data_are_refused(translator, opened, tmp_path):
     text.write_text("only text\n" * 9)
     with pytest.raises(InputError, match="translation needs pairs"):
         made(TranslateConfig(data=str(text)), open_dataset(str(text)))
+    with pytest.raises(InputError, match="embedded/english: is not of pairs of languages, so 'en' cannot be"):
+        open_dataset("embedded/english", source="en", target="fr")
+    with pytest.raises(InputError, match="unknown structure 'nope'"):
+        made(TranslateConfig(data="pairs", structure="nope"), opened)
+    (tmp_path / "export.json").write_text("{}")
+    with pytest.raises(InputError, match=r"is an export, which `throughtime\.runtime\.load` runs"):
+        ModelFolder.at(tmp_path)
 
 
 def test_batches_are_of_like_lengths_and_hold_every_sentence_once():

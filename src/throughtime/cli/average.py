@@ -43,22 +43,27 @@ def average(
 
       throughtime evaluate runs/ptb-averaged --split valid
     """
-    from throughtime.files import whole_folder
+    from throughtime.files import check_place, whole_folder
     from throughtime.folder import ModelFolder
     from throughtime.train.checkpoint import Checkpoints
 
     source = ModelFolder.at(run)
     source.read_config()
+    check_place(out)
     if out.exists():
         raise InputError("--out", f"{out} exists already; choose another folder")
     checkpoints = Checkpoints(run / "checkpoints", keep=1)
     names = checkpoints.names()
-    last = max(1, len(names)) if last is None else last
+    if not names:
+        raise InputError(
+            str(run), "holds no checkpoints: it was not trained step by step, or they were removed"
+        )
+    last = len(names) if last is None else last
     if len(names) < last:
         raise InputError(
             "--last",
-            f"{run} holds {len(names)} checkpoints, fewer than {last}; ask for fewer, "
-            f"or raise keep={last} when training",
+            f"is {last}, but {run} holds {len(names)}: give --last {len(names)}, "
+            f"or train with --set keep={last}",
         )
     weights, steps = mean(checkpoints, names[-last:])
     with whole_folder(out) as temporary:

@@ -63,9 +63,11 @@ def demo(
 def shown_off(out: Path, settings: dict[str, Any]) -> Outcome:
     """The demo with these settings."""
     from throughtime.cli.opening import opened
+    from throughtime.files import check_place
     from throughtime.tasks import load, translate
 
     run, picture = out / "en-fr", out / "attention.png"
+    check_place(run)
     if (run / "training.json").exists():
         say(f"Using the translator in {run}; remove that folder to train it again.")
     else:

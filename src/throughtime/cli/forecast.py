@@ -12,6 +12,7 @@ from throughtime.cli.evaluate import Device, Run
 from throughtime.cli.kinds import loaded
 from throughtime.cli.opening import SkipBad, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
+from throughtime.files import check_place
 
 if TYPE_CHECKING:
     from throughtime.tasks.forecasts import Forecast
@@ -68,6 +69,8 @@ def forecast(
         from throughtime.plots.style import check_format
 
         check_format(plot)
+    if out is not None:
+        check_place(out)
     model: TrainedForecaster = loaded(run, device, "forecast")
     levels = sorted(set(level or ()))
     dataset = opened(data or model.config.data, skip_bad=skip_bad)

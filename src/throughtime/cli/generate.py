@@ -41,6 +41,10 @@ def generate(
 
       throughtime generate runs/letters --prompt "the time " --max-new-tokens 300 --temperature 0.8
     """
+    if greedy:
+        for option, value in {"--temperature": temperature, "--top-k": top_k, "--top-p": top_p}.items():
+            if value is not None:
+                raise InputError(option, "is for texts that are drawn; leave out --greedy")
     model = opened(run, device)
     strategy = model.strategy(
         greedy=greedy or None,

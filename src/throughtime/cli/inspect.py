@@ -90,7 +90,7 @@ def gradients(
     curves = [
         lag_curve(name, gain, steps=steps, hidden=hidden, keep=gates, clip=clip, seeds=seeds)
         for gain in _gains(scale)
-        for name in _known(names)
+        for name in _known(names, "all")
         for gates in ((None, keep) if keeps(name) else (None,))
     ]
     if plot is not None:
@@ -112,7 +112,7 @@ def gradients(
 @inspect_app.command()
 @reported
 def graph(
-    cell: Annotated[str, typer.Option(help="rnn, gru, lstm, lstm-coupled or mingru.")] = "gru",
+    cell: Annotated[str, typer.Option(help="rnn, gru, gru-before, lstm, lstm-coupled or mingru.")] = "gru",
     steps: Annotated[int, typer.Option(help="How many steps to unroll.", min=1, max=8)] = 3,
     plot: Plot = None,
     json: Json = False,
@@ -203,13 +203,13 @@ def _check_plot(plot: Path | None) -> None:
         check_format(plot)
 
 
-def _known(names: tuple[str, ...]) -> tuple[str, ...]:
+def _known(names: tuple[str, ...], *also: str) -> tuple[str, ...]:
     from throughtime.cells import CELLS
     from throughtime.errors import unknown
 
     for name in names:
         if name not in CELLS:
-            raise unknown("cell", name, [*CELLS, "all"])
+            raise unknown("cell", name, [*CELLS, *also])
     return names
 
 

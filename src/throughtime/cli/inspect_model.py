@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from throughtime.inspection.unit_gates import LayerGates
 
 VIEWS = ("attention", "beam", "gates", "embedding")
+OPTIONS = {"num_beams": "beam", "layer": "gates", "neighbours": "embedding", "side": "embedding"}
+"""The view that each option goes with."""
+NEIGHBOURS = 4
 SHOWN_UNITS = 4
 
 
@@ -43,7 +48,9 @@ def inspect_model(
     layer: Annotated[
         int | None, typer.Option(help="With --gates: all gates of this one layer, counted from 1.", min=1)
     ] = None,
-    neighbours: Annotated[int, typer.Option(help="With --embedding: so many of each word.", min=1)] = 4,
+    neighbours: Annotated[
+        int | None, typer.Option(help="With --embedding: so many of each word; 4 if not given.", min=1)
+    ] = None,
     side: Annotated[
         str | None, typer.Option(help="With --embedding: source or target, of a translator that has both.")
     ] = None,
@@ -71,22 +78,42 @@ def inspect_model(
         problem = "choose what to see" if not chosen else "can be seen one at a time; choose"
         where = " and ".join(f"--{name}" for name in chosen) or "inspect"
         raise InputError(where, f"{problem}: --attention, --beam, --gates or --embedding")
+    _refuse_others(chosen[0], num_beams=num_beams, layer=layer, neighbours=neighbours, side=side)
     if plot is not None:
         from throughtime.plots.style import check_format
 
         check_format(plot)
     model = load(run, device)
-    if attention:
-        outcome = _attention(model, sentence, plot)
-    elif beam:
-        outcome = _beam(model, sentence, num_beams, plot)
-    elif gates:
-        outcome = _gates(model, sentence, layer, plot)
-    else:
-        outcome = _embedding(model, sentence, neighbours, side, plot)
+    with _named(run):
+        if attention:
+            outcome = _attention(model, sentence, plot)
+        elif beam:
+            outcome = _beam(model, sentence, num_beams, plot)
+        elif gates:
+            outcome = _gates(model, sentence, layer, plot)
+        else:
+            outcome = _embedding(model, sentence, neighbours or NEIGHBOURS, side, plot)
     if plot is not None:
         say(f"wrote {plot}")
     return Outcome({"run": str(run), "sentence": sentence, **outcome.values}, outcome.shown)
+
+
+def _refuse_others(view: str, **given: object) -> None:
+    """Refuse an option that goes with another view, where it would have no effect."""
+    for name, value in given.items():
+        if value is not None and OPTIONS[name] != view:
+            raise InputError(f"--{name.replace('_', '-')}", f"goes with --{OPTIONS[name]}; leave it out")
+
+
+@contextlib.contextmanager
+def _named(run: Path) -> Iterator[None]:
+    """Call a model that cannot show what was asked for by the name of its run."""
+    try:
+        yield
+    except InputError as error:
+        if error.where != "model":
+            raise
+        raise InputError(str(run), error.problem) from None
 
 
 def _attention(model: Any, sentence: str, plot: Path | None) -> Outcome:
@@ -133,12 +160,12 @@ def _tree_shown(tree: BeamTree) -> list[RenderableType]:
             own = [node for node in nodes if node.status in wanted]
             cells.append(
                 "  ".join(
-                    f"[bold]{escape(node.label)}[/bold]" if node.best else escape(node.label) for node in own
+                    f"[bold]*{escape(node.label)}[/bold]" if node.best else escape(node.label) for node in own
                 )
             )
         table.add_row(str(step), *cells)
     best = tree.results[0]
-    note = "Bold is the way to the best. Why each was kept or cut is in --json and on the page of `serve`."
+    note = "* marks the way to the best. Why each was kept or cut is in --json and on the page of `serve`."
     return [f"{escape(best.text)}  (beam of {tree.width}, score {signed(best.score)})", "", table, "", note]
 
 

@@ -10,10 +10,12 @@ import typer
 
 from throughtime.cli.opening import SkipBad, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
+from throughtime.cli.training import judging, pasted
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
-    from throughtime.tasks.ngram import NgramLanguageModel
+    from throughtime.data.datasets import Dataset
+    from throughtime.tasks.ngram import NgramConfig, NgramLanguageModel
 
 train_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Train a model and save it.")
 
@@ -67,10 +69,8 @@ def train_ngram(
       throughtime train ngram --data my.txt --smoothing laplace --strength 1 --strength 20 --out runs/mine
     """
     from throughtime.config import configured
-    from throughtime.tasks.ngram import NgramConfig, fit
+    from throughtime.tasks.ngram import NgramConfig, fit, smoothing_of
 
-    if finished(out, resume):
-        return Outcome({"run": str(out), "resumed": True}, [f"{out} is already trained; nothing to do."])
     config = configured(
         NgramConfig,
         {
@@ -88,7 +88,11 @@ def train_ngram(
         },
         "train ngram",
     )
+    smoothing_of(config)
+    if finished(config, out, resume):
+        return Outcome({"run": str(out), "resumed": True}, [f"{out} is already trained; nothing to do."])
     dataset = opened(data, layout=layout, skip_bad=skip_bad)
+    dataset.texts(split)  # refuses data of another kind, and a split that is not there
     began = time.perf_counter()
     say(f"Counting {data} ({split}) up to order {order} ...")
     model = fit(config, dataset)
@@ -99,11 +103,15 @@ def train_ngram(
     line = {"split": valid, "data": data, **measured} if valid else {}
     model.save(out, [line] if line else [], card(model, values))
     tell_skipped(dataset)
-    return Outcome(values, shown(values))
+    return Outcome(values, shown(values, dataset))
 
 
-def finished(out: Path, resume: bool) -> bool:
+def finished(config: NgramConfig, out: Path, resume: bool) -> bool:
     """Whether there is nothing left to do; refuses to touch a folder that it was not told to go on with."""
+    from throughtime.files import check_place
+    from throughtime.tasks.ngram import check_same
+
+    check_place(out)
     if not out.exists():
         if resume:
             say(f"Nothing saved at {out} yet: starting afresh.")
@@ -112,9 +120,7 @@ def finished(out: Path, resume: bool) -> bool:
         raise InputError(
             "--out", f"{out} exists already; choose another folder, or give --resume to go on with it"
         )
-    from throughtime.folder import ModelFolder
-
-    ModelFolder.at(out).read_config()
+    check_same(config, out)
     return True
 
 
@@ -137,7 +143,7 @@ def summary(model: NgramLanguageModel, seconds: float, out: Path, measured: dict
     }
 
 
-def shown(values: dict[str, Any]) -> list[Any]:
+def shown(values: dict[str, Any], dataset: Dataset) -> list[Any]:
     """The summary for people."""
     stored = ", ".join(f"{count:,}" for count in values["ngrams"])
     lines = [
@@ -147,11 +153,8 @@ def shown(values: dict[str, Any]) -> list[Any]:
     ]
     if values["valid_perplexity"] is not None:
         lines.append(f"Validation perplexity {values['valid_perplexity']:.2f}.")
-    lines += [
-        f"Saved in {values['run']}. Go on with:",
-        f"  throughtime evaluate {values['run']} --split test",
-        f"  throughtime generate {values['run']} --seed 1",
-    ]
+    hints = [*judging(dataset), "generate {run} --seed 1"]
+    lines += [f"Saved in {values['run']}. Go on with:", *pasted(hints, values["run"])]
     return ["\n".join(lines)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from throughtime.cli.train_command import TrainCommand
+from throughtime.cli.training import after
 
 HELP = """Train a classifier: one label for a whole text.
 
@@ -18,6 +19,6 @@ their maximum.
 
   throughtime train classify --data snips-slots --set pooling=attention --out runs/intents
 """
-HINTS = ("evaluate {run} --split test", 'classify {run} "a text"')
+HINTS = after('classify {run} "a text"')
 
 train_classify = TrainCommand(HELP, "classify", "classify_config.ClassifyConfig", HINTS).of_texts()

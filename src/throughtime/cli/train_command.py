@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -14,6 +14,7 @@ from throughtime.cli.training import (
     ConfigFile,
     Data,
     FindRate,
+    Hints,
     InitFrom,
     Out,
     Request,
@@ -33,7 +34,7 @@ class TrainCommand:
     help: str
     task: str  # the module
     config: str  # module.Class of its settings, which need no torch
-    hints: Sequence[str]  # commands to go on with, after `throughtime`
+    hints: Hints
 
     def of_texts(self) -> Callable[..., None]:
         """The command, for data of one language."""

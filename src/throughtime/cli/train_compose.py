@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+from typing import TYPE_CHECKING
+
 from throughtime.cli.train_command import TrainCommand
+from throughtime.cli.training import judging
+
+if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+    from throughtime.tasks.trained_composer import TrainedComposer
 
 HELP = """Train a writer: a text from one label, or from a vector of numbers.
 
@@ -18,6 +26,15 @@ state, and stands beside each token that it reads.
 
   throughtime train compose --data weather.jsonl --set tokens=bpe --out runs/reports
 """
-HINTS = ("evaluate {run} --split test", "compose {run} --label NAME (or --vector 0.1,0.2)")
 
-train_compose = TrainCommand(HELP, "compose", "compose_config.ComposeConfig", HINTS).of_texts()
+
+def hints(model: TrainedComposer, dataset: Dataset) -> list[str]:
+    """A label or a vector of the kind that the model writes from."""
+    if model.labels is None:
+        condition = "--vector " + ",".join(["0.1"] * model.width)
+    else:
+        condition = f"--label {shlex.quote(model.labels.names[0])}"
+    return [*judging(dataset), f"compose {{run}} {condition}"]
+
+
+train_compose = TrainCommand(HELP, "compose", "compose_config.ComposeConfig", hints).of_texts()

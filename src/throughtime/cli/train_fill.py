@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from throughtime.cli.train_command import TrainCommand
+from throughtime.cli.training import after
 
 HELP = """Train a model that fills blanks: recurrent layers read a sentence from both ends.
 
@@ -20,6 +21,6 @@ to tell them from the words before and behind. Of sentence pairs one side is rea
 
   throughtime train fill --show-config > my.yaml
 """
-HINTS = ("evaluate {run} --split test", 'fill {run} "I am ___."')
+HINTS = after('fill {run} "I am ___."')
 
 train_fill = TrainCommand(HELP, "fill", "fill_config.FillConfig", HINTS).of_pairs()

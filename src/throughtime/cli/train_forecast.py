@@ -30,12 +30,6 @@ if TYPE_CHECKING:
     from throughtime.tasks.trained_forecaster import TrainedForecaster
     from throughtime.train.task import Task
 
-HINTS = (
-    "forecast {run} --level 80 --level 95 --plot forecast.png",
-    "evaluate {run} --split test",
-    "backtest {run} --n-windows 8",
-)
-
 
 @reported
 def train_forecast(
@@ -74,8 +68,20 @@ def train_forecast(
     given = settings_of(config, settings, {"data": data})
     if show_config:
         return shown_config(ForecastConfig, given)
-    request = Request(out, resume, checkpoint, init_from, find_lr, skip_bad, HINTS)
+    request = Request(out, resume, checkpoint, init_from, find_lr, skip_bad, hints)
     return train(Telling(), given, request)
+
+
+def hints(model: TrainedForecaster, dataset: Dataset) -> list[str]:
+    """With intervals where the head gives them, and the columns that a forecast has to be told."""
+    own = model.model.head.probabilistic and model.config.intervals == "head"
+    levels = " --level 80 --level 95" if own else ""
+    future = " --future FILE" if model.config.known else ""
+    return [
+        f"forecast {{run}}{levels}{future} --plot forecast.png",
+        *(["evaluate {run} --split test"] if model.config.test_size else []),
+        "backtest {run} --n-windows 8",
+    ]
 
 
 class Telling:

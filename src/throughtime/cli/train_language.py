@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from throughtime.cli.train_command import TrainCommand
+from throughtime.cli.training import after
 
 HELP = """Train a recurrent language model: RNN, GRU, LSTM or any other cell.
 
@@ -18,9 +19,6 @@ HELP = """Train a recurrent language model: RNN, GRU, LSTM or any other cell.
 
   torchrun --nproc-per-node 2 -m throughtime train language --data ptb --out runs/ptb
 """
-HINTS = (
-    "evaluate {run} --split test",
-    'generate {run} --prompt "the " --max-new-tokens 200 --temperature 0.8',
-)
+HINTS = after('generate {run} --prompt "the " --max-new-tokens 200 --temperature 0.8')
 
 train_language = TrainCommand(HELP, "recurrent", "language_config.LanguageConfig", HINTS).of_texts()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from throughtime.cli.train_command import TrainCommand
+from throughtime.cli.training import after
 
 HELP = """Train a tagger: a label for each word, and for the sentence where the data have one.
 
@@ -19,6 +20,6 @@ mark chunks (B-PER, I-PER, O) are judged by F1, others by accuracy.
 
   throughtime train tag --data train.conll --set language_models=\\[runs/left,runs/right] --out runs/with
 """
-HINTS = ("evaluate {run} --split test", 'tag {run} "a sentence in words"')
+HINTS = after('tag {run} "a sentence in words"')
 
 train_tag = TrainCommand(HELP, "tag", "tag_config.TagConfig", HINTS).of_texts()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from throughtime.cli.train_command import TrainCommand
+from throughtime.cli.training import after
 
 HELP = """Train a translator: an encoder, a decoder, and attention between them.
 
@@ -19,6 +20,6 @@ BLEU, and three of them are shown after each epoch.
 
   throughtime train translate --show-config > my.yaml
 """
-HINTS = ("evaluate {run} --split test", 'translate {run} "a sentence"')
+HINTS = after('translate {run} "a sentence"')
 
 train_translate = TrainCommand(HELP, "translate", "translate_config.TranslateConfig", HINTS).of_pairs()

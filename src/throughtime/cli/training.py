@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from throughtime.cli.opening import opened, tell_skipped
-from throughtime.cli.output import Outcome, say
+from throughtime.cli.output import Outcome, flags, say
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,8 +45,17 @@ ShowConfig = Annotated[
     bool, typer.Option("--show-config", help="Print all settings with what they mean, and stop.")
 ]
 FindRate = Annotated[
-    bool, typer.Option("--find-lr", help="Try rising learning rates, suggest one, and stop.")
+    bool,
+    typer.Option(
+        "--find-lr",
+        help="Try rising learning rates, suggest one, and stop; --out then names a picture of them: "
+        ".png, .svg or .pdf.",
+    ),
 ]
+
+
+Hints = Callable[[Any, "Dataset"], Sequence[str]]
+"""From a trained model and its data: commands to go on with, after `throughtime`, with {run} for the run."""
 
 
 class Trade(Protocol):
@@ -81,7 +91,25 @@ class Request:
     init_from: Path | None = None
     find_rate: bool = False
     skip_bad: bool = False
-    hints: Sequence[str] = ()  # commands to go on with, after `throughtime`
+    hints: Hints = lambda model, dataset: ()
+
+
+def after(*uses: str) -> Hints:
+    """Judge it, and then these uses, whatever was trained."""
+    return lambda model, dataset: (*judging(dataset), *uses)
+
+
+def judging(dataset: Dataset) -> list[str]:
+    """How to judge a model on data that it was not trained on, where there are some."""
+    held_out = [split for split in ("test", "valid") if split in dataset.splits]
+    return [f"evaluate {{run}} --split {split}" for split in held_out[:1]]
+
+
+def pasted(hints: Sequence[str], run: str) -> list[str]:
+    """The commands as a shell takes them, and as they are printed."""
+    from rich.markup import escape
+
+    return [escape("  throughtime " + hint.replace("{run}", shlex.quote(run))) for hint in hints]
 
 
 def settings_of(config: Path | None, settings: list[str] | None, named: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,11 +121,18 @@ def settings_of(config: Path | None, settings: list[str] | None, named: Mapping[
 
 
 def shown_config(kind: type[TrainingConfig], given: Mapping[str, Any]) -> Outcome:
-    """All settings with what they mean, on stdout."""
+    """All settings with what they mean, on stdout; as JSON without those that still have to be given."""
     from throughtime.settings import show
 
-    print(show(kind, given), end="")
-    return Outcome({})
+    described = show(kind, given)
+    if not flags.json:
+        print(described, end="")
+    defaults = {
+        name: field.get_default(call_default_factory=True)
+        for name, field in kind.model_fields.items()
+        if not field.is_required()
+    }
+    return Outcome({**defaults, **given})
 
 
 def train(trade: Trade, given: dict[str, Any], request: Request) -> Outcome:
@@ -119,12 +154,14 @@ def train(trade: Trade, given: dict[str, Any], request: Request) -> Outcome:
 
 def trained(trade: Trade, given: dict[str, Any], request: Request, processes: Processes) -> Outcome:
     """Begin a run or go on with one, in this process and those beside it."""
+    from throughtime.files import check_place
     from throughtime.tasks.runs import begun, finished, fit, going_on
     from throughtime.train.interrupts import InterruptedRunError
     from throughtime.train.progress import Silent, reporter
 
     out = request.out
     assert out is not None
+    check_place(out)
     goes_on = begun(out) if request.resume else out.exists()
     processes.barrier()
     if goes_on and not request.resume:
@@ -155,7 +192,8 @@ def trained(trade: Trade, given: dict[str, Any], request: Request, processes: Pr
         where = f"{stopped.checkpoint.name} is saved" if stopped.checkpoint is not None else "stopped"
         say(f"Interrupted; {where}. Go on with the same command and --resume.")
         raise typer.Exit(stopped.exit_code) from None
-    return Outcome(values, [_shown(values, request.hints)] if processes.first else [])
+    hints = request.hints(model, dataset)
+    return Outcome(values, [_shown(values, hints)] if processes.first else [])
 
 
 def found_rate(trade: Trade, given: dict[str, Any], request: Request) -> Outcome:
@@ -165,9 +203,11 @@ def found_rate(trade: Trade, given: dict[str, Any], request: Request) -> Outcome
 
     out = request.out
     if out is not None:
-        from throughtime.plots.style import check_format
+        from throughtime.plots.style import FORMATS
 
-        check_format(out)
+        if out.suffix.lower().removeprefix(".") not in FORMATS:
+            kinds = ", ".join(f".{kind}" for kind in FORMATS)
+            raise InputError("--out", f"is {out}, but with --find-lr it names a picture; end it in {kinds}")
     dataset, model = _new(trade, given, request)
     config: TrainingConfig = model.config
     model.model.to(device_of(config.device))
@@ -202,13 +242,15 @@ def _opened(config: Any, request: Request) -> Dataset:
 
 def _shown(values: dict[str, Any], hints: Sequence[str]) -> str:
     """The summary for people."""
+    from throughtime.tasks.report import trained_for
+
     best = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in values["best"].items())
-    run, epochs = values["run"], values["epochs"]
+    run = values["run"]
     told = [
-        f"Trained {epochs} {'epoch' if epochs == 1 else 'epochs'}, {values['steps']:,} updates, "
-        f"in {values['seconds']:.0f} s on {values['device']}: {values['why']}.",
+        f"Trained {trained_for(values)}, in {values['seconds']:.0f} s on {values['device']}: "
+        f"{values['why']}.",
         f"Best after epoch {values['best_epoch']}: {best}.",
         f"Saved in {run}, with its learning curve. Go on with:",
-        *(f"  throughtime {hint.format(run=run)}" for hint in hints),
+        *pasted(hints, run),
     ]
     return "\n".join(told)

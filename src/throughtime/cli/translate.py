@@ -94,8 +94,10 @@ def translate(
     runs, sentences = divided(words)
     if sentences and file is not None:
         raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
-    translator = opened_together(runs, device)
     wishes = Wishes(prefix, tuple(forbid or ()), tuple(require or ()), no_repeat_ngram)
+    translator = opened_together(runs, device)
+    if copy_unknown:
+        check_whole_words(translator)
     search = translator.unlike_each_other(alternatives, length_penalty) if alternatives else None
 
     def told(texts: list[str], title: str) -> list[list[Translation]]:
@@ -140,6 +142,18 @@ def opened_together(runs: list[Path], device: str) -> Translator:
     from throughtime.tasks.trained_translator import together
 
     return together(models)
+
+
+def check_whole_words(translator: Translator) -> None:
+    """Refuse to copy unknown words where none are: parts of words spell them all."""
+    from throughtime.text.subword import SUBWORDS
+
+    name = translator.codecs.target.tokenizer.name
+    if name in SUBWORDS:
+        raise InputError(
+            "--copy-unknown",
+            f"is for models of whole words, this one writes parts of them ({name}); leave it out",
+        )
 
 
 def lines(file: Path | None) -> Iterator[list[str]]:

@@ -78,7 +78,7 @@ def _open_catalogued(
 ) -> Dataset:
     entry = catalogue.find(name)
     part = entry.part
-    languages = _direction(part.languages, source, target)
+    languages = _direction(entry.name, part.languages, source, target)
     named = {split: part.paths(split, *languages) for split in part.splits}
     wanted = itertools.chain.from_iterable(named.values())
     places = iter(catalogue.require(entry.corpus, wanted, fetch_missing=download, progress=progress))
@@ -102,17 +102,16 @@ def _open_catalogued(
     )
 
 
-def _direction(known: tuple[str, ...], source: str | None, target: str | None) -> tuple[str, ...]:
+def _direction(name: str, known: tuple[str, ...], source: str | None, target: str | None) -> tuple[str, ...]:
     """Source and target language: those asked for, else the first two that the corpus lists.
 
-    >>> _direction(("en", "de", "fr"), None, None), _direction(("en", "de", "fr"), "de", None)
+    >>> known = ("en", "de", "fr")
+    >>> _direction("ted", known, None, None), _direction("ted", known, "de", None)
     (('en', 'de'), ('de', 'en'))
     """
     for language in (source, target):
         if language is not None and not known:
-            raise InputError(
-                f"language {language!r}", "cannot be chosen: this corpus is not of pairs of languages."
-            )
+            raise InputError(name, f"is not of pairs of languages, so {language!r} cannot be one of them.")
         if language is not None and language not in known:
             raise unknown("language", language, known)
     if source is not None and source == target:
@@ -163,7 +162,7 @@ def _folder_files(folder: Path, source: str | None, target: str | None) -> dict[
     known = tuple(dict.fromkeys(language for files in found.values() for language in files if language))
     if len(known) > 2 and (source is None or target is None):
         raise InputError(str(folder), f"holds files in {', '.join(known)}; choose source and target.")
-    pair = _direction(known, source, target) if len(known) > 1 else ()
+    pair = _direction(str(folder), known, source, target) if len(known) > 1 else ()
     chosen = {}
     for split, files in found.items():
         if pair and not set(pair) <= set(files):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from throughtime.errors import InputError, unknown
+from throughtime.errors import InputError
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.models.tagger import Tagger
 
@@ -51,7 +51,7 @@ def tables(model: Any) -> list[Table]:
     framing = getattr(model, "framing", None)
     codec = framing.codec if framing is not None else getattr(model, "codec", None)
     if not isinstance(embedding, nn.Embedding) or codec is None:
-        raise InputError("embedding", "this model has no vectors of tokens to show")
+        raise InputError("model", "has no vectors of tokens to show")
     return [Table("tokens", embedding.weight.detach(), codec.vocabulary, codec)]
 
 
@@ -59,7 +59,9 @@ def table(model: Any, name: str | None = None) -> Table:
     """The table of this name, or the first."""
     found = {one.name: one for one in tables(model)}
     if name is not None and name not in found:
-        raise unknown("table of vectors", name, found)
+        shared = "but this model has one table of vectors for all its tokens; leave it out"
+        problem = shared if len(found) == 1 else f"expected {' or '.join(found)}"
+        raise InputError("--side", f"is {name!r}, {problem}")
     return found[name] if name is not None else next(iter(found.values()))
 
 

@@ -103,7 +103,7 @@ def unit_gates(model: Any, text: str) -> list[LayerGates]:
     stack, embedding = getattr(reader, "stack", None), getattr(reader, "embedding", None)
     framing = getattr(model, "framing", None)
     if not isinstance(stack, Stack) or not isinstance(embedding, nn.Embedding):
-        raise InputError("gates", "this model has no recurrent layers that read tokens")
+        raise InputError("model", "has no recurrent layers that read tokens, so it has no gates to show")
     codec = model.codec if framing is None else framing.codec
     ids = codec.encode(text) if framing is None else framing.ids(text, end=False)
     _check(text, ids)

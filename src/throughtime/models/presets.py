@@ -160,7 +160,7 @@ def build(
     torch.Size([6, 3, 40])
     """
     if preset not in PRESETS:
-        raise unknown("preset", preset, PRESETS)
+        raise unknown("structure", preset, PRESETS)
     if shared_embedding and source_vocabulary != target_vocabulary:
         raise InputError(
             "shared_embedding",

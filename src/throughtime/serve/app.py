@@ -145,7 +145,7 @@ def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         place = [str(part) for part in error.errors()[0]["loc"] if part != "body"]
-        param = place[0] if place else None
+        param = place[0] if place and not place[0].isdecimal() else None  # a number: where JSON ends
         return refusal(request.url.path, 400, sentence_of(error.errors()), param=param)
 
     @app.exception_handler(HTTPException)

@@ -68,12 +68,24 @@ def sentence_of(errors: Any) -> str:
     'h: input should be a valid integer'
     """
     first = errors[0]
+    if first["loc"] in ((), ("body",)) or first.get("type") == "json_invalid":
+        return _body_at_fault(first)
     message = str(first["msg"]).removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
     # Where a field may be of several kinds, their names stand among the places.
     named = (str(part) for part in first["loc"] if part not in ("body", "str", "int", "float"))
     place = ".".join(part for part in named if "[" not in part)
     return f"{place}: {message}" if place else message
+
+
+def _body_at_fault(first: Any) -> str:
+    """What is wrong with a body as a whole; bytes are what was not read as JSON, such as a form."""
+    if first.get("type") == "json_invalid":
+        reason = str(first["ctx"]["error"])
+        return f"the body is not JSON: {reason[:1].lower()}{reason[1:]} at character {first['loc'][-1]}"
+    if first.get("type") == "missing" or isinstance(first.get("input"), bytes):
+        return "this path takes a JSON object, with the header Content-Type: application/json"
+    return "the body is JSON but no object; /docs says what this path takes"
 
 
 def _fields(given: ImmutableMultiDict[str, Any]) -> dict[str, Any]:

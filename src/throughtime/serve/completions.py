@@ -19,7 +19,8 @@ from throughtime.serve.models import Served
 from throughtime.serve.refusals import RefusalError, in_shape
 from throughtime.serve.service import Service, service_of
 from throughtime.serve.spelling import Spelling
-from throughtime.serve.writing import Draft
+from throughtime.serve.writing import Draft, Said
+from throughtime.tasks.framing import WINDOW
 
 router = APIRouter(prefix="/v1", tags=["completions"])
 
@@ -155,7 +156,10 @@ class Completion:
         return self.head | {"choices": [_choice(index, text, finish, None)]}
 
     def _usage(self) -> dict[str, int]:
-        read = sum(map(len, self.prompts))
+        read = sum(
+            len(ids) - self.framing.given if isinstance(asked, str) else len(asked)
+            for asked, ids in zip(self.asked.prompts, self.prompts, strict=True)
+        )
         written = sum(len(draft.said) for draft in self.drafts)
         return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
@@ -168,10 +172,8 @@ class Completion:
         tokens = self.framing.pieces(ids)[first:]
         scores: list[float | None] = [*prompt_scores[skip:], *(one.log_prob for one in draft.said)]
         likely: list[dict[str, float | None] | None] = [None] * (echoed - skip)
-        vocabulary = self.framing.codec.vocabulary
-        for one in draft.said:
-            best = dict(one.likely) | {one.token: one.log_prob}
-            likely.append({vocabulary.token(number): _finite(score) for number, score in best.items()})
+        for place, one in enumerate(draft.said, len(draft.prompt)):
+            likely.append(self._likely(ids[max(0, place - WINDOW) : place], tokens[place - first], one))
         offsets, place = [], 0
         for token in tokens:
             offsets.append(place)
@@ -182,6 +184,16 @@ class Completion:
             "top_logprobs": likely if self.asked.logprobs else None,
             "text_offset": offsets,
         }
+
+    def _likely(self, before: list[int], piece: str, said: Said) -> dict[str, float | None]:
+        """The likeliest tokens, spelled as in `tokens`; by their names where that tells two not apart."""
+        told: dict[str, float | None] = {}
+        for number, score in (dict(said.likely) | {said.token: said.log_prob}).items():
+            own = piece if number == said.token else self.framing.addition(before, number)
+            if number != said.token and own in ("", piece, *told):
+                own = self.framing.codec.vocabulary.token(number)
+            told[own] = _finite(score)
+        return told
 
 
 async def _heard(news: asyncio.Event, deadline: float, drafts: Sequence[Draft]) -> None:

@@ -55,7 +55,7 @@ async def forecast(request: Request, asked: ForecastRequest) -> dict[str, Any]:
     check_key(request, service.options)
     served = service.models.chosen(asked.model, "forecast")
     assert isinstance(served, ServedForecaster)
-    _check(asked, served, service.options)
+    _check(asked, service.options)
     h = asked.h or served.model.model.horizon
     levels = sorted(set(asked.level))
     forecasting = served.forecasting(levels)
@@ -97,19 +97,12 @@ def values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def _check(asked: ForecastRequest, served: ServedForecaster, options: Options) -> None:
+def _check(asked: ForecastRequest, options: Options) -> None:
     rows = sum(len(one.y) for one in asked.series)
     if rows > options.max_rows:
         raise RefusalError(413, f"{rows:,} rows at once; at most {options.max_rows:,} are taken")
     if asked.h is not None and asked.h > options.max_horizon:
         raise RefusalError(400, f"h is {asked.h}, at most {options.max_horizon} rows are forecast")
-    config = served.model.config
-    if config.known or config.past:
-        columns = ", ".join((*config.known, *config.past))
-        raise RefusalError(
-            400,
-            f"{served.name} needs the columns {columns} too; `throughtime forecast` takes them from a file",
-        )
 
 
 def _series(given: SeriesRequest) -> Series:

@@ -149,5 +149,11 @@ def _opened(run: Path, device: str) -> Served:
     if task == "forecast":
         from throughtime.tasks.saved_intervals import saved_intervals
 
+        if columns := ", ".join((*model.config.known, *model.config.past)):
+            raise InputError(
+                str(run),
+                f"needs the columns {columns} too, which requests do not have; `throughtime forecast` takes "
+                "them from a file",
+            )
         return ServedForecaster(name, task, model, saved_intervals(folder))
     return Served(name, task, model)

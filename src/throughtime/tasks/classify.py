@@ -19,7 +19,7 @@ from throughtime.tasks.classify_task import ClassifyTask
 from throughtime.tasks.labels import Labels, labelled
 from throughtime.tasks.runs import inherited_settings
 from throughtime.tasks.trained_classifier import TASK as TASK
-from throughtime.tasks.trained_classifier import TrainedClassifier
+from throughtime.tasks.trained_classifier import TrainedClassifier, refuse_vectors
 from throughtime.text.codec import Codec
 from throughtime.train.devices import device_of
 
@@ -38,6 +38,7 @@ ARCHITECTURE = frozenset(
 
 def made(config: ClassifyConfig, dataset: Dataset) -> TrainedClassifier:
     """A new model for these data, with its first weights drawn from the seed."""
+    refuse_vectors(dataset)
     labels = Labels.of(dataset)
     if len(labels) == 1:
         raise InputError(

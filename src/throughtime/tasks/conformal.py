@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from throughtime.data.panel import Panel
 from throughtime.errors import InputError
 from throughtime.tasks.forecasts import Forecast, Forecasting
+from throughtime.tasks.report import several
 from throughtime.tasks.rolling import Rolled, gathered
 
 Array = NDArray[np.float64]
@@ -62,13 +63,17 @@ class Intervals(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PointIntervals:
     """What intervals around a point have in common."""
 
     series: tuple[str, ...]
     season: int
     scores: Array
+
+    def __repr__(self) -> str:
+        """What they are, without the scores."""
+        return _shown(self, self.scores)
 
     def asks(self, probabilities: Sequence[float]) -> Sequence[float]:
         """Nothing: the mean is enough."""
@@ -122,7 +127,7 @@ class ScaledIntervals(PointIntervals):
         }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class QuantileIntervals:
     """The model's own quantiles, moved out or in by how far observations lay outside of them before.
 
@@ -134,6 +139,10 @@ class QuantileIntervals:
     series: tuple[str, ...]
     season: int
     scores: dict[float, Array]  # of each probability below a half: [n, S, h]
+
+    def __repr__(self) -> str:
+        """What they are, without the scores."""
+        return _shown(self, next(iter(self.scores.values())))
 
     @classmethod
     def of(cls, past: Rolled) -> QuantileIntervals:
@@ -257,6 +266,12 @@ def windows_needed(level: float) -> int:
     (4, 19)
     """
     return math.ceil(level / (1 - level) - _ROUNDING)
+
+
+def _shown(intervals: PointIntervals | QuantileIntervals, scores: Array) -> str:
+    ahead = f"{several(scores.shape[-1], 'step')} ahead"
+    series = f"{len(intervals.series):,} series, season {intervals.season}"
+    return f"{type(intervals).__name__}({series}, {ahead})"
 
 
 def _level(p: float) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 from throughtime.data.panel_scaling import PanelScaling
 from throughtime.tasks.forecast_config import ForecastConfig
+from throughtime.tasks.report import trained_for
 
 SERIES_FILE = "series.json"
 
@@ -28,7 +29,7 @@ Model `{config.model}`, {config.strategy}, head `{config.head}`, made by through
 | scaling | {transformed}{config.scaling} of each series, {config.normalise} of each window |
 | columns that help | {helping or "none"} |
 | weights | {values["parameters"]:,} |
-| training | {values["epochs"]} epochs, {values["steps"]:,} updates, seed {config.seed}, {values["device"]} |
+| training | {trained_for(values)}, seed {config.seed}, {values["device"]} |
 | validation, scaled | {best or "not measured"} |
 
     throughtime forecast FOLDER --h {config.horizon} --level 80 --level 95

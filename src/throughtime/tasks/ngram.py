@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from throughtime.config import Config, configured
+from throughtime.errors import InputError
 from throughtime.files import whole_folder
 from throughtime.folder import ModelFolder
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
-from throughtime.ngram.smoothing import smoothing
+from throughtime.ngram.smoothing import Smoothing, smoothing
 from throughtime.tasks.framing import Framing, suggested
 from throughtime.tasks.language import LanguageModel
 from throughtime.tasks.report import Opening
@@ -20,10 +21,13 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
 TASK = "ngram"
+OPTIONS = {"normaliser": "--normalise", "strengths": "--strength"}  # where they are not called as the setting
 
 
 class NgramConfig(Config):
     """All that `train ngram` can be told. None means: as the data set suggests."""
+
+    SUGGESTED: ClassVar[frozenset[str]] = frozenset({"tokens", "normaliser", "layout"})
 
     data: str
     split: str = "train"
@@ -68,13 +72,41 @@ class NgramLanguageModel(LanguageModel):
             folder.write_card(card)
 
 
+def smoothing_of(config: NgramConfig) -> Smoothing:
+    """The smoothing that is wished for; refuses what does not fit it or the order."""
+    chosen: Smoothing = smoothing(config.smoothing, config.strengths)
+    if len(config.strengths) > config.order:
+        raise InputError(
+            "--strength",
+            f"is given {len(config.strengths)} times, but the order is {config.order}; "
+            "give it at most once per order",
+        )
+    return chosen
+
+
+def check_same(config: NgramConfig, out: Path) -> None:
+    """Refuse a folder that holds anything but the model of these settings."""
+    found, saved = ModelFolder.at(out).read_config()
+    if found != TASK:
+        raise InputError("--resume", f"{out} holds a model of the task {found!r}, not {TASK!r}")
+    before = configured(NgramConfig, saved, str(out / "config.json"))
+    for key in NgramConfig.model_fields:
+        was, told = getattr(before, key), getattr(config, key)
+        left_to_data = told is None and key in NgramConfig.SUGGESTED
+        if was != told and not left_to_data:
+            option = OPTIONS.get(key, f"--{key.replace('_', '-')}")
+            raise InputError(
+                option, f"is {told!r}, but the model in {out} was counted with {was!r}; use another --out"
+            )
+
+
 def fit(config: NgramConfig, dataset: Dataset) -> NgramLanguageModel:
     """Count a split of a data set."""
     from throughtime.text.codec import Codec
 
     config = config.settled(dataset)
     assert config.tokens is not None
-    chosen = smoothing(config.smoothing, config.strengths)
+    chosen = smoothing_of(config)
     marked = config.layout == "lines"
     codec = Codec.build(
         dataset.texts(config.split),

@@ -27,7 +27,7 @@ from throughtime.tasks.framing import Framing
 from throughtime.tasks.language import Evaluation, LanguageModel
 from throughtime.tasks.language_config import LanguageConfig
 from throughtime.tasks.language_task import LanguageTask
-from throughtime.tasks.report import Asked, Progress, Report, refuse_others
+from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
 from throughtime.tasks.runs import inherited_settings
 from throughtime.text.codec import Codec
 from throughtime.train.devices import device_of, products
@@ -136,7 +136,7 @@ Recurrent layers: {self._layers} units. Made by throughtime.
 | data | {config.data}, split train |
 | tokens | {config.tokens}, vocabulary of {len(codec.vocabulary):,} (`{codec.hash[:12]}`) |
 | weights | {values["parameters"]:,} |
-| training | {values["epochs"]} epochs, {values["steps"]:,} updates, seed {config.seed}, {values["device"]} |
+| training | {trained_for(values)}, seed {config.seed}, {values["device"]} |
 | validation | {best or "not measured"} |
 
     throughtime evaluate FOLDER --split test

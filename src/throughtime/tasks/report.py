@@ -31,6 +31,24 @@ class Report:
     text: str  # with rich's markup
 
 
+def several(count: int, noun: str) -> str:
+    """A count with its noun.
+
+    >>> several(1, "text"), several(2000, "text")
+    ('1 text', '2,000 texts')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def trained_for(values: Mapping[str, Any]) -> str:
+    """How long a training was, as a model card tells it.
+
+    >>> trained_for({"epochs": 1, "steps": 1200})
+    '1 epoch, 1,200 updates'
+    """
+    return f"{several(values['epochs'], 'epoch')}, {several(values['steps'], 'update')}"
+
+
 def refuse_others(asked: Asked, known: Collection[str], kind: str) -> None:
     """Refuse what was asked of a model that knows nothing of it.
 

@@ -22,7 +22,7 @@ from throughtime.models.heads import IGNORED
 from throughtime.runtime.classified import Classified
 from throughtime.tasks.classify_config import ClassifyConfig
 from throughtime.tasks.labels import Labels, labelled
-from throughtime.tasks.report import Asked, Progress, Report, refuse_others
+from throughtime.tasks.report import Asked, Progress, Report, refuse_others, several, trained_for
 from throughtime.text.codec import Codec
 from throughtime.train.devices import products
 
@@ -90,6 +90,7 @@ class TrainedClassifier:
     def report(self, dataset: Dataset, split: str, asked: Asked, progress: Progress | None = None) -> Report:
         """What `throughtime evaluate` shows of a split."""
         refuse_others(asked, (), "is not for classifiers")
+        refuse_vectors(dataset)
         records = list(labelled(dataset, split))
         if not records:
             raise InputError(f"{dataset.name}, split {split}", "holds no labelled text")
@@ -129,7 +130,7 @@ class TrainedClassifier:
         layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
         return (
             f"{config.data}: {layers}{config.cell} of {config.hidden_size}, {config.pooling} pooling, "
-            f"{weights / 1e6:.2f} M weights, {len(self.labels)} labels, "
+            f"{weights / 1e6:.2f} M weights, {several(len(self.labels), 'label')}, "
             f"vocabulary {len(self.codec.vocabulary):,} ({config.tokens})"
         )
 
@@ -155,7 +156,7 @@ throughtime. The labels, with their counts in training, are in labels.json.
 | labels | {len(self.labels)} |
 | tokens | {config.tokens}, vocabulary of {len(codec.vocabulary):,} (`{codec.hash[:12]}`) |
 | weights | {values["parameters"]:,} |
-| training | {values["epochs"]} epochs, {values["steps"]:,} updates, seed {config.seed}, {values["device"]} |
+| training | {trained_for(values)}, seed {config.seed}, {values["device"]} |
 | validation | {best or "not measured"} |
 
     throughtime classify FOLDER "a text"
@@ -165,6 +166,16 @@ In Python: `throughtime.load("FOLDER").classify(["a text"])[0].label`. The setti
 """
 
 
+def refuse_vectors(dataset: Dataset) -> None:
+    """Refuse texts that go with numbers: they are for composers."""
+    if dataset.kind == "described":
+        raise InputError(
+            dataset.name,
+            "has records with a vector and no label; a classifier needs texts with a label each: rows of a "
+            "table with columns text and label",
+        )
+
+
 def _told(confusion: Confusion, values: Mapping[str, Any]) -> str:
     """The scores, those of each label, and what is taken for what, for people."""
     strange = values["unknown_labels"]
@@ -172,7 +183,7 @@ def _told(confusion: Confusion, values: Mapping[str, Any]) -> str:
     lines = [
         f"accuracy [bold]{values['accuracy']:.2%}[/bold], macro F1 {values['macro_f1']:.2%}, "
         f"log loss {values['log_loss']:.4f}",
-        f"over {values['texts']:,} texts{beyond}",
+        f"over {several(values['texts'], 'text')}{beyond}",
     ]
     width = max(len(label) for label in confusion.labels) + 4
     lines.append(f"\n{'':{width}}precision   recall       F1    texts")

@@ -17,7 +17,7 @@ from throughtime.search import Beam, Constraint, Greedy, Sampling, Strategy, gen
 from throughtime.tasks.compose_config import ComposeConfig
 from throughtime.tasks.compose_task import ConditionedTexts
 from throughtime.tasks.labels import Labels, labelled
-from throughtime.tasks.report import Asked, Progress, Report, refuse_others
+from throughtime.tasks.report import Asked, Progress, Report, refuse_others, several, trained_for
 from throughtime.tasks.wishes import Wishes
 from throughtime.text.codec import Codec
 from throughtime.train.devices import products
@@ -217,7 +217,7 @@ class TrainedComposer:
             f"{other.perplexity:.2f} given a wrong one\n"
             f"the {kind} is worth {values['worth_bits_per_token']:.3f} bits per token, "
             f"{values['worth_bits_per_text']:.1f} bits per text\n"
-            f"over {len(texts):,} texts, {given.tokens:,} tokens"
+            f"over {several(len(texts), 'text')}, {several(given.tokens, 'token')}"
         )
         device = self.model.head.weight.device.type
         how = [f"tokens:{self.config.tokens}", f"vocabulary:{self.codec.hash[:12]}", f"device:{device}"]
@@ -266,7 +266,7 @@ throughtime.
 | written from | {self._source} |
 | tokens | {config.tokens}, vocabulary of {len(codec.vocabulary):,} (`{codec.hash[:12]}`) |
 | weights | {values["parameters"]:,} |
-| training | {values["epochs"]} epochs, {values["steps"]:,} updates, seed {config.seed}, {values["device"]} |
+| training | {trained_for(values)}, seed {config.seed}, {values["device"]} |
 | validation | {best or "not measured"} |
 
     throughtime compose FOLDER {option} --num-return-sequences 3

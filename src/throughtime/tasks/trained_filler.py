@@ -21,7 +21,7 @@ from throughtime.models.fill import MaskedTokens
 from throughtime.runtime.filling import Filling
 from throughtime.tasks.fill_config import FillConfig
 from throughtime.tasks.filling import Partial, best_first
-from throughtime.tasks.report import Asked, Progress, Report, refuse_others
+from throughtime.tasks.report import Asked, Progress, Report, refuse_others, several, trained_for
 from throughtime.text.blanks import Blanks, mask_of, spoken
 from throughtime.text.codec import Codec
 from throughtime.train.devices import products
@@ -154,7 +154,8 @@ class TrainedFiller:
         text = (
             f"{dataset.name}, {split}: perplexity [bold]{measures['perplexity']:.2f}[/bold] of a masked "
             f"token, {measures['accuracy']:.1%} guessed right, {measures['top5']:.1%} among the best five\n"
-            f"over {tokens:,} masked tokens in {len(rows):,} sentences; {unknown:.2%} of the text is unknown"
+            f"over {several(tokens, 'masked token')} in {several(len(rows), 'sentence')}; "
+            f"{unknown:.2%} of the text is unknown"
         )
         counts = {"masked": tokens, "sentences": len(rows), "unknown": unknown}
         side = self.config.side_of(dataset)
@@ -198,8 +199,8 @@ class TrainedFiller:
         side = f", {config.side} side" if config.side else ""
         return f"""# Fill-in model of {config.data}
 
-{config.num_layers} layers of {config.cell} cells, {config.hidden_size} units each way, made by throughtime.
-It tells what stands in the blanks of a sentence; it cannot write from left to right.
+{several(config.num_layers, "layer")} of {config.cell} cells, {config.hidden_size} units each way, made by
+throughtime. It tells what stands in the blanks of a sentence; it cannot write from left to right.
 
 | | |
 |---|---|
@@ -207,7 +208,7 @@ It tells what stands in the blanks of a sentence; it cannot write from left to r
 | tokens | {config.tokens}, vocabulary of {len(codec.vocabulary):,} (`{codec.hash[:12]}`) |
 | masks | {config.mask_share:g} of the tokens of a sentence, one at least |
 | weights | {values["parameters"]:,} |
-| training | {values["epochs"]} epochs, {values["steps"]:,} updates, seed {config.seed}, {values["device"]} |
+| training | {trained_for(values)}, seed {config.seed}, {values["device"]} |
 | validation | {best or "not measured"} |
 
     throughtime fill FOLDER "I am ___."

@@ -11,18 +11,19 @@ from torch import Tensor
 
 from throughtime.data.batching.tagged import TaggedBatch, TaggedBatches
 from throughtime.data.records import Tagged
-from throughtime.errors import InputError
+from throughtime.errors import InputError, unknown
 from throughtime.folder import ModelFolder
 from throughtime.metrics.tagging import Tagging, is_chunked
 from throughtime.models.tagger import Tagger
 from throughtime.runtime.tagged import TaggedWord
-from throughtime.tasks.report import Asked, Progress, Report, refuse_others
+from throughtime.tasks.report import Asked, Progress, Report, refuse_others, several, trained_for
 from throughtime.tasks.tag_codec import TagCodec
 from throughtime.tasks.tag_config import TagConfig
 from throughtime.tasks.tag_languages import TagLanguage, copies
 from throughtime.tasks.tag_report import report_text
 from throughtime.tasks.tagged_sentence import TaggedSentence
-from throughtime.text.tokenizers import tokenizer
+from throughtime.text.subword import SUBWORDS
+from throughtime.text.tokenizers import TOKENIZERS, tokenizer
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ TASK = "tag"
 SENTENCES_AT_ONCE = 64
 WORDS_AT_ONCE = 4_096
 LIKELY = 3
+CUTTERS = frozenset(TOKENIZERS) - frozenset(SUBWORDS)
+"""What can cut a text into words; others would have to be trained first."""
 
 
 @dataclass
@@ -65,6 +68,8 @@ class TrainedTagger:
 
         `tokenize` names what cuts a text into words: `space`, as tagged data come, or `unicode` for raw text.
         """
+        if tokenize not in CUTTERS:
+            raise InputError("--tokenize", str(unknown("tokenizer", tokenize, CUTTERS)))
         cut = tokenizer(tokenize)
         return self.tag_words([cut.tokenize(text) for text in texts], progress=progress)
 
@@ -181,11 +186,12 @@ class TrainedTagger:
         """What is trained, in one line."""
         config = self.config
         weights = sum(weight.numel() for weight in self.model.parameters())
-        labels = f" and {len(self.codec.labels):,} labels" if config.intents and self.codec.labels else ""
+        known = self.codec.labels if config.intents else None
+        labels = f" and {several(len(known), 'label')}" if known else ""
         return (
             f"{config.data}: {config.num_layers} x {config.cell} of {config.hidden_size} each way, "
             f"{weights / 1e6:.2f} M weights, {len(self.codec.tags):,} tags{labels}, "
-            f"{self.codec.vectors:,} words"
+            f"{several(self.codec.vectors, 'word')}"
         )
 
     def begin(self, folder: ModelFolder) -> None:
@@ -203,8 +209,8 @@ class TrainedTagger:
         own = f"{len(self.codec.tags):,}, {'as a chain (CRF)' if config.crf else 'each word alone'}"
         return f"""# Tagger of {config.data}
 
-{config.num_layers} layers of {config.cell} cells with {config.hidden_size} units each way, made by
-throughtime.
+{several(config.num_layers, "layer")} of {config.cell} cells with {config.hidden_size} units each way,
+made by throughtime.
 
 | | |
 |---|---|
@@ -212,7 +218,7 @@ throughtime.
 | tags | {own} |
 | words | {self.codec.vectors:,} with a vector (`{self.codec.hash}`) |
 | weights | {values["parameters"]:,} |
-| training | {values["epochs"]} epochs, {values["steps"]:,} updates, seed {config.seed}, {values["device"]} |
+| training | {trained_for(values)}, seed {config.seed}, {values["device"]} |
 | validation | {best or "not measured"} |
 
     throughtime tag FOLDER "a sentence in words"

@@ -19,7 +19,7 @@ from throughtime.runtime.scored import Scored
 from throughtime.search import Ensemble, StepModel
 from throughtime.tasks.codecs import SIDES, Codecs
 from throughtime.tasks.judge import Judge, SentencePairs, search_errors
-from throughtime.tasks.report import Asked, Progress, Report, refuse_others
+from throughtime.tasks.report import Asked, Progress, Report, refuse_others, several, trained_for
 from throughtime.tasks.surprisal import likelihood, surprisals
 from throughtime.tasks.translate_config import TranslateConfig
 from throughtime.tasks.translator import Generation, Translator
@@ -110,15 +110,16 @@ class TrainedTranslator(Translator):
         how = [*self.reading(), *self.searching(beams, alpha)]
         scores = f"BLEU [bold]{judged.bleu.value:.2f}[/bold], chrF {judged.chrf.value:.2f}"
         signatures = "\n".join(f"{one.name}|{one.signature}" for one in (judged.bleu, judged.chrf))
+        sentences = several(len(told), "sentence")
         if others:
             count = 1 + len(others)
-            text = f"{dataset.name}, {split}: {scores}, {count} models as one over {len(told):,} sentences"
+            text = f"{dataset.name}, {split}: {scores}, {count} models as one over {sentences}"
             return Report(values, [*how, f"models:{count}"], f"{text}\n[dim]{signatures}[/dim]")
         found = self.likelihood(dataset, split)
         values |= {"loss": found.cross_entropy, "perplexity": found.perplexity, "tokens": found.tokens}
         text = (
             f"{dataset.name}, {split}: {scores}, perplexity {found.perplexity:.3f} of a target token\n"
-            f"over {len(told):,} sentences, {found.tokens:,} target tokens\n[dim]{signatures}[/dim]"
+            f"over {sentences}, {several(found.tokens, 'target token')}\n[dim]{signatures}[/dim]"
         )
         if asked.get("search_errors"):
             # In float32: roundings to bf16 alone would tell the same sentence's likelihoods apart.
@@ -127,7 +128,8 @@ class TrainedTranslator(Translator):
             values["search_errors"] = errors._asdict()
             text += (
                 "\nAt alpha 0 the beam misses the model's most likely sentence in "
-                f"{errors.errors:,} of {errors.resolved:,} sentences; {errors.unresolved:,} are undecided"
+                f"{errors.errors:,} of {several(errors.resolved, 'sentence')}; "
+                f"{errors.unresolved:,} are undecided"
             )
         return Report(values, how, text)
 
@@ -187,7 +189,7 @@ throughtime.
 | data | {self._name}, split train |
 | tokens | {config.tokens}, {kind} of {sizes} (`{self.codecs.hash}`) |
 | weights | {values["parameters"]:,} |
-| training | {values["epochs"]} epochs, {values["steps"]:,} updates, seed {config.seed}, {values["device"]} |
+| training | {trained_for(values)}, seed {config.seed}, {values["device"]} |
 | validation | {best or "not measured"} |
 
     throughtime translate FOLDER "a sentence"

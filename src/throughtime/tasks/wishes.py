@@ -25,6 +25,12 @@ class Wishes:
     no_repeated_ngram: int | None = None
     min_length: int = 0
 
+    def __post_init__(self) -> None:
+        """Refuse words of nothing but spaces, which would still change what is said."""
+        for option, words in (("--forbid", self.forbidden), ("--require", self.required)):
+            if not all(word.strip() for word in words):
+                raise InputError(option, "is empty; give a word, or leave it out")
+
     def check(self, codec: Codec) -> None:
         """Refuse words that a model of this vocabulary can never say."""
         for option, words in (("--prefix", (self.prefix,)), ("--require", self.required)):

@@ -33,8 +33,13 @@ def objective_of(task: Task, processes: Processes) -> nn.Module:
     """The objective, its gradients exchanged where there are several processes."""
     if processes.world_size == 1:
         return Objective(task)
-    # A learned first state has no gradient where the state is carried over, for one.
-    return DistributedDataParallel(Objective(task), find_unused_parameters=True)
+    objective = Objective(task)
+    # torch's C++ warns in every process, past Python's filters, where the first batch happens to use all
+    # weights. Here is one that none uses: what comes of it is nothing but the silence.
+    objective.unused = nn.Parameter(next(task.model.parameters()).new_zeros(1))
+    # A learned first state has no gradient where the state is carried over, for one; a process without rows
+    # uses one weight only.
+    return DistributedDataParallel(objective, find_unused_parameters=True)
 
 
 def exchange(objective: nn.Module, last: bool) -> contextlib.AbstractContextManager[Any]:
