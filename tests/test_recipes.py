@@ -86,12 +86,17 @@ config: {data: DATA, split: valid, budget: 500}
 """
 
 
-def test_a_run_that_is_needed_is_trained_first(folder: Path, tmp_path: Path) -> None:
+def put(folder: Path, tmp_path: Path, recipes: dict[str, str]) -> None:
+    """Recipes on pairs of sentences that are made here."""
     words = {"one": "un", "two": "deux", "three": "trois", "four": "quatre"}
     lines = [f"{a} {b} {c}\t{words[a]} {words[b]} {words[c]}" for a in words for b in words for c in words]
     (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n")
-    for name, text in (("translator", TOY_TRANSLATOR), ("searched", TOY_SEARCHES)):
+    for name, text in recipes.items():
         (folder / f"{name}.yaml").write_text(text.replace("DATA", str(tmp_path / "pairs.tsv")))
+
+
+def test_a_run_that_is_needed_is_trained_first(folder: Path, tmp_path: Path) -> None:
+    put(folder, tmp_path, {"translator": TOY_TRANSLATOR, "searched": TOY_SEARCHES})
     assert main(["searched", "--keep", str(tmp_path / "kept")], folder) == 0
     assert (tmp_path / "kept" / "translator" / "model.safetensors").exists()
     row: Any = measured(folder)["searched"]
@@ -113,11 +118,7 @@ config: {data: DATA, length_penalty: 1.0}
 
 
 def test_a_recipe_of_several_seeds_stands_for_all_its_runs(folder: Path, tmp_path: Path) -> None:
-    words = {"one": "un", "two": "deux", "three": "trois", "four": "quatre"}
-    lines = [f"{a} {b} {c}\t{words[a]} {words[b]} {words[c]}" for a in words for b in words for c in words]
-    (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n")
-    for name, text in (("translators", TOY_TRANSLATOR + "seeds: [3, 4]\n"), ("joined", TOY_TOGETHER)):
-        (folder / f"{name}.yaml").write_text(text.replace("DATA", str(tmp_path / "pairs.tsv")))
+    put(folder, tmp_path, {"translators": TOY_TRANSLATOR + "seeds: [3, 4]\n", "joined": TOY_TOGETHER})
     assert main(["joined", "--keep", str(tmp_path / "kept")], folder) == 0
     assert {run.name for run in (tmp_path / "kept").iterdir()} >= {"translators-3", "translators-4"}
     row: Any = measured(folder)["joined"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 from throughtime.cli.opening import SkipBad, Source, Target
@@ -38,29 +39,14 @@ class TrainCommand:
 
     def of_texts(self) -> Callable[..., None]:
         """The command, for data of one language."""
-
-        def command(
-            data: Data = None,
-            out: Out = None,
-            config: ConfigFile = None,
-            settings: Settings = None,
-            resume: Resume = False,
-            checkpoint: CheckpointName = None,
-            init_from: InitFrom = None,
-            show_config: ShowConfig = False,
-            find_lr: FindRate = False,
-            skip_bad: SkipBad = False,
-            json: Json = False,
-            debug: Debug = False,
-        ) -> Outcome:
-            given = settings_of(config, settings, {"data": data})
-            request = Request(out, resume, checkpoint, init_from, find_lr, skip_bad, self.hints)
-            return self._told(given, show_config, request)
-
-        return self._named(command)
+        return self._command("source", "target")
 
     def of_pairs(self) -> Callable[..., None]:
         """The command, for data in two languages."""
+        return self._command()
+
+    def _command(self, *without: str) -> Callable[..., None]:
+        """The command, but for these options."""
 
         def command(
             data: Data = None,
@@ -82,9 +68,9 @@ class TrainCommand:
             request = Request(out, resume, checkpoint, init_from, find_lr, skip_bad, self.hints)
             return self._told(given, show_config, request)
 
-        return self._named(command)
-
-    def _named(self, command: Callable[..., Outcome]) -> Callable[..., None]:
+        whole = signature(command, eval_str=True)
+        kept = [option for name, option in whole.parameters.items() if name not in without]
+        command.__signature__ = whole.replace(parameters=kept)  # type: ignore[attr-defined]
         command.__doc__ = self.help
         return reported(command)
 

@@ -175,7 +175,7 @@ def trained(trade: Trade, given: dict[str, Any], request: Request, processes: Pr
         dataset, model = _opened(config, request), trade.taken_up(out, config)
     else:
         dataset, model = _new(trade, given, request)
-    task = trade.task_of(model, dataset)
+    task = _task(trade, model, dataset)
     tell_skipped(dataset)
     try:
         values = fit(
@@ -211,7 +211,7 @@ def found_rate(trade: Trade, given: dict[str, Any], request: Request) -> Outcome
     dataset, model = _new(trade, given, request)
     config: TrainingConfig = model.config
     model.model.to(device_of(config.device))
-    found = sweep(trade.task_of(model, dataset), config)
+    found = sweep(_task(trade, model, dataset), config)
     values: dict[str, Any] = {"lr": found.suggested, "rates": found.rates, "losses": found.losses}
     tried = f"{len(found.rates)} updates of {config.optimizer} tried"
     text = f"Suggested: --set lr={found.suggested:.2g} ({tried})"
@@ -233,6 +233,14 @@ def _new(trade: Trade, given: dict[str, Any], request: Request) -> tuple[Dataset
         return dataset, trade.made(config, dataset)
     model = trade.inherited(request.init_from, config, given)
     return _opened(model.config, request), model
+
+
+def _task(trade: Trade, model: Any, dataset: Dataset) -> Task:
+    """The training task, with what a model has to say of the data."""
+    task = trade.task_of(model, dataset)
+    for note in getattr(model, "notes", ()):
+        say(note)
+    return task
 
 
 def _opened(config: Any, request: Request) -> Dataset:

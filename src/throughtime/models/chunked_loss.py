@@ -193,7 +193,7 @@ def _collect(
 class _Judged(NamedTuple):
     """What a chunk's logits say of its labels, all but the first [C, 1]."""
 
-    odds: Tensor  # probabilities times totals, [C, V]
+    odds: Tensor  # of which `errors_` makes the gradient of the logits, [C, V]
     totals: Tensor | None  # None for ones
     surprisal: Tensor
     at_target: Tensor  # the logit
@@ -236,12 +236,14 @@ class _InMemory:
         scores = functional.linear(states, self.words, self.bias)
         log_probs = scores.to(self.sums).log_softmax(1)
         surprisal = -log_probs.gather(1, targets)
-        probabilities = scores.softmax(1) if scores.dtype != self.sums else log_probs.exp_()
-        return _Judged(probabilities, None, surprisal, scores.gather(1, targets).to(self.sums))
+        # Narrow scores are less to read again than what has become of them.
+        odds = scores if scores.dtype != self.sums else log_probs
+        return _Judged(odds, None, surprisal, scores.gather(1, targets).to(self.sums))
 
     def errors_(self, judged: _Judged, targets: Tensor) -> Tensor:
-        """The gradient of the logits, in place of the probabilities."""
-        errors, evenly = judged.odds, self.smoothing / len(self.words)
+        """The gradient of the logits: probabilities less what was to be."""
+        errors = judged.odds.exp_() if judged.odds.dtype == self.sums else judged.odds.softmax(1)
+        evenly = self.smoothing / len(self.words)
         there = (-judged.surprisal).exp() - evenly - (1 - self.smoothing)
         errors = errors.sub_(evenly) if evenly else errors
         return errors.scatter_(1, targets, there.to(errors.dtype))

@@ -42,9 +42,9 @@ class Native:
         return "torch has no kernel for this cell"
 
     def run(
-        self, cell: Cell, x: Tensor, state: State | None, lengths: Tensor | None, carry: Tensor | None
+        self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
     ) -> Result:
-        """One call of torch's kernel, whichever the lengths. No state stands for zeros."""
+        """One call of torch's kernel, whichever the lengths."""
         return run_layers([[cell]], x, state, lengths)
 
 

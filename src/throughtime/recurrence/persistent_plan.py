@@ -24,7 +24,7 @@ class Form(IntEnum):
     @property
     def gates(self) -> int:
         """Sums a unit has."""
-        return {Form.LSTM: 4, Form.GRU_AFTER: 3, Form.GRU_BEFORE: 3}.get(self, 1)
+        return (1, 1, 3, 3, 4)[self]
 
     @property
     def slots(self) -> int:

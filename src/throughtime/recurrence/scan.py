@@ -13,7 +13,7 @@ from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError, unknown
 from throughtime.recurrence.backend import Backend, Result
 from throughtime.recurrence.choice import BACKENDS, chosen, together
-from throughtime.recurrence.native import Native, run_layers
+from throughtime.recurrence.native import run_layers
 
 
 def scan(
@@ -54,20 +54,14 @@ def scan(
             lambda x, state: scan(cell, x, state, lengths, reverse=reverse, carry=factors, backend=backend),
         )
     _check_shape(cell, x, "[time, batch, {}]")
-    nothing = state is None and not len(cell.learned_state)
-    entering = None if nothing else checked_state(cell, x, state)
+    entering = checked_state(cell, x, state)
     steps = x.shape[0]
     x, lengths, carry = _trimmed(x, checked_lengths(x, lengths), checked_carry(x, carry))
     if reverse:
         order = reversal(x, lengths)
         x = _reordered(x, order)
         carry = None if carry is None else _reordered(carry, order)
-    serving = named(backend, cell, x, lengths, carry)
-    if entering is None and isinstance(serving, Native):  # which makes its zeros as torch wants them
-        outputs, last = serving.run(cell, x, None, lengths, carry)
-    else:
-        entering = cell.initial_state(x.shape[1]) if entering is None else entering
-        outputs, last = serving.run(cell, x, entering, lengths, carry)
+    outputs, last = named(backend, cell, x, lengths, carry).run(cell, x, entering, lengths, carry)
     if reverse:
         outputs = _reordered(outputs, order)
     return Result(_filled(outputs, steps), last)

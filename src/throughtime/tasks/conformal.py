@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from throughtime.data.panel import Panel
 from throughtime.errors import InputError
 from throughtime.tasks.forecasts import Forecast, Forecasting
-from throughtime.tasks.report import several
 from throughtime.tasks.rolling import Rolled, gathered
+from throughtime.text.numbers import several
 
 Array = NDArray[np.float64]
 _ROUNDING = 1e-9  # 0.95 x 20 is 19, whatever floating point says

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from throughtime.errors import InputError
+from throughtime.text.numbers import several
 
 Asked = Mapping[str, Any]
 """The options of `evaluate` that were given, by name; each kind of model knows some of them."""
@@ -29,15 +30,6 @@ class Report:
     values: dict[str, Any]
     how: list[str]  # parts of the signature
     text: str  # with rich's markup
-
-
-def several(count: int, noun: str) -> str:
-    """A count with its noun.
-
-    >>> several(1, "text"), several(2000, "text")
-    ('1 text', '2,000 texts')
-    """
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def trained_for(values: Mapping[str, Any]) -> str:

@@ -22,8 +22,9 @@ from throughtime.models.heads import IGNORED
 from throughtime.runtime.classified import Classified
 from throughtime.tasks.classify_config import ClassifyConfig
 from throughtime.tasks.labels import Labels, labelled
-from throughtime.tasks.report import Asked, Progress, Report, refuse_others, several, trained_for
+from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
 from throughtime.text.codec import Codec
+from throughtime.text.numbers import several
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:

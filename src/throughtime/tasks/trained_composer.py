@@ -17,9 +17,10 @@ from throughtime.search import Beam, Constraint, Greedy, Sampling, Strategy, gen
 from throughtime.tasks.compose_config import ComposeConfig
 from throughtime.tasks.compose_task import ConditionedTexts
 from throughtime.tasks.labels import Labels, labelled
-from throughtime.tasks.report import Asked, Progress, Report, refuse_others, several, trained_for
+from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
 from throughtime.tasks.wishes import Wishes
 from throughtime.text.codec import Codec
+from throughtime.text.numbers import several
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:

@@ -21,9 +21,10 @@ from throughtime.models.fill import MaskedTokens
 from throughtime.runtime.filling import Filling
 from throughtime.tasks.fill_config import FillConfig
 from throughtime.tasks.filling import Partial, best_first
-from throughtime.tasks.report import Asked, Progress, Report, refuse_others, several, trained_for
+from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
 from throughtime.text.blanks import Blanks, mask_of, spoken
 from throughtime.text.codec import Codec
+from throughtime.text.numbers import several
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:

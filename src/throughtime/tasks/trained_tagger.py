@@ -16,12 +16,13 @@ from throughtime.folder import ModelFolder
 from throughtime.metrics.tagging import Tagging, is_chunked
 from throughtime.models.tagger import Tagger
 from throughtime.runtime.tagged import TaggedWord
-from throughtime.tasks.report import Asked, Progress, Report, refuse_others, several, trained_for
+from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
 from throughtime.tasks.tag_codec import TagCodec
 from throughtime.tasks.tag_config import TagConfig
 from throughtime.tasks.tag_languages import TagLanguage, copies
 from throughtime.tasks.tag_report import report_text
 from throughtime.tasks.tagged_sentence import TaggedSentence
+from throughtime.text.numbers import several
 from throughtime.text.subword import SUBWORDS
 from throughtime.text.tokenizers import TOKENIZERS, tokenizer
 from throughtime.train.devices import products

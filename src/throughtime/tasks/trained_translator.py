@@ -19,10 +19,11 @@ from throughtime.runtime.scored import Scored
 from throughtime.search import Ensemble, StepModel
 from throughtime.tasks.codecs import SIDES, Codecs
 from throughtime.tasks.judge import Judge, SentencePairs, search_errors
-from throughtime.tasks.report import Asked, Progress, Report, refuse_others, several, trained_for
+from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
 from throughtime.tasks.surprisal import likelihood, surprisals
 from throughtime.tasks.translate_config import TranslateConfig
 from throughtime.tasks.translator import Generation, Translator
+from throughtime.text.numbers import several
 from throughtime.train.devices import precision_of, products
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from throughtime.text.numbers import several
 from throughtime.train import figures
 
 if TYPE_CHECKING:
@@ -270,7 +271,7 @@ class Pace:
 
 
 def _opening(title: str, epochs: int, steps_per_epoch: int, step: int) -> str:
-    start = f"{title}: {_number(epochs, 'epoch')} of {_number(steps_per_epoch, 'step')}"
+    start = f"{title}: {several(epochs, 'epoch')} of {several(steps_per_epoch, 'step')}"
     return start + (f", resumed after step {step:,}" if step else "")
 
 
@@ -320,7 +321,3 @@ def _printable(text: str) -> str:
     return "".join(
         character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
     )
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

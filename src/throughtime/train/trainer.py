@@ -12,7 +12,6 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,21 +39,9 @@ from throughtime.train.processes import Processes
 from throughtime.train.progress import Report, Reporter
 from throughtime.train.record import Record
 from throughtime.train.schedules import Standing, rate
+from throughtime.train.summary import Summary
 from throughtime.train.tally import Tally
 from throughtime.train.task import State, Task
-
-
-@dataclass(frozen=True)
-class Summary:
-    """How a training ended."""
-
-    steps: int
-    epochs: int
-    seconds: float
-    train: dict[str, float]  # of the last epoch, dropout included
-    best: dict[str, float]
-    best_epoch: int
-    why: str
 
 
 class Trainer:
