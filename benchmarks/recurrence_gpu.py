@@ -33,8 +33,7 @@ from throughtime.recurrence.compiling import compile_ahead
 from throughtime.recurrence.kernels import driver
 from throughtime.recurrence.measuring import MAKERS, Case, microseconds, replayed
 from throughtime.recurrence.persistent import form_of
-from throughtime.recurrence.persistent_function import widened
-from throughtime.recurrence.persistent_plan import Kind, Task, best
+from throughtime.recurrence.persistent_plan import Kind, Task, best, widened
 from throughtime.recurrence.persistent_plan import microseconds as expected
 
 CELLS = ("lstm", "gru", "rnn")

@@ -23,8 +23,8 @@ from throughtime.recurrence.compiling import compile_ahead
 from throughtime.recurrence.kernels import driver
 from throughtime.recurrence.measuring import MAKERS, backend_of
 from throughtime.recurrence.persistent import form_of
-from throughtime.recurrence.persistent_function import Recurrence, Settings, widened
-from throughtime.recurrence.persistent_plan import Form, Kind, Plan, Task, best, candidates
+from throughtime.recurrence.persistent_function import Recurrence, Settings
+from throughtime.recurrence.persistent_plan import Form, Kind, Plan, Task, best, candidates, widened
 from throughtime.recurrence.persistent_plan import microseconds as expected
 
 TOLERANCE = {"float32": 2e-5, "tf32": 5e-3, "bfloat16": 4e-2, "float16": 6e-3}
@@ -197,6 +197,9 @@ def clocked(task: Task, plans: tuple[Plan, Plan], steps: int = 128, times: int =
     try:
         for _ in range(times):
             outputs, *_ = Recurrence.apply(
+                settings,
+                None,
+                None,
                 x,
                 w["weight_ih"],
                 w["weight_hh"],
@@ -204,9 +207,6 @@ def clocked(task: Task, plans: tuple[Plan, Plan], steps: int = 128, times: int =
                 w.get("bias_hn"),
                 state[0],
                 memory,
-                None,
-                None,
-                settings,
             )
             if task.backward:
                 torch.autograd.grad(outputs.float().sum(), x)

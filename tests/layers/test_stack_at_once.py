@@ -1,4 +1,4 @@
-"""When a stack hands all its layers to torch in one call, and when it must not."""
+"""When a stack runs all its layers in one call, here of torch's, and when it must not."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from throughtime.layers import stack as stack_module
 from throughtime.layers.layer import Layer
 from throughtime.layers.stack import Stack
 from throughtime.recurrence.backend import Result
+from throughtime.recurrence.choice import BACKENDS
+from throughtime.recurrence.native import run_layers
 
 scan_module = importlib.import_module("throughtime.recurrence.scan")  # the package's name is the function's
 X = torch.randn(6, 2, 4, dtype=torch.float64)
@@ -22,14 +24,14 @@ X = torch.randn(6, 2, 4, dtype=torch.float64)
 def calls(monkeypatch):
     """The layers of each single call, with the CPU taken for a GPU on which torch is faster than we are."""
     seen = []
-    run = scan_module.run_layers
 
     def watched(layers, *others):
         seen.append(len(layers))
-        return run(layers, *others)
+        return run_layers(layers, *others)
 
-    monkeypatch.setattr(scan_module, "run_layers", watched)
-    monkeypatch.setattr(scan_module, "together", lambda layers, x: True)
+    for directions in (1, 2):
+        monkeypatch.setitem(scan_module.AT_ONCE, ("native", directions), watched)
+    monkeypatch.setattr(scan_module, "together", lambda layers, x: BACKENDS["native"])
     monkeypatch.setattr(stack_module, "LAYERED", ("cpu",))
     return seen
 
@@ -83,9 +85,8 @@ def test_what_happens_between_layers_or_in_them_keeps_them_apart(options, traine
 
 def test_a_single_layer_drops_nothing_between_layers(calls):
     Stack("gru", 4, 4, dropout=0.5).double()(X)
-    assert calls == []  # one cell: nothing to run side by side
     Stack("gru", 4, 4, dropout=0.5, bidirectional=True).double()(X)
-    assert calls == [1]
+    assert calls == [1, 1]
 
 
 @pytest.mark.parametrize("backend", ["native", "reference"])
@@ -123,9 +124,11 @@ def test_who_watches_a_layer_sees_it_run(calls):
     assert (len(seen), calls) == (1, [2])
 
 
-def test_where_ours_pays_the_layers_are_scanned_one_by_one(calls, monkeypatch):
+def test_a_backend_that_knows_one_cell_scans_layer_by_layer(calls, monkeypatch):
     asked = []
-    monkeypatch.setattr(scan_module, "together", lambda layers, x: asked.append(x.dtype))
+    monkeypatch.setattr(
+        scan_module, "together", lambda layers, x: asked.append(x.dtype) or BACKENDS["associative"]
+    )
     with torch.autocast("cpu", torch.bfloat16):
         Stack("lstm", 4, 4, 2)(X.float())
     assert calls == []

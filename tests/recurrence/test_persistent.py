@@ -9,10 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.recurrence.emulated import machine
+from tests.recurrence.emulated.machine import SMALL
 
 from throughtime.cells import GRU, LSTM, RNN, CoupledLSTM
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.recurrence import moves, persistent_function, scan
+from throughtime.recurrence import scan
 from throughtime.recurrence.kernels import driver
 from throughtime.recurrence.persistent import Persistent
 from throughtime.recurrence.persistent_plan import Form, Kind, Plan, Task, best, candidates, microseconds
@@ -27,27 +28,8 @@ CELLS = {
     "gru-before": partial(GRU, reset="before"),
     "lstm": LSTM,
 }
-SMALL = Plan(units=16, rows=8, warps=2, held=1, staged=1, held_n=1, ring=2, batch=1)
-"""Few threads, and weights in all three places: registers, shared memory, and streaming through the ring."""
 LARGE = Plan(units=32, rows=16, passes=2, warps=2, held=1, staged=0, ring=1, batch=2)
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 3e-2, torch.float16: 4e-3}
-
-
-@pytest.fixture
-def plan(monkeypatch):
-    """Run on the emulated GPU, with whichever plan the test chooses."""
-    chosen = {}
-    monkeypatch.setattr(driver, "build", machine.build)
-    monkeypatch.setattr(persistent_function, "best", lambda task, *limits: chosen["plan"])
-    monkeypatch.setattr(persistent_function.costs, "plan", lambda device, task: None)
-    monkeypatch.setattr(driver, "limits", lambda device: (machine.MULTIPROCESSORS, machine.SHARED))
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    monkeypatch.setattr(moves, "WARPS", 1)  # a fiber is dearer than a thread
-    for module in (persistent_function, moves):
-        module._prepared.cache_clear()
-    yield partial(chosen.__setitem__, "plan")
-    for module in (persistent_function, moves):
-        module._prepared.cache_clear()
 
 
 def problem(cell, steps, batch, ragged=False, carry=False, dtype=torch.float32):

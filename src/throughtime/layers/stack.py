@@ -72,7 +72,7 @@ class Stack(nn.Module):
                 raise InputError("cells", f"one reads {layers[-1].input_size} values but is given {width}")
         self.layers = nn.ModuleList(layers)
         self.norms = nn.ModuleList(nn.LayerNorm(layer.output_size) for layer in layers if layer_norm)
-        self._alike = len(layers) + bidirectional > 1 and alike([layer.cells for layer in layers])
+        self._alike = alike([layer.cells for layer in layers])
         self.input_size, self.batch_first = input_size, batch_first
         self.bidirectional, self.residual = bidirectional, residual
         self.dropout, self.variational = checked_probability("dropout", dropout), variational
@@ -162,10 +162,10 @@ class Stack(nn.Module):
         layered = self._alike and backend == "auto" and carry is None and x.device.type in LAYERED
         at_once: Result | None = None
         if (alone or layered) and self._bare(layers):
-            if alone:
-                at_once = scan(layers[0].cells[0], x, given, lengths, carry=carry, backend=backend)
-            else:
+            if layered:
                 at_once = scan_layers([layer.cells for layer in layers], x, given, lengths)
+            if alone and at_once is None:
+                at_once = scan(layers[0].cells[0], x, given, lengths, carry=carry, backend=backend)
         if at_once is not None:
             return Result(self._turned(at_once.outputs), at_once.state)
         entering = self.initial_state(x.shape[1]) if given is None else given

@@ -45,7 +45,7 @@ Geometric means over the shapes of `python -m benchmarks.recurrence_cpu --table`
 
 
 LAYERED = ("cuda",)
-"""Devices on which torch runs what it can of a stack side by side; elsewhere it takes layer after layer."""
+"""Devices on which all layers of a stack in one call are faster than layer after layer."""
 
 FEW = 4
 """Fewer steps than this do not pay for rearranging an LSTM's weights or for `fused` laying out its rows."""
@@ -64,15 +64,15 @@ def chosen(cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None, 
     raise AssertionError("the reference refuses nothing")
 
 
-def together(layers: Sequence[Sequence[Cell]], x: Tensor) -> bool:
-    """Whether layers that are `alike` are best left to torch in one call; x as precise as the run would be.
+def together(layers: Sequence[Sequence[Cell]], x: Tensor) -> Backend:
+    """The backend for layers that are `alike`; x as precise as the run would be.
 
-    Side by side run all layers of a stack, each some steps behind the one below, or the two directions of a
-    layer: the next layer then needs what both wrote.
+    Side by side torch runs all layers of a stack, each some steps behind the one below, or the two directions
+    of a layer: the next layer then needs what both wrote.
     """
     side_by_side = len(layers) if len(layers[0]) == 1 else 2
     # Asked of the top cell: where some are frozen and some are trained, those on top are.
-    return chosen(layers[-1][-1], x, None, None, side_by_side).name == "native"
+    return chosen(layers[-1][-1], x, None, None, side_by_side)
 
 
 def ranked(cell: Cell, x: Tensor, lengths: Tensor | None) -> list[Backend]:

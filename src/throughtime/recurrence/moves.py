@@ -11,18 +11,20 @@ from torch import Tensor
 from throughtime.recurrence.kernels import driver
 
 FILES = ("primitives.cuh", "moves.cu")
-MOST, FIELDS = 8, 12
-"""Copies in one launch, and numbers that describe one."""
+FEW, MOST, FIELDS = 8, 40, 12
+"""Copies that one launch can make: of most layers, and as many as fit the 4 KB of a kernel's arguments; and
+numbers that describe one."""
 TILE, WARPS = 64, 8
 FILLED = 1 << 16
 """Bytes that one block makes void."""
 
-_Arguments = ctypes.c_longlong * (MOST * FIELDS)
+_Arguments = {most: ctypes.c_longlong * (most * FIELDS) for most in (FEW, MOST)}
 _NOTHING = [0] * (MOST * FIELDS)
 
 
 class Moves:
-    """Copies of matrices whose elements have so many bytes, on one GPU, all made by `launch` in no order.
+    """Copies of matrices whose elements have so many bytes, on one GPU, all made by `launch` or before, in no
+    order.
 
     Rows of `size` numbers are tight, those padded with zeros to `width` numbers are wide. What a method
     returns has no contents before `launch`.
@@ -37,8 +39,11 @@ class Moves:
     def void(self, address: int, size: int) -> None:
         """So many bytes, a multiple of 16, say that nothing has been written there yet."""
         blocks = -(-size // FILLED)
-        self._blocks += blocks
-        self._numbers += (blocks, address, 0, size // 16, 0, 0, 0, 0, 0, 0, 0, 0)
+        self._add(blocks, (blocks, address, 0, size // 16, 0, 0, 0, 0, 0, 0, 0, 0))
+
+    def zero(self, into: Tensor, rows: int, width: int) -> None:
+        """So many rows are zeros."""
+        self._copy(into.data_ptr(), into, (rows, width), (0, 0), (width, width))
 
     def wide(self, tensor: Tensor, size: int, width: int, into: Tensor | None = None) -> Tensor:
         """Rows of `size` numbers, of which the last dimension may hold several, made wide.
@@ -106,26 +111,30 @@ class Moves:
         """Rows and columns to write in each group, those to read, and numbers from one row to the next."""
         (rows, columns), (pitch, given_pitch) = shape, pitches
         blocks = groups * -(-rows // TILE) * -(-columns // TILE)
-        self._blocks += blocks
-        self._read.append(tensor)
         source = tensor.data_ptr() + skipped * given_pitch * self.element
-        self._numbers += (blocks, address, source, rows, columns, *given)
-        self._numbers += (rows * pitch, pitch, column, given[0] * given_pitch, given_pitch)
+        steps = rows * pitch, pitch, column, given[0] * given_pitch, given_pitch
+        self._add(blocks, (blocks, address, source, rows, columns, *given, *steps))
+        self._read.append(tensor)
+
+    def _add(self, blocks: int, numbers: tuple[int, ...]) -> None:
+        if len(self._numbers) == MOST * FIELDS:
+            self.launch()
+        self._blocks += blocks
+        self._numbers += numbers
 
     def launch(self) -> None:
         """Make the copies asked for since the last launch."""
         if not self._blocks:
             return
-        assert len(self._numbers) <= MOST * FIELDS
-        numbers = array(
-            "q", self._numbers + _NOTHING[len(self._numbers) :]
-        )  # ctypes alone takes thrice as long
-        _prepared(self.element, self.device)(self._blocks, _Arguments.from_buffer(numbers))
+        most = FEW if len(self._numbers) <= FEW * FIELDS else MOST
+        # ctypes alone takes thrice as long.
+        numbers = array("q", self._numbers + _NOTHING[len(self._numbers) : most * FIELDS])
+        _prepared(self.element, self.device, most)(self._blocks, _Arguments[most].from_buffer(numbers))
         self._blocks, self._numbers, self._read = 0, [], []
 
 
 @functools.cache
-def _prepared(element: int, device: int) -> driver.Kernel:
+def _prepared(element: int, device: int, most: int) -> driver.Kernel:
     shared = TILE * (TILE + 1) * element
-    constants = {"ELEMENT": element, "WARPS": WARPS, "MOST": MOST, "FILLED": FILLED, "SHARED_BYTES": shared}
+    constants = {"ELEMENT": element, "WARPS": WARPS, "MOST": most, "FILLED": FILLED, "SHARED_BYTES": shared}
     return driver.build("moves", FILES, constants, device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -13,8 +14,8 @@ from throughtime.cells.gru import GRU
 from throughtime.cells.lstm import LSTM
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.kernels import driver
-from throughtime.recurrence.persistent_function import Recurrence, Settings, widened
-from throughtime.recurrence.persistent_plan import Form, Kind, Task, best
+from throughtime.recurrence.persistent_function import Recurrence, Settings
+from throughtime.recurrence.persistent_plan import Form, Kind, Task, best, widened
 
 FORMS: dict[tuple[type[Cell], str], Form] = {
     (RNN, "tanh"): Form.TANH,
@@ -59,25 +60,41 @@ class Persistent:
         self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
     ) -> Result:
         """The input's product, one launch, and for training the same backwards."""
-        form, kind = form_of(cell), kind_of(x)
-        assert form is not None
-        assert kind is not None
+        return run_layers([[cell]], x, state, lengths, carry)
+
+
+def run_layers(
+    layers: Sequence[Sequence[Cell]],
+    x: Tensor,
+    state: State | None,
+    lengths: Tensor | None,
+    carry: Tensor | None = None,
+) -> Result:
+    """Layers that are `alike`, of one cell that is not refused, each reading what the one below wrote.
+
+    The state is flat, cell after cell; None stands for zeros.
+    """
+    cells = [cell for (cell,) in layers]
+    form, kind = form_of(cells[0]), kind_of(x)
+    assert form is not None
+    assert kind is not None
+    parts = form.parts
+    own: list[Tensor | None] = []
+    for number, cell in enumerate(cells):
         w = cell.weights()
-        trains = torch.is_grad_enabled() and any(part.requires_grad for part in (x, *state, *w.values()))
-        settings = Settings(form, kind, cell.hidden_size, x.get_device(), trains)
-        outputs, last, memory = Recurrence.apply(  # type: ignore[no-untyped-call]
-            x,
-            w["weight_ih"],
-            w["weight_hh"],
-            w["bias"],
-            w.get("bias_hn"),
-            state[0],
-            state[1] if form is Form.LSTM else None,
-            None if lengths is None else lengths.to(torch.int32),
-            None if carry is None else carry.to(torch.float32).contiguous(),
-            settings,
-        )
-        return Result(outputs, (last, memory) if form is Form.LSTM else (last,))
+        h = c = None
+        if state is not None:
+            h, c, *_ = (*state[parts * number : parts * (number + 1)], None)
+        own += (w["weight_ih"], w["weight_hh"], w["bias"], w.get("bias_hn"), h, c)
+    trains = torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in (x, *own))
+    outputs, *last = Recurrence.apply(  # type: ignore[no-untyped-call]
+        Settings(form, kind, cells[0].hidden_size, x.get_device(), trains),
+        None if lengths is None else lengths.to(torch.int32),
+        None if carry is None else carry.to(torch.float32).contiguous(),
+        x,
+        *own,
+    )
+    return Result(outputs, tuple(last))
 
 
 def form_of(cell: Cell) -> Form | None:

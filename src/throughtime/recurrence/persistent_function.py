@@ -1,9 +1,8 @@
-"""A persistent recurrence as one differentiable function: products in the large around two launches."""
+"""Persistent recurrences as one differentiable function: a launch a layer, and products in the large."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -12,32 +11,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from throughtime.recurrence import costs
+from throughtime.recurrence import costs, persistent_layer
 from throughtime.recurrence.first_order import first_order
 from throughtime.recurrence.kernels import driver
 from throughtime.recurrence.moves import Moves
-from throughtime.recurrence.persistent_plan import Form, Kind, Plan, Task, best
+from throughtime.recurrence.persistent_layer import OWN, Kept
+from throughtime.recurrence.persistent_plan import Form, Kind, Plan, Task, best, widened
 
-POINTER = ctypes.c_void_p
 FILES = ("primitives.cuh", "elements.cuh", "product.cuh")
-FORWARD = "projected weight weight_n bias states memory memories extra last last_memory lengths".split()
-BACKWARD = (
-    "gates states memory memories extra weight weight_n outputs last last_memory sums initial initial_memory "
-    "lengths carry".split()
-)
 AS_IT_IS = contextlib.nullcontext()
-
-
-class _Forward(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_longlong) for name in ("steps", "batch", "pause", "keeps")] + [
-        (name, POINTER) for name in FORWARD
-    ]
-
-
-class _Backward(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_longlong) for name in ("steps", "batch", "pause")] + [
-        (name, POINTER) for name in BACKWARD
-    ]
 
 
 class Settings(NamedTuple):
@@ -49,11 +31,6 @@ class Settings(NamedTuple):
     device: int
     keeps: bool = True  # what a backward pass needs; the function cannot ask whether one will follow
     plans: tuple[Plan, Plan] | None = None  # forward and backward, in place of the best known
-
-    def launch(self, batch: int, arguments: _Forward | _Backward) -> None:
-        """Run the kernel these arguments are for."""
-        kernel, blocks, arguments.pause = _prepared(self, batch, isinstance(arguments, _Backward))
-        kernel(blocks, arguments)
 
 
 @functools.cache
@@ -72,170 +49,108 @@ def _prepared(settings: Settings, batch: int, backward: bool) -> tuple[driver.Ke
 
 
 class Recurrence(torch.autograd.Function):
-    """RNN, GRU or LSTM over all steps. Units are padded to a multiple of 8 with zeros."""
+    """Layers of RNN, GRU or LSTM, each over all steps of what the one below it wrote.
+
+    Units are padded with zeros to a multiple of 8, and stay so from layer to layer. Layers are one function
+    because each call of a function costs the host more than a short sequence costs the GPU.
+    """
 
     @staticmethod
     def forward(
         ctx: Any,
-        x: Tensor,
-        weight_ih: Tensor,
-        weight_hh: Tensor,
-        bias: Tensor,
-        bias_hn: Tensor | None,
-        initial: Tensor,
-        initial_memory: Tensor | None,
+        settings: Settings,
         lengths: Tensor | None,
         carry: Tensor | None,
-        settings: Settings,
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The outputs [T, B, H], the last state [B, H] and an LSTM's last memory."""
-        form, size, width = settings.form, settings.size, widened(settings.size)
-        steps, batch, given = x.shape
+        x: Tensor,
+        *own: Tensor | None,
+    ) -> tuple[Tensor, ...]:
+        """The outputs [T, B, H] of the last layer, and the last state of each layer, each part [B, H].
+
+        `own` is what each layer has of `OWN`, the lowest first.
+        """
+        form, size, keeps = settings.form, settings.size, settings.keeps
+        (steps, batch, given), width = x.shape, widened(size)
         inputs = widened(given)  # rows that begin on no such boundary are multiplied at half the speed
         moves = Moves(x.element_size(), settings.device)
-        rows = moves.wide(x.reshape(steps * batch, given), given, inputs)
-        into_gates = moves.wide_gates(weight_ih, size, width, inputs)
-        recurrent = moves.wide_gates(weight_hh, size, width, width)
-        shift = moves.wide(bias, size, width)
-        shift_n = None if bias_hn is None else moves.wide(bias_hn, size, width)
-        one = batch * width * moves.element  # bytes of one state
-        states = moves.wide(initial, size, width, x.new_empty(steps + 1, batch, width))
-        moves.void(states.data_ptr() + one, steps * one)
-        memories = extra = last_memory = None
-        if initial_memory is not None:
-            memories = x.new_empty(steps + 1 if settings.keeps else 1, batch, width)
-            moves.wide(initial_memory, size, width, memories)
-            last_memory = x.new_empty(batch, width)
-        if form is Form.GRU_BEFORE:
-            extra = x.new_empty(steps, batch, width)
-            moves.void(extra.data_ptr(), steps * one)
-        elif form is Form.GRU_AFTER and settings.keeps:
-            extra = x.new_empty(steps, batch, width)
-        last = x.new_empty(batch, width)
-        moves.launch()
-        with _precision(settings.kind):
-            projected = linear(rows, into_gates, shift)
-        second = recurrent.data_ptr() + 2 * width * width * moves.element if form is Form.GRU_BEFORE else None
-        kept = None if memories is None else memories.data_ptr() + one
-        places = (projected, recurrent, second, shift_n, states, memories, kept, extra, last, last_memory)
-        numbers = (steps, batch, 0, settings.keeps)
-        settings.launch(batch, _Forward(*numbers, *map(_address, (*places, lengths))))
-        if settings.keeps:
-            ctx.save_for_backward(
-                rows, into_gates, recurrent, projected, states, memories, extra, lengths, carry
+        entering = rows = moves.wide(x.reshape(steps * batch, given), given, inputs)
+        layers = []
+        for at in range(0, len(own), len(OWN)):
+            layers.append(
+                persistent_layer.laid_out(moves, form, size, own[at : at + len(OWN)], x, inputs, keeps)
             )
+            inputs = width
+        moves.launch()
+        kernel, blocks, pause = _prepared(settings, batch, False)
+        numbers = steps, batch, pause, int(keeps)
+        kept: list[Tensor | None] = []
+        ends: list[Tensor] = []
+        with _precision(settings.kind):
+            for layer in layers:
+                gates = linear(rows, layer.into_gates, layer.shift)
+                own_ends = [x.new_empty(batch, width) for _ in range(form.parts)]
+                kernel(
+                    blocks,
+                    persistent_layer.forward_arguments(numbers, form, layer, gates, own_ends, lengths),
+                )
+                rows = layer.states[1:].view(steps * batch, width)
+                kept += (layer.into_gates, layer.recurrent, gates, layer.states, layer.memories, layer.extra)
+                ends += own_ends
+        if keeps:
+            ctx.save_for_backward(entering, lengths, carry, *kept)
             ctx.settings, ctx.given = settings, given
             ctx.set_materialize_grads(False)
-        outputs = states[1:]
+        outputs = layers[-1].states[1:]
         if size < width:
-            outputs, last = moves.tight(outputs, size, width), moves.tight(last, size, width)
-            last_memory = None if last_memory is None else moves.tight(last_memory, size, width)
+            outputs, *ends = [moves.tight(part, size, width) for part in (outputs, *ends)]
             moves.launch()
-        return outputs, last, last_memory
+        return outputs, *ends
 
     @staticmethod
     @first_order
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        """One launch for the gradients of all sums; each weight takes its share of them in one product."""
+        """From the top layer down: a launch for the gradients of all sums, a product for each weight."""
         settings: Settings = ctx.settings
-        rows, into_gates, recurrent, gates, states, memories, extra, lengths, carry = ctx.saved_tensors
-        form, size, steps = settings.form, settings.size, len(states) - 1
-        _, batch, width = states.shape
-        moves = Moves(states.element_size(), settings.device)
-        one = batch * width * moves.element
-        outputs, last, last_memory = (
-            None if part is None else moves.wide(part, size, width) for part in gradients
-        )
-        outputs = states.new_zeros(steps, batch, width) if outputs is None else outputs
-        slots = form.slots
-        sums = states.new_empty(steps * batch, slots * width)
-        moves.void(sums.data_ptr(), slots * steps * one)
-        weight = _turned(moves, recurrent, form, width)
-        initial = states.new_empty(1 if memories is None else 2, batch, width)
+        form, size, given, wanted = settings.form, settings.size, ctx.given, ctx.needs_input_grad
+        entering, lengths, carry, *kept = ctx.saved_tensors
+        layers = [Kept(*kept[at : at + len(Kept._fields)]) for at in range(0, len(kept), len(Kept._fields))]
+        after, batch, width = layers[0].states.shape
+        moves = Moves(entering.element_size(), settings.device)
+        outputs, *ends = [None if part is None else moves.wide(part, size, width) for part in gradients]
+        sums = [
+            persistent_layer.turned(moves, form, layer, ends[form.parts * at : form.parts * (at + 1)])
+            for at, layer in enumerate(layers)
+        ]
         moves.launch()
-        second = weight.data_ptr() + 2 * width * width * moves.element if form is Form.GRU_BEFORE else None
-        kept, initial_memory = (
-            (None, None) if memories is None else (memories.data_ptr() + one, initial.data_ptr() + one)
-        )
-        tensors = (gates, states, memories, kept, extra, weight, second)
-        into = (outputs, last, last_memory, sums, initial, initial_memory, lengths, carry)
-        settings.launch(batch, _Backward(steps, batch, 0, *map(_address, (*tensors, *into))))
-        return _gradients(ctx, moves, rows, into_gates, states, extra, sums, initial)
-
-
-def _gradients(
-    ctx: Any,
-    moves: Moves,
-    rows: Tensor,
-    into_gates: Tensor,
-    states: Tensor,
-    product: Tensor | None,
-    sums: Tensor,
-    initial: Tensor,
-) -> tuple[Tensor | None, ...]:
-    """What the gradients of all sums say of the input, the weights and the initial state."""
-    settings: Settings = ctx.settings
-    form, size, width, given, inputs = settings.form, settings.size, states.shape[2], ctx.given, rows.shape[1]
-    after = form is Form.GRU_AFTER
-    fed = sums.narrow(1, width, 3 * width) if after else sums
-    before, turned = states[:-1].view(-1, width), fed.t()
-    with _precision(settings.kind):
-        into_x = fed.mm(into_gates) if ctx.needs_input_grad[0] else None
-        into_ih = turned.mm(rows)
-        if form is Form.GRU_BEFORE:
-            assert product is not None
-            into_hh = sums.new_empty(3 * width, width)
-            torch.mm(turned[: 2 * width], before, out=into_hh[: 2 * width])
-            torch.mm(turned[2 * width :], product.view(-1, width), out=into_hh[2 * width :])
-        else:
-            into_hh = (sums.narrow(1, 0, 3 * width).t() if after else turned).mm(before)
-    into_bias, into_bias_hn = sums.sum(0), None
-    if after:
-        into_bias_hn, into_bias = into_bias[:width], into_bias[width:]
-    at_first = [initial[i] if wanted else None for i, wanted in enumerate(ctx.needs_input_grad[5:7])]
-    if given < inputs:
-        into_x = None if into_x is None else moves.tight(into_x, given, inputs)
-    if size < width or given < inputs:
-        into_ih = moves.tight_gates(into_ih, size, width, given)
-    if size < width or after:
-        into_hh = moves.tight_gates(into_hh, size, width, size, first=int(after))  # from q, r, z to r, z, n
-    if size < width:
-        into_bias = moves.tight(into_bias, size, width)
-        into_bias_hn = None if into_bias_hn is None else moves.tight(into_bias_hn, size, width)
-        at_first = [None if part is None else moves.tight(part, size, width) for part in at_first]
-    moves.launch()
-    if into_x is not None:
-        into_x = into_x.view(-1, states.shape[1], given)
-    return into_x, into_ih, into_hh, into_bias, into_bias_hn, *at_first, None, None, None
-
-
-def widened(size: int) -> int:
-    """So many units that a row of them begins on a boundary of 16 bytes.
-
-    >>> widened(650)
-    656
-    """
-    return -(-size // 8) * 8
-
-
-def _turned(moves: Moves, recurrent: Tensor, form: Form, width: int) -> Tensor:
-    """The recurrent weights transposed, in the order in which the kernel leaves the gradients of sums."""
-    rows, before_n = len(recurrent), 2 * width
-    turned = recurrent.new_empty(rows * width)
-    at = turned.data_ptr()
-    if form is Form.GRU_AFTER:  # from r, z, n to q, r, z
-        moves.turned(at, recurrent, before_n, rows, rows)
-        moves.turned(at + width * moves.element, recurrent, 0, before_n, rows)
-    elif form is Form.GRU_BEFORE:  # r and z, and n for itself
-        moves.turned(at, recurrent, 0, before_n, before_n)
-        moves.turned(at + before_n * width * moves.element, recurrent, before_n, rows, width)
-    else:
-        moves.turned(at, recurrent, 0, rows, rows)
-    return turned
-
-
-def _address(place: Tensor | int | None) -> int | None:
-    return place if place is None or isinstance(place, int) else place.data_ptr()
+        if outputs is None:
+            outputs = entering.new_zeros(after - 1, batch, width)
+        kernel, blocks, pause = _prepared(settings, batch, True)
+        numbers = after - 1, batch, pause
+        found: list[Tensor | None] = []
+        with _precision(settings.kind):
+            for at, layer, own in reversed(list(zip(range(len(layers)), layers, sums, strict=True))):
+                assert outputs is not None
+                kernel(
+                    blocks,
+                    persistent_layer.backward_arguments(numbers, form, layer, own, outputs, lengths, carry),
+                )
+                fed = persistent_layer.into_sums(form, own.gradients)
+                outputs = fed.mm(layer.into_gates) if at or wanted[3] else None
+                rows = layers[at - 1].states[1:].view(-1, width) if at else entering
+                weights = persistent_layer.of_weights(form, layer, own, rows)
+                weights = persistent_layer.tightened(moves, form, size, size if at else given, weights)
+                first = 4 + at * len(OWN) + OWN.index("h")
+                initial = [
+                    own.initial[part] if part < form.parts and wanted[first + part] else None
+                    for part in range(2)
+                ]
+                if size < width:
+                    initial = [None if part is None else moves.tight(part, size, width) for part in initial]
+                found = [*weights, *initial, *found]
+        if outputs is not None and given < outputs.shape[1]:
+            outputs = moves.tight(outputs, given, outputs.shape[1])
+        moves.launch()
+        into_x = None if outputs is None else outputs.view(-1, batch, given)
+        return None, None, None, into_x, *found
 
 
 def _precision(kind: Kind) -> contextlib.AbstractContextManager[None]:

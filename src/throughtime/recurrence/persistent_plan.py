@@ -32,6 +32,11 @@ class Form(IntEnum):
         return 4 if self is Form.GRU_AFTER else self.gates
 
     @property
+    def parts(self) -> int:
+        """Tensors of the state: an LSTM has a memory besides."""
+        return 2 if self is Form.LSTM else 1
+
+    @property
     def fed(self) -> int:
         """Gates that the state feeds at once."""
         return 2 if self is Form.GRU_BEFORE else self.gates
@@ -49,6 +54,15 @@ class Kind(IntEnum):
     def size(self) -> int:
         """Bytes of an element."""
         return 4 if self <= Kind.TF32 else 2
+
+
+def widened(size: int) -> int:
+    """So many units that a row of them begins on a boundary of 16 bytes.
+
+    >>> widened(650)
+    656
+    """
+    return -(-size // 8) * 8
 
 
 @dataclass(frozen=True)

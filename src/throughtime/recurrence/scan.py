@@ -11,9 +11,16 @@ from torch.nn.functional import pad
 
 from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError, unknown
+from throughtime.recurrence import native, persistent
 from throughtime.recurrence.backend import Backend, Result
 from throughtime.recurrence.choice import BACKENDS, chosen, together
-from throughtime.recurrence.native import run_layers
+
+AT_ONCE = {
+    ("native", 1): native.run_layers,
+    ("native", 2): native.run_layers,
+    ("persistent", 1): persistent.run_layers,
+}
+"""What runs several layers in one call, by backend and number of directions."""
 
 
 def scan(
@@ -70,7 +77,7 @@ def scan(
 def scan_layers(
     layers: Sequence[Sequence[Cell]], x: Tensor, state: State | None = None, lengths: Tensor | None = None
 ) -> Result | None:
-    """All layers through all steps in one call of torch's, or None where one scan after another is faster.
+    """All layers through all steps in one call, or None where one scan after another is faster.
 
     The layers must be `alike`; each is a cell that reads from the left, and perhaps one that reads from the
     right. The state is flat, cell after cell, and so is that of the result; without one, each cell begins
@@ -80,9 +87,8 @@ def scan_layers(
     narrow = torch.is_autocast_enabled(device)
     if narrow:
         x = x.to(torch.get_autocast_dtype(device))
-    if 0 in x.shape or not together(layers, x):
+    if 0 in x.shape or (run_layers := AT_ONCE.get((together(layers, x).name, len(layers[0])))) is None:
         return None
-
     cells = [cell for layer in layers for cell in layer]
     if state is None and any(len(cell.learned_state) for cell in cells):
         state = tuple(part for cell in cells for part in cell.initial_state(x.shape[1]))

@@ -12,10 +12,13 @@ import tempfile
 from pathlib import Path
 
 from throughtime.recurrence.kernels import driver
+from throughtime.recurrence.persistent_plan import Plan
 
 COMPILER = shutil.which("g++")
 HERE = Path(__file__).parent
 MULTIPROCESSORS, SHARED = 132, 227 * 1024
+SMALL = Plan(units=16, rows=8, warps=2, held=1, staged=1, held_n=1, ring=2, batch=1)
+"""Few threads, and weights in all three places: registers, shared memory, and streaming through the ring."""
 
 
 @functools.cache

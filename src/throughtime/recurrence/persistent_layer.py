@@ -1,0 +1,237 @@
+"""One layer of a persistent recurrence: what its two launches read and write, and what its weights get."""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from throughtime.recurrence.moves import Moves
+from throughtime.recurrence.persistent_plan import Form, widened
+
+OWN = ("weight_ih", "weight_hh", "bias", "bias_hn", "h", "c")
+"""What a layer is given: weights, and the state before the first step. bias_hn is a GRU's that resets after
+the product, c an LSTM's; without h and c the state is zeros."""
+
+
+class Layer(NamedTuple):
+    """A layer's tensors, all rows wide; the last three are filled by its launch."""
+
+    into_gates: Tensor  # [gates * width, inputs]
+    recurrent: Tensor  # [gates * width, width]
+    shift: Tensor
+    shift_n: Tensor | None
+    states: Tensor  # [T + 1, B, width], the first before all steps
+    memories: Tensor | None  # the same of an LSTM's memory; the first alone where no gradient is wanted
+    extra: Tensor | None  # [T, B, width] that only GRUs have
+
+
+class Kept(NamedTuple):
+    """What a layer keeps for the backward pass."""
+
+    into_gates: Tensor
+    recurrent: Tensor
+    gates: Tensor  # [T * B, gates * width]
+    states: Tensor
+    memories: Tensor | None
+    extra: Tensor | None
+
+
+class Sums(NamedTuple):
+    """What the launch of a backward pass writes, and what it needs that others write."""
+
+    gradients: Tensor  # of all sums [T * B, slots * width]
+    initial: Tensor  # of the state before the first step [1 or 2, B, width]
+    turned: Tensor  # the recurrent weights transposed, in the order of the slots
+    ends: Sequence[Tensor | None]  # gradients of the last state that come in
+
+
+def laid_out(
+    moves: Moves, form: Form, size: int, own: Sequence[Tensor | None], x: Tensor, inputs: int, keeps: bool
+) -> Layer:
+    """Room for a layer over the steps of x [T, B, ...], and its own tensors made wide by the next launch."""
+    weight_ih, weight_hh, bias, bias_hn, h, c = own
+    assert weight_ih is not None
+    assert weight_hh is not None
+    assert bias is not None
+    (steps, batch, _), width = x.shape, widened(size)
+    one = batch * width * moves.element  # bytes of one state
+    states = _begun(moves, h, size, x.new_empty(steps + 1, batch, width))
+    moves.void(states.data_ptr() + one, steps * one)
+    memories = extra = None
+    if form is Form.LSTM:
+        memories = _begun(moves, c, size, x.new_empty(steps + 1 if keeps else 1, batch, width))
+    elif form is Form.GRU_BEFORE or (form is Form.GRU_AFTER and keeps):
+        extra = x.new_empty(steps, batch, width)
+        if form is Form.GRU_BEFORE:  # it is exchanged
+            moves.void(extra.data_ptr(), steps * one)
+    return Layer(
+        moves.wide_gates(weight_ih, size, width, inputs),
+        moves.wide_gates(weight_hh, size, width, width),
+        moves.wide(bias, size, width),
+        None if bias_hn is None else moves.wide(bias_hn, size, width),
+        states,
+        memories,
+        extra,
+    )
+
+
+def _begun(moves: Moves, first: Tensor | None, size: int, into: Tensor) -> Tensor:
+    """The first of these states, as given or zero."""
+    _, batch, width = into.shape
+    if first is None:
+        moves.zero(into, batch, width)
+        return into
+    return moves.wide(first, size, width, into)
+
+
+_Numbers = tuple[int, ...]
+_FORWARD, _BACKWARD = ctypes.c_longlong * 15, ctypes.c_longlong * 18
+
+
+def forward_arguments(
+    numbers: _Numbers, form: Form, layer: Layer, gates: Tensor, ends: Sequence[Tensor], lengths: Tensor | None
+) -> ctypes.Array[ctypes.c_longlong]:
+    """As `Forward` in forward.cu has them."""
+    recurrent, states, memories = layer.recurrent, layer.states, layer.memories
+    return _FORWARD.from_buffer(
+        array(
+            "q",
+            (
+                *numbers,
+                gates.data_ptr(),
+                recurrent.data_ptr(),
+                _second(form, recurrent),
+                _address(layer.shift_n),
+                states.data_ptr(),
+                _address(memories),
+                _behind_first(memories),
+                _address(layer.extra),
+                ends[0].data_ptr(),
+                _address(ends[1] if memories is not None else None),
+                _address(lengths),
+            ),
+        )
+    )
+
+
+def turned(moves: Moves, form: Form, layer: Kept, ends: Sequence[Tensor | None]) -> Sums:
+    """Room for the gradients of a layer's sums; its recurrent weights are transposed by the next launch."""
+    states, recurrent = layer.states, layer.recurrent
+    after, batch, width = states.shape
+    gradients = states.new_empty((after - 1) * batch, form.slots * width)
+    moves.void(gradients.data_ptr(), gradients.numel() * moves.element)
+    rows, before_n = len(recurrent), 2 * width
+    weight = recurrent.new_empty(rows * width)
+    at = weight.data_ptr()
+    if form is Form.GRU_AFTER:  # from r, z, n to q, r, z
+        moves.turned(at, recurrent, before_n, rows, rows)
+        moves.turned(at + width * moves.element, recurrent, 0, before_n, rows)
+    elif form is Form.GRU_BEFORE:  # r and z, and n for itself
+        moves.turned(at, recurrent, 0, before_n, before_n)
+        moves.turned(at + before_n * width * moves.element, recurrent, before_n, rows, width)
+    else:
+        moves.turned(at, recurrent, 0, rows, rows)
+    return Sums(gradients, states.new_empty(len(ends), batch, width), weight, ends)
+
+
+def backward_arguments(
+    numbers: _Numbers,
+    form: Form,
+    layer: Kept,
+    sums: Sums,
+    outputs: Tensor,
+    lengths: Tensor | None,
+    carry: Tensor | None,
+) -> ctypes.Array[ctypes.c_longlong]:
+    """As `Backward` in backward.cu has them."""
+    memories, initial, has_memory = layer.memories, sums.initial, layer.memories is not None
+    return _BACKWARD.from_buffer(
+        array(
+            "q",
+            (
+                *numbers,
+                layer.gates.data_ptr(),
+                layer.states.data_ptr(),
+                _address(memories),
+                _behind_first(memories),
+                _address(layer.extra),
+                sums.turned.data_ptr(),
+                _second(form, sums.turned.view(-1, layer.states.shape[2])),
+                outputs.data_ptr(),
+                _address(sums.ends[0]),
+                _address(sums.ends[1] if has_memory else None),
+                sums.gradients.data_ptr(),
+                initial.data_ptr(),
+                _behind_first(initial) if has_memory else 0,
+                _address(lengths),
+                _address(carry),
+            ),
+        )
+    )
+
+
+def of_weights(form: Form, layer: Kept, sums: Sums, rows: Tensor) -> list[Tensor | None]:
+    """The gradients of the weights, wide, from those of all sums and the rows that entered the layer."""
+    states, gradients = layer.states, sums.gradients
+    width, after = states.shape[2], form is Form.GRU_AFTER
+    before, fed = states[:-1].view(-1, width), into_sums(form, gradients).t()
+    into_ih = fed.mm(rows)
+    if form is Form.GRU_BEFORE:
+        assert layer.extra is not None
+        into_hh = gradients.new_empty(3 * width, width)
+        torch.mm(fed[: 2 * width], before, out=into_hh[: 2 * width])
+        torch.mm(fed[2 * width :], layer.extra.view(-1, width), out=into_hh[2 * width :])
+    else:
+        into_hh = (gradients.narrow(1, 0, 3 * width).t() if after else fed).mm(before)
+    into_bias = gradients.sum(0)
+    return (
+        [into_ih, into_hh, into_bias[width:], into_bias[:width]]
+        if after
+        else [into_ih, into_hh, into_bias, None]
+    )
+
+
+def into_sums(form: Form, gradients: Tensor) -> Tensor:
+    """The gradients of those sums that the input enters: all, but for q of a GRU that resets after."""
+    if form is not Form.GRU_AFTER:
+        return gradients
+    width = gradients.shape[1] // 4
+    return gradients.narrow(1, width, 3 * width)
+
+
+def tightened(
+    moves: Moves, form: Form, size: int, given: int, weights: Sequence[Tensor | None]
+) -> list[Tensor | None]:
+    """Gradients of weights as the cell has them, by the next launch: of `size` units and `given` inputs."""
+    into_ih, into_hh, into_bias, into_bias_hn = weights
+    assert into_ih is not None
+    assert into_hh is not None
+    assert into_bias is not None
+    width, after = into_hh.shape[1], form is Form.GRU_AFTER
+    if size < width or given < into_ih.shape[1]:
+        into_ih = moves.tight_gates(into_ih, size, width, given)
+    if size < width or after:
+        into_hh = moves.tight_gates(into_hh, size, width, size, first=int(after))  # from q, r, z to r, z, n
+    if size < width:
+        into_bias = moves.tight(into_bias, size, width)
+        into_bias_hn = None if into_bias_hn is None else moves.tight(into_bias_hn, size, width)
+    return [into_ih, into_hh, into_bias, into_bias_hn]
+
+
+def _second(form: Form, weight: Tensor) -> int:
+    """Where the weights of n begin, which a GRU that resets before the product has for themselves."""
+    return weight[2 * weight.shape[1] :].data_ptr() if form is Form.GRU_BEFORE else 0
+
+
+def _behind_first(states: Tensor | None) -> int:
+    """Where the second of several states is, or would be."""
+    return 0 if states is None else states.data_ptr() + states.stride(0) * states.element_size()
+
+
+def _address(tensor: Tensor | None) -> int:
+    return 0 if tensor is None else tensor.data_ptr()

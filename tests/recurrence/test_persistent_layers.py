@@ -1,0 +1,175 @@
+"""Several layers as one function of the persistent kernels, on the emulated GPU and on a real one."""
+
+from __future__ import annotations
+
+import importlib
+from functools import partial
+
+import pytest
+import torch
+from tests.recurrence.emulated import machine
+
+from throughtime.cells import GRU, LSTM, RNN
+from throughtime.layers import stack as stack_module
+from throughtime.layers.stack import Stack
+from throughtime.recurrence import moves, persistent
+from throughtime.recurrence.choice import BACKENDS
+from throughtime.recurrence.persistent import Persistent, run_layers
+
+scan_module = importlib.import_module("throughtime.recurrence.scan")  # the package's name is the function's
+emulated = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
+
+CELLS = {
+    "rnn": RNN,
+    "rnn-relu": partial(RNN, activation="relu"),
+    "gru": GRU,
+    "gru-before": partial(GRU, reset="before"),
+    "lstm": LSTM,
+}
+LENGTHS = torch.tensor([4, 0, 2])
+every_cell = pytest.mark.parametrize("name", CELLS)
+
+
+@pytest.fixture
+def stays(plan, monkeypatch):
+    """Take a CPU for a GPU on which the persistent kernels are always faster."""
+    plan(machine.SMALL)
+    monkeypatch.setattr(Persistent, "refuses", lambda *_: None)
+    monkeypatch.setattr(stack_module, "LAYERED", ("cpu",))
+    monkeypatch.setattr("throughtime.recurrence.choice._pays_from", lambda *_: 0)
+    monkeypatch.setattr("throughtime.recurrence.choice.SPEED", {})
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """How many layers each call of the persistent kernels had."""
+    counts = []
+
+    def counted(layers, *others):
+        counts.append(len(layers))
+        return run_layers(layers, *others)
+
+    monkeypatch.setattr(persistent, "run_layers", counted)  # what one cell's scan calls
+    monkeypatch.setitem(scan_module.AT_ONCE, ("persistent", 1), counted)
+    return counts
+
+
+def build(name, hidden, layers=3, inputs=3, **options):
+    torch.manual_seed(hidden)
+    return Stack(CELLS[name], inputs, hidden, layers, **options)
+
+
+def everything(stack, run, x, state, lengths=None):
+    """Outputs, last state, and every gradient of a random function of both."""
+    outputs, last = run(x, state, lengths)
+    source = torch.Generator(x.device).manual_seed(7)
+    loss = sum(
+        (part * torch.randn(part.shape, generator=source, device=part.device)).sum()
+        for part in (outputs, *last)
+    )
+    wanted = [x, *(state or ()), *stack.parameters()]
+    return [outputs, *last, *torch.autograd.grad(loss, wanted)]
+
+
+def problem(stack, steps=4, batch=3, device="cpu"):
+    draw = partial(torch.randn, generator=torch.Generator().manual_seed(5))
+    x = draw(steps, batch, stack.input_size).to(device).requires_grad_()
+    return x, tuple(draw(batch, size).to(device).requires_grad_() for size in stack.state_sizes)
+
+
+def assert_near(found, truth, tolerance=3e-6):
+    for ours, theirs in zip(found, truth, strict=True):
+        assert ours.shape == theirs.shape
+        error = (ours - theirs).abs().max()
+        assert error <= tolerance * max(1.0, float(theirs.detach().abs().max()))
+
+
+@emulated
+@pytest.mark.parametrize("lengths", [None, LENGTHS])
+@pytest.mark.parametrize("hidden", [16, 17])
+@every_cell
+def test_three_layers_at_once_equal_the_reference(name, hidden, lengths, stays, calls):  # law 1, R105
+    stack = build(name, hidden)
+    x, state = problem(stack)
+    found = everything(stack, stack, x, state, lengths)
+    assert calls == [3]
+    assert_near(found, everything(stack, partial(stack, backend="reference"), x, state, lengths))
+
+
+@emulated
+@pytest.mark.parametrize("inputs", [8, 11])
+@every_cell
+def test_without_a_state_it_begins_with_zeros(name, inputs, stays, calls):
+    stack = build(name, 16, layers=2, inputs=inputs)
+    x, _ = problem(stack)
+    found = everything(stack, stack, x, None)
+    assert calls == [2]
+    assert_near(found, everything(stack, partial(stack, backend="reference"), x, None))
+
+
+@emulated
+def test_a_learned_state_learns(stays, calls):
+    stack = build("lstm", 17, layers=2, initial="learned")
+    x, _ = problem(stack)
+    found = everything(stack, stack, x, None)
+    assert calls == [2]
+    assert_near(found, everything(stack, partial(stack, backend="reference"), x, None))
+
+
+@emulated
+@pytest.mark.parametrize("name", ["gru", "lstm"])
+def test_the_gradient_of_a_lower_state_alone_is_right(name, stays):
+    stack = build(name, 17, layers=2)
+    x, state = problem(stack)
+
+    def below(run):
+        last = run(x, state, None).state[0]
+        weights = list(stack.layers[0].parameters())
+        return torch.autograd.grad(last.square().sum(), [x, *state[:1], *weights], materialize_grads=True)
+
+    assert_near(below(stack), below(partial(stack, backend="reference")))
+
+
+@emulated
+def test_as_many_layers_as_one_launch_cannot_copy_for(stays, calls):
+    layers = moves.MOST // 4
+    stack = build("gru-before", 5, layers=layers)
+    x, state = problem(stack, steps=2, batch=2)
+    found = everything(stack, stack, x, state)
+    assert calls == [layers]
+    assert_near(found, everything(stack, partial(stack, backend="reference"), x, state), tolerance=2e-5)
+
+
+@emulated
+@pytest.mark.parametrize("options", [{"dropout": 0.5}, {"residual": True}, {"bidirectional": True}])
+def test_what_happens_between_layers_keeps_them_apart(options, stays, calls):
+    stack = build("gru", 16, layers=2, **options)
+    outputs, _ = stack(problem(stack)[0])
+    assert set(calls) == {1}
+    assert outputs.shape == (4, 3, stack.output_size)
+
+
+@emulated
+def test_in_evaluation_nothing_is_kept_and_the_layers_are_one_call(stays, calls):
+    stack = build("lstm", 17, layers=2, dropout=0.5).eval()
+    x, state = problem(stack)
+    with torch.no_grad():
+        ours, theirs = stack(x, state), stack(x, state, backend="reference")
+    assert calls == [2]
+    assert_near([ours.outputs, *ours.state], [theirs.outputs, *theirs.state])
+    assert ours.outputs.grad_fn is None
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
+@pytest.mark.parametrize("lengths", [None, torch.tensor([30, 0, 9])])
+@pytest.mark.parametrize("hidden", [64, 650])
+@every_cell
+def test_on_a_gpu_three_layers_at_once_equal_the_reference(name, hidden, lengths, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+    stack = build(name, hidden).cuda()
+    x, state = problem(stack, steps=30, device="cuda")
+    assert BACKENDS["persistent"].refuses(stack.layers[0].cells[0], x, None, None) is None
+    rows = None if lengths is None else lengths.cuda()
+    found = everything(stack, partial(run_layers, [layer.cells for layer in stack.layers]), x, state, rows)
+    assert_near(found, everything(stack, partial(stack, backend="reference"), x, state, rows), 1e-4)
