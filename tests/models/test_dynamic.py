@@ -51,9 +51,9 @@ def test_one_step_is_the_formula(small):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("head", ["softmax", "adaptive"])
+@pytest.mark.parametrize("head", [{"head": "softmax"}, {"head": "adaptive"}, {"experts": 3}])
 def test_a_strange_phrase_is_learned_while_it_is_read(small, cell, head):
-    model = small(cell, vocabulary_size=30, embedding_size=16, hidden_size=16, tied=False, head=head)
+    model = small(cell, vocabulary_size=30, embedding_size=16, hidden_size=16, tied=False, **head)
     ids = [7, 23, 2, 29, 11, 5, 13] * 30
     plain = read(model, ids).mean()
     with DynamicEvaluation(rate=0.3) as reader:

@@ -12,6 +12,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from throughtime.errors import InputError, ThroughtimeError
+from throughtime.models import chunk as chunks
 from throughtime.models import chunked_loss
 from throughtime.models.heads import HEADS, IGNORED, AdaptiveHead, Head, SoftmaxHead, default_cutoffs
 
@@ -82,7 +83,7 @@ def test_loss_and_gradients_are_those_of_cross_entropy(
 
 
 def test_default_chunks_of_a_large_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunked_loss, "CPU_LOGITS", 40 * 50)
+    monkeypatch.setattr(chunks, "CPU_LOGITS", 40 * 50)
     head = softmax_head(4, 50, torch.float64)
     hidden, labels = examples(90, 4, 50)  # three chunks of 30: the most is 40
     found, expected = head.loss(hidden, labels), plain_loss(head, hidden, labels)
@@ -365,7 +366,7 @@ def test_a_gpus_way_through_the_softmax_is_a_cpus(precision, smoothing, biased, 
         return [*both, *torch.autograd.grad(both.smoothed, given)]
 
     expected = found()
-    monkeypatch.setattr(chunked_loss, "_InCache", chunked_loss._InMemory)
+    monkeypatch.setattr(chunks, "InCache", chunks.InMemory)
     close = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[precision]
     for ours, theirs in zip(found(), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=close, atol=close * float(theirs.detach().abs().max()))

@@ -24,6 +24,7 @@ KINDS = [
     ("lstm", {"num_layers": 2, "tied": True, "hidden_size": 9, "residual": True, "layer_norm": True}),
     ("gru", {"num_layers": 2, "tied": True, "initial": "learned"}),
     ("lstm", {"tied": False, "head": "adaptive", "embedding_size": 16, "hidden_size": 16}),
+    ("gru", {"tied": True, "experts": 3, "last_size": 7}),
 ]
 each_kind = pytest.mark.parametrize(
     ("cell", "options"),

@@ -75,7 +75,10 @@ def test_other_structures_translate_the_same(tmp_path, settings):
     assert [own[0].text for own in ours] == [own[0].text for own in told]
 
 
-@pytest.mark.parametrize("settings", [{"layout": "lines"}, {"layout": "stream"}, {"reversed": True}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"layout": "lines"}, {"layout": "stream"}, {"reversed": True}, {"experts": 3, "last_size": 9}],
+)
 def test_a_language_model_scores_and_writes_the_same(tmp_path, settings):
     given = {"cell": "gru", "initial": "learned", "num_layers": 2, **settings}
     model, runner = both(untrained.language(tmp_path, **given), tmp_path / "exported")

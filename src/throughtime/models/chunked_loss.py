@@ -7,33 +7,16 @@ scales them: nothing is kept but the gradients themselves, and nothing is comput
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from throughtime.errors import ThroughtimeError
+from throughtime.models.chunk import Gradients, add_gradients, default_chunk, even, judge_of, widened
 
 IGNORED = -100
 """A label that is no target, by torch's convention."""
-
-# Logits of one chunk. A CPU wants few enough to be small beside the model, many enough that adding to the
-# gradient of all weights at each chunk is cheap; a GPU wants few launches.
-CPU_LOGITS, GPU_LOGITS = 2**22, 2**26
-# Words of one product on a CPU: in such pieces the logits of 33,278 words take 0.7 of one product's time.
-CPU_WORDS = 2048
-# Logits in 64 bytes: a CPU multiplies 1.5 times as fast into rows that begin at a multiple of that.
-ALIGNED = 16
-
-
-class Gradients(NamedTuple):
-    """Of the sum of surprisals; None for those that nobody wants."""
-
-    hidden: Tensor | None  # [N, H]
-    weight: Tensor | None  # [V, H]
-    bias: Tensor | None  # [V]
 
 
 def summed_surprisal(
@@ -87,21 +70,6 @@ def surprisals(
 ) -> Tensor:
     """-ln P(label) of each row, 0 where the label is IGNORED; no gradient flows through it. [N]"""
     return _collect(hidden, labels, weight, bias, chunk, Gradients(None, None, None), 0.0)[0]
-
-
-def logits(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """hidden weight' + bias, [N, V]; gradients of any order flow."""
-    if torch.is_grad_enabled() or weight.device.type != "cpu" or _precision(weight) != weight.dtype:
-        return functional.linear(hidden, weight, bias)
-    width = -(-len(weight) // ALIGNED) * ALIGNED
-    out = weight.new_empty(len(hidden), width)[:, : len(weight)]
-    _logits(hidden, weight, bias, out=out)
-    return out
-
-
-def widened(dtype: torch.dtype) -> torch.dtype:
-    """What sums and softmax are computed in: float32, or float64 for float64."""
-    return torch.promote_types(dtype, torch.float32)
 
 
 class _SummedSurprisal(torch.autograd.Function):
@@ -166,17 +134,16 @@ def _collect(
     A smoothed surprisal is one with `smoothing` times the logit's excess over the mean logit added: that
     excess comes second. The mean over words is a product with the mean word, so it costs next to nothing.
     """
-    precision = _precision(weight)
+    judge = judge_of(weight, bias, smoothing)
+    words, sums = judge.words, judge.sums
     with torch.autocast(weight.device.type, enabled=False):
-        words, sums = weight.to(precision), widened(weight.dtype)
-        per_chunk = _even(len(hidden), chunk or _default_chunk(weight))
-        judge = (_InCache if weight.device.type == "cpu" else _InMemory)(words, bias, sums, smoothing)
+        per_chunk = even(len(hidden), chunk or default_chunk(weight))
         found, excess = [hidden.new_empty(0, dtype=sums)], [hidden.new_empty(0, dtype=sums)]
         middle = words.to(sums).mean(0) if smoothing else None
         offset = 0.0 if bias is None or not smoothing else bias.to(sums).mean()
         for start in range(0, len(hidden), per_chunk):
             rows = slice(start, start + per_chunk)
-            states, known = hidden[rows].to(precision), (labels[rows] != IGNORED)[:, None]
+            states, known = hidden[rows].to(words.dtype), (labels[rows] != IGNORED)[:, None]
             targets = torch.where(known, labels[rows, None], 0)
             judged = judge(states, targets)
             found.append(torch.where(known, judged.surprisal, 0.0)[:, 0])
@@ -185,125 +152,6 @@ def _collect(
                 excess.append(torch.where(known[:, 0], above, 0.0))
             if any(gradient is not None for gradient in gradients):
                 share = known if judged.totals is None else known / judged.totals
-                _add_gradients(judge.errors_(judged, targets), share, states, words, gradients, rows)
+                add_gradients(judge.errors_(judged, targets), share, states, words, gradients, rows)
         every = torch.cat(found)
         return every, torch.cat(excess) if smoothing else torch.zeros_like(every)
-
-
-class _Judged(NamedTuple):
-    """What a chunk's logits say of its labels, all but the first [C, 1]."""
-
-    odds: Tensor  # of which `errors_` makes the gradient of the logits, [C, V]
-    totals: Tensor | None  # None for ones
-    surprisal: Tensor
-    at_target: Tensor  # the logit
-
-
-class _InCache:
-    """On a CPU a chunk's logits lie in the cache, in one buffer, and all is done in their place."""
-
-    def __init__(self, words: Tensor, bias: Tensor | None, sums: torch.dtype, smoothing: float) -> None:
-        self.words, self.bias, self.sums, self.smoothing = words, bias, sums, smoothing
-        self.buffer: Tensor | None = None
-
-    def __call__(self, states: Tensor, targets: Tensor) -> _Judged:
-        if self.buffer is None:  # the first chunk is the largest
-            self.buffer = states.new_empty(len(states), len(self.words), dtype=self.sums)
-        odds = self.buffer[: len(states)]
-        _logits(states, self.words, self.bias, out=odds)
-        highest = odds.amax(1, keepdim=True)
-        odds.sub_(highest)
-        at_target = odds.gather(1, targets)
-        totals = odds.exp_().sum(1, keepdim=True)
-        return _Judged(odds, totals, totals.log() - at_target, at_target + highest)
-
-    def errors_(self, judged: _Judged, targets: Tensor) -> Tensor:
-        """The gradient of the logits times the totals, in place of the odds."""
-        odds, totals = judged.odds, judged.totals
-        assert totals is not None
-        odds.scatter_add_(1, targets, (self.smoothing - 1) * totals)
-        return odds.sub_(totals * (self.smoothing / len(self.words))) if self.smoothing else odds
-
-
-class _InMemory:
-    """On a GPU each pass goes through memory: torch's one kernel for a softmax, in few bytes, is the best."""
-
-    def __init__(self, words: Tensor, bias: Tensor | None, sums: torch.dtype, smoothing: float) -> None:
-        self.words, self.sums, self.smoothing = words, sums, smoothing
-        self.bias = None if bias is None else bias.to(words.dtype)
-
-    def __call__(self, states: Tensor, targets: Tensor) -> _Judged:
-        scores = functional.linear(states, self.words, self.bias)
-        log_probs = scores.to(self.sums).log_softmax(1)
-        surprisal = -log_probs.gather(1, targets)
-        # Narrow scores are less to read again than what has become of them.
-        odds = scores if scores.dtype != self.sums else log_probs
-        return _Judged(odds, None, surprisal, scores.gather(1, targets).to(self.sums))
-
-    def errors_(self, judged: _Judged, targets: Tensor) -> Tensor:
-        """The gradient of the logits: probabilities less what was to be."""
-        errors = judged.odds.exp_() if judged.odds.dtype == self.sums else judged.odds.softmax(1)
-        evenly = self.smoothing / len(self.words)
-        there = (-judged.surprisal).exp() - evenly - (1 - self.smoothing)
-        errors = errors.sub_(evenly) if evenly else errors
-        return errors.scatter_(1, targets, there.to(errors.dtype))
-
-
-def _logits(states: Tensor, words: Tensor, bias: Tensor | None, *, out: Tensor) -> None:
-    """states words' + bias, the product in its inputs' precision, the rest in that of `out`."""
-    for some in _pieces(words):
-        if states.dtype != out.dtype:
-            product = states @ words[some].t()
-            out[:, some] = product if bias is None else product + bias[some].to(out.dtype)
-        elif bias is None:
-            torch.mm(states, words[some].t(), out=out[:, some])
-        else:
-            torch.addmm(bias[some], states, words[some].t(), out=out[:, some])
-
-
-def _add_gradients(
-    errors: Tensor, share: Tensor, states: Tensor, words: Tensor, gradients: Gradients, rows: slice
-) -> None:
-    """Add one chunk's part. `errors` times `share`, [C, V] times [C, 1], is the gradient of its logits.
-
-    It is never formed: the share goes to the other factor of each product, which is narrower.
-    """
-    factor = errors.to(words.dtype)
-    if gradients.bias is not None:
-        if errors.dtype == gradients.bias.dtype:
-            gradients.bias.addmv_(errors.t(), share[:, 0].to(errors.dtype))
-        else:
-            gradients.bias.add_((share.t().to(errors.dtype) @ errors)[0])
-    if gradients.hidden is not None:
-        gradients.hidden[rows] = (factor @ words) * share
-    if gradients.weight is not None:
-        shared = (states * share).to(words.dtype)
-        for some in _pieces(words):
-            if words.dtype == gradients.weight.dtype:
-                gradients.weight[some].addmm_(factor[:, some].t(), shared)
-            else:
-                gradients.weight[some].add_(factor[:, some].t() @ shared)
-
-
-def _precision(weight: Tensor) -> torch.dtype:
-    """What products are computed in: autocast's choice where it is on, and it leaves float64 alone."""
-    kind = weight.device.type
-    if torch.is_autocast_enabled(kind) and weight.dtype != torch.float64:
-        return torch.get_autocast_dtype(kind)
-    return weight.dtype
-
-
-def _pieces(words: Tensor) -> Iterator[slice]:
-    size = CPU_WORDS if words.device.type == "cpu" else len(words)
-    return (slice(start, start + size) for start in range(0, len(words), size))
-
-
-def _default_chunk(weight: Tensor) -> int:
-    logits = CPU_LOGITS if weight.device.type == "cpu" else GPU_LOGITS
-    return max(32, logits // len(weight))
-
-
-def _even(rows: int, most: int) -> int:
-    """Rows of each chunk, so that the last is not a sliver: 700 rows by at most 420 are 350 and 350."""
-    chunks = max(1, -(-rows // most))
-    return max(1, -(-rows // chunks))

@@ -12,14 +12,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from throughtime.errors import InputError
+from throughtime.models.chunk import logits, widened
 from throughtime.models.chunked_loss import (
     IGNORED,
     Smoothed,
-    logits,
     smoothed_surprisal,
     summed_surprisal,
     surprisals,
-    widened,
 )
 
 __all__ = ["HEADS", "IGNORED", "AdaptiveHead", "Head", "SoftmaxHead", "default_cutoffs"]

@@ -18,6 +18,7 @@ from throughtime.errors import InputError, unknown
 from throughtime.layers.dropout import checked_probability, embedding_dropout, variational_dropout
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import AdaptiveHead, Head, SoftmaxHead
+from throughtime.models.mixture import MixtureHead
 from throughtime.search.step import Memory, Step
 
 NOTHING = -1
@@ -40,10 +41,11 @@ class RecurrentLanguageModel(nn.Module):
 
     .. math:: h_t = \text{layers}(E x_{t-1}, h_{t-1}), \quad P(x_t | x_{<t}) = \text{softmax}(W h_t + b)
 
-    `tied` makes W the table E itself; the last layer is then as wide as an embedding. Dropout falls on whole
-    words (`embedding_dropout`), on what enters the first layer (`input_dropout`), each further one
-    (`hidden_dropout`) and the head (`output_dropout`), and on recurrent weights (`weight_drop`);
-    `variational` keeps one mask through time.
+    `tied` makes W the table E itself; the last layer is then as wide as an embedding, unless several
+    `experts` lie between them (see `MixtureHead`). `last_size` gives the last layer a width of its own.
+    Dropout falls on whole words (`embedding_dropout`), on what enters the first layer (`input_dropout`), each
+    further one (`hidden_dropout`), the head (`output_dropout`) and each of its experts (`expert_dropout`),
+    and on recurrent weights (`weight_drop`); `variational` keeps one mask through time.
 
     >>> model = RecurrentLanguageModel(28, cell="gru", embedding_size=16, hidden_size=32, num_layers=2)
     >>> outputs, _, state = model(torch.zeros(5, 3, dtype=torch.long))
@@ -61,10 +63,13 @@ class RecurrentLanguageModel(nn.Module):
         num_layers: int = 1,
         tied: bool = True,
         head: str = "softmax",
+        experts: int = 1,
+        last_size: int | None = None,
         embedding_dropout: float = 0.0,
         input_dropout: float = 0.0,
         hidden_dropout: float = 0.0,
         output_dropout: float = 0.0,
+        expert_dropout: float = 0.0,
         weight_drop: float = 0.0,
         variational: bool = False,
         residual: bool = False,
@@ -75,7 +80,8 @@ class RecurrentLanguageModel(nn.Module):
         if num_layers < 1:
             raise InputError("num_layers", f"is {num_layers}, expected 1 or more")
         self.embedding = nn.Embedding(vocabulary_size, embedding_size)
-        sizes = [hidden_size] * (num_layers - 1) + [embedding_size if tied else hidden_size]
+        last = last_size or (embedding_size if tied and experts == 1 else hidden_size)
+        sizes = [hidden_size] * (num_layers - 1) + [last]
         self.stack = Stack.of(
             _cells(cell, embedding_size, sizes, initial),
             dropout=hidden_dropout,
@@ -84,7 +90,7 @@ class RecurrentLanguageModel(nn.Module):
             residual=residual,
             layer_norm=layer_norm,
         )
-        self.head = _head(head, self.stack.output_size, vocabulary_size, self.embedding if tied else None)
+        self.head = _head(head, self.stack.output_size, self.embedding, tied, experts, expert_dropout)
         self.embedding_dropout = checked_probability("embedding_dropout", embedding_dropout)
         self.input_dropout = checked_probability("input_dropout", input_dropout)
         self.output_dropout = checked_probability("output_dropout", output_dropout)
@@ -182,15 +188,24 @@ def _cells(name: str, input_size: int, sizes: Sequence[int], initial: str) -> li
     return cells
 
 
-def _head(name: str, hidden_size: int, vocabulary_size: int, embedding: nn.Embedding | None) -> Head:
+def _head(
+    name: str, hidden_size: int, embedding: nn.Embedding, tied: bool, experts: int, dropout: float
+) -> Head:
+    vocabulary_size = embedding.num_embeddings
+    weight = cast(nn.Parameter, embedding.weight) if tied else None
+    if name not in ("softmax", "adaptive"):
+        raise unknown("head", name, ["softmax", "adaptive"])
+    if dropout and experts == 1:
+        raise InputError("expert_dropout", f"is {dropout}, but there is one expert only; set experts too")
     if name == "softmax":
-        return SoftmaxHead(
-            hidden_size,
-            vocabulary_size,
-            weight=None if embedding is None else cast(nn.Parameter, embedding.weight),
+        if experts == 1:
+            return SoftmaxHead(hidden_size, vocabulary_size, weight=weight)
+        width = embedding.embedding_dim
+        return MixtureHead(
+            hidden_size, vocabulary_size, experts=experts, width=width, weight=weight, dropout=dropout
         )
-    if name == "adaptive":
-        if embedding is not None:
-            raise InputError("tied", "does not go with the adaptive head; set tied=false")
-        return AdaptiveHead(hidden_size, vocabulary_size)
-    raise unknown("head", name, ["softmax", "adaptive"])
+    if tied:
+        raise InputError("tied", "does not go with the adaptive head; set tied=false")
+    if experts > 1:
+        raise InputError("experts", "mix whole softmaxes, which the adaptive head has not; set head=softmax")
+    return AdaptiveHead(hidden_size, vocabulary_size)

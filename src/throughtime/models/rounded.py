@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.cells.base import State
-from throughtime.models.chunked_loss import widened
+from throughtime.models.chunk import widened
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.search.step import Memory, Step
 

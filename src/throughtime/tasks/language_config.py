@@ -36,12 +36,16 @@ class LanguageConfig(TrainingConfig):
         "lstm", description="lstm, gru, rnn, mingru, lstm-mogrifier, ...; see `throughtime doctor`"
     )
     embedding_size: Size = Field(256, description="width of a token's vector")
-    hidden_size: Size = Field(256, description="units of a layer; of the last: embedding_size, where tied")
+    hidden_size: Size = Field(256, description="units of a layer; of the last: see last_size")
+    last_size: Size | None = Field(
+        None, description="units of the last layer; null: embedding_size where tied to it, else hidden_size"
+    )
     num_layers: Size = Field(1, description="layers on top of each other")
     tied: bool = Field(True, description="the output's weights are the embedding's")
     head: Literal["softmax", "adaptive"] = Field(
         "softmax", description="adaptive: rare words are chosen in two steps; for large vocabularies"
     )
+    experts: Size = Field(1, description="softmaxes that are mixed; with several the last layer is free")
     residual: bool = Field(False, description="add a layer's input to its output where the widths agree")
     layer_norm: bool = Field(False, description="normalise what each layer gives")
     initial: Literal["zero", "learned"] = Field("zero", description="the state before the first token")
@@ -55,6 +59,7 @@ class LanguageConfig(TrainingConfig):
     input_dropout: Share = Field(0.2, description="on what enters the first layer")
     hidden_dropout: Share = Field(0.2, description="on what enters each further layer")
     output_dropout: Share = Field(0.3, description="on what enters the softmax")
+    expert_dropout: Share = Field(0.0, description="on what enters each of several softmaxes")
     weight_drop: Share = Field(0.0, description="share of recurrent weights that a batch does without")
     variational: bool = Field(False, description="one dropout mask through all steps of a batch")
     activation_penalty: float = Field(0.0, ge=0, description="times the mean square of the dropped outputs")

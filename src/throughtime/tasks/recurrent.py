@@ -169,7 +169,7 @@ def dynamic_evaluation(asked: Asked, cache: NeuralCache | None) -> DynamicEvalua
 
 ARCHITECTURE = frozenset(
     "tokens normaliser layout reversed min_freq max_size cell embedding_size hidden_size num_layers tied "
-    "head residual layer_norm initial".split()
+    "last_size head experts residual layer_norm initial".split()
 )
 """What a model that starts from another one's weights has from it."""
 
@@ -227,10 +227,13 @@ def built(config: LanguageConfig, vocabulary_size: int) -> RecurrentLanguageMode
         num_layers=config.num_layers,
         tied=config.tied,
         head=config.head,
+        experts=config.experts,
+        last_size=config.last_size,
         embedding_dropout=config.embedding_dropout,
         input_dropout=config.input_dropout,
         hidden_dropout=config.hidden_dropout,
         output_dropout=config.output_dropout,
+        expert_dropout=config.expert_dropout,
         weight_drop=config.weight_drop,
         variational=config.variational,
         residual=config.residual,

@@ -1,0 +1,182 @@
+"""A mixture of softmaxes against the equation written out: values, every gradient, and its memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.models.test_heads import TOLERANCES, Watched, examples, gradients
+from torch import nn
+from torch.nn import functional
+
+from throughtime.errors import InputError, ThroughtimeError
+from throughtime.models import chunk as chunks
+from throughtime.models.chunked_loss import IGNORED
+from throughtime.models.heads import SoftmaxHead
+from throughtime.models.language import RecurrentLanguageModel
+from throughtime.models.mixture import MixtureHead
+
+
+def mixture(hidden_size, words, experts=3, width=4, dtype=torch.float64, **options):
+    torch.manual_seed(5)
+    head = MixtureHead(hidden_size, words, experts=experts, width=width, **options).to(dtype)
+    nn.init.normal_(head.softmax.bias)
+    return head
+
+
+def written_out(head, hidden):
+    """P of every word, expert by expert."""
+    shares = head.shares(hidden).softmax(1)
+    states = head.states(hidden).tanh().view(len(hidden), head.experts, -1)
+    each = [
+        functional.linear(states[:, k], head.softmax.weight, head.softmax.bias).softmax(1)
+        for k in range(head.experts)
+    ]
+    return sum(shares[:, k, None] * each[k] for k in range(head.experts))
+
+
+def plain_loss(head, hidden, labels):
+    log_probs = written_out(head, hidden).log()
+    return functional.nll_loss(log_probs, labels, ignore_index=IGNORED, reduction="sum")
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("chunk", [1, 4, 9, 1000, None])
+@pytest.mark.parametrize(("rows", "experts", "words"), [(11, 3, 13), (7, 2, 4099), (1, 1, 2)])
+def test_loss_and_gradients_are_those_of_the_equation(rows, experts, words, chunk, dtype):
+    head = mixture(5, words, experts, dtype=dtype, chunk=chunk)
+    hidden, labels = examples(rows, 5, words, dtype)
+    expected, found = plain_loss(head, hidden, labels), head.loss(hidden, labels)
+    close = {"rtol": TOLERANCES[dtype], "atol": TOLERANCES[dtype]}
+    torch.testing.assert_close(found, expected, **close)
+    torch.testing.assert_close(gradients(found, head, hidden), gradients(expected, head, hidden), **close)
+    with torch.no_grad():
+        torch.testing.assert_close(head.loss(hidden, labels), expected.detach(), **close)
+
+
+def test_a_gpus_way_through_the_mixture_is_a_cpus(monkeypatch):
+    head = mixture(5, 13)
+    hidden, labels = examples(11, 5, 13)
+    expected = gradients(head.loss(hidden, labels), head, hidden)
+    monkeypatch.setattr(chunks, "InCache", chunks.InMemory)
+    torch.testing.assert_close(gradients(head.loss(hidden, labels), head, hidden), expected)
+
+
+def test_one_distribution_behind_all_three():
+    head = mixture(5, 13)
+    hidden, labels = examples(11, 5, 13)
+    log_probs = head.log_probs(hidden)
+    torch.testing.assert_close(log_probs, written_out(head, hidden).log())
+    known = labels != IGNORED
+    at_labels = -log_probs.gather(1, labels.clamp(min=0)[:, None])[:, 0]
+    torch.testing.assert_close(head.surprisals(hidden, labels), torch.where(known, at_labels, 0.0))
+    assert not head.surprisals(hidden, labels).requires_grad
+
+
+def test_it_says_what_one_softmax_cannot():
+    """Two words are likely together and a third between them is not, along one line of states."""
+    head = mixture(1, 3, experts=2, width=1)
+    with torch.no_grad():
+        head.shares.weight.zero_()
+        head.states.weight.zero_()
+        head.states.bias.copy_(torch.tensor([-9.0, 9.0]))
+        head.softmax.weight.copy_(torch.tensor([[-20.0], [0.0], [20.0]]))
+        head.softmax.bias.zero_()
+    found = head.log_probs(torch.ones(1, 1, dtype=torch.float64)).exp()[0]
+    torch.testing.assert_close(found, torch.tensor([0.5, 0.0, 0.5], dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+def test_all_logits_never_exist_at_once():
+    rows, experts, words, chunk = 32, 4, 500, 16
+    head = mixture(3, words, experts, dtype=torch.float32, chunk=chunk)
+    hidden, labels = examples(rows, 3, words, torch.float32)
+    with Watched() as watched:
+        head.loss(hidden, labels).backward()
+        head.surprisals(hidden, labels)
+    assert max(watched.sizes) == chunk * words
+
+
+def test_dropout_falls_on_experts_in_training_only():
+    head = mixture(5, 13, dropout=0.5)
+    hidden, labels = examples(11, 5, 13)
+    assert not torch.equal(head.loss(hidden, labels), head.loss(hidden, labels))
+    head.eval()
+    torch.testing.assert_close(head.loss(hidden, labels), plain_loss(head, hidden, labels))
+
+
+def test_bf16_products_under_autocast():
+    head = mixture(8, 50, dtype=torch.float32)
+    hidden, labels = examples(20, 8, 50, torch.float32)
+    expected = head.loss(hidden, labels)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = head.loss(hidden, labels)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected, rtol=0.02, atol=0)
+    for ours, truth in zip(gradients(found, head, hidden), gradients(expected, head, hidden), strict=True):
+        assert ours.dtype == torch.float32
+        assert (ours - truth).norm() < 0.05 * truth.norm()
+
+
+def test_a_tied_weight_gets_both_gradients():
+    weight = nn.Parameter(torch.randn(13, 4, dtype=torch.float64))
+    head = mixture(5, 13, weight=weight)
+    hidden, labels = examples(11, 5, 13)
+    used_twice = [head.loss(hidden, labels) + weight.square().sum(), head.loss(hidden, labels)]
+    both, alone = (torch.autograd.grad(loss, weight)[0] for loss in used_twice)
+    torch.testing.assert_close(both, alone + 2 * weight.detach())
+
+
+def test_what_it_cannot_do_it_says():
+    head = mixture(5, 13)
+    hidden, labels = examples(11, 5, 13)
+    loss = head.loss(hidden, labels)
+    with pytest.raises(ThroughtimeError, match="first derivatives only"):
+        torch.autograd.grad(loss, hidden, create_graph=True)
+    loss.backward()
+    with pytest.raises(ThroughtimeError, match="called twice"):
+        loss.backward()
+    with pytest.raises(InputError, match="label_smoothing"):
+        head.smoothed_loss(hidden, labels, 0.1)
+    with pytest.raises(InputError, match="experts"):
+        MixtureHead(5, 13, experts=0, width=4)
+
+
+def test_a_language_model_mixes_as_many_softmaxes_as_it_is_told():
+    sizes = {"embedding_size": 8, "hidden_size": 12, "num_layers": 2}
+    plain, mixed, chosen = (
+        RecurrentLanguageModel(20, **sizes, **more)
+        for more in ({}, {"experts": 3}, {"experts": 3, "last_size": 7, "tied": False})
+    )
+    assert isinstance(plain.head, SoftmaxHead)
+    assert plain.stack.state_sizes == (12, 12, 8, 8)
+    assert isinstance(mixed.head, MixtureHead)
+    assert mixed.head.softmax.weight is mixed.embedding.weight
+    assert mixed.stack.state_sizes == (12, 12, 12, 12)
+    assert chosen.stack.state_sizes == (12, 12, 7, 7)
+    assert chosen.head.softmax.weight.shape == (20, 8)
+    assert chosen.head.softmax.weight is not chosen.embedding.weight
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"expert_dropout": 0.1}, "set experts too"),
+        ({"experts": 2, "head": "adaptive", "tied": False}, "set head=softmax"),
+        ({"last_size": 5}, "tied weight"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options, sentence):
+    with pytest.raises(InputError, match=sentence):
+        RecurrentLanguageModel(20, embedding_size=8, **options)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: captures a CUDA graph")
+def test_a_cuda_graph_holds_it():
+    head = mixture(16, 300, dtype=torch.float32, chunk=64).cuda()
+    hidden, labels = examples(70, 16, 300, torch.float32)
+    hidden, labels = hidden.detach().cuda().requires_grad_(), labels.cuda()
+    expected = gradients(head.loss(hidden, labels), head, hidden)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = gradients(head.loss(hidden, labels), head, hidden)
+    graph.replay()
+    torch.testing.assert_close(found, expected)
