@@ -276,7 +276,7 @@ def ours(words: int, path: Path, dropout: float, folder: Path) -> Iterator[Any]:
     model.train()
     for group in trainer.groups():
         trainer.update(group)
-        total, targets = trainer.tally.lap(trainer.processes)
+        total, targets = trainer.learner.tally.lap(trainer.processes)
         yield total / targets
 
 

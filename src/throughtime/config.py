@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 class Config(BaseModel):
-    """What a task is built from. It stops at the builders: classes take plain arguments."""
+    """What a task is built from. It stops at the builders: classes take plain arguments.
+
+    Null leaves the settings of `SUGGESTED` to the data.
+    """
+
+    SUGGESTED: ClassVar[frozenset[str]] = frozenset()
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 

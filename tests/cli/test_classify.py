@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import random
 
 import pytest
@@ -36,14 +35,6 @@ def run(data, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "topics"
     assert main(words(data, out, "epochs=6")) == 0
     return out
-
-
-@pytest.fixture
-def typed(monkeypatch):
-    def put(content: bytes):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
-
-    return put
 
 
 def test_training_is_told_with_samples_and_columns_are_chosen(tmp_path, throughtime):
@@ -89,7 +80,7 @@ def test_json_has_all_probabilities_or_the_k_best(run, throughtime):
     assert len(few["texts"][0]["probabilities"]) == 2
 
 
-def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, tmp_path):
+def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, given_nothing, tmp_path):
     content = "play jazz\n\n   \nrain\r\nü 雨\n"
     typed(content.encode())
     ran = throughtime("classify", run)
@@ -102,6 +93,7 @@ def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, tmp_path):
     assert throughtime("classify", run, "--file", file).out == ran.out
     more = throughtime("classify", run, "--file", file, "--k", 3).out.splitlines()
     assert all(line.count("\t") == 5 for line in more)
+    assert given_nothing("classify", run)["texts"] == []
 
 
 def test_evaluate_gives_all_measures(run, throughtime):

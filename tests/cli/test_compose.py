@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
 import shlex
@@ -50,14 +49,15 @@ def test_beams_and_wishes(run, throughtime):
     assert greedy[0] == greedy[1]
 
 
-def test_conditions_from_stdin(run, throughtime, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"b\na\nb\n"), encoding="utf-8"))
+def test_conditions_from_stdin(run, throughtime, typed, given_nothing):
+    typed(b"b\na\nb\n")
     ran = throughtime("compose", run, "--greedy")
     lines = ran.out.splitlines()
     assert len(lines) == 3
     assert lines[0] == lines[2] != lines[1]
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"b \r\n\n"), encoding="utf-8"))
+    typed(b"b \r\n\n")
     assert "stdin:2: holds no label but ''; give one of a, b" in throughtime("compose", run).err
+    assert given_nothing("compose", run)["composed"] == []
 
 
 def test_evaluate_compares_with_a_wrong_label(run, throughtime):

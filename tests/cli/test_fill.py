@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import random
 
 import pytest
@@ -33,16 +32,6 @@ def run(text, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "ways"
     assert main(words(text, out, "epochs=6", "embedding_dropout=0", "output_dropout=0")) == 0
     return out
-
-
-@pytest.fixture
-def typed(monkeypatch):
-    """What stands on stdin."""
-
-    def put(content: bytes):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
-
-    return put
 
 
 def test_training_is_told_with_sample_blanks(text, tmp_path, throughtime):
@@ -112,13 +101,13 @@ def test_json_has_fillings(run, throughtime):
     assert [len(own["fillings"]) for own in both["sentences"]] == [5, 5]
 
 
-def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, tmp_path, monkeypatch):
+def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, given_nothing, tmp_path, monkeypatch):
     content = "".join(f"{colour} goes __.\n" for colour in WAYS) + "\n"
     expected = [f"{colour} goes {way}." for colour, way in WAYS.items()] + [""]
     file = tmp_path / "blanks.txt"
     file.write_text(content)
     assert throughtime("fill", run, "--file", file).out.splitlines() == expected
-    monkeypatch.setattr("throughtime.cli.translate.LINES_AT_ONCE", 2)
+    monkeypatch.setattr("throughtime.cli.lines.LINES_AT_ONCE", 2)
     typed(content.encode())
     assert throughtime("fill", run).out.splitlines() == expected
     numbered = throughtime("fill", run, "--file", file, "--k", 2).out.splitlines()
@@ -126,6 +115,7 @@ def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, tmp_path, mo
     assert numbered[2].split(" ||| ")[1] == expected[1]
     told = throughtime("fill", run, "--file", file, "--json").json["sentences"]
     assert [len(own["fillings"]) for own in told] == [5, 5, 5, 5, 0]
+    assert given_nothing("fill", run)["sentences"] == []
 
 
 def test_evaluate_names_its_masks(run, throughtime):

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from throughtime.cli.inspect import gradients, graph, truncation
+from throughtime.cli.inspect_gradients import gradients
+from throughtime.cli.inspect_graph import graph
+from throughtime.cli.inspect_truncation import truncation
 from throughtime.errors import InputError
 from throughtime.inspection.graph import STEPS
 

@@ -210,6 +210,11 @@ def test_score_ranks_the_pairs_of_the_notes(kind, counted, trained, throughtime)
         assert ran["ranking"].index(2) < ran["ranking"].index(3)
 
 
+def test_score_of_no_sentences_is_nothing(counted, trained, given_nothing):
+    for run in (counted, trained("word")):
+        assert given_nothing("score", run)["sentences"] == []
+
+
 def test_score_is_a_coloured_line_on_a_terminal(trained, on_terminal):
     shown = on_terminal("score", trained("char"), "the dog", "xxxxxxx").getvalue()
     assert "\x1b[" in shown

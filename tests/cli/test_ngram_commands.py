@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -50,9 +52,10 @@ def test_an_existing_out_is_refused_unless_resumed(corpus, run, throughtime):
 @pytest.mark.parametrize(
     ("other", "problem"),
     [
-        (["--order", 5], "--order: is 5, but the model in"),
+        (["--order", 5], "--order: is 5, but the run in"),
         (["--min-freq", 2], "--min-freq: is 2"),
-        (["--normalise", "lower"], "was counted with 'none'; use another --out"),
+        (["--normalise", "lower"], "--normalise: is 'lower', but the run in"),
+        (["--smoothing", "laplace", "--strength", 2], "was begun with 'kneser-ney'; use another --out"),
         (["--smoothing", "laplace"], "--smoothing: is 'laplace'"),
         (["--backward"], "--backward: is True"),
     ],
@@ -126,6 +129,17 @@ def test_resuming_nothing_starts_afresh_and_says_so(corpus, tmp_path, throughtim
     assert ran.code == 0
     assert "starting afresh" in ran.err
     assert (tmp_path / "new" / "config.json").is_file()
+
+
+def test_counting_and_resuming_do_without_torch(corpus, tmp_path):
+    words = ["train", "ngram", "--data", str(corpus), "--out", str(tmp_path / "new")]
+    code = f"""
+import sys
+from throughtime.cli.main import main
+assert main({words}) == main({[*words, "--resume"]}) == 0
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_stream_keeps_its_line_breaks(throughtime, corpus, tmp_path):

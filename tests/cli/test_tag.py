@@ -54,14 +54,6 @@ def run(places, tmp_path_factory):
     return out
 
 
-@pytest.fixture
-def typed(monkeypatch):
-    def put(content: bytes):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
-
-    return put
-
-
 def test_a_run_that_goes_on_ends_as_one_that_never_stopped(places, tmp_path, throughtime):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     settings = ("schedule=constant", "word_dropout=0.2", "batch_size=64")
@@ -128,8 +120,8 @@ def test_json_has_probabilities_and_chunks(run, throughtime):
     assert empty == {"text": "", "words": [], "chunks": []}
 
 
-def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, tmp_path, monkeypatch):
-    monkeypatch.setattr("throughtime.cli.translate.LINES_AT_ONCE", 3)
+def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, given_nothing, tmp_path, monkeypatch):
+    monkeypatch.setattr("throughtime.cli.lines.LINES_AT_ONCE", 3)
     content = "we see Paris\n\n\r\nwe\tsee\n中文\n".encode() + b"\xff bad\n" + b"we " * 2000 + b"\nlast"
     typed(content)
     ran = throughtime("tag", run)
@@ -139,8 +131,7 @@ def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, tmp_path, mo
     file = tmp_path / "lines.txt"
     file.write_text("we see\n\nParis\n")
     assert [line.count("/") for line in throughtime("tag", run, "--file", file).out.splitlines()] == [2, 0, 1]
-    typed(b"")
-    assert throughtime("tag", run).out == ""
+    assert given_nothing("tag", run)["sentences"] == []
 
 
 def test_a_terminal_shows_colours():

@@ -178,7 +178,7 @@ def test_find_lr(train, tmp_path):
     assert 1e-6 < ran.json["lr"] < 1
     assert (tmp_path / "rates.png").stat().st_size > 1000
     folder = train("--find-lr", "--out", tmp_path / "rates")
-    refused(folder, "--out: is ", "with --find-lr it names a picture; end it in .png, .svg, .pdf")
+    refused(folder, "--out with --find-lr: is not a picture that can be written; end it in .png, .svg, .pdf")
 
 
 @pytest.mark.parametrize("task", ["language", "translate", "classify", "tag", "fill", "compose", "forecast"])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import random
 
 import pytest
 
+from throughtime.cli.lines import one_line
 from throughtime.cli.main import main
-from throughtime.cli.translate import divided, one_line
+from throughtime.cli.translate import divided
 
 NUMBERS = {"one": "un", "two": "deux", "three": "trois", "four": "quatre", "five": "cinq"}
 SMALL = ["tokens=space", "embedding_size=24", "hidden_size=32", "batch_size=16", "lr=0.01", "device=cpu"]
@@ -43,16 +43,6 @@ def untrained(pairs, tmp_path, throughtime):
     out = tmp_path / "untrained"
     assert throughtime(*words(pairs, out, "epochs=1", "lr=1e-9", "valid_sentences=1")).code == 0
     return out
-
-
-@pytest.fixture
-def typed(monkeypatch):
-    """What stands on stdin."""
-
-    def put(content: bytes):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
-
-    return put
 
 
 def test_training_is_told_with_sample_translations(pairs, tmp_path, throughtime):
@@ -118,7 +108,7 @@ def test_json_has_scores_alignments_and_others(run, throughtime):
     assert one["score"] >= one["alternatives"][0]["score"]
 
 
-def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, tmp_path):
+def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, given_nothing, tmp_path):
     content = (
         "one two\n\n\r\nfive five\r\nfour\tfour\n中文 \n".encode()
         + b"\xff\xfe bad\n"
@@ -134,15 +124,14 @@ def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, tmp_path):
     file = tmp_path / "english.txt"
     file.write_text("two five\n\none one\n")
     assert throughtime("translate", run, "--file", file).out == "deux cinq\n\nun un\n"
-    typed(b"")
-    assert throughtime("translate", run).out == ""
+    assert given_nothing("translate", run)["translations"] == []
     typed(b"one two\nfive one\n")
     found = throughtime("translate", run, "--json").json["translations"]
     assert [one["text"] for one in found] == ["un deux", "cinq un"]
 
 
 def test_many_lines_are_read_in_blocks(run, throughtime, typed, monkeypatch):
-    monkeypatch.setattr("throughtime.cli.translate.LINES_AT_ONCE", 3)
+    monkeypatch.setattr("throughtime.cli.lines.LINES_AT_ONCE", 3)
     typed(b"".join(f"{word} two\n".encode() for word in NUMBERS))
     assert throughtime("translate", run).out.splitlines() == [f"{word} deux" for word in NUMBERS.values()]
 
@@ -180,6 +169,17 @@ def test_parts_of_words_leave_nothing_unknown_to_copy(run, pairs, tmp_path, thro
     ran = throughtime("translate", tmp_path / "parts", "one two", "--copy-unknown")
     assert ran.code == 2
     assert "--copy-unknown: is for models of whole words" in ran.err
+
+
+def test_without_attention_nothing_points_to_a_word_to_copy(pairs, tmp_path, throughtime):
+    alone = tmp_path / "main"
+    plain = ["structure=main", "epochs=1", "lr=1e-9", "valid_sentences=1"]
+    assert throughtime(*words(pairs, alone, *plain)).code == 0
+    ran = throughtime("translate", alone, "one two", "--copy-unknown")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: --copy-unknown: copies the word that attention points to")
+    assert "leave it out" in ran.err
+    assert throughtime("translate", alone, "one two").code == 0
 
 
 def test_several_runs_are_one(run, untrained, throughtime):

@@ -12,7 +12,8 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.tasks.language_config import LanguageConfig
 from throughtime.tasks.recurrent import made, task_of, with_codec
-from throughtime.tasks.runs import MAY_CHANGE, begun, finished, fit, going_on
+from throughtime.tasks.resuming import MAY_CHANGE, going_on
+from throughtime.tasks.runs import begun, finished, fit
 from throughtime.text.codec import Codec
 from throughtime.train.progress import Silent
 

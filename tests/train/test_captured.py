@@ -26,7 +26,7 @@ def test_without_a_gpu_it_is_the_step_as_it_is(language_task, trainer_of):
     assert captured.graphs == 0
     trainer = trainer_of(language_task(capture=True, epochs=1))
     trainer.fit()
-    assert trainer.captured.graphs == 0
+    assert trainer.learner.captured.graphs == 0
 
 
 def test_a_recording_is_for_one_shape(language_task):
@@ -48,7 +48,7 @@ def trained(language_task, trainer_of, capture, **settings):
     trainer = trainer_of(task)
     trainer.fit()
     assert trainer.step > 20
-    assert (trainer.captured.graphs > 0) == capture
+    assert (trainer.learner.captured.graphs > 0) == capture
     return trainer, {name: weight.detach().cpu() for name, weight in task.model.named_parameters()}
 
 

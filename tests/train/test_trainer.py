@@ -215,14 +215,14 @@ def test_plateau_lowers_the_rate_by_what_was_judged(ramp, trainer_of):
 def test_averaged_weights_are_judged_and_saved(ramp, trainer_of):
     task, config = scripted(ramp, [3.0, 2.0], average="ema", ema_decay=0.5)
     trainer = trainer_of(task, config)
-    average, update = {}, trainer.averaging.update
+    average, update = {}, trainer.learner.averaging.update
 
     def followed():
         for name, weight in weights(task).items():
             average[name] = weight if name not in average else 0.5 * average[name] + 0.5 * weight
         update()
 
-    trainer.averaging.update = followed
+    trainer.learner.averaging.update = followed
     trainer.fit()
     saved = trainer.saved[-1][1]
     assert equal(saved, task.judgements[-1])
@@ -242,8 +242,8 @@ def test_nt_asgd_averages_once_validation_stalls(ramp, trainer_of):
     task, config = scripted(ramp, scores)
     config = config.model_copy(update={"optimizer": "nt-asgd", "nonmono": 1})
     trainer = trainer_of(task, config, reporter=Listening())
-    raw, update = [], trainer.averaging.update
-    trainer.averaging.update = lambda: (raw.append(weights(task)), update())
+    raw, update = [], trainer.learner.averaging.update
+    trainer.learner.averaging.update = lambda: (raw.append(weights(task)), update())
     trainer.fit()
     assert len(said) == 1
     steps = len(raw) // 6

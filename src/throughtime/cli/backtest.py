@@ -11,6 +11,7 @@ from throughtime.cli.evaluate import Device, Run, bar
 from throughtime.cli.kinds import loaded
 from throughtime.cli.opening import SkipBad, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
+from throughtime.cli.picture import check_pictures
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -93,7 +94,7 @@ def backtest(
     from throughtime.data.readers.panel import panel_of
     from throughtime.version import __version__
 
-    _check_pictures(plot, plot_steps)
+    check_pictures(plot, plot_steps)
     model: TrainedForecaster = loaded(run, device, "forecast")
     config = model.config
     name = data or config.data
@@ -140,15 +141,6 @@ def backtest(
     signature = "|".join(f"{key}:{value}" for key, value in how.items())
     values = {"run": str(run), "data": name, "model": model.name, **found.values(), "signature": signature}
     return Outcome(values, _shown(found, name, signature))
-
-
-def _check_pictures(*paths: Path | None) -> None:
-    """Refuse pictures that cannot be written before the long work, not after it."""
-    from throughtime.plots.style import check_format
-
-    for path in paths:
-        if path is not None:
-            check_format(path)
 
 
 def _warn(windows: int) -> None:

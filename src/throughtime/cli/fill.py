@@ -10,8 +10,8 @@ import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
 from throughtime.cli.kinds import loaded
+from throughtime.cli.lines import lines, one_line
 from throughtime.cli.output import Debug, Json, Outcome, reported
-from throughtime.cli.translate import lines, one_line
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:

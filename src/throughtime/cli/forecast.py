@@ -12,6 +12,7 @@ from throughtime.cli.evaluate import Device, Run
 from throughtime.cli.kinds import loaded
 from throughtime.cli.opening import SkipBad, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
+from throughtime.cli.picture import check_pictures
 from throughtime.files import check_place
 
 if TYPE_CHECKING:
@@ -65,10 +66,7 @@ def forecast(
     """
     from throughtime.data.readers.panel import panel_of, read_future
 
-    if plot is not None:
-        from throughtime.plots.style import check_format
-
-        check_format(plot)
+    check_pictures(plot)
     if out is not None:
         check_place(out)
     model: TrainedForecaster = loaded(run, device, "forecast")

@@ -11,6 +11,7 @@ import typer
 
 from throughtime.cli.evaluate import Device
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
+from throughtime.cli.picture import Plot, check_pictures
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def inspect_model(
     side: Annotated[
         str | None, typer.Option(help="With --embedding: source or target, of a translator that has both.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw it, as .png, .svg or .pdf.")] = None,
+    plot: Plot = None,
     device: Device = "auto",
     json: Json = False,
     debug: Debug = False,
@@ -79,10 +80,7 @@ def inspect_model(
         where = " and ".join(f"--{name}" for name in chosen) or "inspect"
         raise InputError(where, f"{problem}: --attention, --beam, --gates or --embedding")
     _refuse_others(chosen[0], num_beams=num_beams, layer=layer, neighbours=neighbours, side=side)
-    if plot is not None:
-        from throughtime.plots.style import check_format
-
-        check_format(plot)
+    check_pictures(plot)
     model = load(run, device)
     with _named(run):
         if attention:

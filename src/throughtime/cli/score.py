@@ -11,6 +11,7 @@ import typer
 
 from throughtime.cli.evaluate import Device, Run
 from throughtime.cli.kinds import loaded
+from throughtime.cli.lines import lines
 from throughtime.cli.output import Debug, Json, Outcome, reported, stdout
 from throughtime.errors import InputError
 
@@ -79,12 +80,12 @@ def score(
         "ranking_per_token": by_token,
         "sentences": [{"text": one.text, **figures(one)} for one in scored],
     }
-    if json:
+    if json or not scored:
         return Outcome(values)
     console = stdout()
     plain = console.no_color or console.color_system is None  # shades would be lost
-    lines = [numbered(one) if numbers or plain else line(one, model.framing) for one in scored]
-    shown: list[Any] = [table(scored, ranked, by_token, lines)]
+    told = [numbered(one) if numbers or plain else line(one, model.framing) for one in scored]
+    shown: list[Any] = [table(scored, ranked, by_token, told)]
     return Outcome(values, shown if plain else [*shown, legend()])
 
 
@@ -114,8 +115,8 @@ def of_pairs(run: Path, pairs: str, device: str, numbers: bool) -> Outcome:
     framing = Framing(model.codecs.target, marked=True)
     console = stdout()
     plain = numbers or console.no_color or console.color_system is None
-    lines = [numbered(one) if plain else line(one, framing) for one in scored]
-    shown: list[Any] = [pair_table([pair.source for pair in given_pairs], scored, lines)]
+    told = [numbered(one) if plain else line(one, framing) for one in scored]
+    shown: list[Any] = [pair_table([pair.source for pair in given_pairs], scored, told)]
     return Outcome(values, shown if plain else [*shown, legend()])
 
 
@@ -133,18 +134,11 @@ def given(sentences: list[str] | None, file: Path | None) -> list[str]:
     """The sentences of the arguments, of the file or of stdin."""
     if sentences and file is not None:
         raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
-    if file is not None:
-        from throughtime.data.source import read_lines
-
-        return [line for _, line in read_lines(file)]
     if sentences:
         return sentences
-    if sys.stdin.isatty():
+    if file is None and sys.stdin.isatty():
         raise InputError("score needs sentences: as arguments, in a --file, or on stdin, one a line")
-    lines = sys.stdin.read().splitlines()
-    if not lines:
-        raise InputError("stdin", "is empty; give a sentence a line")
-    return lines
+    return [text for block in lines(file) for text in block]
 
 
 def bits(log_prob: float) -> float:
@@ -157,7 +151,7 @@ def shade(surprise: float) -> str:
     return next(style for below, style in SHADES if surprise < below or below == math.inf)
 
 
-def table(scored: list[Scored], ranked: list[int], by_token: list[int], lines: list[Text]) -> Table:
+def table(scored: list[Scored], ranked: list[int], by_token: list[int], told: list[Text]) -> Table:
     """Best first, each sentence with its line."""
     from rich.table import Table
 
@@ -170,12 +164,12 @@ def table(scored: list[Scored], ranked: list[int], by_token: list[int], lines: l
     for place, i in enumerate(ranked, start=1):
         one = scored[i]
         shown.add_row(
-            str(place), f"{one.total:.2f}", f"{one.per_token:.2f}", str(by_token.index(i) + 1), lines[i]
+            str(place), f"{one.total:.2f}", f"{one.per_token:.2f}", str(by_token.index(i) + 1), told[i]
         )
     return shown
 
 
-def pair_table(sources: list[str], scored: list[Scored], lines: list[Text]) -> Table:
+def pair_table(sources: list[str], scored: list[Scored], told: list[Text]) -> Table:
     """Each source above its translation."""
     from rich.table import Table
     from rich.text import Text
@@ -184,7 +178,7 @@ def pair_table(sources: list[str], scored: list[Scored], lines: list[Text]) -> T
     shown.add_column("ln P", justify="right")
     shown.add_column("per token", justify="right")
     shown.add_column("source, and how surprising each token of its translation is")
-    for source, one, words in zip(sources, scored, lines, strict=True):
+    for source, one, words in zip(sources, scored, told, strict=True):
         both = Text.assemble((source, "dim"), "\n", words)
         shown.add_row(f"{one.total:.2f}", f"{one.per_token:.2f}", both)
     return shown

@@ -9,6 +9,7 @@ import typer
 
 from throughtime.cli.opening import SkipBad, Source, Target, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
+from throughtime.cli.picture import check_pictures
 from throughtime.cli.series_stats import series_stats
 
 if TYPE_CHECKING:
@@ -60,10 +61,7 @@ def stats(
     from throughtime.text.normalisers import normaliser
     from throughtime.text.statistics import Running, ngram_counts, zipf_fit
 
-    if plot is not None:
-        from throughtime.plots.style import check_format
-
-        check_format(plot)
+    check_pictures(plot)
     dataset = opened(data, source=source, target=target, skip_bad=skip_bad)
     if dataset.kind == "series":
         return series_stats(dataset, split, plot)

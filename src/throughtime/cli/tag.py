@@ -9,8 +9,8 @@ import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
 from throughtime.cli.kinds import loaded
+from throughtime.cli.lines import lines
 from throughtime.cli.output import Debug, Json, Outcome, reported, stdout
-from throughtime.cli.translate import lines
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:

@@ -155,7 +155,8 @@ def train(trade: Trade, given: dict[str, Any], request: Request) -> Outcome:
 def trained(trade: Trade, given: dict[str, Any], request: Request, processes: Processes) -> Outcome:
     """Begin a run or go on with one, in this process and those beside it."""
     from throughtime.files import check_place
-    from throughtime.tasks.runs import begun, finished, fit, going_on
+    from throughtime.tasks.resuming import going_on
+    from throughtime.tasks.runs import begun, finished, fit
     from throughtime.train.interrupts import InterruptedRunError
     from throughtime.train.progress import Silent, reporter
 
@@ -203,11 +204,9 @@ def found_rate(trade: Trade, given: dict[str, Any], request: Request) -> Outcome
 
     out = request.out
     if out is not None:
-        from throughtime.plots.style import FORMATS
+        from throughtime.plots.style import check_format
 
-        if out.suffix.lower().removeprefix(".") not in FORMATS:
-            kinds = ", ".join(f".{kind}" for kind in FORMATS)
-            raise InputError("--out", f"is {out}, but with --find-lr it names a picture; end it in {kinds}")
+        check_format(out, "--out with --find-lr")
     dataset, model = _new(trade, given, request)
     config: TrainingConfig = model.config
     model.model.to(device_of(config.device))

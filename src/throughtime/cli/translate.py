@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,13 +10,13 @@ import typer
 
 from throughtime.cli.evaluate import Device, bar
 from throughtime.cli.kinds import loaded
+from throughtime.cli.lines import lines, one_line
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
     from throughtime.tasks.translator import Translation, Translator
 
-LINES_AT_ONCE = 2_000
 RULES = "Wishes"
 
 
@@ -97,7 +95,7 @@ def translate(
     wishes = Wishes(prefix, tuple(forbid or ()), tuple(require or ()), no_repeat_ngram)
     translator = opened_together(runs, device)
     if copy_unknown:
-        check_whole_words(translator)
+        check_copying(translator)
     search = translator.unlike_each_other(alternatives, length_penalty) if alternatives else None
 
     def told(texts: list[str], title: str) -> list[list[Translation]]:
@@ -144,8 +142,8 @@ def opened_together(runs: list[Path], device: str) -> Translator:
     return together(models)
 
 
-def check_whole_words(translator: Translator) -> None:
-    """Refuse to copy unknown words where none are: parts of words spell them all."""
+def check_copying(translator: Translator) -> None:
+    """Refuse to copy unknown words where none are, as parts of words spell them all, or none can be found."""
     from throughtime.text.subword import SUBWORDS
 
     name = translator.codecs.target.tokenizer.name
@@ -154,21 +152,12 @@ def check_whole_words(translator: Translator) -> None:
             "--copy-unknown",
             f"is for models of whole words, this one writes parts of them ({name}); leave it out",
         )
-
-
-def lines(file: Path | None) -> Iterator[list[str]]:
-    """The lines of the file, or of stdin, many at a time; at a keyboard one at a time."""
-    if file is not None:
-        from throughtime.data.source import read_lines
-
-        rest: Iterator[str] = (line for _, line in read_lines(file))
-        size = LINES_AT_ONCE
-    else:
-        sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")  # type: ignore[union-attr]
-        rest = (line.removesuffix("\n").removesuffix("\r") for line in sys.stdin)
-        size = 1 if sys.stdin.isatty() else LINES_AT_ONCE
-    while block := list(itertools.islice(rest, size)):
-        yield block
+    if not translator.attends:
+        raise InputError(
+            "--copy-unknown",
+            "copies the word that attention points to, and this model has none; leave it out, or train one "
+            "with --set structure=attention",
+        )
 
 
 def print_one(number: int, found: list[Translation], *, numbered: bool) -> None:
@@ -180,11 +169,6 @@ def print_one(number: int, found: list[Translation], *, numbered: bool) -> None:
     print(one_line(found[0].text), flush=True)
     for one in found[1:]:
         print(f"    {one.score:.2f}  {one_line(one.text)}")
-
-
-def one_line(text: str) -> str:
-    """Never more than one line, whatever a model says."""
-    return " ".join(text.splitlines())
 
 
 def _values(source: str, found: list[Translation]) -> dict[str, Any]:

@@ -71,9 +71,13 @@ def save(figure: Figure, path: Path | str) -> Path:
     return path
 
 
-def check_format(path: Path | str) -> str:
-    """The format of a picture by its file's suffix; call it before long work that ends in a picture."""
+def check_format(path: Path | str, where: str | None = None) -> str:
+    """The format of a picture by its file's suffix; call it before long work that ends in a picture.
+
+    An error names the path, or `where` it was given if nobody would look for a picture there.
+    """
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
-        raise InputError(str(path), f"is not a picture that can be written; end it in .{', .'.join(FORMATS)}")
+        known = ", ".join(f".{name}" for name in FORMATS)
+        raise InputError(where or str(path), f"is not a picture that can be written; end it in {known}")
     return kind

@@ -16,6 +16,7 @@ from throughtime.ngram.smoothing import Smoothing, smoothing
 from throughtime.tasks.framing import Framing, suggested
 from throughtime.tasks.language import LanguageModel
 from throughtime.tasks.report import Opening
+from throughtime.tasks.resuming import going_on
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -86,18 +87,13 @@ def smoothing_of(config: NgramConfig) -> Smoothing:
 
 def check_same(config: NgramConfig, out: Path) -> None:
     """Refuse a folder that holds anything but the model of these settings."""
-    found, saved = ModelFolder.at(out).read_config()
-    if found != TASK:
-        raise InputError("--resume", f"{out} holds a model of the task {found!r}, not {TASK!r}")
-    before = configured(NgramConfig, saved, str(out / "config.json"))
-    for key in NgramConfig.model_fields:
-        was, told = getattr(before, key), getattr(config, key)
-        left_to_data = told is None and key in NgramConfig.SUGGESTED
-        if was != told and not left_to_data:
-            option = OPTIONS.get(key, f"--{key.replace('_', '-')}")
-            raise InputError(
-                option, f"is {told!r}, but the model in {out} was counted with {was!r}; use another --out"
-            )
+    going_on(
+        NgramConfig,
+        out,
+        TASK,
+        config.model_dump(),
+        option=lambda key: OPTIONS.get(key, f"--{key.replace('_', '-')}"),
+    )
 
 
 def fit(config: NgramConfig, dataset: Dataset) -> NgramLanguageModel:

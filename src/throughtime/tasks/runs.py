@@ -29,11 +29,6 @@ from throughtime.train.task import Task
 from throughtime.train.trainer import Trainer
 
 FINISHED = "training.json"
-MAY_CHANGE = frozenset(
-    "epochs max_minutes lr clip early_stopping device capture checkpoint_every checkpoint_minutes keep "
-    "report_every".split()
-)
-"""What a run that goes on may be told anew: how long, how fast, and where; never what it is."""
 
 
 class Trainable(Protocol):
@@ -118,24 +113,6 @@ def finished(out: Path, config: TrainingConfig | None = None) -> bool:
     told = config.model_dump(mode="json")
     same = all(told[key] == before[key] for key in ("max_minutes", "early_stopping"))
     return config.epochs <= done["epochs"] or (same and done["why"] != "all epochs done")
-
-
-def going_on(kind: type[TrainingConfig], out: Path, task: str, given: Mapping[str, Any]) -> Any:
-    """The configuration of a run that goes on: the saved one, with what may change set anew."""
-    found, saved = ModelFolder.at(out).read_config()
-    if found != task:
-        raise InputError("--resume", f"{out} holds a model of the task {found!r}, not {task!r}")
-    before = configured(kind, saved, str(out / "config.json"))
-    # A null that left the choice to the data is no other choice than the saved one.
-    given = {key: value for key, value in given.items() if value is not None or key not in kind.SUGGESTED}
-    now = configured(kind, {**saved, **given}, "settings")
-    for key in given:
-        was, told = getattr(before, key), getattr(now, key)
-        if was != told and key not in MAY_CHANGE:
-            raise InputError(
-                f"--set {key}", f"is {told!r}, but the run in {out} was begun with {was!r}; use another --out"
-            )
-    return now
 
 
 def inherited_settings(

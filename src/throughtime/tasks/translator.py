@@ -90,6 +90,13 @@ class Translator:
         """Whether its translations are in small letters whatever the references are."""
         return self.codecs.target.tokenizer.normalise("A") == "a"
 
+    @property
+    def attends(self) -> bool:
+        """Whether it tells what it looks at. A step shows it: a decoder of one's own need not say."""
+        model = self.step_model
+        with torch.inference_mode(), products("float32"):
+            return "attention" in model.step(*model.start([self.codecs.prompt("")])).extras
+
     def translate(
         self,
         texts: Sequence[str],

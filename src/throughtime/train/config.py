@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -13,9 +13,7 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class TrainingConfig(Config):
-    """The settings of the trainer; a task adds its own. Null leaves those of `SUGGESTED` to the data."""
-
-    SUGGESTED: ClassVar[frozenset[str]] = frozenset()
+    """The settings of the trainer; a task adds its own."""
 
     seed: int = Field(0, ge=0, description="the same seed gives the same weights, bit for bit on a CPU")
     epochs: int = Field(20, ge=1, description="how often all training data are seen")

@@ -41,7 +41,7 @@ def sweep(task: Task, config: TrainingConfig, updates: int = UPDATES) -> Found:
         while len(losses) < updates:
             for group in itertools.islice(trainer.groups(), updates - len(losses)):
                 trainer.update(group)
-                total, targets = trainer.tally.lap(trainer.processes)
+                total, targets = trainer.learner.tally.lap(trainer.processes)
                 losses.append(total / targets)
                 if not math.isfinite(losses[-1]) or losses[-1] > 4 * losses[0]:
                     return _found(rates, losses)

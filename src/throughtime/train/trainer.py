@@ -1,8 +1,9 @@
 """The training loop, from the first batch to the saved model. Tasks bring model, data and loss.
 
-An update is: read a batch, sum its losses, divide by the count of the whole batch, go back through time,
-clip, step. All chance of an update is drawn from (seed, update, process), and batches have a position, so a
-run that was killed and goes on from its checkpoint ends with the weights of one that never was.
+What an update does to the weights is the learner's. When there is one, at which rate, and what is judged,
+reported and saved, stands here. All chance of an update is drawn from (seed, update, process), and batches
+have a position, so a run that was killed and goes on from its checkpoint ends with the weights of one that
+never was.
 """
 
 from __future__ import annotations
@@ -19,29 +20,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from throughtime.data.batching import Batch
 from throughtime.errors import ThroughtimeError
-from throughtime.models.weights import load_weights, named_weights
-from throughtime.train import optimizers
 from throughtime.train.ahead import Prepared, prepared
-from throughtime.train.averaging import Averaging, first_trigger
-from throughtime.train.captured import Captured
+from throughtime.train.averaging import first_trigger
 from throughtime.train.checkpoint import Checkpoint, Checkpoints
-from throughtime.train.clipping import clip_
 from throughtime.train.clock import Clock
 from throughtime.train.config import TrainingConfig
-from throughtime.train.devices import autocast, own_stream, precision_of, products
-from throughtime.train.heap import giving_back
+from throughtime.train.devices import autocast, own_stream, products
 from throughtime.train.interrupts import InterruptedRunError, Interrupts
+from throughtime.train.learner import Learner
 from throughtime.train.metrics import Metrics
-from throughtime.train.objective import exchange, objective_of
 from throughtime.train.processes import Processes
 from throughtime.train.progress import Report, Reporter
 from throughtime.train.record import Record
 from throughtime.train.schedules import Standing, rate
 from throughtime.train.summary import Summary
-from throughtime.train.tally import Tally
-from throughtime.train.task import State, Task
+from throughtime.train.task import Task
 
 
 class Trainer:
@@ -60,37 +54,11 @@ class Trainer:
         self.task, self.config, self.reporter, self.improved = task, config, reporter, improved
         self.processes = processes or Processes()
         self.run = run
-        self.parameters = [weight for weight in task.model.parameters() if weight.requires_grad]
-        self.device = self.parameters[0].device
-        self.precision = precision_of(config.precision, self.device)
-        rows = self.processes.world_size == 1 and optimizers.takes_rows(
-            config.optimizer, momentum=config.momentum, weight_decay=config.weight_decay, device=self.device
-        )
-        optimizers.give_rows(task.model, rows)
-        self.optimizer = optimizers.build(
-            config.optimizer,
-            self.parameters,
-            lr=config.lr,
-            momentum=config.momentum,
-            betas=config.betas,
-            weight_decay=config.weight_decay,
-            device=self.device,
-            sparse=rows,
-        )
-        uniform = config.optimizer == "nt-asgd"
-        self.averaging = Averaging(
-            self.parameters, "uniform" if uniform else config.average, config.ema_decay
-        )
+        self.learner = Learner(task, config, self.processes, reporter.say)
+        self.device = self.learner.device
         self.batches = task.batches(self.processes.rank, self.processes.world_size)
         self.checkpoints = Checkpoints(run / "checkpoints", config.keep)
         self.metrics = Metrics(run / "metrics.jsonl") if self.processes.first else None
-        self.objective = objective_of(task, self.processes)
-        capture = config.capture and task.fixed_shapes and self.device.type == "cuda"
-        self.captured = Captured(
-            lambda batch, carried, count: self._learn([batch], carried, count),
-            capture and self.processes.world_size == 1,
-            reporter.say,
-        )
 
         # Epochs may differ by a batch, as each begins at another token; schedules count in the first one's.
         self.steps_per_epoch = -(-len(self.batches) // config.accumulate)
@@ -98,16 +66,12 @@ class Trainer:
         self.rate_of: Callable[[Standing], float] = partial(rate, config)
         self.rate = config.lr
         self.position = self.batches.state()
-        self.carried: State = ()
         self.record = Record(task.measure, task.better, config.validate_every)
         self.last_train: dict[str, float] = {}
-        self.tally = Tally(self.device)
         self.recent: deque[dict[str, Any]] = deque(maxlen=2 * config.report_every)
         self.clock = Clock(self.device)
         self.began = self.saved_at = time.monotonic()
         self.seconds_before = 0.0
-        size = sum(weight.numel() * weight.element_size() for weight in self.parameters)
-        self.give_memory_back = giving_back(size, self.device)
 
     def fit(self) -> Summary:
         """Train until all epochs are done, time is up or nothing improves; Ctrl-C saves and raises."""
@@ -115,7 +79,7 @@ class Trainer:
         self.clock.lap()
         with contextlib.ExitStack() as stack:
             self.interrupts = stack.enter_context(Interrupts())
-            stack.enter_context(products(self.precision))
+            stack.enter_context(products(self.learner.precision))
             stack.enter_context(own_stream(self.device))
             stack.callback(self._close)
             while (why := self._enough()) is None:
@@ -157,40 +121,17 @@ class Trainer:
         torch.manual_seed(seed) if self.device.type == "cuda" else torch.default_generator.manual_seed(seed)
         standing = Standing(self.step, self.steps_per_epoch, self.config.epochs, tuple(self.record.scores))
         self.rate = self.rate_of(standing)
-        optimizers.set_rate(self.optimizer, self.rate)
+        self.learner.set_rate(self.rate)
         count = sum(self.task.count(one.batch) for one in group)
         with self.clock.inside():
-            if len(group) == 1:
-                self.carried = self.captured(group[0].batch, self.carried, count)
-            else:
-                self.carried = self._learn([one.batch for one in group], self.carried, count)
-            self.averaging.update()
-            self.give_memory_back()
-        self.tally.count(count)
+            self.learner.update([one.batch for one in group], count)
         self.step += 1
         self.position = group[-1].position
         self.recent.append(self.position)
 
-    def _learn(self, batches: Sequence[Batch], carried: State, count: int) -> State:
-        """Forward, back through time, clip, step. Nothing in here waits for the device."""
-        self.optimizer.zero_grad(set_to_none=True)
-        total = torch.zeros((), device=self.device)
-        # DistributedDataParallel gives the mean of the processes' gradients; the loss is a sum over them.
-        share = self.processes.world_size / count
-        for number, batch in enumerate(batches):
-            with exchange(self.objective, last=number == len(batches) - 1):
-                with autocast(self.device, self.precision):
-                    loss, carried = self.objective(batch, carried)
-                (share * (loss.total if loss.penalty is None else loss.total + loss.penalty)).backward()
-            total += loss.total.detach()
-        norm = clip_(self.parameters, self.config.clip) if self.config.clip is not None else total
-        self.optimizer.step()
-        self.tally.add(total, norm)
-        return carried
-
     def _look(self) -> None:
         """Read back what the device has summed up: the one place where the host waits for it."""
-        total, targets = self.tally.lap(self.processes)
+        total, targets = self.learner.tally.lap(self.processes)
         self._refuse_bad_numbers()
         if not targets:
             return
@@ -220,12 +161,10 @@ class Trainer:
         )
 
     def _refuse_bad_numbers(self) -> None:
-        bad = self.tally.bad_update()
-        if bad is None:
-            # Without clipping nobody looked at the gradient of the last update; it shows in the weights.
-            largest = torch.stack(torch._foreach_norm([*self.parameters], float("inf")))
-            if self.step == self.resumed_at or bool(largest.isfinite().all()):
-                return
+        bad = self.learner.tally.bad_update()
+        # Without clipping nobody looked at the gradient of the last update; it shows in the weights.
+        if bad is None and (self.step == self.resumed_at or self.learner.finite()):
+            return
         update = self.step if bad is None else self.resumed_at + bad + 1
         place = self.recent[len(self.recent) - 1 - (self.step - update)]
         saved = self.checkpoints.names()
@@ -239,7 +178,7 @@ class Trainer:
     def _close_epoch(self) -> None:
         """Sum the epoch up, and judge it if its turn has come."""
         self._look()
-        total, targets = self.tally.epoch(self.processes)
+        total, targets = self.learner.tally.epoch(self.processes)
         train = self.last_train = self.task.training_measures(total / targets) if targets else {}
         epoch = self.batches.epoch
         if self.metrics is not None:
@@ -252,8 +191,8 @@ class Trainer:
     def _judge(self) -> None:
         """Validate with the weights that would be saved, save them if best, and write a checkpoint."""
         self.task.model.eval()
-        with self.averaging.applied():
-            with autocast(self.device, self.precision):
+        with self.learner.averaging.applied():
+            with autocast(self.device, self.learner.precision):
                 sums = self.task.validate(self.processes.rank, self.processes.world_size)
             added = self.processes.summed(list(sums.values()), self.device)
             valid = self.task.judged(dict(zip(sums, added, strict=True))) if sums else {}
@@ -270,13 +209,11 @@ class Trainer:
         self.clock.lap()
 
     def _begin_averaging(self) -> None:
-        uniform = self.config.optimizer == "nt-asgd"
-        if (
-            uniform
-            and not self.averaging.active
-            and first_trigger(self.record.scores, self.config.nonmono) is not None
-        ):
-            self.averaging.begin()
+        averaging = self.learner.averaging
+        if self.config.optimizer != "nt-asgd" or averaging.active:
+            return
+        if first_trigger(self.record.scores, self.config.nonmono) is not None:
+            averaging.begin()
             self.reporter.say("Validation stalls: from here on weights are averaged.")
 
     def _checkpoint_due(self, looks: bool) -> bool:
@@ -290,36 +227,26 @@ class Trainer:
         """A checkpoint of all that the rest of the run depends on; never of bad numbers."""
         self._refuse_bad_numbers()
         self.saved_at = time.monotonic()
-        carried = self.processes.gathered_state(self.carried, self.device)
+        tensors = self.learner.tensors()
         if not self.processes.first:
             return None
-        tensors = {f"model.{name}": weight for name, weight in named_weights(self.task.model).items()}
-        tensors |= optimizers.tensors(self.optimizer) | self.averaging.tensors()
-        tensors |= {f"carried.{number}": part for number, part in enumerate(carried)}
         values = {
             "position": self.position,
             **self.record.values(),
             "train": self.last_train,
-            "tally": self.tally.state(),
+            "tally": self.learner.tally.state(),
             "seconds": self._seconds(),
         }
         return self.checkpoints.save(self.step, tensors, values)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from here, as if nothing had happened."""
-        tensors, values = checkpoint.tensors, checkpoint.values
-        own = {
-            name.removeprefix("model."): part for name, part in tensors.items() if name.startswith("model.")
-        }
-        load_weights(self.task.model, own, str(checkpoint.path))
-        optimizers.restore(self.optimizer, tensors)
-        self.averaging.restore(tensors)
-        carried = itertools.takewhile(tensors.__contains__, map("carried.{}".format, itertools.count()))
-        self.carried = tuple(self.processes.own_rows(tensors[name]).to(self.device) for name in carried)
+        values = checkpoint.values
+        self.learner.restore(checkpoint.tensors, str(checkpoint.path))
+        self.learner.tally.restore(values["tally"])
         self.batches.restore(values["position"])
         self.record.restore(values, checkpoint.step)
         self.position, self.last_train = values["position"], values["train"]
-        self.tally.restore(values["tally"])
         self.seconds_before = values["seconds"]
         self.step = self.resumed_at = checkpoint.step
         if self.metrics is not None:

@@ -1,0 +1,47 @@
+"""Lines in, lines out: what the commands that work as filters have in common."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from throughtime.cli.output import say
+
+LINES_AT_ONCE = 2_000
+
+
+def lines(file: Path | None) -> Iterator[list[str]]:
+    """The lines of the file, or of stdin, many at a time; at a keyboard one at a time.
+
+    A file without lines is refused, as somebody named it. A stdin without lines is told of and is no error:
+    a filter that is given nothing gives nothing.
+    """
+    if file is not None:
+        from throughtime.data.source import read_lines
+
+        yield from _blocks((line for _, line in read_lines(file)), LINES_AT_ONCE)
+        return
+    sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")  # type: ignore[union-attr]
+    typed = (line.removesuffix("\n").removesuffix("\r") for line in sys.stdin)
+    empty = True
+    for block in _blocks(typed, 1 if sys.stdin.isatty() else LINES_AT_ONCE):
+        empty = False
+        yield block
+    if empty:
+        say("stdin holds no lines: nothing to do")
+
+
+def one_line(text: str) -> str:
+    r"""Never more than one line, whatever a model says.
+
+    >>> one_line("one\ntwo")
+    'one two'
+    """
+    return " ".join(text.splitlines())
+
+
+def _blocks(rest: Iterator[str], size: int) -> Iterator[list[str]]:
+    while block := list(itertools.islice(rest, size)):
+        yield block

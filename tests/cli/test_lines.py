@@ -1,0 +1,31 @@
+"""The lines that a filter reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from throughtime.cli.lines import lines
+from throughtime.errors import InputError
+
+
+def test_only_line_breaks_end_a_line(typed, capsys, monkeypatch):
+    monkeypatch.setattr("throughtime.cli.lines.LINES_AT_ONCE", 2)
+    typed("one\x0b\u2028still one\r\n\nthree".encode() + b"\xff")
+    assert list(lines(None)) == [["one\x0b\u2028still one", ""], ["three\N{REPLACEMENT CHARACTER}"]]
+    assert capsys.readouterr().err == ""
+
+
+def test_an_empty_line_is_a_line(typed, capsys):
+    typed(b"\n")
+    assert list(lines(None)) == [[""]]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_named_file_without_lines_is_refused_but_an_empty_stdin_is_told(typed, capsys, tmp_path):
+    empty = tmp_path / "empty.txt"
+    empty.touch()
+    with pytest.raises(InputError, match=r"empty\.txt: is empty; give a file that holds at least one line"):
+        list(lines(empty))
+    typed(b"")
+    assert list(lines(None)) == []
+    assert capsys.readouterr().err == "stdin holds no lines: nothing to do\n"
