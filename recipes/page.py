@@ -56,7 +56,7 @@ def _row(name: str, recipe: Recipe, row: Row) -> tuple[str, ...]:
     value = _figure(row["value"])
     if len(values := row.get("values", {}).values()) > 1:
         value += f" ± {stdev(values):.2f}"
-    for label, one in row.get("also", {}).items():
+    for label, one in sorted(row.get("also", {}).items()):  # as measured.json has them
         value += f"; {label} {_figure(one)}"
     if row["fingerprint"] != recipe.fingerprint:
         value += " (with earlier settings)"

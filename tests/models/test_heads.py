@@ -15,6 +15,7 @@ from throughtime.errors import InputError, ThroughtimeError
 from throughtime.models import chunk as chunks
 from throughtime.models import chunked_loss
 from throughtime.models.heads import HEADS, IGNORED, AdaptiveHead, Head, SoftmaxHead, default_cutoffs
+from throughtime.models.mixture import MixtureHead
 
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-5}
 
@@ -254,6 +255,16 @@ def test_a_label_outside_the_vocabulary_is_refused(name: str, label: int) -> Non
     head = HEADS[name](16, 100)
     with pytest.raises(RuntimeError, match="out of bounds"):
         head.loss(torch.zeros(1, 16), torch.tensor([label]))
+
+
+@pytest.mark.parametrize("name", [*HEADS, "mixture"])
+@pytest.mark.parametrize("count", [1, 8, 10])
+def test_labels_that_are_not_one_a_row_are_refused(name: str, count: int) -> None:
+    head: Head = MixtureHead(16, 50, experts=2, width=4) if name == "mixture" else HEADS[name](16, 50)
+    hidden, labels = torch.zeros(9, 16), torch.zeros(count, dtype=torch.long)
+    for judge in (head.loss, head.surprisals):
+        with pytest.raises(InputError, match="one for each of 9 rows"):
+            judge(hidden, labels)
 
 
 def test_adaptive_head_is_torchs_own() -> None:

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from throughtime.errors import InputError
+
 # Logits of one chunk. A CPU wants few enough to be small beside the model, many enough that adding to the
 # gradient of all weights at each chunk is cheap; a GPU wants few launches.
 CPU_LOGITS, GPU_LOGITS = 2**22, 2**26
@@ -161,6 +163,12 @@ def default_chunk(weight: Tensor) -> int:
     """The most rows of a chunk, for a softmax with these weights."""
     logits = CPU_LOGITS if weight.device.type == "cpu" else GPU_LOGITS
     return max(32, logits // len(weight))
+
+
+def check_labels(labels: Tensor, rows: int) -> None:
+    """Refuse labels that are not one a row, which torch would stretch over the rows."""
+    if labels.shape != (rows,):
+        raise InputError("labels", f"have shape {list(labels.shape)}, expected one for each of {rows} rows")
 
 
 def even(rows: int, most: int) -> int:

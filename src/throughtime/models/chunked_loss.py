@@ -13,7 +13,15 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import ThroughtimeError
-from throughtime.models.chunk import Gradients, add_gradients, default_chunk, even, judge_of, widened
+from throughtime.models.chunk import (
+    Gradients,
+    add_gradients,
+    check_labels,
+    default_chunk,
+    even,
+    judge_of,
+    widened,
+)
 
 IGNORED = -100
 """A label that is no target, by torch's convention."""
@@ -134,6 +142,7 @@ def _collect(
     A smoothed surprisal is one with `smoothing` times the logit's excess over the mean logit added: that
     excess comes second. The mean over words is a product with the mean word, so it costs next to nothing.
     """
+    check_labels(labels, len(hidden))
     judge = judge_of(weight, bias, smoothing)
     words, sums = judge.words, judge.sums
     with torch.autocast(weight.device.type, enabled=False):

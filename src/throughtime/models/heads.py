@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from throughtime.errors import InputError
-from throughtime.models.chunk import logits, widened
+from throughtime.models.chunk import check_labels, logits, widened
 from throughtime.models.chunked_loss import (
     IGNORED,
     Smoothed,
@@ -163,6 +163,7 @@ class AdaptiveHead(Head):
 
     def _surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
         """Not torch's forward: that fails in bf16 on a CPU, and gives a class without words no gradient."""
+        check_labels(labels, len(hidden))
         known = labels != IGNORED
         words = torch.where(known, labels, 0)
         firsts = self.softmax.cutoffs[:-1]

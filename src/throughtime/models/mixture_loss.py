@@ -13,7 +13,15 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import ThroughtimeError
-from throughtime.models.chunk import Gradients, add_gradients, default_chunk, even, judge_of, widened
+from throughtime.models.chunk import (
+    Gradients,
+    add_gradients,
+    check_labels,
+    default_chunk,
+    even,
+    judge_of,
+    widened,
+)
 from throughtime.models.chunked_loss import IGNORED
 
 
@@ -108,6 +116,7 @@ def _collect(
     into_shares: Tensor | None,
 ) -> Tensor:
     """The surprisal of each row; what `gradients` has is filled in (hidden) or added to (weight, bias)."""
+    check_labels(labels, len(mixed.states))
     judge = judge_of(weight, bias)
     words, sums = judge.words, judge.sums
     rows, experts, _ = mixed.states.shape
