@@ -13,7 +13,7 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from throughtime.cells import RNN, MinGRU
+from throughtime.errors import ThroughtimeError
+from throughtime.plots.complexity import complexity_plot
+from throughtime.plots.style import check_format
 from throughtime.recurrence import scan
 from throughtime.recurrence.associative import CHUNK, Associative
 
@@ -209,14 +212,35 @@ def table(results: dict[str, Any]) -> list[str]:
     return lines
 
 
-if __name__ == "__main__":
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--plot", type=Path, help="write the picture here")
-    words.add_argument("--longest", type=int, default=LENGTHS[-1])
-    told = words.parse_args()
-    found = run(tuple(n for n in LENGTHS if n <= told.longest))
-    if told.plot:
-        from throughtime.plots.complexity import complexity_plot
-
-        complexity_plot(found["lengths"], found["layers"], told.plot)
+def main(words: Sequence[str] | None = None) -> int:
+    about, _, how = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.complexity", description=about, epilog=how)
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw it, as .png, .svg or .pdf")
+    parser.add_argument(
+        "--longest",
+        type=int,
+        default=LENGTHS[-1],
+        metavar="N",
+        help=f"the longest sequence; lengths are {', '.join(map(str, LENGTHS))}",
+    )
+    told = parser.parse_args(words)
+    lengths = tuple(n for n in LENGTHS if n <= told.longest)
+    if len(lengths) < 2:
+        parser.error(
+            f"--longest: is {told.longest}, expected at least {LENGTHS[1]}: growth needs two lengths"
+        )
+    try:
+        if told.plot is not None:
+            check_format(told.plot)  # before the long work, not after it
+        found = run(lengths)
+        if told.plot is not None:
+            complexity_plot(found["lengths"], found["layers"], told.plot)
+    except ThroughtimeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
     print(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -18,6 +18,7 @@ from statistics import mean
 from typing import Any
 
 from recipes.recipe import Recipe
+from recipes.translated import said, training_loss
 from throughtime.cli.main import main as throughtime
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError, ThroughtimeError
@@ -61,6 +62,9 @@ def measure(name: str, recipes: Mapping[str, Recipe], keep: Path | None = None) 
     row["also"] = {label: mean(one["also"][label] for one in found) for label in found[0]["also"]}
     if recipe.seeds:
         row["values"] = {str(seed): one["value"] for seed, one in zip(recipe.seeds, found, strict=True)}
+    if recipe.asks:
+        told = zip(*(one["said"] for one in found), strict=True)  # by sentence, then by run
+        row["said"] = {sentence: list(texts) for sentence, texts in zip(recipe.asks, told, strict=True)}
     return {
         **row,
         "machine": _machine(recipe.machine),
@@ -103,8 +107,8 @@ def _once(recipe: Recipe, config: dict[str, Any], run: Path) -> Row:
         trained = trained_run(recipe.task, config, run)
         seconds = trained["seconds"]
     else:
-        row: Row = importlib.import_module(f"recipes.{recipe.task}").measured(config)
-        return {"seconds": time.perf_counter() - began, "also": {}, **row}
+        measured: Row = importlib.import_module(f"recipes.{recipe.task}").measured(config)
+        return {"seconds": time.perf_counter() - began, "also": {}, **measured}
     if recipe.source == "train":
         words = [f"data:{recipe.data}", f"measure:{recipe.measure}", f"device:{trained['device']}"]
         signature = "|".join([*words, f"precision:{config.get('precision', 'float32')}"])
@@ -115,7 +119,12 @@ def _once(recipe: Recipe, config: dict[str, Any], run: Path) -> Row:
         for label, words in recipe.also.items()
     }
     value, signature = _at(judged, recipe.measure), judged["signature"]
-    return {"value": value, "seconds": seconds, "also": also, "signature": signature}
+    row: Row = {"value": value, "seconds": seconds, "also": also, "signature": signature}
+    if recipe.task == "translate":
+        also |= {"chrF": judged["chrf"], "training loss": training_loss(run)}
+    if recipe.asks:
+        row["said"] = said(run, recipe.asks)
+    return row
 
 
 def trained_run(task: str, config: dict[str, Any], run: Path) -> dict[str, Any]:

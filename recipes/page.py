@@ -46,6 +46,7 @@ def _section(group: str, recipes: Mapping[str, Recipe], measured: Mapping[str, R
         parts.append(table(COLUMNS, rows))
     tables = [measured[name]["table"] for name in known if "table" in measured[name]]
     parts += [table(one["columns"], [tuple(map(_shown, line)) for line in one["rows"]]) for one in tables]
+    parts += [_said(name, measured[name]["said"]) for name in known if "said" in measured[name]]
     parts += [f"`{name}`: {recipe.note}\n" for name, recipe in recipes.items() if recipe.note is not None]
     if waiting:
         parts.append(f"Not measured yet: {', '.join(waiting)}.\n")
@@ -71,6 +72,16 @@ def _row(name: str, recipe: Recipe, row: Row) -> tuple[str, ...]:
         row["date"],
         f"`python -m recipes {name}`",
     )
+
+
+def _said(name: str, said: Mapping[str, Sequence[str]]) -> str:
+    """Sentences and what became of them, run by run.
+
+    >>> print(_said("toy", {"Go!": ["Va !", "Pars !"]}), end="")
+    `toy`: “Go!” becomes “Va !”, “Pars !”.
+    """
+    told = {source: ", ".join(f"“{text}”" for text in texts) for source, texts in said.items()}
+    return f"`{name}`: {'; '.join(f'“{source}” becomes {texts}' for source, texts in told.items())}.\n"
 
 
 def _figure(value: float) -> str:

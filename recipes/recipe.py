@@ -64,6 +64,7 @@ class Recipe(Config):
     seeds: tuple[int, ...] = Field((), description="the mean of these; empty: config's seed alone")
     evaluate: tuple[str, ...] = Field((), description="the words after `throughtime evaluate RUN`")
     also: dict[str, tuple[str, ...]] = Field({}, description="further evaluations, by what they are called")
+    asks: tuple[str, ...] = Field((), description="translate: sentences whose translations are shown as well")
     measure: str = Field("perplexity", description="its place in the JSON of `from`, as in best.perplexity")
     source: Literal["train", "evaluate"] = Field(
         "evaluate", alias="from", description="the command whose JSON holds the measure"
@@ -104,6 +105,8 @@ def read_recipe(path: Path) -> Recipe:
     recipe = configured(Recipe, read_settings(path), path.name)
     if (recipe.task == "ngram") != bool(recipe.train):
         raise InputError(path.name, "`train` goes with the task ngram, and only with it")
+    if recipe.asks and (recipe.task, recipe.source) != ("translate", "evaluate"):
+        raise InputError(path.name, "`asks` goes with the task translate, judged by `evaluate`")
     if recipe.commanded:
         configured(importlib.import_module(TASKS[recipe.task]).CONFIG, recipe.config, path.name)
     return recipe

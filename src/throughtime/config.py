@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from throughtime.effects import Effect
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,10 +21,12 @@ if TYPE_CHECKING:
 class Config(BaseModel):
     """What a task is built from. It stops at the builders: classes take plain arguments.
 
-    Null leaves the settings of `SUGGESTED` to the data.
+    Null leaves the settings of `SUGGESTED` to the data. `EFFECTS` are the settings that count only beside
+    others.
     """
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset()
+    EFFECTS: ClassVar[tuple[Effect, ...]] = ()
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 

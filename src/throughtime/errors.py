@@ -33,8 +33,10 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
 
     >>> str(unknown("smoothing", "laplas", ["laplace", "kneser-ney"]))
     "unknown smoothing 'laplas'; did you mean 'laplace'? Known: kneser-ney, laplace."
+    >>> str(unknown("side", "left", ["target", "source"]))
+    "unknown side 'left'. Known: source, target."
     """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
-    hint = f" did you mean {near[0]!r}?" if near else ""
-    return InputError(f"unknown {kind} {name!r};{hint} Known: {', '.join(names)}.")
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return InputError(f"unknown {kind} {name!r}{hint} Known: {', '.join(names)}.")

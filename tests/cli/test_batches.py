@@ -42,6 +42,22 @@ def test_what_cannot_be_batched_is_refused(throughtime, tmp_path):
     assert "holds series" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("content", "options", "problem"),
+    [
+        ("one two\n" * 9, ["--max-length", 5], "--max-length: is for sentence pairs"),
+        ("one\tun\n" * 9, ["--num-steps", 35], "--num-steps: is for running text"),
+        ("one\tun\n" * 9, ["--sampling", "random"], "--sampling: is for running text"),
+    ],
+)
+def test_options_of_other_data_are_refused(throughtime, tmp_path, content, options, problem):
+    data = tmp_path / "data.tsv" if "\t" in content else tmp_path / "data.txt"
+    data.write_text(content)
+    ran = throughtime("data", "batches", data, "--split", "all", *options)
+    assert ran.code == 2
+    assert ran.err == f"error: {problem}; leave it out\n"
+
+
 def test_multi30k_pads_less_than_five_percent(corpora, throughtime):
     ran = throughtime("data", "batches", "multi30k/tok", "--batch-size", 64, "--json")
     assert ran.json["pairs"] == 29_000

@@ -77,6 +77,10 @@ def test_evaluate_compares_with_a_wrong_label(run, throughtime):
         (["--label", "a", "--greedy", "--num-beams", 2], "--greedy: cannot be used beside --num-beams"),
         (["--label", "a", "--greedy", "--temperature", 2], "--temperature: is for texts that are drawn"),
         (["--label", "a", "--num-beams", 2, "--top-k", 2], "--top-k: is for texts that are drawn"),
+        (["--label", "a", "--greedy", "--seed", 2], "--seed: is for texts that are drawn"),
+        (["--label", "a", "--num-beams", 2, "--seed", 2], "--seed: is for texts that are drawn"),
+        (["--label", "a", "--seed", -1], "'--seed'"),
+        (["--label", "a", "--length-penalty", 1], "--length-penalty: goes with --num-beams; leave it out"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(run, throughtime, asked, problem):

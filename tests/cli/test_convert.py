@@ -83,6 +83,32 @@ def test_bad_records_refused_then_skipped(tmp_path: Path, convert: Run) -> None:
     )
 
 
+def test_where_every_record_is_bad_or_dropped_nothing_is_written(tmp_path: Path, convert: Run) -> None:
+    file, out = put(tmp_path / "a.tsv", "Go.\nRun!\n"), tmp_path / "a.csv"
+    ran = convert(file, "--out", out, "--skip-bad")
+    assert (ran.code, ran.out, out.exists()) == (2, "", False)
+    assert ran.err.startswith(
+        f"error: {out}: not written, as no record is left to write; skipped 2 bad records"
+    )
+    ran = convert(put(tmp_path / "b.tsv", "a b c\td\n"), "--out", out, "--max-ratio", "2")
+    assert (ran.code, out.exists()) == (2, False)
+    assert ran.err.endswith("kept 0 of 1 pairs: 1 length ratio\n")
+
+
+def test_two_decks_follow_one_another(tmp_path: Path, convert: Run) -> None:
+    one, other = put(tmp_path / "1.txt", DECK), put(tmp_path / "2.txt", DECK * 2)
+    ran = convert(one, other, "--out", tmp_path / "deck.csv")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("wrote 3 records (english, hsk, mandarin, pinyin)")
+
+
+@pytest.mark.parametrize("option", ["--max-ratio", "--max-length"])
+def test_a_filter_out_of_range_names_its_option(tmp_path: Path, convert: Run, option: str) -> None:
+    ran = convert(put(tmp_path / "a.tsv", "a\tb\n"), "--out", tmp_path / "a.csv", option, "0")
+    assert (ran.code, ran.out) == (2, "")
+    assert option in ran.err
+
+
 def test_reader_options_and_packed_files(tmp_path: Path, convert: Run) -> None:
     file, out = tmp_path / "train.tsv.gz", tmp_path / "a.tsv"
     file.write_bytes(gzip.compress(b"1\tGo.\tVa !\n"))

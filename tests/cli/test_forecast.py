@@ -97,7 +97,8 @@ def test_evaluation_stands_beside_naive_forecasts(run, throughtime):
 
 def test_points_have_intervals_once_they_are_measured(sales, tmp_path, throughtime):
     out = tmp_path / "points"
-    assert throughtime(*words(sales, out, "head=point", "model=linear", "test_size=0.5")).code == 0
+    linear = ("head=point", "model=linear", "hidden_size=64", "test_size=0.5")
+    assert throughtime(*words(sales, out, *linear)).code == 0
     assert throughtime("forecast", out).code == 0
     ran = throughtime("forecast", out, "--level", 80)
     assert ran.code == 2

@@ -68,11 +68,17 @@ def test_one_cell_at_one_scale(inspected: Inspected, capsys: pytest.CaptureFixtu
         (gradients, {"scale": "huge"}, "--scale: is 'huge', expected small, large or a number above 0"),
         (gradients, {"scale": "-1"}, "--scale: is '-1'"),
         (gradients, {"clip": 0.0}, "--clip: is 0.0, expected more than 0"),
+        (gradients, {"clip": float("nan")}, "--clip: is nan, expected more than 0"),
+        (gradients, {"cell": "rnn", "keep": 0.5}, "--keep: sets gates that keep the state; rnn has none"),
+        (gradients, {"keep": 1.5}, "--keep: is 1.5, expected a number between 0 and 1"),
         (gradients, {"plot": Path("g.gif")}, "g.gif: is not a picture"),
         (graph, {"cell": "lstn"}, "did you mean 'lstm'"),
         (truncation, {"cell": "lstn"}, "did you mean 'lstm'"),
         (truncation, {"pi": 0.0}, "pi: is 0.0, expected more than 0 and at most 1"),
-        (truncation, {"keep": 1.0}, "keep: is 1.0, expected a number between 0 and 1"),
+        (truncation, {"keep": 1.0}, "--keep: is 1.0, expected a number between 0 and 1"),
+        (truncation, {"cell": "rnn", "keep": 0.5}, "--keep: sets gates that keep the state; rnn has none"),
+        (truncation, {"text": "x"}, "--text: is what a picture shows; give --plot"),
+        (truncation, {"text": "", "plot": Path("t.png")}, "--text: is empty"),
     ],
 )
 def test_bad_options_get_one_sentence(

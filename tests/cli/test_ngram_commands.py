@@ -99,6 +99,45 @@ def test_what_is_wrong_is_said_before_anything_is_counted(corpus, tmp_path, thro
     assert "Counting" not in ran.err
 
 
+def test_ones_own_text_keeps_its_letters_and_its_marks(tmp_path, throughtime):  # R17
+    path = tmp_path / "mine.txt"
+    path.write_text("I want to eat, grandma\nПривет, мир\n" * 20, encoding="utf-8")
+    ran = throughtime("train", "ngram", "--data", path, "--out", tmp_path / "run", "--json")
+    assert (ran.json["tokenizer"], ran.json["vocabulary"]) == ("unicode", 3 + 8)
+    told = throughtime(
+        "score", tmp_path / "run", "I want to eat, grandma", "I want to eat grandma", "Привет, мир", "--json"
+    ).json
+    assert "," in told["sentences"][0]["tokens"]
+    assert told["sentences"][0]["log_prob"] > told["sentences"][1]["log_prob"] + 1
+    assert "<unk>" not in told["sentences"][2]["tokens"]
+
+
+@pytest.mark.parametrize("train", ["ngram", "language"])
+def test_what_a_tokenizer_drops_is_told_or_refused(train, tmp_path, throughtime):
+    path = tmp_path / "mine.txt"
+    tiny = ("epochs=1", "embedding_size=4", "batch_size=2", "num_steps=4")
+    chosen = ("--tokens", "word") if train == "ngram" else ("--set", "tokens=word")
+    words = ("train", train, "--data", path, *chosen)
+    if train == "language":
+        words = (*words, *(word for setting in tiny for word in ("--set", setting)))
+    path.write_text("Привет, мир\nhello\n" * 40, encoding="utf-8")
+    ran = throughtime(*words, "--out", tmp_path / "run")
+    assert ran.code == 0, ran.err
+    assert ran.err.count(f"{path}: the tokenizer 'word' drops 64% of the letters") == 1
+    path.write_text("Привет, мир\n" * 40, encoding="utf-8")
+    ran = throughtime(*words, "--out", tmp_path / "other")
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{path}: has nothing left for the tokenizer 'word'; choose other tokens" in ran.err
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_normaliser_goes_with_characters(corpus, tmp_path, throughtime):
+    words = ("train", "ngram", "--data", corpus, "--tokens", "word", "--normalise", "letters")
+    ran = throughtime(*words, "--out", tmp_path / "run")
+    assert ran.code == 2
+    assert "--normalise: is 'letters', which goes with the tokens char, not with word" in ran.err
+
+
 def test_the_test_split_is_hinted_at_where_there_is_one(tmp_path, corpus, throughtime):
     whole = throughtime("train", "ngram", "--data", corpus, "--out", tmp_path / "a run")
     assert f"throughtime evaluate '{tmp_path / 'a run'}' --split test" in whole.out
@@ -117,11 +156,38 @@ def test_a_model_without_checkpoints_is_not_averaged(run, tmp_path, throughtime)
     assert f"{run}: holds no checkpoints: it was not trained step by step" in ran.err
 
 
-@pytest.mark.parametrize("option", ["--temperature", "--top-k", "--top-p"])
+@pytest.mark.parametrize(
+    "option", ["--temperature", "--top-k", "--top-p", "--num-return-sequences", "--seed"]
+)
 def test_greedy_does_not_draw(run, throughtime, option):
-    ran = throughtime("generate", run, "--greedy", option, 1)
+    value = 2 if option == "--num-return-sequences" else 1
+    ran = throughtime("generate", run, "--greedy", option, value)
     assert ran.code == 2
     assert f"{option}: is for texts that are drawn; leave out --greedy" in ran.err
+    assert throughtime("generate", run, "--greedy", "--num-return-sequences", 1).code == 0
+
+
+@pytest.mark.parametrize("words", [["score", "RUN", "the cat"], ["generate", "RUN"], ["evaluate", "RUN"]])
+def test_counts_need_no_device(run, throughtime, words):
+    words = [run if word == "RUN" else word for word in words]
+    for device in ("auto", "cpu"):
+        assert throughtime(*words, "--device", device).code == 0
+    for device in ("cuda", "cuda:1"):
+        ran = throughtime(*words, "--device", device)
+        assert ran.code == 2
+        assert ran.err == "error: --device: is for neural models; this one only counts, so leave it out\n"
+    ran = throughtime(*words, "--device", "cdua")
+    assert ran.code == 2
+    assert ran.err.startswith("error: unknown device 'cdua'; did you mean 'cuda'? Known: auto, cpu, cuda")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_a_seed_that_nothing_takes_is_refused(run, corpus, throughtime, seed):
+    for words in (["generate", run], ["data", "batches", corpus, "--num-steps", 3, "--batch-size", 2]):
+        ran = throughtime(*words, "--seed", seed)
+        assert ran.code == 2
+        assert "'--seed'" in ran.err
+        assert throughtime(*words, "--seed", 2**63 - 1).code == 0
 
 
 def test_resuming_nothing_starts_afresh_and_says_so(corpus, tmp_path, throughtime):

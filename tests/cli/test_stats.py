@@ -61,6 +61,45 @@ def test_subwords_and_normalisers(poem: Path, counted: Callable[..., dict[str, A
         counted(poem, tokens="char", normalise="lowr")
 
 
+def test_ones_own_file_is_cut_into_words_and_marks_of_any_script(tmp_path, counted) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text("Привет, мир\ncafé 42\n我吃\n", encoding="utf-8")
+    found = counted(path, ngrams=1)
+    assert (found["tokenizer"], found["tokens"]) == ("unicode", 7)
+    assert {gram[0] for gram, _ in found["ngrams"][0]["top"]} == {
+        "Привет",
+        ",",
+        "мир",
+        "café",
+        "42",
+        "我",
+        "吃",
+    }
+
+
+def test_what_a_tokenizer_drops_is_told_or_refused(tmp_path, throughtime) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text("Привет, мир\nhello\n", encoding="utf-8")
+    ran = throughtime("stats", path, "--tokens", "word")
+    assert ran.code == 0
+    assert ran.err == (
+        f"{path}: the tokenizer 'word' drops 64% of the letters; other tokens, such as unicode, keep them\n"
+    )
+    path.write_text("Привет, мир\n", encoding="utf-8")
+    ran = throughtime("stats", path, "--tokens", "word")
+    assert (ran.code, ran.out) == (2, "")
+    assert "mine.txt: has nothing left for the tokenizer 'word'; choose other tokens" in ran.err
+    path.write_text("\n \n", encoding="utf-8")
+    assert "mine.txt: holds no token: all of it is blank" in throughtime("stats", path).err
+
+
+@pytest.mark.parametrize("tokens", ["word", "bpe", "unicode"])
+def test_a_normaliser_goes_with_characters(poem, throughtime, tokens) -> None:
+    ran = throughtime("stats", poem, "--tokens", tokens, "--normalise", "lower")
+    assert ran.code == 2
+    assert f"--normalise: is 'lower', which goes with the tokens char, not with {tokens}" in ran.err
+
+
 def test_people_see_tables(poem: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stats(str(poem), tokens="char")
     out = capsys.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 
 import pytest
 
@@ -80,6 +81,15 @@ def test_what_is_missing_is_named(throughtime, text, tmp_path):
         ("valid_windows=3", "valid_windows"),
         ("head=adaptive", "set tied=false"),
         ("keep=1", "keep"),
+        ("tau=5", "tau: has no effect with truncation=full; set truncation=truncated or leave it out"),
+        (
+            "hidden_size=99999999",
+            "hidden_size: has no effect where the only layer is as wide as the embedding",
+        ),
+        (
+            "seed=99999999999999999999999",
+            "seed is 99999999999999999999999: expected at most 922337203685477580",
+        ),
     ],
 )
 def test_bad_settings_are_refused_and_leave_nothing(setting, told, train, tmp_path):
@@ -170,6 +180,12 @@ def test_init_from_another_run(train, tmp_path, throughtime, text):
     none = throughtime(*words[:4], "--init-from", tmp_path / "none", "--out", tmp_path / "x")
     refused(none, "no such model folder")
     assert throughtime(*words, *more, "--find-lr", "--json").json["lr"] > 0
+    dropped = throughtime(*words, *more, "--set", "hidden_dropout=0.5", "--out", tmp_path / "x")
+    refused(dropped, "hidden_dropout: has no effect with num_layers=1")
+    layered = tmp_path / "layered"
+    assert train("--out", layered, settings=["epochs=1", "num_layers=2"]).code == 0
+    words = (*words[:5], layered, *more, "--set", "batch_size=4", "--set", "epochs=1")
+    assert throughtime(*words, "--set", "hidden_dropout=0.5", "--out", tmp_path / "third").code == 0
 
 
 def test_find_lr(train, tmp_path):
@@ -203,9 +219,49 @@ def test_numbers_that_break_stop_the_run(train, tmp_path):
     assert "lower lr" in last
 
 
+def test_what_went_astray_is_told_and_not_saved(train, tmp_path):
+    """Weights that are still numbers, but no model: its perplexity overflows, and it cannot write a line."""
+    astray = ["epochs=1", "lr=1e30", "clip=null", "optimizer=sgd"]
+    ran = train("--out", tmp_path / "run", settings=astray)
+    assert ran.code == 1
+    assert "unexpected" not in ran.err
+    assert ran.err.splitlines()[-1].startswith("error: training went astray: its perplexity is infinite")
+    assert "lower lr (it was up to 1e+30)" in ran.err
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_a_run_goes_on_whatever_it_was_told(train, tmp_path):
+    """What changes nothing is refused where a run begins; one that was begun with it may be finished."""
+    run = tmp_path / "run"
+    assert train("--out", run).code == 0
+    config = json.loads((run / "config.json").read_text())
+    config["config"]["tau"] = 5
+    (run / "config.json").write_text(json.dumps(config))
+    ran = train("--out", run, "--resume", settings=["epochs=2", "tau=5"])
+    assert ran.code == 0, ran.err
+    assert "Going on from step-" in ran.err
+
+
 def test_average_of_checkpoints(train, tmp_path, throughtime):
     run = tmp_path / "run"
     assert train("--out", run, settings=["epochs=3", "keep=3"]).code == 0
     ran = throughtime("average", run, "--last", 3, "--out", tmp_path / "mean", "--json")
     assert ran.code == 0, ran.err
     assert throughtime("evaluate", tmp_path / "mean", "--split", "valid", "--json").json["perplexity"] > 1
+
+
+def test_ctrl_c_is_json_too(train, tmp_path, monkeypatch):
+    from throughtime.train.trainer import Trainer
+
+    update = Trainer.update
+
+    def interrupted(trainer, group):
+        update(trainer, group)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Trainer, "update", interrupted)
+    ran = train("--out", tmp_path / "run", "--json")
+    assert ran.code == 130
+    sentence = "Interrupted; step-00000001 is saved. Go on with the same command and --resume."
+    assert ran.json == {"error": sentence}
+    assert ran.err.splitlines()[-1] == sentence

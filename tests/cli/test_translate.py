@@ -9,7 +9,8 @@ import pytest
 
 from throughtime.cli.lines import one_line
 from throughtime.cli.main import main
-from throughtime.cli.translate import divided
+from throughtime.cli.translate import divided, print_one
+from throughtime.tasks.translator import Translation
 
 NUMBERS = {"one": "un", "two": "deux", "three": "trois", "four": "quatre", "five": "cinq"}
 SMALL = ["tokens=space", "embedding_size=24", "hidden_size=32", "batch_size=16", "lr=0.01", "device=cpu"]
@@ -156,7 +157,8 @@ def test_wishes(run, throughtime):
 
 
 def test_a_wish_without_a_word_is_refused(run, throughtime):
-    for option, word in itertools.product(("--require", "--forbid"), ("", " ")):
+    words = [*itertools.product(("--require", "--forbid"), ("", " ")), ("--prefix", "  ")]
+    for option, word in words:
         ran = throughtime("translate", run, "one two", option, word)
         assert (ran.code, ran.out) == (2, "")
         assert f"{option}: is empty; give a word" in ran.err
@@ -235,7 +237,26 @@ def test_compare_tells_chance_from_difference(run, untrained, throughtime):
     assert "chrF" in shown
 
 
-def test_what_cannot_be_is_refused_in_a_sentence(run, tmp_path, throughtime):
+def test_control_characters_do_not_reach_the_terminal(capsys):
+    print_one(0, [Translation("un\x1b[2J\ndeux\x07\u200d", 0.0, 0.0, True)], numbered=False)
+    assert capsys.readouterr().out == "un[2J deux\u200d\n"
+
+
+def test_the_way_on_names_a_split_that_is_there(tmp_path, throughtime):
+    one = tmp_path / "one.tsv"
+    one.write_text("one\tun\n")
+    small = ["epochs=1", "valid_sentences=1"]
+    alone = throughtime(*words(one, tmp_path / "alone", *small))
+    assert (alone.code, "evaluate" in alone.out, "throughtime translate" in alone.out) == (0, False, True)
+    folder = tmp_path / "splits"
+    folder.mkdir()
+    for split in ("train", "valid"):
+        (folder / f"{split}.tsv").write_text("one two\tun deux\n" * 3)
+    told = throughtime(*words(folder, tmp_path / "told", *small))
+    assert f"evaluate {tmp_path / 'told'} --split valid" in told.out.replace("\n", "")
+
+
+def test_what_cannot_be_is_refused_in_a_sentence(run, untrained, tmp_path, throughtime):
     text = tmp_path / "text.txt"
     text.write_text("a b c\n" * 9)
     assert throughtime("train", "ngram", "--data", text, "--out", tmp_path / "ngram").code == 0
@@ -244,7 +265,23 @@ def test_what_cannot_be_is_refused_in_a_sentence(run, tmp_path, throughtime):
         ("translate", tmp_path / "nowhere", "x"),
         ("translate", run, "x", "--file", text),
         ("translate", run, "x", "--n-best", 2, "--alternatives", 2),
+        ("translate", run, "x", "--num-beams", 2, "--alternatives", 2),
         ("translate", run, "x", "--n-best", 9, "--num-beams", 2),
+        ("translate", run, "x", "--alternatives", 2, "--num-beams", 5),
+        ("translate", run, "x", "--num-beams", 100_000),
+        ("evaluate", run, "--num-beams", 100_000),
+        ("compare", run, untrained, "--num-beams", 100_000),
+        ("translate", run, "", "--length-penalty", 300),
+        ("translate", run, "x", "--length-penalty", "inf"),
+        ("translate", run, "x", "--alternatives", 2, "--length-penalty", 300),
+        ("evaluate", run, "--length-penalty", "1e308"),
+        ("compare", run, untrained, "--length-penalty", 300),
+        ("translate", run, "x", "--require", "un", "--forbid", "un"),
+        ("translate", run, "x", "--prefix", "un", "--forbid", "un"),
+        ("translate", run, "x", "--prefix", "un deux un deux", "--max-length", 3),
+        ("translate", run, "x", "--require", "un", "--max-length", 1),
+        ("translate", run, "x", "--require", "zebra"),
+        ("evaluate", run, "--data", "embedded/en-zh"),
         ("compare", run),
         ("compare", run, run),
         ("compare", run, tmp_path / "ngram"),

@@ -203,7 +203,7 @@ def test_embedded_corpora() -> None:
     [sine] = open_dataset("embedded/sine").series("train")
     assert sine.values.shape == (900, 1)
     assert len(list(open_dataset("embedded/sine").records("heldout"))) == 100
-    with pytest.raises(InputError, match="unknown language 'de'"):
+    with pytest.raises(InputError, match=r"^embedded/en-fr: unknown language 'de'\. Known: en, fr\.$"):
         open_dataset("embedded/en-fr", source="de")
     with pytest.raises(InputError, match="are both 'fr'"):
         open_dataset("embedded/en-fr", source="fr", target="fr")

@@ -103,3 +103,31 @@ def test_several_files_follow_one_another(tmp_path: Path) -> None:
         file.write_text(text)
         [record] = reader_for([file]).read([file], BadRecords())
         assert list(reader_for([file]).read([file] * 3, BadRecords())) == [record] * 3
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("hsk", "english: Go.\nhsk: 1\nmandarin: 去。\npinyin: qù。\n--\n"),
+        ("tsv", "Go.\tVa !\n"),
+    ],
+)
+def test_files_with_a_format_of_their_own_are_never_zipped(
+    tmp_path: Path, name: str, text: str, count: int
+) -> None:
+    paths = [tmp_path / f"{number}.txt" for number in range(count)]
+    for path in paths:
+        path.write_text(text, encoding="utf-8")
+    assert guess_reader(paths) is READERS[name]
+    paths[0].write_text("Go.\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"0\.txt:1: "):  # neither where only one of them has it
+        list(reader_for(paths).read(paths, BadRecords()))
+
+
+def test_plain_files_stand_side_by_side(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a.en", "a.fr", "missing.fr")]
+    for path in paths[:2]:
+        path.write_text("Go.\nRun.\n")
+    assert guess_reader(paths[:2]) is READERS["moses"]
+    assert guess_reader(paths) is READERS["slots"]

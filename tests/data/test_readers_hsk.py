@@ -68,9 +68,13 @@ def test_malformed_records_name_their_line(tmp_path: Path, message: str) -> None
     assert bad.count == 1
 
 
-def test_an_unfinished_last_record(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"deck\.txt:8: is no mandarin line, .* found the end of the record"):
-        read(tmp_path / "deck.txt", block(CARD) + block(SECOND)[:2])
+@pytest.mark.parametrize("left", [1, 2, 3])
+def test_an_unfinished_last_record_is_named_by_a_line_that_is_there(tmp_path: Path, left: int) -> None:  # R77
+    message = (
+        rf"deck\.txt:{5 + left}: ends the file within a record, expected '{Flashcard._fields[left]}: \.\.\.'"
+    )
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / "deck.txt", block(CARD) + block(SECOND)[:left])
 
 
 def test_a_line_that_is_not_utf8_spoils_its_record_once(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.data.convert import write_records
+from throughtime.data.datasets import open_dataset
 from throughtime.data.readers import Series, build_reader, read_series
+from throughtime.data.readers.panel import read_panel
 from throughtime.data.readers.series import SeriesTable
 from throughtime.data.records import Observation
 from throughtime.data.source import BadRecords
@@ -123,8 +125,8 @@ TABLES = {
         "date,y\n2020-01,1\n",
         {"time": "dat"},
     ),
-    "a.csv:1: unknown column 'z'; Known: date, y.": ("date,y\n2020-01,1\n", {"values": "z"}),
-    "a.csv:1: unknown column 'q'; Known: date, y.": ("date,y\n2020-01,1\n", {"identifier": "q"}),
+    "a.csv:1: unknown column 'z'. Known: date, y.": ("date,y\n2020-01,1\n", {"values": "z"}),
+    "a.csv:1: unknown column 'q'. Known: date, y.": ("date,y\n2020-01,1\n", {"identifier": "q"}),
     "a.csv:1: names the column 'y' twice; rename one": ("date,y,y\n2020-01,1,2\n", {}),
     "a.csv:1: has no column of values beside its times": ("ds\n2020-01\n", {}),
     "a.csv:1: has a header but no rows of values": ("ds,y\n", {}),
@@ -204,3 +206,42 @@ def test_real_series(corpora: Path, name: str) -> None:  # R22
     series = one(corpora / "series" / f"{name}.csv")
     assert (series.unique_id, series.values.shape) == (name, SHAPES[name])
     assert series.ds.dtype.kind == "M"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("semicolons.csv", "ds;y;z\n2020-01-01;1,5;-2\n2020-01-02;2.5;3e2\n"),
+        ("tabs.csv", "ds\ty\tz\n2020-01-01\t1.5\t-2\n2020-01-02\t2.5\t3e2\n"),
+        ("tabs.tsv", "ds\ty\tz\n2020-01-01\t1.5\t-2\n2020-01-02\t2.5\t3e2\n"),
+        ("quoted.csv", 'ds;"y";z\n"2020-01-01";"1,5";-2\n2020-01-02;2,5;300\n'),
+        ("bare.csv", "2020-01-01;1,5;-2\n2020-01-02;2,5;300,0\n"),
+    ],
+)
+def test_semicolons_and_tabs_part_cells_too(tmp_path: Path, name: str, text: str) -> None:  # R22
+    path = table(tmp_path / name, text)
+    [found] = open_dataset(str(path)).series()
+    assert found.values.tolist() == [[1.5, -2.0], [2.5, 300.0]]
+    assert str(found.ds[1]) == "2020-01-02"
+    assert read_panel(path).series[0].y.tolist() == [1.5, 2.5]
+
+
+def test_a_comma_is_a_decimal_point_among_semicolons_only(tmp_path: Path) -> None:
+    path = table(tmp_path / "tabs.csv", "ds\ty\n2020-01-01\t1,5\n")
+    with pytest.raises(
+        InputError, match=r"tabs\.csv:2: has no number in column 'y': '1,5'; write decimals with"
+    ):
+        read_series(path)
+    assert one(table(tmp_path / "plain.csv", "1,5\n2,6\n")).values.tolist() == [[1, 5], [2, 6]]
+    wrong = table(tmp_path / "wrong.csv", "ds;y\n2020-01-01;1.000,5\n")
+    with pytest.raises(InputError, match=r"wrong\.csv:2: has no number in column 'y': '1\.000,5'"):
+        read_series(wrong)
+
+
+def test_pairs_and_labels_may_be_parted_by_semicolons(tmp_path: Path) -> None:
+    pairs = table(tmp_path / "pairs.csv", "source;target\nGo, now!;Va !\n")
+    assert list(open_dataset(str(pairs)).pairs()) == [("Go, now!", "Va !")]
+    labels = table(tmp_path / "labels.csv", "text;label\nfine, thanks;good\n")
+    assert list(open_dataset(str(labels)).labelled()) == [("fine, thanks", "good")]
+    commas = table(tmp_path / "commas.csv", "source,target\nGo; now,Va; vite\n")
+    assert list(open_dataset(str(commas)).pairs()) == [("Go; now", "Va; vite")]

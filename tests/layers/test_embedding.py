@@ -9,6 +9,7 @@ from torch import nn
 import throughtime as tt
 from throughtime.errors import InputError
 from throughtime.layers.embedding import embedding_from_vectors, one_hot
+from throughtime.models.language import RecurrentLanguageModel
 
 
 def test_one_hot_is_the_embedding_of_the_identity():  # R26
@@ -20,11 +21,37 @@ def test_one_hot_is_the_embedding_of_the_identity():  # R26
         one_hot(torch.tensor([5, 28]), 28)
 
 
-def test_lookup_gives_a_row_for_each_id_and_equal_ones_for_equal_ids():  # R27
-    rows = nn.Embedding(30, 3)(torch.tensor([7, 4, 11, 11, 14]))
+@pytest.mark.parametrize("ids", [torch.tensor([0.5]), torch.tensor([True]), torch.tensor([1j])])
+def test_one_hot_takes_whole_numbers_only(ids):
+    with pytest.raises(InputError, match=r"ids: are torch\.\w+; give whole numbers"):
+        one_hot(ids, 3)
+
+
+IDS = [7, 4, 11, 11, 14]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_model_looks_up_a_row_for_each_id_and_equal_ones_for_equal_ids(training):  # R27
+    model = RecurrentLanguageModel(30, embedding_size=3, hidden_size=4, tied=False).train(training)
+    read = []
+    model.stack.register_forward_pre_hook(lambda stack, given: read.append(given[0]))
+    model(torch.tensor(IDS)[:, None])
+    [rows] = [x[:, 0] for x in read]
     assert rows.shape == (5, 3)
     assert torch.equal(rows[2], rows[3])
-    assert not torch.equal(rows[0], rows[1])
+    assert len({tuple(row) for row in rows.tolist()}) == 4
+    assert torch.equal(rows, model.embedding.weight[IDS])
+
+
+def test_a_table_of_vectors_gives_the_rows_of_its_file(tmp_path):  # R27
+    file = tmp_path / "words.vec"
+    file.write_text("".join(f"w{word} {word} {word * word} 1\n" for word in range(30)))
+    vocabulary = tt.Vocabulary([f"w{word}" for word in range(30)])
+    table, found = embedding_from_vectors(file, vocabulary)
+    assert (found, table.weight.shape) == (30, (30, 3))
+    rows = table(torch.tensor(IDS))
+    assert rows.tolist() == [[word, word * word, 1] for word in IDS]
+    assert torch.equal(rows, one_hot(torch.tensor(IDS), 30) @ table.weight)
 
 
 def test_vectors_fill_an_embedding(tmp_path):

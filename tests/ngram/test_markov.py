@@ -62,6 +62,16 @@ def test_refusals_say_what_to_do():
         MarkovChain.fit([[0, 1, 2]], 3, 30)
     with pytest.raises(InputError, match="order 2 or more"):
         MarkovChain.fit([[0, 1]], 0, 3)
+    for wrong in (5, -1, 0.5):
+        problem = (
+            "are float64, expected whole numbers" if wrong == 0.5 else f"hold {wrong}, outside .* 0 to 1"
+        )
+        with pytest.raises(InputError, match=f"ids: {problem}"):
+            MarkovChain.fit([[0, wrong, wrong]], 1, 2)
+        with pytest.raises(InputError, match=f"ids: {problem}"):
+            MarkovChain.fit([[0, 1, 0]], 1, 2).after([wrong], 1)
+    with pytest.raises(InputError, match="vocabulary_size: is 0, expected 1 or more"):
+        MarkovChain.fit([[0, 1]], 1, 0)
     chain = MarkovChain.fit([[0, 1, 2, 0]], 2, 3)
     with pytest.raises(InputError, match="needs 2 words of context, got 1"):
         chain.after([1], 1)

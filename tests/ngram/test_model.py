@@ -63,8 +63,14 @@ def test_tensors_rebuild_the_same_model(model):
 
 
 def test_ids_outside_the_vocabulary_are_refused(model):
-    with pytest.raises(InputError, match=r"0\.\.3"):
-        model.log_probs([[1, 4]])
+    for wrong in (4, -1):
+        with pytest.raises(InputError, match=f"ids: hold {wrong}, outside a vocabulary of 0 to 3"):
+            model.log_probs([[1, wrong]])
+    for wrong in (0.5, True, "a"):
+        with pytest.raises(InputError, match=r"ids: are .*, expected whole numbers"):
+            model.log_probs([[wrong]])
+    with pytest.raises(InputError, match="ids: hold 9"):
+        model.start([[1, 9]])
 
 
 @pytest.mark.parametrize(("order", "published"), [(3, 148.3), (5, 141.2)])

@@ -237,6 +237,8 @@ def test_results_come_best_first_with_their_own_log_prob():
         ({"width": 0}, "--num-beams: is 0"),
         ({"alpha": -1.0}, "--length-penalty: is -1.0"),
         ({"alpha": math.nan}, "--length-penalty: is nan"),
+        ({"alpha": math.inf}, "--length-penalty: is inf, expected a number from 0 to 10"),
+        ({"alpha": 300.0}, "--length-penalty: is 300.0, expected a number from 0 to 10"),
         ({"width": 2, "n_best": 3}, "--n-best: is 3, expected 1 to 2"),
         ({"max_length": 0}, "--max-length: is 0"),
     ],

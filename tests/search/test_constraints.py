@@ -25,7 +25,7 @@ from throughtime.search import (
     no_token,
     required,
 )
-from throughtime.search.constraints import allowed
+from throughtime.search.constraints import after, allowed
 from throughtime.search.hypotheses import Hypotheses
 
 END, V, CAP = 3, 6, 9
@@ -88,6 +88,16 @@ def test_forced_prefix_of_each_sentence(strategy):
             assert one.log_prob == pytest.approx(
                 model.log_prob(sentence, tokens), abs=1e-9
             )  # the model's own
+
+
+@every_strategy
+def test_rules_wait_for_the_prefix(strategy):
+    # The prefix begins a required word without completing it, and says a forbidden one.
+    rules = [required([[[4, 5]]] * 3, END, CAP), forbidden([[0]])]
+    for one in every(strategy, *(after(3, rule) for rule in rules), forced_prefix([[4, 0, 0]] * 3)):
+        assert one.tokens[:3] == (4, 0, 0)
+        assert occurs((4, 5), one.tokens[3:])
+        assert 0 not in one.tokens[3:]
 
 
 def test_a_forced_end_leaves_an_empty_result():
@@ -183,7 +193,7 @@ def test_bad_constraints_are_named():
         no_repeated_ngram(0)
     with pytest.raises(InputError, match="forbidden: has a word of no tokens"):
         forbidden([[1], []])
-    with pytest.raises(InputError, match="needs 4 tokens for sentence 1, but the cap is 3"):
+    with pytest.raises(InputError, match="needs 4 tokens for sentence 1, the end among them, but at most 3"):
         required([[], [[1], [2, 0]]], END, 3)
     with pytest.raises(InputError, match="no tokens for sentence 0"):
         required([[[]]], END, 3)

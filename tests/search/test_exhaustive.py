@@ -143,6 +143,12 @@ def test_too_many_sequences_are_refused_in_a_sentence():
     exhaustive(book(5), [[]], None, 5)
 
 
+@pytest.mark.parametrize("alpha", [-1.0, 1e308])
+def test_a_power_that_no_length_can_have_is_refused(alpha):
+    with pytest.raises(InputError, match="--length-penalty: is"):
+        exhaustive(book(), [[]], END, 4, alpha=alpha)
+
+
 def test_costs_are_counted_by_formula_and_shown():  # R96
     found = counts(vocabulary=10_000, steps=10, width=5)
     assert (found.greedy, found.beam, found.exhaustive) == (10**5, 5 * 10**5, 10**40)

@@ -8,6 +8,7 @@ import math
 import pytest
 from tests.search.tables import Contexts, Pairs
 
+from throughtime.errors import InputError
 from throughtime.search import Beam, DiverseBeam, Greedy, StochasticBeam, Trace, generate
 
 A, B, C, END = range(4)
@@ -76,3 +77,8 @@ def test_no_more_cut_ones_than_asked_for():
     generate(Pairs(2, 5, 4), [[0], [1]], Beam(END, 3), max_new_tokens=5, watch=trace)
     per_step = [(node.sentence, node.step) for node in trace.nodes if node.status == "cut"]
     assert len(set(per_step)) == len(per_step) > 0
+
+
+def test_a_strange_power_of_the_length_is_refused():
+    with pytest.raises(InputError, match="--length-penalty: is 300"):
+        Trace(END, alpha=300)

@@ -66,6 +66,31 @@ def test_ranking_prefers_what_was_seen(corpus):  # R17
     assert bites.tokens[-1] == "<eos>"
 
 
+def test_an_empty_text_has_an_end_in_lines_and_nothing_to_score_in_a_stream(corpus):
+    [scored] = trained(corpus).score([""])
+    assert scored.tokens == ("<eos>",)
+    assert scored.total < -1
+    with pytest.raises(InputError, match="sentence 2: holds no token, so there is nothing to score"):
+        trained(corpus, layout="stream").score(["the cat", " "])
+
+
+def test_a_vocabulary_that_is_not_that_of_the_counts_is_refused(corpus, tmp_path):
+    trained(corpus).save(tmp_path / "run", [], "# card\n")
+    words = tmp_path / "run" / "vocabulary.txt"
+    words.write_text("".join(words.read_text().splitlines(keepends=True)[:5]))
+    with pytest.raises(InputError, match=r"run: has a vocabulary of 5 tokens but counts of 14; .* damaged"):
+        tt.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize("tokens", ["unicode", "char", "bpe"])
+@pytest.mark.parametrize("layout", ["lines", "stream"])
+def test_nothing_is_learned_from_a_blank_file(tmp_path, tokens, layout):
+    blank = tmp_path / "blank.txt"
+    blank.write_text("\n \n\n\t\n\n" * 5)
+    with pytest.raises(InputError, match=r"blank\.txt: holds no token: all of it is blank"):
+        trained(str(blank), tokens=tokens, layout=layout)
+
+
 def test_unknown_words_are_scored_and_counted(corpus, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("the zebra ran .\n")

@@ -141,9 +141,79 @@ def test_no_gradient_flows_through_the_warm_up(task):  # R42
         assert bool(found[2:].any())
 
 
+def test_warm_up_goes_on_from_the_carried_state(task):  # R42
+    warm = task(warm_up=3)
+    first, second = batches(warm)
+    _, handed = warm.loss(first, ())
+    loss, last = warm.loss(second, handed)
+    state = warm.model(torch.cat([first.inputs, second.inputs[:3]])).state
+    outputs, _, reached = warm.model(second.inputs[3:], state)
+    rest = warm.model.head.loss(outputs.flatten(0, 1), second.labels[3:].flatten())
+    torch.testing.assert_close(loss.total, rest)
+    torch.testing.assert_close(last, tuple(part.detach() for part in reached))
+    assert not torch.allclose(warm.loss(second, ())[0].total, rest)
+
+
+def block_by_block(task, batch, state, tau, warm_up, flows):
+    """Each block read on its own, after its warm-up, from where the one before it stopped."""
+    outputs, labels = [], []
+    for first in range(0, len(batch.inputs), tau):
+        inputs = batch.inputs[first : first + tau]
+        state = tuple(part.detach() for part in state)
+        with torch.set_grad_enabled(flows):
+            state = task.model(inputs[:warm_up], state).state
+        if len(inputs) > warm_up:
+            read, _, state = task.model(inputs[warm_up:], state)
+            outputs.append(read)
+            labels.append(batch.labels[first + warm_up : first + tau])
+    return outputs, torch.cat(labels)
+
+
+@pytest.mark.parametrize("flows", [False, True])
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_each_truncated_block_warms_up(task, cell, flows):  # R42
+    """Twelve steps in blocks of five: the last block is too short to learn from."""
+    tau, warm_up = 5, 2
+    settings = {"num_steps": 12, "truncation": "truncated", "tau": tau, "warm_up": warm_up, "tied": False}
+    penalties = {"activation_penalty": 2.0, "temporal_penalty": 3.0}
+    warm = task(cell=cell, warm_up_gradient=flows, num_layers=2, **settings, **penalties)
+    first, second = batches(warm)
+    _, handed = warm.loss(first, ())
+    assert warm.count(second) == 2 * (tau - warm_up) * 3
+    found = gradients(warm, second, handed)
+    loss, last = warm.loss(second, handed)
+    warm.model.zero_grad()
+    outputs, labels = block_by_block(warm, second, handed, tau, warm_up, flows)
+    hidden = torch.cat(outputs)
+    total = warm.model.head.loss(hidden.flatten(0, 1), labels.flatten())
+    total.backward(retain_graph=True)
+    torch.testing.assert_close(loss.total, total)
+    for name, weight in warm.model.named_parameters():
+        torch.testing.assert_close(found[name], weight.grad)
+    changes = torch.cat([block.diff(dim=0) for block in outputs])
+    penalty = 2 * hidden.square().mean() + 3 * changes.square().mean()
+    torch.testing.assert_close(loss.penalty, penalty * len(labels) * 3)
+    torch.testing.assert_close(last, tuple(part.detach() for part in warm.model(second.inputs, handed).state))
+
+
+def test_the_cuts_stay_where_the_warm_up_has_no_gradient(task):  # R42
+    """What is cut is cut: weights learn otherwise than where gradients run through the whole row."""
+    settings = {"num_steps": 12, "warm_up": 1}
+    whole = task(**settings)
+    (batch,) = batches(whole, 1)
+    recurrent = next(name for name, _ in whole.model.named_parameters() if "weight_hh" in name)
+    full = gradients(whole, batch)[recurrent]
+    torch.manual_seed(0)
+    for cut in ({"truncation": "truncated", "tau": 4}, {"truncation": "randomised", "pi": 0.5}):
+        assert not torch.allclose(gradients(task(**settings, **cut), batch)[recurrent], full)
+
+
 def test_warm_up_leaves_something_to_learn(task):
     with pytest.raises(InputError, match=r"warm_up: is 8.*only 8 steps"):
         task(warm_up=8)
+    with pytest.raises(InputError, match=r"warm_up: is 5, but a block has only tau=5 steps.*raise tau"):
+        task(warm_up=5, truncation="truncated", tau=5)
+    assert task(warm_up=5, tau=5).count(batches(task(), 1)[0]) == 3 * 3  # no blocks, so tau is no bound
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
@@ -218,6 +288,18 @@ def test_validation_by_windows(task):
     assert windows.validate(0, 1)["tokens"] == 20 * 8
     with pytest.raises(InputError, match="valid_windows: goes with"):
         task(valid_windows=20)
+
+
+def test_what_the_text_has_not_is_refused_by_name(task, text):
+    settings = {"sampling": "overlapping", "max_tokens": 60}  # 52 windows of 8 steps
+    assert len(task(**settings, train_windows=50, valid_windows=2).batches(0, 1)) == 17
+    with pytest.raises(InputError, match="train_windows: is 53, but the text has 52 windows of 8 steps"):
+        task(**settings, train_windows=53)
+    with pytest.raises(InputError, match="valid_windows: is 3, but the text has 2 windows after"):
+        task(**settings, train_windows=50, valid_windows=3)
+    for sampling in ("sequential", "random", "overlapping"):
+        with pytest.raises(InputError, match=rf"{text}, split train: has 2 tokens, but one batch needs"):
+            task(sampling=sampling, max_tokens=2)
 
 
 def test_saved_and_loaded_gives_the_same_numbers(task, text, tmp_path):

@@ -210,7 +210,7 @@ def test_a_model_starts_from_another(trained, orders, opened_orders):
 
 @pytest.mark.parametrize("name", ["nope", "wordpiece"])
 def test_what_cannot_cut_words_is_refused_by_its_option(tagger, name):
-    with pytest.raises(InputError, match=f"--tokenize: unknown tokenizer '{name}';") as caught:
+    with pytest.raises(InputError, match=f"--tokenize: unknown tokenizer '{name}'") as caught:
         tagger.tag(["a b"], tokenize=name)
     known = str(caught.value).rpartition("Known: ")[2].rstrip(".").split(", ")
     assert {"space", "unicode", "word"} <= set(known)

@@ -5,27 +5,36 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
+from contextlib import nullcontext
+from functools import partial
+from typing import ClassVar
 
 import pytest
 import torch
 from torch.nn import functional
 
 import throughtime as tt
+from throughtime.config import configured
 from throughtime.data.datasets import open_dataset
 from throughtime.data.records import Pair
+from throughtime.effects import refuse_idle
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.models.presets import PRESETS
 from throughtime.models.weights import save_weights
-from throughtime.search import Greedy
+from throughtime.search import Beam, Greedy
+from throughtime.search.scoring import MOST_ALPHA
 from throughtime.tasks.codecs import Codecs
 from throughtime.tasks.judge import search_errors
 from throughtime.tasks.runs import fit
 from throughtime.tasks.trained_translator import together
 from throughtime.tasks.translate import inherited, load, made, taken_up, task_of, with_codecs
-from throughtime.tasks.translate_config import TranslateConfig
-from throughtime.tasks.translator import batches_by_length
+from throughtime.tasks.translate_config import ATTENTIVE, TranslateConfig
+from throughtime.tasks.translator import Translation, batches_by_length
 from throughtime.tasks.wishes import Wishes
 from throughtime.text.codec import Codec
+from throughtime.train.progress import Silent
 
 NUMBERS = dict(
     zip(
@@ -171,6 +180,38 @@ def test_a_sample_shows_three_sentences(translator, opened):
     assert all(" → " in line for line in sample.splitlines())
 
 
+def test_a_sample_is_a_line_a_sentence_whatever_the_model_says(translator, opened, monkeypatch):
+    said = [[Translation("un\n\ndeux\x1b[2J\x07\u2028!", 0.0, 0.0, True)]]
+    monkeypatch.setattr(translator, "translate", lambda texts, **options: said * len(texts))
+    sample = task_of(translator, opened).sample()
+    assert [line.split(" → ")[1] for line in sample.splitlines()] == ["un  deux[2J !"] * 3
+
+
+def test_cut_sentences_are_told_and_written_down(new, opened, tmp_path):  # R72
+    class Told(Silent):
+        said: ClassVar[list[str]] = []
+
+        def begin(self, title, *rest):
+            self.said.append(title)
+
+        def say(self, message):
+            self.said.append(message)
+
+    model = new(max_length=3, epochs=1, valid_sentences=1)
+    train = list(opened.pairs("train"))
+    sources, targets = (sum(len(pair[side].split()) > 2 for pair in train) for side in (0, 1))
+    values = fit(model, task_of(model, opened), tmp_path / "run", title="title", reporter=Told())
+    assert 0 < sources < len(train)
+    cut = f"{sources} sources and {targets} targets of {len(train)} training pairs were cut at max_length=3."
+    assert Told.said == ["title", cut]
+    written = json.loads((tmp_path / "run" / "training.json").read_text())
+    for found in (values, written):
+        assert (found["truncated_sources"], found["truncated_targets"]) == (sources, targets)
+    whole = task_of(new(), opened)
+    whole.batches(0, 1)
+    assert whole.notes == ()
+
+
 @pytest.mark.parametrize(
     "structure", ["attention", "attention-no-feeding", "conditional", "main", "state-only", "context-only"]
 )
@@ -296,6 +337,99 @@ def test_wishes_are_granted(translator):
     assert len(wished("one .", min_length=5).split()) >= 5
     said = wished("one .", min_length=6, no_repeated_ngram=1).split()
     assert len(set(said)) == len(said)
+
+
+@pytest.fixture(scope="module")
+def spelling(pairs, opened):
+    """A model of byte pairs that has learned nothing: it says all sorts of things."""
+    settings = {**SMALL, "hidden_size": 16, "embedding_size": 16, "max_size": 320}
+    model = made(TranslateConfig(data=str(pairs), source="en", target="fr", **settings), opened)
+    model.model.eval()
+    return model
+
+
+@pytest.mark.parametrize(
+    ("wishes", "sentence"),
+    [
+        ({"forbidden": ("sept",), "required": ("un", "sept")}, "--require: is 'sept', which --forbid 'sept'"),
+        ({"forbidden": ("sept",), "prefix": "un sept"}, "--prefix: is 'un sept', which --forbid 'sept'"),
+        ({"required": ("zèbre",)}, "--require: is 'zèbre', which is not in the model's vocabulary"),
+        ({"prefix": "un zèbre"}, "--prefix: is 'un zèbre', which is not in"),
+        ({"prefix": "un " * 8}, "--prefix: needs 8 tokens, but at most 3 may come; raise --max-length"),
+        ({"required": ("un deux", "six")}, "--require: needs 4 tokens, but at most 3 may come; raise --max"),
+        ({"prefix": "un deux", "required": ("six",)}, "--prefix and --require: need 4 tokens, but at most 3"),
+    ],
+)
+def test_wishes_that_cannot_be_granted_are_refused(translator, wishes, sentence):
+    with pytest.raises(InputError, match=sentence):
+        translator.translate(["one two ."], wishes=Wishes(**wishes), max_length=3)
+
+
+def test_a_blank_prefix_is_refused():
+    with pytest.raises(InputError, match="--prefix: is empty"):
+        Wishes(prefix="  ")
+
+
+@pytest.mark.parametrize("most", [None, 12])
+def test_prefix_and_required_words_are_said_whatever_the_model_would(spelling, most):
+    long = "un deux trois quatre cinq six sept huit " * 12
+    room = most and most + len(spelling.codecs.target.encode(long))
+    for prefix, required in (("", "huit"), ("un", "huit"), ("huit", "huit"), (long.strip(), "un")):
+        wishes = Wishes(prefix=prefix, required=(required,))
+        [[one]] = spelling.translate(["one two ."], wishes=wishes, max_length=room)
+        assert one.text.startswith(prefix)
+        assert required in one.text
+        assert one.text == one.text.strip()  # inside a sentence a word brings its space
+
+
+@pytest.mark.parametrize("prefix", ["huit", "un huit"])
+def test_a_required_word_that_the_prefix_says_is_not_said_again(spelling, prefix):
+    room, wishes = len(spelling.codecs.target.encode(prefix)), Wishes(prefix=prefix, required=("huit",))
+    [[one]] = spelling.translate(["one two ."], wishes=wishes, max_length=room)
+    assert one.text == prefix
+
+
+def test_no_rule_cuts_a_prefix_short(translator):
+    wishes = Wishes(prefix="trois trois deux", no_repeated_ngram=1)
+    [[one]] = translator.translate(["one two ."], wishes=wishes)
+    first, *rest = one.text.split()[1:]
+    assert [first, rest[0]] == ["trois", "deux"]
+    assert len({first, *rest}) == len(rest) + 1
+
+
+@pytest.mark.parametrize("alpha", [300.0, 1e308, float("inf"), -1.0])
+def test_a_strange_length_penalty_is_refused_before_anything_is_read(translator, alpha):
+    for search in (translator.beam, partial(translator.unlike_each_other, 2)):
+        with pytest.raises(InputError, match=f"--length-penalty: is {re.escape(str(alpha))}, expected"):
+            search(length_penalty=alpha)
+    with pytest.raises(InputError, match="length_penalty is"):
+        configured(TranslateConfig, {"data": "x", "length_penalty": alpha}, "settings")
+
+
+def test_the_settings_allow_what_a_beam_does():
+    for alpha in (0.0, MOST_ALPHA):
+        assert TranslateConfig(data="x", length_penalty=alpha).length_penalty == Beam(3, alpha=alpha).alpha
+
+
+def test_beams_wider_than_memory_are_refused(translator):
+    with pytest.raises(InputError, match="--num-beams: is 100000, expected at most 1,000"):
+        translator.translate(["one ."], num_beams=100_000)
+    with pytest.raises(InputError, match="--n-best: is 1001, expected at most 1,000"):
+        translator.translate(["one ."], n_best=1_001)
+    with pytest.raises(InputError, match="--alternatives: is 400, expected at most 332"):
+        translator.unlike_each_other(400)
+    with pytest.raises(InputError, match="num_beams is 1001: expected at most 1000"):
+        configured(TranslateConfig, {"data": "x", "num_beams": 1_001}, "settings")
+
+
+def test_a_wide_beam_searches_few_sentences_at_a_time(translator, monkeypatch):
+    monkeypatch.setattr("throughtime.tasks.translate_batches.ROWS_AT_ONCE", 12)
+    sources, together_ = ["one two .", "three .", "four five .", "six .", "one ."], []
+    start = translator.model.start
+    monkeypatch.setattr(translator.model, "start", lambda given: together_.append(len(given)) or start(given))
+    found = texts(translator.translate(sources, num_beams=6))
+    assert together_ == [2, 2, 1]
+    assert found == ["un deux !", "trois !", "quatre cinq !", "six !", "un !"]
 
 
 def test_unknown_words_are_copied_or_not_said(trained):
@@ -441,3 +575,65 @@ def test_a_run_that_goes_on_ends_as_one_that_never_stopped(pairs, opened, tmp_pa
     run(tmp_path / "parts", 1)
     parts = run(tmp_path / "parts", 2, resume=True)
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+@pytest.mark.parametrize(("tokens", "size"), [("space", 7), ("wordpiece", 60), ("unigram", 60), ("bpe", 300)])
+def test_a_vocabulary_may_be_of_any_size_that_its_tokens_have_room_in(new, tokens, size):  # R76
+    model = new(tokens=tokens, max_size=size)
+    assert all(len(codec.vocabulary) <= size for codec in model.codecs)
+
+
+def test_byte_pairs_need_room_for_all_bytes(new):
+    with pytest.raises(InputError, match="max_size: is 299, expected at least 300 with tokens=bpe"):
+        new(tokens="bpe", max_size=299)
+
+
+def test_a_language_is_not_translated_into_itself(new):
+    with pytest.raises(InputError, match="--target: is 'en', and so is --source; name two languages"):
+        new(target="en")
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize(("row", "side"), [("a b\t", "target"), ("\tx y", "source"), ("\t", "source")])
+def test_pairs_without_a_word_on_a_side_are_refused(tmp_path, row, side, shared):
+    file = tmp_path / "pairs.tsv"
+    file.write_text(f"{row}\n" * 30)
+    config = TranslateConfig(data=str(file), shared=shared, max_size=300)
+    with pytest.raises(InputError, match=rf"pairs\.tsv, {side}: holds no token: all of it is blank"):
+        made(config, open_dataset(str(file)))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "elsewhere"),
+    [
+        ("attention", "dot", {"structure": "main"}),
+        ("scaled", True, {"structure": "state-only"}),
+        ("context", "mean", {}),
+        ("teacher_forcing", 0.5, {"structure": "state-only"}),
+        ("teacher_forcing", 0.5, {"structure": "context-only"}),
+        ("bridge", False, {"structure": "context-only"}),
+        ("bridge", False, {"structure": "context-and-input"}),
+        ("min_freq", 5, {}),
+        ("max_size", 300, {"tokens": "tokenizer.json"}),
+    ],
+)
+def test_settings_without_effect_are_refused(key, value, elsewhere):
+    config = TranslateConfig(data="x", **{key: value}, **elsewhere)
+    with pytest.raises(InputError, match=f"{key}: has no effect"):
+        refuse_idle(config, {"data", key, *elsewhere})
+
+
+@pytest.mark.parametrize("structure", PRESETS)
+def test_settings_with_an_effect_are_taken(structure):
+    kinds = {
+        "attention": structure in ATTENTIVE,
+        "scaled": structure in ATTENTIVE,
+        "context": structure in ("main", "context-only", "context-and-input"),
+        "bridge": structure not in ("context-only", "context-and-input"),
+        "teacher_forcing": structure not in ("state-only", "context-only"),
+    }
+    values = {"attention": "dot", "scaled": True, "context": "max", "bridge": False, "teacher_forcing": 0.5}
+    for key, counts in kinds.items():
+        config = TranslateConfig(data="x", structure=structure, **{key: values[key]})
+        with nullcontext() if counts else pytest.raises(InputError, match=f"{key}: has no effect"):
+            refuse_idle(config, {"structure", key})

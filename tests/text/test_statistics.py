@@ -116,11 +116,12 @@ def test_scikit_learn_counts_the_same(novel: str, words: list[str], n: int) -> N
     from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
     ours = {" ".join(gram): count for gram, count in ngram_counts(words, n).top(10**6)}
-    text = " ".join(words)
-    whole_words = r"\b\w+\b"
+    # It cuts the raw text itself. Its pattern must say what `word` calls a word: a run of letters, whole,
+    # in small letters (its own default); \w would take digits and the underscores of italics for letters.
+    whole_words = r"[a-z]+"
     counting = CountVectorizer(ngram_range=(n, n), token_pattern=whole_words)
     weighing = TfidfVectorizer(ngram_range=(n, n), token_pattern=whole_words, use_idf=False, norm=None)
     for judge in (counting, weighing):
-        row = judge.fit_transform([text]).toarray()[0]
+        row = judge.fit_transform([novel]).toarray()[0]
         theirs = dict(zip(judge.get_feature_names_out(), row.tolist(), strict=True))
         assert theirs == ours

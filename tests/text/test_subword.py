@@ -13,8 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.errors import InputError
+from throughtime.tasks.codecs import Codecs
+from throughtime.text.blanks import mask_of
 from throughtime.text.codec import Codec
 from throughtime.text.subword import SPECIAL_TOKENS, TRAINED, SubwordTokenizer, tokenizer_file, train_subword
+from throughtime.text.tokenizers import tokenizer
 
 TEXTS = [
     "The quick brown fox jumps over the lazy dog, again and again.",
@@ -177,10 +180,42 @@ def test_a_file_that_is_no_tokenizer_is_named(tmp_path: Path) -> None:
         tokenizer_file(bad)
 
 
+def test_a_tokenizer_file_that_cannot_work_is_refused_by_its_name(tmp_path: Path) -> None:
+    # R75
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    file = tmp_path / "mine.json"
+    Tokenizer(models.BPE()).save(str(file))
+    with pytest.raises(InputError, match=r"mine\.json: has an empty vocabulary"):
+        tokenizer_file(file)
+    lacking = Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="[UNK]"))
+    lacking.pre_tokenizer = pre_tokenizers.Whitespace()
+    lacking.save(str(file))
+    with pytest.raises(InputError, match=r"mine\.json: cannot cut a text with a word that it does not know"):
+        tokenizer_file(file)
+    bare = Tokenizer(models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?"))
+    bare.pre_tokenizer = pre_tokenizers.Whitespace()
+    bare.save(str(file))
+    codec = Codec.build(["a b"], str(file))
+    assert codec.encode("a c") == [0, 2]
+    with pytest.raises(InputError, match=r"mine\.json: has no <bos> or <eos>"):
+        _ = Codecs(codec, codec).specials
+    with pytest.raises(InputError, match=r"mine\.json: has no \[MASK\] token"):
+        mask_of(codec)
+
+
+def test_a_file_is_named_by_its_path_and_offered_under_no_other_name() -> None:
+    with pytest.raises(InputError, match=r"'file', which is no name; give the path of a tokenizer\.json"):
+        Codec.build(["a b"], "file")
+    with pytest.raises(InputError, match="unknown tokenizer 'flie'") as caught:
+        tokenizer("flie")
+    assert "file" not in str(caught.value).replace("flie", "")
+
+
 def test_impossible_training_is_refused() -> None:
     with pytest.raises(InputError, match="unknown subword tokenizer 'wordpeice'; did you mean 'wordpiece'"):
         train_subword("wordpeice", TEXTS)
-    with pytest.raises(InputError, match="vocabulary_size 5: leaves no room after 5 special tokens"):
+    with pytest.raises(InputError, match=r"vocabulary_size: is 5, which leaves no room .* max_size"):
         train_subword("bpe", TEXTS, vocabulary_size=5)
     with pytest.raises(InputError, match="special_tokens: must name at least"):
         train_subword("bpe", TEXTS, special_tokens=())

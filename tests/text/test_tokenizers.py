@@ -139,7 +139,9 @@ def test_unknown_names_and_options_are_one_clear_sentence() -> None:
         tokenizer("wrod")
     with pytest.raises(InputError, match="unknown normaliser 'leters'; did you mean 'letters'"):
         tokenizer("char", normaliser="leters")
-    with pytest.raises(InputError, match="tokenizer 'word': has no such option"):
+    with pytest.raises(InputError, match="tokenizer 'word': has no option 'lower'; it has none"):
         tokenizer("word", lower=True)
+    with pytest.raises(InputError, match="tokenizer 'char': has no option 'lower'; it has normaliser"):
+        tokenizer("char", lower=True)
     with pytest.raises(InputError, match="tokenizer 'bpe': must be trained on text first"):
         tokenizer("bpe")

@@ -196,7 +196,7 @@ def test_a_checkpoint_of_the_last_update_of_an_epoch_has_its_judgement(text, tmp
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(text, tmp_path, throughtime):
-    command = words(text, {"epochs": 40, "num_steps": 5, "hidden_size": 40, "input_dropout": 0.1})
+    command = words(text, {"epochs": 40, "num_steps": 5, "input_dropout": 0.1})
     run, whole = tmp_path / "run", tmp_path / "whole"
     process = subprocess.Popen(
         [sys.executable, "-m", "throughtime", *command, "--out", str(run)],

@@ -42,10 +42,10 @@ def standardised(values):
     return (values - values.mean()) / values.std()
 
 
-def test_linear_autoregression_beats_the_mean(series_task, linear, trainer_of):  # R2
-    """The notes' recipe on their ramp; to beat: the mean of what was trained on."""
+def test_linear_autoregression_beats_the_mean(series_task, linear, trainer_of):
+    """The notes' recipe on their ramp, as a task of one's own; to beat: the mean of what was trained on."""
     model_errors, mean_errors, last_losses, first_losses = [], [], [], []
-    for seed in range(20):
+    for seed in range(4):
         noise = np.random.default_rng(seed).standard_normal(1000)
         values = standardised(np.linspace(0, 10, 1000) + 0.5 * noise)
         train = SeriesWindows(values, lookback=4, horizon=1, times=range(600))
@@ -196,11 +196,39 @@ def test_time_is_up(ramp, trainer_of):
     assert summary.epochs < 3
 
 
-def test_a_first_score_of_infinity_is_saved_too(ramp, trainer_of):
-    task, config = scripted(ramp, [math.inf, math.inf])
+@pytest.mark.parametrize("broken", [math.inf, math.nan])
+def test_what_went_astray_is_not_saved(broken, ramp, trainer_of):
+    """It may find its way back; if it never does, that is an error. It could not write a sample either."""
+    task, config = scripted(ramp, [broken, 3.0, broken, 4.0])
+    asked = []
+    task.sample = lambda: asked.append(task.judgements)
     trainer = trainer_of(task, config)
-    assert trainer.fit().best == {"mse": math.inf}
-    assert len(trainer.saved) == 1
+    summary = trainer.fit()
+    assert (summary.best, summary.best_epoch) == ({"mse": 3.0}, 2)
+    assert [measured for measured, _ in trainer.saved] == [{"mse": 3.0}]
+    assert len(asked) == 2
+    task, config = scripted(ramp, [broken, broken])
+    lost = trainer_of(task, config)
+    with pytest.raises(
+        ThroughtimeError, match=r"its mse is infinite or no number.*lower lr \(it was up to 0.05"
+    ):
+        lost.fit()
+    assert lost.saved == []
+    # Nor is it fine once nothing is left to train.
+    again = trainer_of(task, config)
+    again.restore(lost.checkpoints.latest())
+    with pytest.raises(ThroughtimeError, match="went astray"):
+        again.fit()
+
+
+def test_the_rate_that_is_blamed_is_that_of_the_update(language_task, trainer_of):
+    """By the time of the look a schedule may have brought it down to nothing."""
+    task = language_task(epochs=1, schedule="cosine", lr=0.02)
+    steps = len(task.batches(0, 1))
+    trainer = trainer_of(Poisoned(task, at=1 + steps // 2), task.config)
+    with pytest.raises(ThroughtimeError, match=r"lower lr \(it was 0\.01"):
+        trainer.fit()
+    assert trainer.rate < 1e-6
 
 
 def test_plateau_lowers_the_rate_by_what_was_judged(ramp, trainer_of):

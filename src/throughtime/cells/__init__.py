@@ -6,6 +6,7 @@ from functools import partial
 from throughtime.cells.base import Cell, State
 from throughtime.cells.elman import RNN
 from throughtime.cells.gru import GRU
+from throughtime.cells.initialise import scratch_, xavier_
 from throughtime.cells.lstm import LSTM
 from throughtime.cells.minimal import LinearCell, MinGRU, MinLSTM
 from throughtime.cells.variants import CoupledLSTM, LayerNormLSTM, MogrifierLSTM, ProjectedLSTM
@@ -44,4 +45,6 @@ __all__ = [
     "MogrifierLSTM",
     "ProjectedLSTM",
     "State",
+    "scratch_",
+    "xavier_",
 ]

@@ -8,6 +8,8 @@ import typer
 
 from throughtime.cli.opening import SkipBad, Source, Target, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.cli.refusal import refuse
+from throughtime.cli.seed import SEED
 from throughtime.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -15,23 +17,27 @@ if TYPE_CHECKING:
     from throughtime.text.codec import Codec
 
 SAMPLINGS = ("random", "sequential")
+NUM_STEPS = 35
 
 
 @reported
 def batches(
     data: Annotated[str, typer.Argument(help="A name of the catalogue, a file, or a folder of splits.")],
     batch_size: Annotated[int, typer.Option(help="Rows of a batch.", min=1)] = 32,
-    num_steps: Annotated[int, typer.Option(help="Tokens of a row, for running text.", min=1)] = 35,
+    num_steps: Annotated[
+        int | None, typer.Option(help="For running text: tokens of a row; 35 if not given.", min=1)
+    ] = None,
     sampling: Annotated[
-        str, typer.Option(help="For running text: random windows, or sequential rows that go on.")
-    ] = "random",
+        str | None,
+        typer.Option(help="For running text: random windows (if not given), or sequential rows that go on."),
+    ] = None,
     max_length: Annotated[
         int | None, typer.Option(help="For pairs: the longest sentence, its end token included.", min=2)
     ] = None,
     tokens: Annotated[str | None, typer.Option(help="The tokenizer. [the data's own]")] = None,
     min_freq: Annotated[int, typer.Option(help="Rarer tokens become <unk>.", min=1)] = 1,
     split: Annotated[str, typer.Option(help="train, valid, test, heldout or all.")] = "train",
-    seed: Annotated[int, typer.Option(help="The same seed gives the same batches.")] = 0,
+    seed: Annotated[int, SEED] = 0,
     source: Source = None,
     target: Target = None,
     skip_bad: SkipBad = False,
@@ -48,14 +54,17 @@ def batches(
 
       throughtime data batches multi30k/tok --batch-size 64 --max-length 40
     """
-    if sampling not in SAMPLINGS:
+    if sampling not in (None, *SAMPLINGS):
         raise unknown("sampling", sampling, SAMPLINGS)
     dataset = opened(data, source=source, target=target, skip_bad=skip_bad)
     chosen = tokens or dataset.tokens
     if dataset.kind in ("pairs", "cards"):
+        refuse("is for running text; leave it out", num_steps=num_steps, sampling=sampling)
         return _of_pairs(dataset, split, chosen, min_freq, batch_size, max_length, seed)
     if dataset.kind == "text":
-        return _of_text(dataset, split, chosen, min_freq, batch_size, num_steps, sampling, seed)
+        refuse("is for sentence pairs; leave it out", max_length=max_length)
+        steps, how = num_steps or NUM_STEPS, sampling or SAMPLINGS[0]
+        return _of_text(dataset, split, chosen, min_freq, batch_size, steps, how, seed)
     raise InputError(data, f"holds {dataset.kind}; batches of text and of sentence pairs can be shown")
 
 

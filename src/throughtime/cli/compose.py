@@ -11,11 +11,15 @@ from throughtime.cli.evaluate import Device, Run, bar
 from throughtime.cli.kinds import loaded
 from throughtime.cli.lines import lines, one_line
 from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.cli.refusal import refuse
+from throughtime.cli.seed import SEED
 from throughtime.cli.translate import RULES
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
     from throughtime.tasks.trained_composer import Condition, TrainedComposer
+
+LENGTH_PENALTY = 0.75
 
 
 @reported
@@ -33,14 +37,15 @@ def compose(
         int | None, typer.Option(help="The likeliest texts, by a beam of so many.", min=1)
     ] = None,
     length_penalty: Annotated[
-        float, typer.Option(help="Of a beam, alpha: a score is log P / length^alpha.", min=0)
-    ] = 0.75,
+        float | None,
+        typer.Option(help="Of a beam, alpha: a score is log P / length^alpha; 0.75 if not given.", min=0),
+    ] = None,
     temperature: Annotated[
         float | None, typer.Option(help="Below 1 is more careful, above 1 more daring.")
     ] = None,
     top_k: Annotated[int | None, typer.Option(help="Draw from the k most likely tokens only.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest tokens of this mass.")] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed gives the same texts.")] = None,
+    seed: Annotated[int | None, SEED] = None,
     max_new_tokens: Annotated[
         int | None, typer.Option(help="The most tokens; 100 unless the model says otherwise.", min=1)
     ] = None,
@@ -76,9 +81,15 @@ def compose(
     if num_beams is not None and greedy:
         raise InputError("--greedy", "cannot be used beside --num-beams; choose one")
     if num_beams is not None or greedy:
-        for option, value in {"--temperature": temperature, "--top-k": top_k, "--top-p": top_p}.items():
-            if value is not None:
-                raise InputError(option, "is for texts that are drawn; leave out --greedy and --num-beams")
+        refuse(
+            "is for texts that are drawn; leave out --greedy and --num-beams",
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+        )
+    if num_beams is None:
+        refuse("goes with --num-beams; leave it out", length_penalty=length_penalty)
     composer: TrainedComposer = loaded(run, device, "compose")
     given: list[Condition] = [*(label or []), *(_vector(one) for one in vector or [])]
     if not given:
@@ -91,7 +102,7 @@ def compose(
             num_return_sequences=num_return_sequences,
             greedy=greedy or None,
             num_beams=num_beams,
-            length_penalty=length_penalty,
+            length_penalty=LENGTH_PENALTY if length_penalty is None else length_penalty,
             temperature=temperature,
             top_k=top_k,
             top_p=top_p,

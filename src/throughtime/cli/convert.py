@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,11 +50,13 @@ def convert(
     ] = False,
     force: Annotated[bool, Option("--force", help="Overwrite the output if it exists.")] = False,
     max_length: Annotated[
-        int | None, Option(help="Drop pairs with a longer side.", rich_help_panel=FILTERS)
+        int | None, Option(help="Drop pairs with a longer side.", min=1, rich_help_panel=FILTERS)
     ] = None,
     max_ratio: Annotated[
         float | None,
-        Option(help="Drop pairs whose longer side is more times the shorter.", rich_help_panel=FILTERS),
+        Option(
+            help="Drop pairs whose longer side is more times the shorter.", min=1, rich_help_panel=FILTERS
+        ),
     ] = None,
     length: Annotated[
         str, Option(help="What lengths count: words or characters.", rich_help_panel=FILTERS)
@@ -105,7 +108,11 @@ def convert(
         if kind != "pairs":
             raise InputError(inputs[0], f"is read as {kind}, and filters are for pairs; leave them out")
         records = filters.apply(records)
-    written, columns = write_records(records, out, force)
+    first = next(records, None)
+    if first is None:
+        why = [bad.report()] * bool(bad.count) + [filters.report()] * filters.active
+        raise InputError(str(out), "; ".join(["not written, as no record is left to write", *why]))
+    written, columns = write_records(itertools.chain([first], records), out, force)
     return _outcome(out, kind, written, columns, bad, filters)
 
 

@@ -123,7 +123,6 @@ def evaluate(
 
       throughtime evaluate runs/tagger --data other.conll --split all
     """
-    from throughtime.tasks import load
     from throughtime.version import __version__
 
     options = {
@@ -140,7 +139,7 @@ def evaluate(
         "search_errors": search_errors or None,
         "with": [loaded(other, device, "translate") for other in others or ()] or None,
     }
-    model = load(run, device)
+    model = loaded(run, device)
     name, opening = data or model.config.data, model.config.opening
     dataset = opened(
         name, source=opening.source, target=opening.target, layout=opening.layout, skip_bad=skip_bad

@@ -11,6 +11,8 @@ import typer
 from throughtime.cli.evaluate import Device, Run
 from throughtime.cli.kinds import kind_of, loaded
 from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.cli.refusal import refuse
+from throughtime.cli.seed import SEED
 from throughtime.errors import InputError
 
 
@@ -28,7 +30,7 @@ def generate(
     top_k: Annotated[int | None, typer.Option(help="Draw from the k most likely tokens only.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest tokens of this mass.")] = None,
     num_return_sequences: Annotated[int, typer.Option(help="How many texts.", min=1)] = 1,
-    seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
+    seed: Annotated[int | None, SEED] = None,
     device: Device = "auto",
     json: Json = False,
     debug: Debug = False,
@@ -42,9 +44,14 @@ def generate(
       throughtime generate runs/letters --prompt "the time " --max-new-tokens 300 --temperature 0.8
     """
     if greedy:
-        for option, value in {"--temperature": temperature, "--top-k": top_k, "--top-p": top_p}.items():
-            if value is not None:
-                raise InputError(option, "is for texts that are drawn; leave out --greedy")
+        refuse(
+            "is for texts that are drawn; leave out --greedy",
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            num_return_sequences=num_return_sequences if num_return_sequences > 1 else None,
+            seed=seed,
+        )
     model = opened(run, device)
     strategy = model.strategy(
         greedy=greedy or None,

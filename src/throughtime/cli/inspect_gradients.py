@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from throughtime.cli.keep import checked_keep
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import Plot, check_pictures
 from throughtime.errors import InputError, unknown
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from throughtime.inspection.lag import Curve
 
 COMPARED = ("rnn", "gru", "lstm")
+KEEP = 0.98
 
 
 @reported
@@ -30,8 +32,9 @@ def gradients(
         ),
     ] = None,
     keep: Annotated[
-        float, typer.Option(help="Where the gates that keep the state are set, between 0 and 1.")
-    ] = 0.98,
+        float | None,
+        typer.Option(help="Where the gates that keep the state are set, between 0 and 1; 0.98 if not given."),
+    ] = None,
     clip: Annotated[float, typer.Option(help="The norm to which the weights' gradient is clipped.")] = 1.0,
     seeds: Annotated[int, typer.Option(help="Average over this many random networks.", min=1)] = 3,
     plot: Plot = None,
@@ -50,15 +53,17 @@ def gradients(
     from throughtime.inspection.lag import keeps, lag_curve
 
     check_pictures(plot)
-    if clip <= 0:
+    if not clip > 0:
         raise InputError("--clip", f"is {clip}, expected more than 0")
     if cell not in (*CELLS, "all"):
         raise unknown("cell", cell, (*CELLS, "all"))
+    cells = COMPARED if cell == "all" else (cell,)
+    set_to = KEEP if keep is None else checked_keep(keep, cells)
     curves = [
         lag_curve(name, gain, steps=steps, hidden=hidden, keep=gates, clip=clip, seeds=seeds)
         for gain in _gains(scale)
-        for name in (COMPARED if cell == "all" else (cell,))
-        for gates in ((None, keep) if keeps(name) else (None,))
+        for name in cells
+        for gates in ((None, set_to) if keeps(name) else (None,))
     ]
     if plot is not None:
         from throughtime.plots.gradients import gradients_plot

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.evaluate import Device
+from throughtime.cli.kinds import loaded
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import Plot, check_pictures
+from throughtime.cli.refusal import refuse
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from throughtime.inspection.unit_gates import LayerGates
 
 VIEWS = ("attention", "beam", "gates", "embedding")
-OPTIONS = {"num_beams": "beam", "layer": "gates", "neighbours": "embedding", "side": "embedding"}
-"""The view that each option goes with."""
 NEIGHBOURS = 4
 SHOWN_UNITS = 4
 
@@ -72,16 +72,19 @@ def inspect_model(
 
       throughtime inspect runs/english "mother garden red" --embedding --plot words.png
     """
-    from throughtime.tasks import load
-
     chosen = [name for name, given in zip(VIEWS, (attention, beam, gates, embedding), strict=True) if given]
     if len(chosen) != 1:
         problem = "choose what to see" if not chosen else "can be seen one at a time; choose"
         where = " and ".join(f"--{name}" for name in chosen) or "inspect"
         raise InputError(where, f"{problem}: --attention, --beam, --gates or --embedding")
-    _refuse_others(chosen[0], num_beams=num_beams, layer=layer, neighbours=neighbours, side=side)
+    if not beam:
+        refuse("goes with --beam; leave it out", num_beams=num_beams)
+    if not gates:
+        refuse("goes with --gates; leave it out", layer=layer)
+    if not embedding:
+        refuse("goes with --embedding; leave it out", neighbours=neighbours, side=side)
     check_pictures(plot)
-    model = load(run, device)
+    model = loaded(run, device)
     with _named(run):
         if attention:
             outcome = _attention(model, sentence, plot)
@@ -94,13 +97,6 @@ def inspect_model(
     if plot is not None:
         say(f"wrote {plot}")
     return Outcome({"run": str(run), "sentence": sentence, **outcome.values}, outcome.shown)
-
-
-def _refuse_others(view: str, **given: object) -> None:
-    """Refuse an option that goes with another view, where it would have no effect."""
-    for name, value in given.items():
-        if value is not None and OPTIONS[name] != view:
-            raise InputError(f"--{name.replace('_', '-')}", f"goes with --{OPTIONS[name]}; leave it out")
 
 
 @contextlib.contextmanager

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from throughtime.cli.keep import checked_keep
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import Plot, check_pictures
-from throughtime.errors import unknown
+from throughtime.cli.refusal import refuse
+from throughtime.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from throughtime.recurrence.truncation import Strategy
 
 SENTENCE = "back through time the gradient walks until something cuts its way short"
+KEEP = 0.9
 
 
 @reported
@@ -29,9 +32,14 @@ def truncation(
         float, typer.Option(help="Randomised: the probability that it goes on, at each step.")
     ] = 0.9,
     hidden: Annotated[int, typer.Option(help="The number of hidden units.", min=1)] = 32,
-    keep: Annotated[float, typer.Option(help="Where the gates that keep the state are set.")] = 0.9,
+    keep: Annotated[
+        float | None,
+        typer.Option(help="Where the gates that keep the state are set, between 0 and 1; 0.9 if not given."),
+    ] = None,
     draws: Annotated[int, typer.Option(help="Draws of the randomised gradient.", min=64)] = 1024,
-    text: Annotated[str, typer.Option(help="What the picture cuts; up to 72 characters of it.")] = SENTENCE,
+    text: Annotated[
+        str | None, typer.Option(help="With --plot: what the picture cuts; up to 72 characters of it.")
+    ] = None,
     plot: Plot = None,
     json: Json = False,
     debug: Debug = False,
@@ -50,10 +58,15 @@ def truncation(
     check_pictures(plot)
     if cell not in CELLS:
         raise unknown("cell", cell, CELLS)
-    problem = random_problem(cell, steps, hidden=hidden, keep=keep)
+    if plot is None:
+        refuse("is what a picture shows; give --plot, or leave it out", text=text)
+    if text == "":
+        raise InputError("--text", "is empty; give what the picture is to cut, or leave it out")
+    set_to = KEEP if keep is None else checked_keep(keep, [cell])
+    problem = random_problem(cell, steps, hidden=hidden, keep=set_to)
     comparisons = compared(problem, tau, pi, draws)
     if plot is not None:
-        _draw_truncation(text[:72], comparisons, plot)
+        _draw_truncation((text or SENTENCE)[:72], comparisons, plot)
         say(f"wrote {plot}")
     rows = [
         {"strategy": row.name, **vars(row.error), "seconds": row.growth[-1].seconds,

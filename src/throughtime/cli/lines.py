@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from throughtime.cli.output import say
+from throughtime.text.one_line import one_line as one_line
 
 LINES_AT_ONCE = 2_000
 
@@ -31,15 +32,6 @@ def lines(file: Path | None) -> Iterator[list[str]]:
         yield block
     if empty:
         say("stdin holds no lines: nothing to do")
-
-
-def one_line(text: str) -> str:
-    r"""Never more than one line, whatever a model says.
-
-    >>> one_line("one\ntwo")
-    'one two'
-    """
-    return " ".join(text.splitlines())
 
 
 def _blocks(rest: Iterator[str], size: int) -> Iterator[list[str]]:

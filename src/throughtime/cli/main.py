@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -25,7 +27,7 @@ from throughtime.cli.fill import fill
 from throughtime.cli.forecast import forecast
 from throughtime.cli.generate import generate
 from throughtime.cli.inspect import inspect_app
-from throughtime.cli.output import flags, print_json
+from throughtime.cli.output import InterruptedCommandError, flags, print_json
 from throughtime.cli.score import score
 from throughtime.cli.serve import serve
 from throughtime.cli.stats import stats
@@ -104,35 +106,53 @@ app.command("doctor")(doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, 1 for a failure, 2 for bad input."""
+    """Run one command and return its exit code: 0, 1 for a failure, 2 for bad input, 130 for Ctrl-C."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     flags.json, flags.debug = "--json" in words, "--debug" in words
     try:
-        code = app(args=words, prog_name="throughtime", standalone_mode=False)
+        code = _invoke(words)
+        sys.stdout.flush()
     except ClickError as error:
         return _usage(error)
-    except (typer.Abort, KeyboardInterrupt):
-        return _fail("interrupted.", 130)
+    except KeyboardInterrupt:
+        return _stop("Interrupted.")
+    except InterruptedCommandError as stopped:
+        return _stop(str(stopped))
     except ThroughtimeError as error:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:
-        # The reader of our output (`head`, say) has left; that is no failure of ours.
-        sys.stderr.close()
-        return 0
+        _flushed()
+        return 0  # the reader of our output (`head`, say) has left; that is no failure of ours
     except OSError as error:
-        what = error.strerror or str(error)
-        return _fail(f"{error.filename}: {what}" if error.filename else what, 1)
+        what, where = error.strerror or str(error), error.filename if _flushed() else "stdout"
+        return _fail(f"{where}: {what}" if where else what, 1)
     except Exception as error:
         return _fail(f"unexpected {type(error).__name__}: {error}; run again with --debug to see where.", 1)
-    return code if isinstance(code, int) else 0
+    return code
+
+
+def _invoke(words: list[str]) -> int:
+    """Run the command of these words; whatever it raises is for `main` to tell.
+
+    Typer's own way of running it makes an exit code of Ctrl-C, and of a pipe that is no longer read, before
+    anybody could say a word.
+    """
+    if "_THROUGHTIME_COMPLETE" in os.environ:  # a shell asks what could stand after these words
+        app(args=words, prog_name="throughtime")
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("throughtime", words) as context:
+            command.invoke(context)
+    except typer.Exit as done:
+        return done.exit_code
+    return 0
 
 
 def _usage(error: Any) -> int:
     """Say in one sentence what is wrong with the words of a command."""
     context: Any = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
-        print(context.get_help())
-        return 2
+        return 2  # making the error has printed the help
     if not isinstance(error, UsageError) or context is None:
         return _fail(error.format_message(), 2)
     return _fail(f"{error.format_message().rstrip('.')}; see `{context.command_path} --help`.", 2)
@@ -141,10 +161,36 @@ def _usage(error: Any) -> int:
 def _fail(sentence: str, code: int) -> int:
     if flags.debug and sys.exc_info()[0] is not None:
         traceback.print_exc()
-    if flags.json:
-        print_json({"error": sentence})
-    print(f"error: {sentence}", file=sys.stderr)
+    _tell(sentence, f"error: {sentence}")
     return code
+
+
+def _stop(sentence: str) -> int:
+    """What Ctrl-C ends with: the exit code by which shells know it."""
+    _tell(sentence, sentence)
+    return InterruptedCommandError.exit_code
+
+
+def _tell(sentence: str, line: str) -> None:
+    """Say why there is no result: in the one JSON object where that was asked for, and on stderr."""
+    if flags.json:
+        with contextlib.suppress(OSError):
+            print_json({"error": sentence})
+    _flushed()
+    print(line, file=sys.stderr)
+
+
+def _flushed() -> bool:
+    """Whether stdout takes what is written; if not, it leads nowhere from now on.
+
+    Python writes what is left in it when it ends, and would fail at that again.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
 
 
 def run() -> None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 
+from throughtime.errors import ThroughtimeError
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
@@ -39,6 +41,12 @@ class Flags:
 
 
 flags = Flags()
+
+
+class InterruptedCommandError(ThroughtimeError):
+    """Ctrl-C ended a command that has more to say of it than that: what is saved, and how to go on."""
+
+    exit_code = 130
 
 
 def reported(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]:
@@ -78,7 +86,12 @@ def stdout() -> Console:
     """Where results go."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    class Results(Console):
+        def on_broken_pipe(self) -> None:
+            """Leave it to `main` to say what it means that nobody reads on."""
+            raise BrokenPipeError
+
+    return Results(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 def stderr() -> Console:

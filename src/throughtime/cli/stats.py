@@ -10,6 +10,7 @@ import typer
 from throughtime.cli.opening import SkipBad, Source, Target, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import check_pictures
+from throughtime.cli.refusal import refuse
 from throughtime.cli.series_stats import series_stats
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from throughtime.data.dataset import Dataset
     from throughtime.text.statistics import Ngrams
     from throughtime.text.tokenizer import Tokenizer
+
+NGRAMS, TOP = 3, 10
 
 
 @reported
@@ -31,13 +34,21 @@ def stats(
         ),
     ] = None,
     normalise: Annotated[
-        str | None, typer.Option(help="What is done to the text first: none, nfc, lower, letters.")
+        str | None,
+        typer.Option(help="What is done to the text first: none, nfc, lower, letters; for --tokens char."),
     ] = None,
     split: Annotated[str, typer.Option(help="train, valid, test, heldout or all.")] = "all",
     side: Annotated[str | None, typer.Option(help="Of pairs only source or target.")] = None,
-    min_freq: Annotated[int, typer.Option(help="Rarer tokens are not in the vocabulary.", min=1)] = 1,
-    ngrams: Annotated[int, typer.Option(help="Count n-grams up to this n.", min=1, max=10)] = 3,
-    top: Annotated[int, typer.Option(help="How many of the most frequent n-grams to show.", min=0)] = 10,
+    min_freq: Annotated[
+        int | None, typer.Option(help="Rarer tokens are not in the vocabulary.", min=1, show_default="1")
+    ] = None,
+    ngrams: Annotated[
+        int | None, typer.Option(help="Count n-grams up to this n.", min=1, max=10, show_default=str(NGRAMS))
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(help="How many of the most frequent n-grams to show.", min=0, show_default=str(TOP)),
+    ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(help="Draw Zipf's law, or a series' drift, as .png, .svg or .pdf."),
@@ -54,24 +65,36 @@ def stats(
 
       throughtime stats timemachine --tokens word
 
-      throughtime stats my-novel.txt --tokens unicode --ngrams 2 --plot zipf.png
+      throughtime stats my-novel.txt --ngrams 2 --plot zipf.png
 
       throughtime stats series/airline-passengers --plot drift.png
     """
-    from throughtime.text.normalisers import normaliser
+    from throughtime.text.remainder import Remainder
     from throughtime.text.statistics import Running, ngram_counts, zipf_fit
 
     check_pictures(plot)
     dataset = opened(data, source=source, target=target, skip_bad=skip_bad)
     if dataset.kind == "series":
+        refuse(
+            f"is for texts, and {data} holds numeric series; leave it out",
+            tokens=tokens,
+            normalise=normalise,
+            side=side,
+            min_freq=min_freq,
+            ngrams=ngrams,
+            top=top,
+        )
         return series_stats(dataset, split, plot)
-    tokenizer = _tokenizer(tokens or dataset.tokens, dataset, split, side)
-    prepare = normaliser(normalise or dataset.normaliser_for(tokenizer.name))
-    texts = (tokenizer.tokenize(prepare(text)) for text in dataset.texts(split, side))
+    tokenizer = _tokenizer(tokens or dataset.tokens, normalise, dataset, split, side)
+    remainder = Remainder(tokenizer, dataset.name)
+    texts = map(remainder.tokenize, dataset.texts(split, side))
     running = Running.of(texts, joined=dataset.layout == "stream")
     tell_skipped(dataset)
-    counted = [ngram_counts(running, n) for n in range(1, ngrams + 1)]
-    values = _values(counted, top, min_freq) | {"tokenizer": tokenizer.name, "data": dataset.name}
+    for note in remainder.notes():
+        say(note)
+    counted = [ngram_counts(running, n) for n in range(1, (ngrams or NGRAMS) + 1)]
+    values = _values(counted, TOP if top is None else top, min_freq or 1)
+    values |= {"tokenizer": tokenizer.name, "data": dataset.name}
     if plot is not None:
         from throughtime.plots.zipf import zipf_plot
 
@@ -83,12 +106,17 @@ def stats(
     return Outcome(values, _shown(values))
 
 
-def _tokenizer(name: str, dataset: Dataset, split: str, side: str | None) -> Tokenizer:
+def _tokenizer(name: str, normalise: str | None, dataset: Dataset, split: str, side: str | None) -> Tokenizer:
     """A rule by its name, a tokenizer trained on the data by its kind, or one that a file describes."""
     from throughtime.text.codec import SUBWORD_SIZE
+    from throughtime.text.normalisers import check_normaliser
     from throughtime.text.subword import TRAINED, tokenizer_file, train_subword
     from throughtime.text.tokenizers import tokenizer
 
+    normaliser = normalise or dataset.normaliser_for(name)
+    check_normaliser(normaliser, name, "--normalise")
+    if name == "char":
+        return tokenizer(name, normaliser=normaliser)
     if name in TRAINED:
         return train_subword(name, dataset.texts(split, side), SUBWORD_SIZE)
     if name.endswith(".json"):

@@ -103,6 +103,8 @@ def train_ngram(
     line = {"split": valid, "data": data, **measured} if valid else {}
     model.save(out, [line] if line else [], card(model, values))
     tell_skipped(dataset)
+    for note in model.notes:
+        say(note)
     return Outcome(values, shown(values, dataset))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from throughtime.cli.opening import opened, tell_skipped
-from throughtime.cli.output import Outcome, flags, say
+from throughtime.cli.output import InterruptedCommandError, Outcome, flags, say
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -101,8 +102,16 @@ def after(*uses: str) -> Hints:
 
 def judging(dataset: Dataset) -> list[str]:
     """How to judge a model on data that it was not trained on, where there are some."""
-    held_out = [split for split in ("test", "valid") if split in dataset.splits]
-    return [f"evaluate {{run}} --split {split}" for split in held_out[:1]]
+    held_out = (split for split in ("test", "valid") if split in dataset.splits and _holds(dataset, split))
+    return [f"evaluate {{run}} --split {split}" for split in itertools.islice(held_out, 1)]
+
+
+def _holds(dataset: Dataset, split: str) -> bool:
+    """Whether a split has a record; one that cannot be read counts, as who judges on it is told why."""
+    try:
+        return next(iter(dataset.records(split)), None) is not None
+    except InputError:
+        return True
 
 
 def pasted(hints: Sequence[str], run: str) -> list[str]:
@@ -191,8 +200,9 @@ def trained(trade: Trade, given: dict[str, Any], request: Request, processes: Pr
         )
     except InterruptedRunError as stopped:
         where = f"{stopped.checkpoint.name} is saved" if stopped.checkpoint is not None else "stopped"
-        say(f"Interrupted; {where}. Go on with the same command and --resume.")
-        raise typer.Exit(stopped.exit_code) from None
+        raise InterruptedCommandError(
+            f"Interrupted; {where}. Go on with the same command and --resume."
+        ) from None
     hints = request.hints(model, dataset)
     return Outcome(values, [_shown(values, hints)] if processes.first else [])
 
@@ -225,12 +235,15 @@ def found_rate(trade: Trade, given: dict[str, Any], request: Request) -> Outcome
 def _new(trade: Trade, given: dict[str, Any], request: Request) -> tuple[Dataset, Trainable]:
     """The data and a new model, drawn from the seed or taken from another run."""
     from throughtime.config import configured
+    from throughtime.effects import refuse_idle
 
     config = configured(trade.CONFIG, given, "settings")
     if request.init_from is None:
+        refuse_idle(config, given)
         dataset = _opened(config, request)
         return dataset, trade.made(config, dataset)
     model = trade.inherited(request.init_from, config, given)
+    refuse_idle(model.config, given)
     return _opened(model.config, request), model
 
 

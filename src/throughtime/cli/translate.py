@@ -12,6 +12,7 @@ from throughtime.cli.evaluate import Device, bar
 from throughtime.cli.kinds import loaded
 from throughtime.cli.lines import lines, one_line
 from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.cli.refusal import refuse
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ def translate(
 
     if alternatives and n_best > 1:
         raise InputError("--alternatives", "cannot be used beside --n-best; choose one")
+    if alternatives:
+        refuse("is not for --alternatives, which has groups of beams of its own", num_beams=num_beams)
     runs, sentences = divided(words)
     if sentences and file is not None:
         raise InputError("--file", "cannot be used beside sentences on the command line; choose one")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any
 
-from throughtime.errors import InputError, ThroughtimeError, unknown
+from throughtime.errors import InputError, unknown
 from throughtime.files import whole_file
 
 Record = Any  # one of the named tuples of `throughtime.data.records`
@@ -40,7 +40,7 @@ def write_records(
     records = iter(records)
     first = next(records, None)
     if first is None:
-        raise ThroughtimeError(f"{out}: not written; no record is left to write")
+        raise InputError(str(out), "not written; no record is left to write")
     with whole_file(out) as file:
         write = FORMATS[out.suffix.lower()](file, first._fields)
         for number, record in enumerate(itertools.chain([first], records), start=1):

@@ -29,6 +29,8 @@ class Dataset:
     `test` the last 5 %; of sentence pairs and of labelled texts the same shares are drawn by their source or
     text (`splits.lots_of`).
     `heldout` is valid and test, `all` everything. `bad` counts what the latest iteration skipped.
+    `tokens` and `normaliser` say how its texts are cut if nobody wishes otherwise: into words and marks of
+    any script, unless a corpus is known to want another way.
     """
 
     def __init__(
@@ -37,7 +39,7 @@ class Dataset:
         store: Store,
         *,
         layout: str = "lines",
-        tokens: str = "word",
+        tokens: str = "unicode",
         normaliser: str = "none",
         languages: tuple[str, ...] = (),
         reverse: bool = False,

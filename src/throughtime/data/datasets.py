@@ -113,7 +113,7 @@ def _direction(name: str, known: tuple[str, ...], source: str | None, target: st
         if language is not None and not known:
             raise InputError(name, f"is not of pairs of languages, so {language!r} cannot be one of them.")
         if language is not None and language not in known:
-            raise unknown("language", language, known)
+            raise InputError(name, str(unknown("language", language, known)))
     if source is not None and source == target:
         raise InputError(
             "source and target", f"are both {source!r}; choose two languages of {', '.join(known)}."

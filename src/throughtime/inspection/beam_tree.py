@@ -91,7 +91,7 @@ def beam_tree(
         return _Watched(beam, watchers[-1])
 
     [found] = translator.searched([prompt], search)
-    [watcher] = watchers
+    watcher = watchers[-1]  # others were only asked how wide they are
     target = translator.codecs.target
     ways = [_way(watcher.nodes, one, watcher.end_id) for one in found.results]
     results = [

@@ -20,6 +20,8 @@ def one_hot(ids: Tensor, vocabulary_size: int, dtype: torch.dtype = torch.float3
     >>> one_hot(torch.tensor([[0, 2]]), 3).tolist()
     [[[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]]
     """
+    if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
+        raise InputError("ids", f"are {ids.dtype}; give whole numbers, such as torch.long")
     if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= vocabulary_size):
         raise InputError(f"ids must lie in 0..{vocabulary_size - 1}, got {int(ids.min())}..{int(ids.max())}")
     return nn.functional.one_hot(ids.long(), vocabulary_size).to(dtype)

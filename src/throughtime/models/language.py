@@ -19,6 +19,7 @@ from throughtime.layers.dropout import checked_probability, embedding_dropout, v
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import AdaptiveHead, Head, SoftmaxHead
 from throughtime.models.mixture import MixtureHead
+from throughtime.models.widths import layer_widths
 from throughtime.search.step import Memory, Step
 
 NOTHING = -1
@@ -80,8 +81,9 @@ class RecurrentLanguageModel(nn.Module):
         if num_layers < 1:
             raise InputError("num_layers", f"is {num_layers}, expected 1 or more")
         self.embedding = nn.Embedding(vocabulary_size, embedding_size)
-        last = last_size or (embedding_size if tied and experts == 1 else hidden_size)
-        sizes = [hidden_size] * (num_layers - 1) + [last]
+        sizes = layer_widths(
+            embedding_size, hidden_size, num_layers, tied=tied, experts=experts, last_size=last_size
+        )
         self.stack = Stack.of(
             _cells(cell, embedding_size, sizes, initial),
             dropout=hidden_dropout,

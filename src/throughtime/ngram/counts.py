@@ -97,7 +97,8 @@ class NgramCounts:
     ) -> NgramCounts:
         """Count sentences; no n-gram crosses from one into the next."""
         lengths = np.fromiter((len(sentence) for sentence in sentences), np.int64, len(sentences))
-        ids = np.fromiter(chain.from_iterable(sentences), np.int64, int(lengths.sum()))
+        # An array that finds its own type: one told to be of integers cuts fractions off without a word.
+        ids = np.array(list(chain.from_iterable(sentences)) or np.empty(0, np.int64))
         return cls.of_stream(ids, _starts(lengths), order, vocabulary_size, never)
 
     @classmethod
@@ -109,6 +110,7 @@ class NgramCounts:
             raise InputError("--order", f"is {order}, expected 1 or more")
         if not len(ids):
             raise InputError("the training text", "holds no token, so there is nothing to count")
+        ids = checked_ids(ids, vocabulary_size)
         once = np.bincount(ids, minlength=vocabulary_size)
         levels = [Level(np.arange(vocabulary_size), once, vocabulary_size)]
         node = ids
@@ -150,6 +152,9 @@ class NgramCounts:
 
     def count(self, ngram: Sequence[int]) -> int:
         """How often this n-gram occurred."""
+        if not 1 <= len(ngram) <= self.order:
+            raise InputError("ngram", f"has {len(ngram)} ids; counted are n-grams of 1 to {self.order}")
+        checked_ids(ngram, self.vocabulary_size)
         node = np.array([ngram[0]])
         for level, word in zip(self.levels[1:], ngram[1:], strict=False):
             node = level.find(node, np.array([word]))
@@ -163,6 +168,24 @@ def continue_nodes(node: Ints, starts: Ints) -> Ints:
     before[:1] = MISSING
     before[starts] = MISSING
     return before
+
+
+def checked_ids(ids: npt.ArrayLike, vocabulary_size: int) -> Ints:
+    """These ids as an array; refuses what is no id of a vocabulary of this size.
+
+    >>> checked_ids([0, 5], vocabulary_size=2)
+    Traceback (most recent call last):
+    throughtime.errors.InputError: ids: hold 5, outside a vocabulary of 0 to 1
+    """
+    if vocabulary_size < 1:
+        raise InputError("vocabulary_size", f"is {vocabulary_size}, expected 1 or more")
+    found = np.asarray(ids)
+    if len(found) and found.dtype.kind not in "iu":
+        raise InputError("ids", f"are {found.dtype}, expected whole numbers")
+    wrong = found[(found < 0) | (found >= vocabulary_size)]
+    if len(wrong):
+        raise InputError("ids", f"hold {wrong[0]}, outside a vocabulary of 0 to {vocabulary_size - 1}")
+    return found.astype(np.int64, copy=False)
 
 
 def _unique(keys: Ints) -> tuple[Ints, Ints, Ints]:

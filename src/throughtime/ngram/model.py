@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from throughtime.errors import InputError
-from throughtime.ngram.counts import MISSING, Floats, Ints, Level, NgramCounts, continue_nodes
+from throughtime.ngram.counts import MISSING, Floats, Ints, Level, NgramCounts, checked_ids, continue_nodes
 from throughtime.ngram.smoothing import Smoothing
 
 if TYPE_CHECKING:
@@ -50,15 +50,14 @@ class NgramModel:
         lengths = np.fromiter((len(sequence) for sequence in sequences), np.int64, len(sequences))
         if not lengths.sum():
             return [np.empty(0) for _ in sequences]
-        ids = np.concatenate([np.asarray(sequence, np.int64) for sequence in sequences])
+        ids = np.concatenate([np.asarray(sequence) for sequence in sequences if len(sequence)])
         ends = np.cumsum(lengths)
         starts = (ends - lengths)[lengths > 0]
         return np.split(self.stream_log_probs(ids, starts), ends[:-1])
 
     def stream_log_probs(self, ids: Ints, starts: Ints) -> Floats:
         """The same over one array in which a new sequence begins at each of `starts`."""
-        if len(ids) and (ids.min() < 0 or ids.max() >= self.vocabulary_size):
-            raise InputError(f"ids must lie in 0..{self.vocabulary_size - 1}; other ones cannot be scored")
+        ids = checked_ids(ids, self.vocabulary_size)
         base, own, back, to_nothing = self.interpolation
         at = self.counts.nodes(ids, starts)
         p = single = base[ids]
@@ -107,7 +106,7 @@ class NgramModel:
         for row, prompt in enumerate(prompts):
             recent = list(prompt)[-width - 1 :]
             if recent:
-                words[row, -len(recent) :] = torch.tensor(recent)
+                words[row, -len(recent) :] = torch.from_numpy(checked_ids(recent, self.vocabulary_size))
         return words[:, -1], (words[:, :-1],), Memory.empty(len(prompts))
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:

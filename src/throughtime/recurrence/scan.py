@@ -207,11 +207,13 @@ def checked_lengths(x: Tensor, lengths: Tensor | None) -> Tensor | None:
     """The lengths, or a sentence that says what they must be."""
     if lengths is None:
         return None
+    wanted = f"expected one whole number a row: [{x.shape[1]}] of torch.int64"
+    if not isinstance(lengths, Tensor):
+        raise InputError("lengths", f"is a {type(lengths).__name__}, not a tensor; {wanted}")
     if lengths.shape != x.shape[1:2] or lengths.dtype not in (torch.int32, torch.int64):
-        raise InputError(
-            "lengths", f"has shape {list(lengths.shape)}, expected one whole number a row: [{x.shape[1]}]"
-        )
+        raise InputError("lengths", f"has shape {list(lengths.shape)} of {lengths.dtype}, {wanted}")
     # On another device the check would make the host wait.
     if lengths.device.type == "cpu" and (int(lengths.min()) < 0 or int(lengths.max()) > x.shape[0]):
-        raise InputError("lengths", f"holds {int(lengths.max())}, expected each to lie in 0..{x.shape[0]}")
+        wrong = next(length for length in lengths.tolist() if not 0 <= length <= x.shape[0])
+        raise InputError("lengths", f"holds {wrong}, expected each to lie in 0..{x.shape[0]}")
     return lengths

@@ -12,7 +12,7 @@ from torch import Tensor
 from throughtime.errors import InputError
 from throughtime.search.highest import highest
 from throughtime.search.hypotheses import Finished, Hypotheses
-from throughtime.search.scoring import Pruning, normalised
+from throughtime.search.scoring import Pruning, checked_alpha, normalised
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,11 @@ class Beam:
     ) -> None:
         if width < 1:
             raise InputError("--num-beams", f"is {width}, expected 1 or more")
-        if not alpha >= 0:
-            raise InputError("--length-penalty", f"is {alpha}, expected 0 or more")
         if not 1 <= n_best <= width:
             raise InputError("--n-best", f"is {n_best}, expected 1 to {width}, the number of beams")
         if max_length is not None and max_length < 1:
             raise InputError("--max-length", f"is {max_length}, expected 1 or more")
-        self.end_id, self.width, self.alpha, self.n_best = end_id, width, alpha, n_best
+        self.end_id, self.width, self.alpha, self.n_best = end_id, width, checked_alpha(alpha), n_best
         self.max_length, self.prune, self.eager = max_length, prune, eager
 
     def begin(self, batch: int, device: torch.device) -> BeamRows:

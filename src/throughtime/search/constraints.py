@@ -70,6 +70,11 @@ def minimum_length(tokens: int, end_id: int) -> Constraint:
     return lambda log_probs, rows: barred(log_probs, rows) if rows.length < tokens else log_probs
 
 
+def after(tokens: int, constraint: Constraint) -> Constraint:
+    """The constraint from the token after so many on."""
+    return lambda log_probs, rows: constraint(log_probs, rows) if rows.length >= tokens else log_probs
+
+
 def no_repeated_ngram(n: int) -> Constraint:
     """No n tokens in a row twice; the prompt does not count. Looks back over the whole hypothesis.
 

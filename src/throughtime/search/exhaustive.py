@@ -12,7 +12,7 @@ from torch import Tensor
 from throughtime.errors import InputError
 from throughtime.search.generate import Strategy, generate
 from throughtime.search.hypotheses import Finished, Hypotheses
-from throughtime.search.scoring import normalised
+from throughtime.search.scoring import checked_alpha, normalised
 from throughtime.search.step import Memory, State, Step, StepModel
 
 MOST_SEQUENCES = 250_000
@@ -29,7 +29,8 @@ class Exhaustive:
     ) -> None:
         if n_best < 1:
             raise InputError("n_best", f"is {n_best}, expected 1 or more")
-        self.end_id, self.max_new_tokens, self.alpha, self.n_best = end_id, max_new_tokens, alpha, n_best
+        self.end_id, self.max_new_tokens, self.n_best = end_id, max_new_tokens, n_best
+        self.alpha = checked_alpha(alpha)
 
     def begin(self, batch: int, device: torch.device) -> Hypotheses:
         """One row for each sentence."""

@@ -28,7 +28,8 @@ def required(words: Sequence[Sequence[Sequence[int]]], end_id: int, max_new_toke
         if own and needed > max_new_tokens:
             raise InputError(
                 "required",
-                f"needs {needed} tokens for sentence {sentence}, but the cap is {max_new_tokens}: raise it",
+                f"needs {needed} tokens for sentence {sentence}, the end among them, but at most "
+                f"{max_new_tokens} may come; raise max_new_tokens",
             )
     most, longest = (
         max(map(len, words), default=0),

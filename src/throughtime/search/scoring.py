@@ -14,6 +14,9 @@ Pruning = Callable[[Tensor, Tensor], Tensor]
 """Which candidates of a step may stay, from the log-probability of each one's newest token and of the whole:
 both [sentences, candidates], -inf where there is none."""
 
+MOST_ALPHA = 10.0
+"""Far above what anybody uses; length^alpha must stay a number."""
+
 
 def normalised(log_prob: Tensor, length: int, alpha: float) -> Tensor:
     """log P / L^alpha: at alpha 0 shorter is better, at 1 it is the mean over tokens. L counts the end token.
@@ -23,6 +26,18 @@ def normalised(log_prob: Tensor, length: int, alpha: float) -> Tensor:
     """
     divisor: float = max(length, 1) ** alpha
     return log_prob / divisor
+
+
+def checked_alpha(alpha: float) -> float:
+    """The power of the length that scores are divided by, if there can be such a one.
+
+    >>> checked_alpha(300)
+    Traceback (most recent call last):
+    throughtime.errors.InputError: --length-penalty: is 300, expected a number from 0 to 10
+    """
+    if not 0 <= alpha <= MOST_ALPHA:
+        raise InputError("--length-penalty", f"is {alpha}, expected a number from 0 to {MOST_ALPHA:g}")
+    return alpha
 
 
 def within_hypothesis(limit: float) -> Pruning:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from throughtime.search.generate import Moment
-from throughtime.search.scoring import normalised
+from throughtime.search.scoring import checked_alpha, normalised
 
 Status = Literal["kept", "cut", "ended"]
 
@@ -36,7 +36,7 @@ class Trace:
     """
 
     def __init__(self, end_id: int | None, *, cut: int = 3, alpha: float = 0.0) -> None:
-        self.end_id, self.cut, self.alpha = end_id, cut, alpha
+        self.end_id, self.cut, self.alpha = end_id, cut, checked_alpha(alpha)
         self.nodes: list[Node] = []
         self._of_row: list[int | None] = []  # the node of each row that goes on
 

@@ -51,6 +51,7 @@ def made(config: ClassifyConfig, dataset: Dataset) -> TrainedClassifier:
         min_freq=config.min_freq,
         max_size=config.max_size,
         reserved=("<pad>", "<unk>"),
+        where=dataset.name,
     )
     return with_codec(config, codec, labels)
 

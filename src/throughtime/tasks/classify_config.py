@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from throughtime.effects import Effect
 from throughtime.tasks.labels import text_and_label
 from throughtime.tasks.report import Opening
-from throughtime.tasks.translate_config import pieces_for
-from throughtime.train.config import Positive, Share, TrainingConfig
+from throughtime.tasks.translate_config import MIN_FREQ, pieces_for
+from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -21,6 +22,7 @@ class ClassifyConfig(TrainingConfig):
     """A classifier of whole texts, its data, and how it is trained. Null means: as the data suggest."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset({"max_size"})
+    EFFECTS: ClassVar[tuple[Effect, ...]] = (*TrainingConfig.EFFECTS, MIN_FREQ, HIDDEN_DROPOUT)
 
     data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
     text: str | None = Field(None, description="the column or field of the text, where it is not `text`")

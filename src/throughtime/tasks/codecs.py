@@ -8,6 +8,7 @@ from typing import NamedTuple
 from throughtime.data.batching import Specials
 from throughtime.errors import InputError
 from throughtime.text.codec import Codec
+from throughtime.text.subword import called
 from throughtime.text.tokenizer import Tokenizer
 
 SIDES = ("source", "target")
@@ -38,9 +39,12 @@ class Codecs(NamedTuple):
     def specials(self) -> tuple[Specials, Specials]:
         """What each side reserves. Padding is known by lengths, so any id may fill it."""
         source, target = (codec.vocabulary for codec in self)
-        for name, vocabulary in zip(SIDES, (source, target), strict=True):
+        for codec in self:
+            vocabulary = codec.vocabulary
             if vocabulary.eos_id is None or (vocabulary is target and vocabulary.bos_id is None):
-                raise InputError(f"{name} vocabulary", "has no <bos> or <eos>; choose another tokenizer")
+                raise InputError(
+                    called(codec.tokenizer), "has no <bos> or <eos> (or [CLS] and [SEP]); choose another one"
+                )
         return (
             Specials(source.pad_id or 0, None, source.eos_id),
             Specials(target.pad_id or 0, target.bos_id, target.eos_id),

@@ -41,7 +41,11 @@ def made(config: ComposeConfig, dataset: Dataset) -> TrainedComposer:
     config = config.settled(dataset)
     assert config.tokens is not None
     codec = Codec.build(
-        texts_of(dataset, "train"), config.tokens, min_freq=config.min_freq, max_size=config.max_size
+        texts_of(dataset, "train"),
+        config.tokens,
+        min_freq=config.min_freq,
+        max_size=config.max_size,
+        where=dataset.name,
     )
     composer = with_codec(config, codec, labels)
     if isinstance(composer.model.encoder, VectorCondition):

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from throughtime.effects import Effect
 from throughtime.errors import InputError
 from throughtime.tasks.labels import text_and_label
 from throughtime.tasks.report import Opening
-from throughtime.tasks.translate_config import pieces_for
-from throughtime.train.config import Positive, Share, TrainingConfig
+from throughtime.tasks.translate_config import MIN_FREQ, pieces_for
+from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,16 @@ class ComposeConfig(TrainingConfig):
     """A writer of texts from a label or a vector, its data, its training. Null means: as the data suggest."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset({"tokens", "max_size", "vector_size"})
+    EFFECTS: ClassVar[tuple[Effect, ...]] = (
+        *TrainingConfig.EFFECTS,
+        MIN_FREQ,
+        HIDDEN_DROPOUT,
+        Effect(
+            "embedding_size",
+            lambda config: not config.tied or config.embedding_size == config.hidden_size,
+            "with tied=true: the embedding is as wide as the layers; set hidden_size or tied=false",
+        ),
+    )
 
     data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
     text: str | None = Field(None, description="the column or field of the text, where it is not `text`")

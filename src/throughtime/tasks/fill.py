@@ -47,6 +47,7 @@ def made(config: FillConfig, dataset: Dataset) -> TrainedFiller:
         min_freq=config.min_freq,
         max_size=config.max_size,
         reserved=RESERVED,
+        where=dataset.name,
     )
     said = any(text.strip() for text in dataset.texts("train", config.side))
     if said and len(codec.vocabulary) == len(RESERVED):

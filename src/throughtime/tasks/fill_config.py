@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from throughtime.effects import Effect
 from throughtime.errors import InputError
 from throughtime.tasks.report import Opening
-from throughtime.tasks.translate_config import pieces_for
-from throughtime.train.config import Positive, Share, TrainingConfig
+from throughtime.tasks.translate_config import MIN_FREQ, pieces_for
+from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -22,6 +23,7 @@ class FillConfig(TrainingConfig):
     """A model that fills blanks, its data, and how it is trained. Null means: as the data suggest."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset({"side", "tokens", "max_size"})
+    EFFECTS: ClassVar[tuple[Effect, ...]] = (*TrainingConfig.EFFECTS, MIN_FREQ, HIDDEN_DROPOUT)
 
     data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
     source: str | None = Field(None, description="of pairs: the source language, such as en")

@@ -11,6 +11,7 @@ from throughtime.data.power import Transform
 from throughtime.data.readers.panel import Roles
 from throughtime.data.scaling import Scaling
 from throughtime.data.timeline import Timeline
+from throughtime.effects import Effect, only_with
 from throughtime.errors import InputError
 from throughtime.tasks.report import Opening
 from throughtime.train.config import Positive, Share, TrainingConfig
@@ -28,6 +29,31 @@ class ForecastConfig(TrainingConfig):
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset(
         "horizon lookback season warm_up segment train_size valid_size test_size".split()
+    )
+    EFFECTS: ClassVar[tuple[Effect, ...]] = (
+        *TrainingConfig.EFFECTS,
+        only_with("cell", "model", "recurrent", "segment"),
+        only_with("hidden_size", "model", "recurrent", "segment", "mlp"),
+        only_with("num_layers", "model", "recurrent", "mlp"),
+        only_with("segment", "model", "segment"),
+        Effect(
+            "hidden_dropout",
+            lambda config: config.model == "mlp" or (config.model == "recurrent" and config.num_layers > 1),
+            "with model={model} and num_layers={num_layers}; set model=mlp, or recurrent with num_layers=2",
+        ),
+        only_with("output_dropout", "model", "recurrent", "segment"),
+        Effect(
+            "warm_up_gradient",
+            lambda config: config.model == "recurrent" and config.warms_up,
+            "without a warm-up; set model=recurrent and warm_up",
+        ),
+        only_with("loss", "head", "point"),
+        only_with("probabilities", "head", "quantiles"),
+        Effect(
+            "paths",
+            lambda config: config.strategy == "recursive" and config.head != "point",
+            "with strategy={strategy} and head={head}; set strategy=recursive, and a head other than point",
+        ),
     )
 
     data: str = Field(description="a name of `throughtime data list`, or a CSV file, long or wide")
@@ -120,6 +146,11 @@ class ForecastConfig(TrainingConfig):
         return Roles(self.target, self.known, self.past)
 
     @property
+    def warms_up(self) -> bool:
+        """Whether a window of a recurrent model begins with rows that add no loss."""
+        return self.strategy == "recursive" if self.warm_up is None else self.warm_up > 0
+
+    @property
     def timeline(self) -> Timeline:
         """How series are cut along time."""
         assert self.valid_size is not None
@@ -159,7 +190,7 @@ class ForecastConfig(TrainingConfig):
             raise InputError(
                 "past", "columns are not known where a recursive model reads; use strategy=direct"
             )
-        if self.model in ("linear", "mlp") and self.warm_up:
+        if self.model != "recurrent" and self.warm_up:
             raise InputError(
                 "warm_up", f"is for recurrent models, and this one is {self.model}; leave it out"
             )

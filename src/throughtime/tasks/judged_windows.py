@@ -88,6 +88,8 @@ def k_step_errors(
     forecaster: TrainedForecaster, panel: Panel, steps: Sequence[int], split: str
 ) -> dict[int, float]:
     """The root of the mean squared error so many steps ahead, in the series' own units."""
+    if not steps or min(steps) < 1:
+        raise InputError("steps", f"are {tuple(steps)}, expected some of 1 or more, such as (1, 4, 16)")
     windows, scales = windows_of(forecaster, panel, split, max(steps))
     squared, counted = np.zeros(max(steps)), np.zeros(max(steps))
     for one in judged_windows(forecaster, windows):

@@ -72,10 +72,24 @@ class LanguageModel:
         self.model, self.framing = model, framing
         self.generation: dict[str, Any] = {}
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What should be known of the text that its vocabulary was made of."""
+        return self.framing.codec.notes
+
     def score(self, texts: Sequence[str]) -> list[Scored]:
-        """How likely each text is, token by token, in the order of the texts."""
+        """How likely each text is, token by token, in the order of the texts.
+
+        A text without tokens is refused by a model of a stream, which knows no end of a text: nothing is as
+        likely as anything.
+        """
         sequences = [self.framing.ids(text) for text in texts]
         skip, words = self.framing.given, self.framing.codec.vocabulary
+        for number, ids in enumerate(sequences, start=1):
+            if len(ids) <= skip:
+                raise InputError(
+                    f"sentence {number}", "holds no token, so there is nothing to score; leave it out"
+                )
         return [
             Scored(text, tuple(words.tokens(ids[skip:])), tuple(float(p) for p in log_probs[skip:]))
             for text, ids, log_probs in zip(texts, sequences, self.model.log_probs(sequences), strict=True)

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from throughtime.effects import Effect, only_with
+from throughtime.models.widths import layer_widths
 from throughtime.tasks.framing import suggested
 from throughtime.tasks.report import Opening
-from throughtime.train.config import Positive, Share, TrainingConfig
+from throughtime.tasks.translate_config import MIN_FREQ
+from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -20,6 +23,38 @@ class LanguageConfig(TrainingConfig):
     """A recurrent language model, its data, and how it is trained. Null means: as the data suggest."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset({"tokens", "normaliser", "layout"})
+    EFFECTS: ClassVar[tuple[Effect, ...]] = (
+        *TrainingConfig.EFFECTS,
+        Effect(
+            "hidden_size",
+            lambda config: config.last_size or config.hidden_size in config.widths,
+            "where the only layer is as wide as the embedding whose weights the output shares; set "
+            "embedding_size, tied=false or num_layers",
+        ),
+        Effect(
+            "hidden_size",
+            lambda config: config.hidden_size in config.widths,
+            "where last_size is the width of the only layer; set num_layers or leave one of them out",
+        ),
+        MIN_FREQ,
+        only_with("init_range", "init", "uniform"),
+        only_with("forget_bias", "cell", "lstm"),
+        HIDDEN_DROPOUT,
+        Effect(
+            "variational",
+            lambda config: config.input_dropout or config.output_dropout or config.hidden_dropout,
+            "without dropout; set input_dropout, hidden_dropout or output_dropout",
+        ),
+        only_with("train_windows", "sampling", "overlapping"),
+        Effect(
+            "valid_rows",
+            lambda config: config.valid_windows is None,
+            "with valid_windows, which are read like training batches; leave one of them out",
+        ),
+        Effect("warm_up_gradient", lambda config: config.warm_up > 0, "with warm_up=0; set warm_up too"),
+        only_with("tau", "truncation", "truncated"),
+        only_with("pi", "truncation", "randomised"),
+    )
 
     data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
     tokens: str | None = Field(None, description="char, word, space, unicode, bpe, ...; null: the data's own")
@@ -71,7 +106,9 @@ class LanguageConfig(TrainingConfig):
     num_steps: Size = Field(35, description="tokens of a row in one batch: how far gradients go back")
     train_windows: Size | None = Field(None, description="overlapping: train on the first so many windows")
     valid_windows: Size | None = Field(None, description="overlapping: validate on the next so many")
-    warm_up: int = Field(0, ge=0, description="first steps of each row in a batch that add no loss")
+    warm_up: int = Field(
+        0, ge=0, description="first steps of each row in a batch, or of each block of tau, that add no loss"
+    )
     warm_up_gradient: bool = Field(False, description="let gradients flow through the warm-up")
     truncation: Literal["full", "truncated", "randomised"] = Field(
         "full", description="of gradients within a batch: full, cut every tau steps, or at random"
@@ -86,6 +123,18 @@ class LanguageConfig(TrainingConfig):
     schedule: Literal["constant", "step", "plateau", "cosine", "one-cycle"] = Field(
         "cosine", description="constant, step, plateau, cosine or one-cycle"
     )
+
+    @property
+    def widths(self) -> list[int]:
+        """Units of each layer, lowest first."""
+        return layer_widths(
+            self.embedding_size,
+            self.hidden_size,
+            self.num_layers,
+            tied=self.tied,
+            experts=self.experts,
+            last_size=self.last_size,
+        )
 
     @property
     def opening(self) -> Opening:

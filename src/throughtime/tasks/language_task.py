@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -51,12 +51,10 @@ class LanguageTask:
         self.language, self.config = language, language.config
         self.model: RecurrentLanguageModel = language.model
         self.train, self.valid = train, valid
-        if self.config.warm_up >= self.config.num_steps:
-            steps = self.config.num_steps
-            raise InputError(
-                "warm_up", f"is {self.config.warm_up}, but a row has only {steps} steps to learn from"
-            )
-        self._validation(0, 1)  # what does not fit is refused before anything is trained
+        # What does not fit is refused before anything is trained.
+        _check_warm_up(self.config)
+        self._check_windows()
+        self._check_length()
         self._strategy = _strategy(self.config)
         # Random cuts are drawn on the host, at every batch anew.
         self.fixed_shapes = self.model.head.fixed_shapes and self.config.truncation != "randomised"
@@ -84,23 +82,29 @@ class LanguageTask:
         """All rows of a training batch are equally long, so the warm-up takes the same share of each."""
         assert isinstance(batch, LanguageBatch)
         steps = len(batch.labels)
-        return batch.count * (steps - self.config.warm_up) // steps
+        return batch.count * sum(map(len, self._learned(steps))) // steps
 
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
         """Surprisals of the labels, and the penalties on the outputs."""
         assert isinstance(batch, LanguageBatch)
         inputs, labels = batch.inputs, batch.labels
-        rows, skipped = inputs.shape[1], self.config.warm_up
+        steps, rows = inputs.shape
         state = carried if carried and batch.continues else self.model.initial_state(rows)
-        if skipped:
-            with torch.set_grad_enabled(self.config.warm_up_gradient):
-                state = self.model(inputs[:skipped], state).state
-            inputs, labels = inputs[skipped:], labels[skipped:]
-        carry = carries(self._strategy, len(inputs), rows, torch.default_generator, device=inputs.device)
-        outputs, dropped, last = self.model(inputs, state, carry)
-        total = self.model.head.loss(dropped.flatten(0, 1), labels.flatten())
-        handed = tuple(part.detach() for part in last) if self.config.sampling == "sequential" else ()
-        return Loss(total, self._penalty(outputs, dropped)), handed
+        carry, first = self._carry(steps, rows, inputs.device), 0
+        if self.config.warm_up and not self.config.warm_up_gradient:
+            first = self.config.warm_up
+            with torch.no_grad():
+                state = self.model(inputs[:first], state).state
+        read = self.model(inputs[first:], state, None if carry is None else carry[first:])
+        spans = self._learned(steps)
+        outputs, dropped = (
+            [part[span.start - first : span.stop - first] for span in spans]
+            for part in (read.outputs, read.dropped)
+        )
+        hidden, wanted = joined(dropped), joined([labels[span.start : span.stop] for span in spans])
+        total = self.model.head.loss(hidden.flatten(0, 1), wanted.flatten())
+        handed = tuple(part.detach() for part in read.state) if self.config.sampling == "sequential" else ()
+        return Loss(total, self._penalty(outputs, hidden)), handed
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
@@ -141,24 +145,70 @@ class LanguageTask:
         text = self.train if self.valid is None else self.valid
         return [int(one) for one in text[:PROMPT_TOKENS]]
 
-    def _penalty(self, outputs: Tensor, dropped: Tensor) -> Tensor | None:
+    def _learned(self, steps: int) -> list[range]:
+        """The steps of a batch that add to the loss: all but the warm-up of the batch, or of each block."""
+        skipped = self.config.warm_up
+        block = self.config.tau if skipped and self.config.truncation == "truncated" else steps
+        spans = [range(start + skipped, min(start + block, steps)) for start in range(0, steps, block)]
+        return [span for span in spans if span]
+
+    def _carry(self, steps: int, rows: int, device: torch.device) -> Tensor | None:
+        """How much of the gradient passes each step: none where a block begins, or stops warming up."""
+        carry = carries(self._strategy, steps, rows, torch.default_generator, device=device)
+        if carry is not None and not self.config.warm_up_gradient:
+            for span in self._learned(steps)[1:]:
+                carry[span.start] = 0
+        return carry
+
+    def _penalty(self, outputs: Sequence[Tensor], dropped: Tensor) -> Tensor | None:
         """Penalties are means over units and tokens; times the tokens at hand they add up like the loss."""
         alpha, beta = self.config.activation_penalty, self.config.temporal_penalty
         if not alpha and not beta:
             return None
-        tokens = outputs.shape[0] * outputs.shape[1]
-        penalty = outputs.new_zeros((), dtype=torch.float32)
+        tokens = dropped.shape[0] * dropped.shape[1]
+        penalty = dropped.new_zeros((), dtype=torch.float32)
         if alpha:
             penalty = penalty + alpha * dropped.float().square().mean()
-        if beta and len(outputs) > 1:
-            penalty = penalty + beta * outputs.float().diff(dim=0).square().mean()
+        if beta and any(len(span) > 1 for span in outputs):
+            changes = joined([span.float().diff(dim=0) for span in outputs])
+            penalty = penalty + beta * changes.square().mean()
         return penalty * tokens
+
+    def _check_windows(self) -> None:
+        """Refuse windows that the text does not have, by the names of their settings."""
+        config = self.config
+        if config.valid_windows is not None and (
+            config.sampling != "overlapping" or config.train_windows is None
+        ):
+            raise InputError("valid_windows", "goes with sampling=overlapping and train_windows")
+        if config.sampling != "overlapping" or config.train_windows is None:
+            return
+        present = len(self.train) - config.num_steps
+        if 0 < present < config.train_windows:
+            raise InputError(
+                "train_windows",
+                f"is {config.train_windows}, but the text has {present} windows of {config.num_steps} "
+                "steps; lower it",
+            )
+        more = present - config.train_windows
+        if config.valid_windows is not None and 0 <= more < config.valid_windows:
+            raise InputError(
+                "valid_windows",
+                f"is {config.valid_windows}, but the text has {more} windows after those of train_windows; "
+                "lower one of them",
+            )
+
+    def _check_length(self) -> None:
+        """Refuse a text that fills no batch, by its name."""
+        try:
+            self.batches(0, 1)
+        except InputError as error:
+            raise InputError(f"{self.config.data}, split train", error.problem) from None
 
     def _validation(self, rank: int, world_size: int) -> Batches[Any, LanguageBatch] | None:
         config = self.config
         if config.valid_windows is not None:
-            if config.sampling != "overlapping" or config.train_windows is None:
-                raise InputError("valid_windows", "goes with sampling=overlapping and train_windows")
+            assert config.train_windows is not None
             first = config.train_windows
             return OverlappingWindows(
                 self.train,
@@ -179,6 +229,24 @@ class LanguageTask:
             cover=True,
             rank=rank,
             world_size=world_size,
+        )
+
+
+def joined(parts: Sequence[Tensor]) -> Tensor:
+    """One after another in time; a single part without a copy."""
+    return parts[0] if len(parts) == 1 else torch.cat([*parts])
+
+
+def _check_warm_up(config: LanguageConfig) -> None:
+    if config.warm_up >= config.num_steps:
+        raise InputError(
+            "warm_up", f"is {config.warm_up}, but a row has only {config.num_steps} steps to learn from"
+        )
+    if config.truncation == "truncated" and config.warm_up >= config.tau:
+        raise InputError(
+            "warm_up",
+            f"is {config.warm_up}, but a block has only tau={config.tau} steps to learn from; lower it, or "
+            "raise tau",
         )
 
 

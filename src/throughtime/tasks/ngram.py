@@ -99,9 +99,11 @@ def check_same(config: NgramConfig, out: Path) -> None:
 def fit(config: NgramConfig, dataset: Dataset) -> NgramLanguageModel:
     """Count a split of a data set."""
     from throughtime.text.codec import Codec
+    from throughtime.text.normalisers import check_normaliser
 
     config = config.settled(dataset)
     assert config.tokens is not None
+    check_normaliser(config.normaliser or "none", config.tokens, OPTIONS["normaliser"])
     chosen = smoothing_of(config)
     marked = config.layout == "lines"
     codec = Codec.build(
@@ -111,6 +113,7 @@ def fit(config: NgramConfig, dataset: Dataset) -> NgramLanguageModel:
         max_size=config.max_size,
         reserved=("<unk>", "<bos>", "<eos>") if marked else ("<unk>",),
         normaliser=config.normaliser or "none",
+        where=dataset.name,
     )
     framing = Framing(codec, marked, config.backward)
     sequences = framing.sequences(dataset.texts(config.split))
@@ -123,9 +126,16 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> NgramLa
     from throughtime.text.codec import Codec
 
     made = configured(NgramConfig, config, str(folder.path / "config.json"))
-    framing = Framing(Codec.load(folder.path), made.layout == "lines", made.backward)
+    codec, tensors = Codec.load(folder.path), folder.read_tensors()
+    framing = Framing(codec, made.layout == "lines", made.backward)
     chosen = smoothing(made.smoothing, made.strengths)
-    model = NgramModel.from_tensors(folder.read_tensors(), framing.never_predicted, chosen)
+    model = NgramModel.from_tensors(tensors, framing.never_predicted, chosen)
+    if len(codec.vocabulary) != model.vocabulary_size:
+        raise InputError(
+            str(folder.path),
+            f"has a vocabulary of {len(codec.vocabulary):,} tokens but counts of {model.vocabulary_size:,}; "
+            "one of its files is damaged, so train it again",
+        )
     loaded = NgramLanguageModel(model, framing, made)
     loaded.generation = folder.read_json("generation_config.json")
     return loaded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,7 +151,8 @@ def neural_cache(asked: Asked) -> NeuralCache | None:
     """The cache that the options ask for."""
     chosen = {name: asked[f"cache_{name}"] for name in ("theta", "share") if f"cache_{name}" in asked}
     if asked.get("cache"):
-        return NeuralCache(asked["cache"], **chosen)
+        with _options_named():
+            return NeuralCache(asked["cache"], **chosen)
     for name in chosen:
         raise InputError(f"--cache-{name}", "goes with --cache, which turns the cache on")
     return None
@@ -161,10 +162,21 @@ def dynamic_evaluation(asked: Asked, cache: NeuralCache | None) -> DynamicEvalua
     """The learning that the options ask for."""
     chosen = {name: asked[f"dynamic_{name}"] for name in ("decay", "steps") if f"dynamic_{name}" in asked}
     if "dynamic" in asked:
-        return DynamicEvaluation(asked["dynamic"], cache=cache, **chosen)
+        with _options_named():
+            return DynamicEvaluation(asked["dynamic"], cache=cache, **chosen)
     for name in chosen:
         raise InputError(f"--dynamic-{name}", "goes with --dynamic, which turns the learning on")
     return None
+
+
+@contextlib.contextmanager
+def _options_named() -> Iterator[None]:
+    """Call what a reader refuses by the option that gave it."""
+    try:
+        yield
+    except InputError as error:
+        option = error.where.removesuffix(" rate").replace(" ", "-")
+        raise InputError(f"--{option}", error.problem) from None
 
 
 ARCHITECTURE = frozenset(
@@ -185,6 +197,7 @@ def made(config: LanguageConfig, dataset: Dataset) -> RecurrentLanguage:
         max_size=config.max_size,
         reserved=("<unk>", "<eos>") if config.layout == "lines" else ("<unk>",),
         normaliser=config.normaliser or "none",
+        where=dataset.name,
     )
     return with_codec(config, codec)
 

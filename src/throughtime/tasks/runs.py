@@ -80,6 +80,8 @@ def fit(
     elif resume:
         reporter.say(f"Nothing saved at {out} yet: starting afresh.")
     reporter.begin(title, config.epochs, trainer.steps_per_epoch, trainer.step)
+    for note in getattr(task, "notes", ()):  # on what became of the data in its batches
+        reporter.say(note)
     try:
         summary = trainer.fit()
     finally:
@@ -88,6 +90,7 @@ def fit(
             _draw(out, task)
     weights = sum(weight.numel() for weight in model.parameters())
     values = {"run": str(out), **asdict(summary), "parameters": weights, "device": str(trainer.device)}
+    values |= getattr(task, "facts", {})
     if processes.first:
         trainable.begin(folder)  # a run that went on may have been told other epochs
         folder.write_card(trainable.card(values))

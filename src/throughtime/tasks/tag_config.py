@@ -8,9 +8,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from throughtime.data.records import Tagged
+from throughtime.effects import Effect
 from throughtime.errors import InputError
 from throughtime.tasks.report import Opening
-from throughtime.train.config import Positive, Share, TrainingConfig
+from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
 
 Size = Annotated[int, Field(ge=1)]
 
@@ -19,6 +20,23 @@ class TagConfig(TrainingConfig):
     """A tagger, its data, and how it is trained. Null means: as the data suggest."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset({"intents"})
+    EFFECTS: ClassVar[tuple[Effect, ...]] = (
+        *TrainingConfig.EFFECTS,
+        HIDDEN_DROPOUT,
+        *(
+            Effect(key, lambda config: config.characters, "with characters=false; leave one of them out")
+            for key in ("max_characters", "character_size", "character_hidden_size")
+        ),
+        *(
+            Effect(key, lambda config: bool(config.language_models), "without language_models; name some")
+            for key in ("language_size", "language_dropout")
+        ),
+        Effect(
+            "intent_weight",
+            lambda config: config.intents is not False,
+            "with intents=false; leave one of them out",
+        ),
+    )
 
     data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
     lowercase: bool = Field(True, description="one vector for a word in small letters and in capitals")

@@ -124,6 +124,11 @@ class TrainedClassifier:
         ]
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What should be known of the text that its vocabulary was made of."""
+        return self.codec.notes
+
+    @property
     def title(self) -> str:
         """What is trained, in one line."""
         config = self.config

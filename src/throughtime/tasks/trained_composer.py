@@ -233,6 +233,11 @@ class TrainedComposer:
         return Specials(words.pad_id or 0, words.bos_id, words.eos_id)
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What should be known of the text that its vocabulary was made of."""
+        return self.codec.notes
+
+    @property
     def title(self) -> str:
         """What is trained, in one line."""
         config = self.config

@@ -178,6 +178,11 @@ class TrainedFiller:
         return self.model.embedding.weight.device
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What should be known of the text that its vocabulary was made of."""
+        return self.codec.notes
+
+    @property
     def title(self) -> str:
         """What is trained, in one line."""
         config = self.config

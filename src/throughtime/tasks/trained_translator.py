@@ -158,6 +158,11 @@ class TrainedTranslator(Translator):
         return Judge(self.config.target, tokenize, lowercase or self.lowercase)
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What should be known of the text that its vocabularies were made of."""
+        return tuple(note for codec in self.codecs.distinct for note in codec.notes)
+
+    @property
     def title(self) -> str:
         """What is trained, in one line."""
         config = self.config

@@ -15,7 +15,7 @@ from throughtime.folder import ModelFolder
 from throughtime.models import presets
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.models.weights import read_weights
-from throughtime.tasks.codecs import Codecs
+from throughtime.tasks.codecs import SIDES, Codecs
 from throughtime.tasks.runs import inherited_settings
 from throughtime.tasks.trained_translator import TASK as TASK
 from throughtime.tasks.trained_translator import TrainedTranslator
@@ -23,6 +23,7 @@ from throughtime.tasks.translate_config import TranslateConfig
 from throughtime.tasks.translate_task import TranslateTask
 from throughtime.tasks.translator import Generation
 from throughtime.text.codec import Codec
+from throughtime.text.remainder import blank
 from throughtime.train.devices import device_of
 from throughtime.train.task import Task
 
@@ -44,9 +45,15 @@ def made(config: TranslateConfig, dataset: Dataset) -> TrainedTranslator:
 
     def codec(side: str | None) -> Codec:
         texts = dataset.texts("train", side)
-        return Codec.build(texts, config.tokens, min_freq=config.min_freq, max_size=config.max_size)
+        where = dataset.name if side is None else f"{dataset.name}, {side}"
+        return Codec.build(
+            texts, config.tokens, min_freq=config.min_freq, max_size=config.max_size, where=where
+        )
 
     if config.shared:
+        for side in SIDES:
+            if not any(text.strip() for text in dataset.texts("train", side)):
+                raise blank(f"{dataset.name}, {side}")
         shared = codec(None)
         return with_codecs(config, Codecs(shared, shared))
     return with_codecs(config, Codecs(codec("source"), codec("target")))

@@ -7,21 +7,57 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from throughtime.effects import Effect, only_with
 from throughtime.errors import InputError
 from throughtime.tasks.report import Opening
-from throughtime.train.config import Positive, Share, TrainingConfig
+from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
+MOST_BEAMS = 1_000
 Size = Annotated[int, Field(ge=1)]
+Beams = Annotated[int, Field(ge=1, le=MOST_BEAMS)]
+LengthPenalty = Annotated[float, Field(ge=0, le=10)]  # as any beam has it
+ATTENTIVE = ("attention", "attention-no-feeding", "conditional")
+"""The structures that look at the source anew at each step."""
 FEWEST_PIECES, MOST_PIECES, WORDS_A_PIECE = 1_000, 8_000, 20
+FEWEST_BYTE_PIECES = 300  # 256 bytes, the special tokens, and room to join some
+
+
+def _whole(tokens: str | None) -> bool:
+    from throughtime.text.subword import TRAINED
+
+    return tokens is None or not (tokens in TRAINED or tokens.endswith(".json"))
+
+
+MIN_FREQ = Effect(
+    "min_freq",
+    lambda config: _whole(config.tokens),
+    "with tokens={tokens}, which cuts rare words into parts; set max_size or leave it out",
+)
+"""For all tasks whose tokens may be whole words or parts of them."""
 
 
 class TranslateConfig(TrainingConfig):
     """An encoder and a decoder, their data, and how they are trained. Null means: as the data suggest."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset({"source", "target", "shared", "max_size"})
+    EFFECTS: ClassVar[tuple[Effect, ...]] = (
+        *TrainingConfig.EFFECTS,
+        MIN_FREQ,
+        HIDDEN_DROPOUT,
+        only_with("attention", "structure", *ATTENTIVE),
+        only_with("scaled", "structure", *ATTENTIVE),
+        only_with("context", "structure", "main", "context-only", "context-and-input"),
+        only_with("bridge", "structure", *ATTENTIVE, "main", "state-only"),
+        only_with("teacher_forcing", "structure", *ATTENTIVE, "main", "context-and-input"),
+        Effect(
+            "max_size",
+            lambda config: not config.tokens.endswith(".json"),
+            "with a tokenizer file, which has its vocabulary already; leave it out",
+        ),
+    )
 
     data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
     source: str | None = Field(None, description="the language that is read, such as en")
@@ -32,7 +68,7 @@ class TranslateConfig(TrainingConfig):
     )
     min_freq: int = Field(1, ge=1, description="rarer whole words become <unk>")
     max_size: int | None = Field(
-        None, ge=300, description="the largest vocabulary; null: 1,000 to 8,000 parts by the size of the data"
+        None, ge=1, description="the largest vocabulary; null: 1,000 to 8,000 parts by the size of the data"
     )
     max_length: Annotated[int, Field(ge=2)] = Field(
         100, description="tokens after which a sentence is cut in training, its end counted"
@@ -88,9 +124,9 @@ class TranslateConfig(TrainingConfig):
         "bleu", description="the validation measure that decides which weights are kept"
     )
     valid_sentences: Size = Field(500, description="validation sentences that are translated each epoch")
-    valid_beams: Size = Field(1, description="the beam of those translations; 1 is greedy search")
-    num_beams: Size = Field(5, description="the beam of `translate` and `evaluate`, unless told otherwise")
-    length_penalty: Annotated[float, Field(ge=0)] = Field(
+    valid_beams: Beams = Field(1, description="the beam of those translations; 1 is greedy search")
+    num_beams: Beams = Field(5, description="the beam of `translate` and `evaluate`, unless told otherwise")
+    length_penalty: LengthPenalty = Field(
         0.75, description="alpha of the same: scores are log P / length^alpha"
     )
 
@@ -105,6 +141,14 @@ class TranslateConfig(TrainingConfig):
 
         if dataset.kind not in ("pairs", "cards"):
             raise InputError("--data", f"{dataset.name} holds {dataset.kind}; translation needs pairs")
+        if self.source is not None and self.source == self.target:
+            raise InputError("--target", f"is {self.target!r}, and so is --source; name two languages")
+        if self.tokens == "bpe" and self.max_size is not None and self.max_size < FEWEST_BYTE_PIECES:
+            raise InputError(
+                "max_size",
+                f"is {self.max_size}, expected at least {FEWEST_BYTE_PIECES} with tokens=bpe, which has a "
+                "piece for each byte",
+            )
         parts = self.tokens in TRAINED
         languages = dataset.languages or (self.source, self.target)
         return self.model_copy(

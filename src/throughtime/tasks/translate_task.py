@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from throughtime.data.batching import Batch, PairBatch, PairBatches, RaggedIds
+from throughtime.data.batching import Batch, PairBatch, PairBatches, RaggedIds, Truncated
 from throughtime.data.records import Pair
 from throughtime.metrics.bleu import BleuSums
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.tasks.surprisal import learned, likelihood, targets
+from throughtime.text.numbers import several
+from throughtime.text.one_line import one_line
 from throughtime.train.task import Loss, State
 
 if TYPE_CHECKING:
@@ -43,13 +45,14 @@ class TranslateTask:
         self.translator, self.config = translator, translator.config
         self.model: EncoderDecoder = translator.model
         self.train, self.valid, self.judged_pairs = train, valid, judged_pairs
+        self.truncated = Truncated(0, 0)  # of the training pairs, once they are in batches
         self.measure = self.config.choose_by
         self.better = "more" if self.measure == "bleu" else "less"
 
     def batches(self, rank: int, world_size: int) -> PairBatches:
         """Pairs of like lengths together."""
         config = self.config
-        return PairBatches(
+        batches = PairBatches(
             *self.train,
             *self.translator.codecs.specials,
             batch_size=config.batch_size,
@@ -59,6 +62,23 @@ class TranslateTask:
             rank=rank,
             world_size=world_size,
         )
+        self.truncated = batches.truncated
+        return batches
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """What batches made of the training pairs, for training.json."""
+        return {f"truncated_{side}": count for side, count in self.truncated._asdict().items()}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The same for people, where there is something to tell."""
+        if not any(self.truncated):
+            return ()
+        sources, targets = self.truncated
+        cut = f"{several(sources, 'source')} and {several(targets, 'target')}"
+        pairs = several(len(self.train[0]), "training pair")
+        return (f"{cut} of {pairs} were cut at max_length={self.config.max_length}.",)
 
     def count(self, batch: Batch) -> int:
         """Its target tokens, end tokens included."""
@@ -111,7 +131,8 @@ class TranslateTask:
         if not pairs:
             return None
         found = self.translator.translate([pair.source for pair in pairs], num_beams=self.config.valid_beams)
-        return "\n".join(f"{pair.source} → {own[0].text}" for pair, own in zip(pairs, found, strict=True))
+        both = zip(pairs, found, strict=True)
+        return "\n".join(f"{one_line(pair.source)} → {one_line(own[0].text)}" for pair, own in both)
 
     def _bleu_sums(self, pairs: list[Pair]) -> BleuSums:
         found = self.translator.translate([pair.source for pair in pairs], num_beams=self.config.valid_beams)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from throughtime.config import Config
+from throughtime.errors import InputError
 from throughtime.search import (
     Beam,
     Constraint,
@@ -24,6 +25,9 @@ from throughtime.search import (
 )
 from throughtime.tasks.alignment import Alignment, aligned, joined
 from throughtime.tasks.codecs import Codecs
+from throughtime.tasks.translate_batches import batches_by_length as batches_by_length
+from throughtime.tasks.translate_batches import sentences_at_once
+from throughtime.tasks.translate_config import MOST_BEAMS, Beams, LengthPenalty
 from throughtime.tasks.wishes import Wishes
 from throughtime.text.parts import join, parts
 from throughtime.text.subword import SUBWORDS
@@ -34,8 +38,6 @@ if TYPE_CHECKING:
 
     from throughtime.tasks.report import Progress
 
-SENTENCES_AT_ONCE = 128
-LENGTH_STEP = 16
 GROUP_WIDTH, DIVERSITY = 3, 2.0  # of a search for translations unlike each other
 
 Search = Callable[[int], Strategy]
@@ -69,8 +71,8 @@ class Found(NamedTuple):
 class Generation(Config):
     """How a model translates unless told otherwise: what generation_config.json holds."""
 
-    num_beams: int = Field(5, ge=1)
-    length_penalty: float = Field(0.75, ge=0)
+    num_beams: Beams = 5
+    length_penalty: LengthPenalty = 0.75
     max_source_tokens: int = Field(100, ge=2)  # what is longer is translated sentence by sentence
 
 
@@ -117,6 +119,8 @@ class Translator:
         sentence by sentence. `search` replaces the beam; `copy_unknown` lets `<unk>` be said and puts the
         source word there that attention points to.
         """
+        if wishes is not None:
+            wishes.check(self.codecs.target)
         search = search or self.beam(num_beams, length_penalty, n_best)
         cut = [self._parts(text) for text in texts]
         flat = [part for own in cut for part in own]
@@ -131,6 +135,9 @@ class Translator:
             progress=progress,
         )
         told = [self._told(part, one, copy_unknown) for part, one in zip(flat, found, strict=True)]
+        if wishes is not None:
+            # A required word that comes first has brought the space before it.
+            told = [[replace(one, text=one.text.strip()) for one in own] for own in told]
         rest = iter(told)
         return [_whole([next(rest) for _ in own], align) for own in cut]
 
@@ -140,20 +147,30 @@ class Translator:
         """Beam search; what is not given is the model's own. One too narrow for `n_best` widens."""
         alpha = self.generation.length_penalty if length_penalty is None else length_penalty
         width = num_beams or max(self.generation.num_beams, n_best)
-        return lambda most: Beam(self.codecs.end_id, width, alpha=alpha, n_best=n_best, max_length=most)
+        if width > MOST_BEAMS:
+            option = "--num-beams" if num_beams else "--n-best"
+            raise InputError(option, f"is {width}, expected at most {MOST_BEAMS:,}")
+        return _refused_at_once(
+            lambda most: Beam(self.codecs.end_id, width, alpha=alpha, n_best=n_best, max_length=most)
+        )
 
     def unlike_each_other(self, alternatives: int, length_penalty: float | None = None) -> Search:
         """Diverse beam search with a group for the best translation and for each of its alternatives."""
         groups = alternatives + 1
+        if groups * GROUP_WIDTH > MOST_BEAMS:
+            most_groups = MOST_BEAMS // GROUP_WIDTH
+            raise InputError("--alternatives", f"is {alternatives}, expected at most {most_groups - 1}")
         alpha = self.generation.length_penalty if length_penalty is None else length_penalty
-        return lambda most: DiverseBeam(
-            self.codecs.end_id,
-            groups * GROUP_WIDTH,
-            groups=groups,
-            penalty=DIVERSITY,
-            alpha=alpha,
-            n_best=2,  # a sure model's groups may well agree on the best
-            max_length=most,
+        return _refused_at_once(
+            lambda most: DiverseBeam(
+                self.codecs.end_id,
+                groups * GROUP_WIDTH,
+                groups=groups,
+                penalty=DIVERSITY,
+                alpha=alpha,
+                n_best=2,  # a sure model's groups may well agree on the best
+                max_length=most,
+            )
         )
 
     @torch.inference_mode()
@@ -171,8 +188,11 @@ class Translator:
         """What the search finds for source ids: batches of like lengths, results in the order given."""
         found: dict[int, Found] = {}
         end_id = self.codecs.end_id
+        # What is wished comes on top of what a source's own length makes likely.
+        wished = wishes.tokens(self.codecs.target) if wishes is not None and max_length is None else 0
         with products("float32"):
-            for most, batch in batches_by_length(prompts, max_length):
+            for usual, batch in batches_by_length(prompts, max_length, sentences_at_once(search(1))):
+                most = usual + wished
                 rules = [] if unknown else self._known_words()
                 if wishes is not None:
                     rules += wishes.constraints(len(batch), self.codecs.target, end_id, most)
@@ -253,24 +273,10 @@ class _Seen:
         return torch.stack([self.steps[time][row] for time, row in enumerate(result.path)])
 
 
-def batches_by_length(
-    prompts: Sequence[Sequence[int]], max_length: int | None = None
-) -> list[tuple[int, list[int]]]:
-    """Batches of prompt numbers, short ones first, each with the most tokens its results may have.
-
-    That number follows from a sentence's own length alone, so no sentence depends on its neighbours.
-
-    >>> batches_by_length([[5] * 40, [5] * 3, [5] * 7])
-    [(48, [1, 2]), (112, [0])]
-    """
-    found: list[tuple[int, list[int]]] = []
-    for number in sorted(range(len(prompts)), key=lambda number: len(prompts[number])):
-        steps = -(-len(prompts[number]) // LENGTH_STEP)
-        most = max_length or LENGTH_STEP * (2 * steps + 1)
-        if not found or found[-1][0] != most or len(found[-1][1]) == SENTENCES_AT_ONCE:
-            found.append((most, []))
-        found[-1][1].append(number)
-    return found
+def _refused_at_once(search: Search) -> Search:
+    """The same, after one try: what it cannot do is told before any sentence is read."""
+    search(1)
+    return search
 
 
 def _whole(told: list[list[Translation]], align: bool) -> list[Translation]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from throughtime.errors import InputError
 from throughtime.text.codec import Codec
-from throughtime.text.subword import SubwordTokenizer
+from throughtime.text.subword import SubwordTokenizer, called
 
 BLANK = re.compile(r"_{2,}|\[MASK\]")
 NO_BLANK = "has no blank; write ___ where a word is missing"
@@ -71,7 +71,7 @@ def drawn(ids: Sequence[int], place: int, codec: Codec) -> str:
 def mask_of(codec: Codec) -> int:
     """The id that hides a token."""
     if codec.vocabulary.mask_id is None:
-        raise InputError("tokens", f"{codec.tokenizer.name!r} has no [MASK] token; choose another tokenizer")
+        raise InputError(called(codec.tokenizer), "has no [MASK] token; choose another tokenizer")
     return codec.vocabulary.mask_id
 
 

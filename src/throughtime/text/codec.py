@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from typing import Any
 from throughtime.errors import InputError
 from throughtime.files import whole_file
 from throughtime.text import tokenizers
+from throughtime.text.normalisers import check_normaliser
+from throughtime.text.remainder import Remainder, blank
 from throughtime.text.subword import (
     SUBWORDS,
     SubwordTokenizer,
@@ -40,6 +42,7 @@ class Codec:
 
     def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary) -> None:
         self.tokenizer, self.vocabulary = tokenizer, vocabulary
+        self.notes: tuple[str, ...] = ()
         self._silent = frozenset(vocabulary[sorted(vocabulary.reserved)]) - {vocabulary.unk_id}
 
     @classmethod
@@ -51,26 +54,33 @@ class Codec:
         max_size: int | None = None,
         reserved: Sequence[str] = RESERVED,
         normaliser: str = "none",
+        where: str = "the training text",
     ) -> Codec:
-        """Make a codec for these texts, which are read once.
+        """Make a codec for these texts, which are read once; `where` says whose they are.
 
         A tokenizer is given by name, or as the path of a `tokenizer.json`. By the names `wordpiece`, `bpe`
         and `unigram` one of `max_size` pieces (8,000 if not given) is trained, with its own special tokens;
-        `min_freq` and `reserved` are for whole tokens; a `normaliser` is for the tokenizer `char`.
+        `min_freq` and `reserved` are for whole tokens; a `normaliser` is for the tokenizer `char`. Texts of
+        which no token is left are refused; what else should be known of them is in the codec's `notes`.
         """
+        check_normaliser(normaliser, tokenizer if isinstance(tokenizer, str) else tokenizer.name)
         if isinstance(tokenizer, str) and tokenizer.endswith(".json"):
             tokenizer = tokenizer_file(tokenizer)
         if isinstance(tokenizer, str) and tokenizer in SUBWORDS:
-            tokenizer = train_subword(tokenizer, texts, max_size or SUBWORD_SIZE)
+            tokenizer = train_subword(tokenizer, _visible(texts, where), max_size or SUBWORD_SIZE)
         if isinstance(tokenizer, SubwordTokenizer):
             return cls(tokenizer, subword_vocabulary(tokenizer))
         if isinstance(tokenizer, str):
             options = {"normaliser": normaliser} if normaliser != "none" else {}
             tokenizer = tokenizers.tokenizer(tokenizer, **options)
         counts: Counter[str] = Counter()
+        remainder = Remainder(tokenizer, where)
         for text in texts:
-            counts.update(tokenizer.tokenize(text))
-        return cls(tokenizer, Vocabulary.from_counts(counts, min_freq, max_size, reserved))
+            counts.update(remainder.tokenize(text))
+        notes = remainder.notes()
+        codec = cls(tokenizer, Vocabulary.from_counts(counts, min_freq, max_size, reserved))
+        codec.notes = notes
+        return codec
 
     def encode(self, text: str, bos: bool = False, eos: bool = False) -> list[int]:
         """The ids of a text, on request with the ids that begin and end a sequence."""
@@ -122,6 +132,16 @@ class Codec:
 def subword_vocabulary(tokenizer: SubwordTokenizer) -> Vocabulary:
     """The pieces under the ids that the tokenizer's definition gives them."""
     return Vocabulary(tokenizer.vocabulary_tokens(), reserved=tokenizer.special_tokens())
+
+
+def _visible(texts: Iterable[str], where: str) -> Iterator[str]:
+    """The texts as they are; refused at their end where all of them were blank."""
+    seen = False
+    for text in texts:
+        seen = seen or bool(text.strip())
+        yield text
+    if not seen:
+        raise blank(where)
 
 
 def _needed(number: int | None, name: str) -> int:

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-from throughtime.errors import unknown
+from throughtime.errors import InputError, unknown
 
 Normaliser = Callable[[str], str]
 
@@ -49,3 +49,15 @@ def normaliser(name: str) -> Normaliser:
     if name not in NORMALISERS:
         raise unknown("normaliser", name, NORMALISERS)
     return NORMALISERS[name]
+
+
+def check_normaliser(name: str, tokens: str, where: str = "normaliser") -> None:
+    """Refuse a normaliser that is not known, or that goes with no tokenizer but `char`.
+
+    >>> check_normaliser("letters", "word", "--normalise")
+    Traceback (most recent call last):
+    throughtime.errors.InputError: --normalise: is 'letters', which goes with the tokens char, not with word
+    """
+    normaliser(name)
+    if name != "none" and tokens != "char":
+        raise InputError(where, f"is {name!r}, which goes with the tokens char, not with {tokens}")

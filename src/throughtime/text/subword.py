@@ -19,6 +19,7 @@ from throughtime.text.tokenizer import Tokenizer
 SPECIAL_TOKENS = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
 
 _SPACE = "▁"
+_UNHEARD_OF = "a \ue000"  # for private use: in no vocabulary
 # Ideographs, kana and marks stand alone (so # never begins a longer piece, and ## is safe as the sign of a
 # piece inside a word), and no word is longer than wordpiece accepts.
 _IDEOGRAPHS = r"\p{Han}\p{Hiragana}\p{Katakana}"
@@ -72,6 +73,10 @@ class FileTokenizer(SubwordTokenizer):
 
     name: ClassVar[str] = "file"
 
+    def __init__(self, definition: str, path: str = "tokenizer.json") -> None:
+        super().__init__(definition)
+        self.path = path  # for messages alone: where it was read does not make it another tokenizer
+
 
 class BytePairTokenizer(SubwordTokenizer):
     """Byte pair encoding over bytes: any text at all survives."""
@@ -114,7 +119,16 @@ def tokenizer_file(path: Path | str) -> FileTokenizer:
     """The tokenizer of a `tokenizer.json`, or of the folder that holds one."""
     path = Path(path)
     path = path / "tokenizer.json" if path.is_dir() else path
-    return FileTokenizer(read_definition(path))
+    return FileTokenizer(read_definition(path), str(path))
+
+
+def called(tokenizer: Tokenizer) -> str:
+    """What messages call a tokenizer: its file, or its name.
+
+    >>> called(train_subword("unigram", ["a text"], vocabulary_size=20))
+    "tokenizer 'unigram'"
+    """
+    return tokenizer.path if isinstance(tokenizer, FileTokenizer) else f"tokenizer {tokenizer.name!r}"
 
 
 def read_definition(path: Path) -> str:
@@ -129,9 +143,15 @@ def read_definition(path: Path) -> str:
         )
         raise InputError(str(path), problem) from None
     try:
-        tokenizers.Tokenizer.from_str(definition)
+        backend = tokenizers.Tokenizer.from_str(definition)
     except Exception as error:  # the library raises nothing narrower
         raise InputError(str(path), f"is not a Hugging Face tokenizer file: {error}") from None
+    if not backend.get_vocab_size(with_added_tokens=True):
+        raise InputError(str(path), "has an empty vocabulary; train the tokenizer before you save it")
+    try:
+        backend.encode(_UNHEARD_OF, add_special_tokens=False)
+    except Exception as error:
+        raise InputError(str(path), f"cannot cut a text with a word that it does not know: {error}") from None
     return definition
 
 
@@ -152,6 +172,8 @@ def train_subword(
     ['▁newest', '▁low']
     """
     trainers = {"wordpiece": _train_wordpiece, "bpe": _train_byte_pairs, "unigram": _train_unigram}
+    if kind == FileTokenizer.name:
+        raise InputError("tokens", f"is {kind!r}, which is no name; give the path of a tokenizer.json")
     if kind not in trainers:
         raise unknown("subword tokenizer", kind, trainers)
     if not special_tokens:
@@ -159,7 +181,9 @@ def train_subword(
     specials = list(special_tokens)
     if vocabulary_size <= len(specials):
         raise InputError(
-            f"vocabulary_size {vocabulary_size}", f"leaves no room after {len(specials)} special tokens"
+            "vocabulary_size",
+            f"is {vocabulary_size}, which leaves no room after {len(specials)} special tokens; raise it (the "
+            "setting max_size)",
         )
     backend = trainers[kind](texts, vocabulary_size, specials, lowercase)
     backend.add_special_tokens(specials)

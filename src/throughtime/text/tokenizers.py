@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 from throughtime.errors import InputError, unknown
@@ -12,7 +13,7 @@ from throughtime.text.rules import (
     TranslationTokenizer,
     WordTokenizer,
 )
-from throughtime.text.subword import SUBWORDS
+from throughtime.text.subword import SUBWORDS, FileTokenizer
 from throughtime.text.tokenizer import Tokenizer
 from throughtime.text.unicode import UnicodeTokenizer
 
@@ -37,12 +38,16 @@ def tokenizer(name: str, **options: Any) -> Tokenizer:
     ['a', 'b']
     """
     if name not in TOKENIZERS:
-        raise unknown("tokenizer", name, TOKENIZERS)
+        # A file is named by its path.
+        raise unknown("tokenizer", name, [known for known in TOKENIZERS if known != FileTokenizer.name])
     if name in SUBWORDS and "definition" not in options:
         raise InputError(
             f"tokenizer {name!r}", "must be trained on text first, or read from a tokenizer.json"
         )
-    try:
-        return TOKENIZERS[name](**options)
-    except TypeError as error:
-        raise InputError(f"tokenizer {name!r}", f"has no such option: {error}") from None
+    kind = TOKENIZERS[name]
+    known = list(signature(kind).parameters)
+    for option in options:
+        if option not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise InputError(f"tokenizer {name!r}", f"has no option {option!r}; {has}")
+    return kind(**options)

@@ -2,20 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from throughtime.config import Config
+from throughtime.effects import Effect, only_with
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
+LARGEST_SEED = 2**63 - 1
+"""Of what torch and numpy both take."""
+
+HIDDEN_DROPOUT = Effect(
+    "hidden_dropout",
+    lambda config: config.num_layers > 1 or config.hidden_dropout == 0,
+    "with num_layers=1: it falls between layers; set num_layers or leave it out",
+)
+"""For the tasks whose models are stacks of layers."""
 
 
 class TrainingConfig(Config):
     """The settings of the trainer; a task adds its own."""
 
-    seed: int = Field(0, ge=0, description="the same seed gives the same weights, bit for bit on a CPU")
+    EFFECTS: ClassVar[tuple[Effect, ...]] = (
+        only_with("momentum", "optimizer", "sgd", "nt-asgd"),
+        only_with("betas", "optimizer", "adam", "adamw"),
+        only_with("nonmono", "optimizer", "nt-asgd"),
+        only_with("decay", "schedule", "step", "plateau"),
+        only_with("decay_after", "schedule", "step"),
+        only_with("decay_every", "schedule", "step"),
+        only_with("plateau_patience", "schedule", "plateau"),
+        only_with("final_lr", "schedule", "cosine", "one-cycle"),
+        only_with("rise", "schedule", "one-cycle"),
+        Effect(
+            "warmup_steps",
+            lambda config: config.schedule != "one-cycle",
+            "with schedule=one-cycle, which rises by itself; set rise or leave it out",
+        ),
+        Effect(
+            "average",
+            lambda config: config.optimizer != "nt-asgd",
+            "with optimizer=nt-asgd, which averages by itself; leave it out",
+        ),
+        only_with("ema_decay", "average", "ema"),
+    )
+
+    seed: int = Field(
+        0, ge=0, le=LARGEST_SEED, description="the same seed gives the same weights, bit for bit on a CPU"
+    )
     epochs: int = Field(20, ge=1, description="how often all training data are seen")
     validate_every: int = Field(
         1, ge=1, description="epochs from one validation to the next; what waits for better ones counts these"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 
 class Record:
     """The scores of all validations, less being better whatever is measured, and the best one's figures.
 
-    `every` epochs lie between two validations; the last epoch is validated in any case.
+    `every` epochs lie between two validations; the last epoch is validated in any case. What is infinite or
+    no number is no record, and makes the model `broken` until the next validation.
 
     >>> record = Record("bleu", "more", every=5)
     >>> record.take({"bleu": 20.0}, {}, step=50), record.take({"bleu": 19.0}, {}, step=100)
@@ -21,17 +23,21 @@ class Record:
         self._measure, self._sign, self._every = measure, 1 if better == "less" else -1, every
         self.scores: list[float] = []
         self.best: dict[str, float] = {}
+        self.broken = False
         self.judged_at = 0  # the update after which the model was last judged
 
     def take(self, valid: dict[str, float], train: dict[str, float], step: int) -> bool:
         """Whether this validation, after update `step`, is the best so far; without data each one is."""
         self.judged_at = step
-        score = self._sign * valid[self._measure] if valid else None
-        better = score is None or not self.scores or score < min(self.scores)
+        figures = [valid[self._measure]] if valid else [*train.values()]
+        self.broken = not all(map(math.isfinite, figures))
+        better = not self.broken
+        if valid:
+            score = math.inf if self.broken else self._sign * figures[0]
+            better = score < min(self.scores, default=math.inf)
+            self.scores.append(score)
         if better:
             self.best = valid or train
-        if score is not None:
-            self.scores.append(score)
         return better
 
     @property
@@ -50,3 +56,4 @@ class Record:
     def restore(self, values: dict[str, Any], step: int) -> None:
         """Go on from a checkpoint after update `step`."""
         self.scores, self.best, self.judged_at = values["scores"], values["best"], step
+        self.broken = self.scores[-1:] == [math.inf]

@@ -68,7 +68,7 @@ class Trainer:
         self.position = self.batches.state()
         self.record = Record(task.measure, task.better, config.validate_every)
         self.last_train: dict[str, float] = {}
-        self.recent: deque[dict[str, Any]] = deque(maxlen=2 * config.report_every)
+        self.recent: deque[tuple[dict[str, Any], float]] = deque(maxlen=2 * config.report_every)
         self.clock = Clock(self.device)
         self.began = self.saved_at = time.monotonic()
         self.seconds_before = 0.0
@@ -86,6 +86,11 @@ class Trainer:
                 self._epoch()
             if self.step > self.record.judged_at:  # an end that nobody foresaw, between two validations
                 self._judge()
+        if self.record.broken and not self.record.best:
+            raise ThroughtimeError(
+                f"training went astray: its {self.task.measure} is infinite or no number, so no model is "
+                f"saved; lower lr (it was up to {self.config.lr:.3g}), or set or lower clip"
+            )
         epochs, best = self.batches.epoch, self.record.best
         best_epoch = self.record.best_epoch(epochs)
         return Summary(self.step, epochs, self._seconds(), self.last_train, best, best_epoch, why)
@@ -127,7 +132,7 @@ class Trainer:
             self.learner.update([one.batch for one in group], count)
         self.step += 1
         self.position = group[-1].position
-        self.recent.append(self.position)
+        self.recent.append((self.position, self.rate))
 
     def _look(self) -> None:
         """Read back what the device has summed up: the one place where the host waits for it."""
@@ -166,12 +171,12 @@ class Trainer:
         if bad is None and (self.step == self.resumed_at or self.learner.finite()):
             return
         update = self.step if bad is None else self.resumed_at + bad + 1
-        place = self.recent[len(self.recent) - 1 - (self.step - update)]
+        place, rate = self.recent[len(self.recent) - 1 - (self.step - update)]
         saved = self.checkpoints.names()
         raise ThroughtimeError(
             f"the loss or its gradient became NaN or infinite at update {update} "
             f"(epoch {place['epoch'] + 1}, batch {place['batch']}); "
-            f"lower lr (it was {self.rate:.3g}), or set or lower clip"
+            f"lower lr (it was {rate:.3g}), or set or lower clip"
             + (f"; {saved[-1]} is kept, --resume goes on from it" if saved else "")
         )
 
@@ -199,7 +204,8 @@ class Trainer:
             better = self.record.take(valid, self.last_train, self.step)
             if better and self.processes.first:
                 self.improved(self.record.best)
-            sample = self.task.sample() if self.processes.first else None
+            shown = self.processes.first and not self.record.broken  # which could write nothing
+            sample = self.task.sample() if shown else None
         self._begin_averaging()
         epoch = self.batches.epoch
         if self.metrics is not None:

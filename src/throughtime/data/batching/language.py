@@ -109,7 +109,8 @@ class OverlappingWindows(_TextWindows):
         present = stream.spare(num_steps) // at_least("stride", stride, 1) + 1
         windows = range(present) if windows is None else windows
         if not windows or min(windows) < 0 or max(windows) >= present:
-            raise InputError("windows", f"are {windows}, but the text has windows 0 to {present - 1}")
+            asked = f"{windows[0]} to {windows[-1]}" if windows else "none"
+            raise InputError("windows", f"are {asked}, but the text has windows 0 to {present - 1}")
         if not keep_last and len(windows) < batch_size:
             raise InputError("batch_size", f"is {batch_size}, more than the {len(windows)} windows; lower it")
         own = {

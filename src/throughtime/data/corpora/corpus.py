@@ -36,7 +36,7 @@ class Part:
     name: str = ""
     options: Mapping[str, object] = field(default_factory=dict)
     layout: str = "lines"
-    tokens: str = "word"
+    tokens: str = "unicode"
     normaliser: str = "none"
     languages: tuple[str, ...] = ()
 

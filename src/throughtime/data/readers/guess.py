@@ -17,7 +17,7 @@ from throughtime.data.readers.layout import as_date, as_number
 from throughtime.data.readers.moses import MosesPairs
 from throughtime.data.readers.plain import PlainText
 from throughtime.data.readers.reader import Reader
-from throughtime.data.readers.rows import csv_rows
+from throughtime.data.readers.rows import csv_rows, number_rows
 from throughtime.data.readers.series import SeriesTable
 from throughtime.data.readers.slots import FILES, SlotFiles
 from throughtime.data.readers.tsv import TsvPairs
@@ -32,6 +32,8 @@ BY_SUFFIX: dict[str, type[Reader]] = {
     ".bio": ColumnTags,
     ".iob": ColumnTags,
 }
+SIDE_BY_SIDE: dict[int, type[Reader]] = {2: MosesPairs, len(FILES): SlotFiles}
+"""By the number of files, what lines that stand side by side in them are."""
 SAMPLE = 20
 
 
@@ -39,11 +41,23 @@ def guess_reader(paths: Sequence[Path | str]) -> type[Reader]:
     """The reader that fits these files best; a person can always name another."""
     if not paths:
         raise InputError("no file given to read; name at least one")
-    if len(paths) == len(FILES) or any((Path(path) / FILES[0]).is_file() for path in paths):
+    if any((Path(path) / FILES[0]).is_file() for path in paths):
         return SlotFiles
-    if len(paths) == 2:
-        return MosesPairs
-    path = Path(paths[0])
+    if len(paths) in SIDE_BY_SIDE:
+        # What has a format of its own is no side of a parallel corpus: such files follow one another.
+        formats = (reader for path in paths if (reader := _format(path)) is not PlainText)
+        return next(formats, SIDE_BY_SIDE[len(paths)])
+    return _alone(Path(paths[0]))
+
+
+def _format(path: Path | str) -> type[Reader]:
+    try:
+        return _alone(Path(path))
+    except InputError:
+        return PlainText  # whoever reads it says what is wrong with it
+
+
+def _alone(path: Path) -> type[Reader]:
     suffix = text_suffix(path)
     names = _names(path, suffix)
     if TEXT in names and VECTOR in names:
@@ -52,6 +66,8 @@ def guess_reader(paths: Sequence[Path | str]) -> type[Reader]:
         return LabelledText
     if suffix == ".csv":
         return SeriesTable if _holds_series(path) else CsvPairs
+    if suffix == ".tsv" and "ds" in names:
+        return SeriesTable
     return BY_SUFFIX.get(suffix) or _by_content(path)
 
 
@@ -83,7 +99,7 @@ def _names(path: Path, suffix: str) -> set[str]:
 
 
 def _holds_series(path: Path) -> bool:
-    rows = [row for _, row in itertools.islice(csv_rows(path), 2)]
+    rows = [row for _, row in itertools.islice(number_rows(path), 2)]
     cells = [row for row in rows if isinstance(row, list)]
     if not cells or "ds" in cells[0]:
         return bool(cells)

@@ -55,7 +55,10 @@ Numbered = tuple[int, str | InputError]
 
 
 def _blocks(path: Path) -> Iterator[list[Numbered]]:
-    """The lines of each record, its `--` included; no more than six, so that a wrong file fills no memory."""
+    """The lines of each record, no more than six, so that a wrong file fills no memory.
+
+    All end with `--` but the last of a file, which may lack it.
+    """
     lines: list[Numbered] = []
     for number, line in lines_or_errors(path):
         if not lines and line == "":
@@ -66,13 +69,19 @@ def _blocks(path: Path) -> Iterator[list[Numbered]]:
             yield lines
             lines = []
     if lines:
-        yield [*lines, (lines[-1][0] + 1, END)]
+        yield lines
 
 
 def _card(where: str, lines: list[Numbered]) -> Flashcard | InputError:
     values = []
-    # The lines end with END, so whichever of the two is shorter, the fault is met before it runs out.
-    for field, (number, line) in zip((*Flashcard._fields, END), lines, strict=False):
+    for place, field in enumerate((*Flashcard._fields, END)):
+        if place == len(lines) and field == END:
+            break
+        if place == len(lines):
+            return InputError(
+                where, f"ends the file within a record, expected '{field}: ...' after it", line=lines[-1][0]
+            )
+        number, line = lines[place]
         if isinstance(line, InputError):
             return line
         if field == END:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from throughtime.data.readers.rows import place, ragged
+from throughtime.data.readers.rows import DECIMAL_COMMA, place, ragged
 from throughtime.errors import InputError
 
 DATE = re.compile(r"\d{4}-\d\d(-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?)?", re.ASCII)
@@ -97,6 +97,7 @@ class Layout:
             problem = f"has {text.strip()} in column {column!r}; fill the gap or remove the row"
         else:
             hint = "; write dates as YYYY-MM-DD" if re.search(r"\d[-/.]\d", text) else ""
+            hint = "; write decimals with a point" if DECIMAL_COMMA.fullmatch(text) else hint
             problem = f"has no number in column {column!r}: {text[:40]!r}{hint}"
         raise InputError(str(self.path), problem, line=line)
 

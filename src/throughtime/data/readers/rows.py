@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from throughtime.data.source import lines_or_errors
@@ -11,11 +13,50 @@ from throughtime.errors import InputError, unknown
 
 NumberedRow = tuple[int, list[str] | InputError]
 
+DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*", re.ASCII)
+_NUMBERS = re.compile(r"[-+\d.,:;\s\"TeE]*", re.ASCII)
 
-def csv_rows(path: Path, delimiter: str = ",") -> Iterator[NumberedRow]:
+
+def delimiter_of(path: Path) -> str:
+    r"""What parts the cells of a table: a comma, unless its first rows rather have semicolons or tabs.
+
+    Where both would do, as in `2020-01-01;1,5`, rows of numbers are parted by the semicolon.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "rain.csv"
+    ...     _ = file.write_text("ds;y\n2020-01-01;1,5\n")
+    ...     delimiter_of(file)
+    ';'
+    """
+    rows = [line for _, line in islice(lines_or_errors(path), 2) if isinstance(line, str) and line.strip()]
+    numbers = all(_NUMBERS.fullmatch(row) for row in rows)
+    fitting = [delimiter for delimiter in ",;\t" if _parts(rows, delimiter)]
+    return fitting[-1] if fitting and (numbers or fitting[0] != ",") else ","
+
+
+def _parts(rows: list[str], delimiter: str) -> bool:
+    """Whether all rows have the same number of cells with this between them, more than one."""
+    try:
+        widths = {len(row) for row in csv.reader(rows, delimiter=delimiter)}
+    except csv.Error:
+        return False
+    return len(widths) == 1 and min(widths) > 1
+
+
+def number_rows(path: Path, delimiter: str | None = None) -> Iterator[NumberedRow]:
+    """Like `csv_rows`; where semicolons part the cells, 1,5 is 1.5."""
+    delimiter = delimiter or delimiter_of(path)
+    for number, row in csv_rows(path, delimiter):
+        if delimiter == ";" and isinstance(row, list):
+            row = [cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell for cell in row]
+        yield number, row
+
+
+def csv_rows(path: Path, delimiter: str | None = None) -> Iterator[NumberedRow]:
     """Line and cells of each row, or its error; quoted cells may run over lines, blank ones are left out."""
     faults: dict[int, InputError] = {}
-    reader = csv.reader(_fed(path, faults), delimiter=delimiter, strict=True)
+    reader = csv.reader(_fed(path, faults), delimiter=delimiter or delimiter_of(path), strict=True)
     while True:
         first = reader.line_num + 1
         row: list[str] | InputError

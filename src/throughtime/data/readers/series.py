@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from throughtime.data.readers.layout import Columns, Layout, Row, find_layout
 from throughtime.data.readers.reader import Kind
-from throughtime.data.readers.rows import NumberedRow, csv_rows
+from throughtime.data.readers.rows import NumberedRow, number_rows
 from throughtime.data.records import Observation
 from throughtime.data.source import BadRecords, text_stem
 from throughtime.errors import InputError
@@ -39,6 +39,8 @@ class SeriesTable:
     or values only (the times are 0, 1, 2, ...). The time is the column `time`, else `ds`, else the first that
     holds dates; a column so named may hold whole numbers instead. The values are the columns `values`, else
     all others. A cell without a value (empty, NaN, NA, null) is an error, or NaN where `missing` allows it.
+    Cells are parted by `delimiter`, else by what the first rows show: commas, tabs, or semicolons, among
+    which 1,5 is a number too.
     """
 
     name: ClassVar[str] = "series"
@@ -50,10 +52,10 @@ class SeriesTable:
         time: str | None = None,
         identifier: str | None = None,
         values: tuple[str, ...] = (),
-        delimiter: str = ",",
+        delimiter: str | None = None,
         missing: bool = False,
     ) -> None:
-        if len(delimiter) != 1:
+        if delimiter is not None and len(delimiter) != 1:
             raise InputError(
                 "the reader series", f"option delimiter is {delimiter!r}, expected one character"
             )
@@ -80,7 +82,7 @@ class SeriesTable:
 
     def any_rows(self, path: Path, bad: BadRecords) -> Iterator[tuple[Layout, Row]]:
         """Yield the good rows of a file in whatever order of time they stand."""
-        lines = csv_rows(path, self.delimiter)
+        lines = number_rows(path, self.delimiter)
         layout, waiting = self._layout(path, lines)
         for number, cells in chain(waiting, lines):
             try:
@@ -94,7 +96,7 @@ class SeriesTable:
 
     def layout(self, path: Path) -> Layout:
         """Which columns of a file hold what."""
-        return self._layout(path, csv_rows(path, self.delimiter))[0]
+        return self._layout(path, number_rows(path, self.delimiter))[0]
 
     def _layout(self, path: Path, lines: Iterator[NumberedRow]) -> tuple[Layout, list[NumberedRow]]:
         """The layout, and those lines that it took to find it which are still to be read."""

@@ -1,0 +1,83 @@
+"""How a command ends that does not come to its end: Ctrl-C, a full disk, a reader that has left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FULL = Path("/dev/full")
+WITH_AND_WITHOUT_JSON = pytest.mark.parametrize("json_wanted", [False, True], ids=["plain", "json"])
+THROUGHTIME = [sys.executable, "-m", "throughtime"]
+# Buffered as in anybody's terminal: what is left in a buffer is written when Python ends.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
+@WITH_AND_WITHOUT_JSON
+def test_ctrl_c_is_told_in_a_word(tmp_path, json_wanted):
+    text, out = tmp_path / "long.txt", tmp_path / "run"
+    text.write_text("".join(f"the {n} men see {n % 997} dogs and {n % 101} cats\n" for n in range(200_000)))
+    words = ["train", "ngram", "--data", str(text), "--out", str(out), *["--json"] * json_wanted]
+    with subprocess.Popen(
+        [*THROUGHTIME, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("Counting")
+        process.send_signal(signal.SIGINT)
+        told, messages = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert messages == "Interrupted.\n"
+    assert (json.loads(told) == {"error": "Interrupted."}) if json_wanted else told == ""
+    assert list(tmp_path.iterdir()) == [text]
+
+
+@WITH_AND_WITHOUT_JSON
+def test_ctrl_c_in_any_command(throughtime, monkeypatch, json_wanted):
+    def interrupted(run):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("throughtime.cli.kinds.kind_of", interrupted)
+    ran = throughtime("evaluate", "run", *["--json"] * json_wanted)
+    assert (ran.code, ran.err) == (130, "Interrupted.\n")
+    assert (ran.json == {"error": "Interrupted."}) if json_wanted else ran.out == ""
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full to write to")
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["--version"], 1, "stdout: No space left on device"),
+        (["data", "list"], 1, "stdout: No space left on device"),
+        (["data", "list", "--json"], 1, "stdout: No space left on device"),
+        (["evaluate", "no-run", "--json"], 2, "no-run: no such model folder"),
+    ],
+)
+def test_a_full_disk_gets_one_sentence(words, code, sentence):
+    with FULL.open("w") as full:
+        done = subprocess.run(
+            [*THROUGHTIME, *words], stdout=full, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+        )
+    assert done.returncode == code
+    assert done.stderr.startswith(f"error: {sentence}")
+    assert done.stderr.count("\n") == 1
+
+
+@WITH_AND_WITHOUT_JSON
+def test_a_reader_that_has_left_is_no_failure(json_wanted):
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = ["data", "list", *["--json"] * json_wanted]
+    done = subprocess.run([*THROUGHTIME, *words], stdout=writing, stderr=subprocess.PIPE, env=ENVIRONMENT)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_shell_is_told_what_could_come_next():
+    asked = {"_THROUGHTIME_COMPLETE": "complete_bash", "COMP_WORDS": "throughtime tra", "COMP_CWORD": "1"}
+    done = subprocess.run(THROUGHTIME, capture_output=True, text=True, env={**ENVIRONMENT, **asked})
+    assert sorted(done.stdout.split()) == ["train", "translate"]

@@ -1,0 +1,194 @@
+"""Settings that count only beside others: refused where somebody gave one that changes nothing."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recipes.recipe import read_recipes
+
+from throughtime.config import Config, configured
+from throughtime.effects import refuse_idle
+from throughtime.errors import InputError
+from throughtime.settings import assignments, read_settings, show
+from throughtime.tasks import TASKS
+
+TRAINED = sorted(set(TASKS) - {"ngram"})
+ROOT = Path(__file__).parent.parent
+
+
+def config_of(task: str, given: dict[str, Any]) -> Config:
+    kind: type[Config] = importlib.import_module(TASKS[task]).CONFIG
+    return configured(kind, {"data": "x", **given}, task)
+
+
+def check(task: str, given: dict[str, Any]) -> None:
+    refuse_idle(config_of(task, given), given)
+
+
+WINDOWS = {"sampling": "overlapping", "train_windows": 9, "valid_windows": 3}
+LATENT = {"model": "recurrent", "strategy": "recursive"}
+
+
+@pytest.mark.parametrize(
+    ("task", "key", "idle", "counting"),
+    [
+        ("language", "momentum", {}, {"optimizer": "sgd"}),
+        ("language", "betas", {"optimizer": "sgd"}, {"optimizer": "adam"}),
+        ("language", "nonmono", {"optimizer": "sgd"}, {"optimizer": "nt-asgd"}),
+        ("language", "decay", {"schedule": "cosine"}, {"schedule": "plateau"}),
+        ("language", "decay_after", {"schedule": "plateau"}, {"schedule": "step"}),
+        ("language", "decay_every", {}, {"schedule": "step"}),
+        ("language", "plateau_patience", {"schedule": "step"}, {"schedule": "plateau"}),
+        ("language", "final_lr", {"schedule": "constant"}, {}),
+        ("language", "rise", {}, {"schedule": "one-cycle"}),
+        ("language", "warmup_steps", {"schedule": "one-cycle"}, {}),
+        ("language", "ema_decay", {}, {"average": "ema"}),
+        ("language", "hidden_size", {}, {"tied": False}),
+        ("language", "hidden_size", {}, {"num_layers": 2}),
+        ("language", "hidden_size", {}, {"experts": 2}),
+        ("language", "hidden_size", {"tied": False, "last_size": 5}, {"num_layers": 2, "last_size": 5}),
+        ("language", "init_range", {"init": "xavier"}, {"init": "uniform"}),
+        ("language", "forget_bias", {"cell": "gru"}, {}),
+        ("language", "hidden_dropout", {}, {"num_layers": 2}),
+        ("language", "train_windows", {}, {"sampling": "overlapping"}),
+        ("language", "valid_rows", WINDOWS, {}),
+        ("language", "tau", {"truncation": "randomised"}, {"truncation": "truncated"}),
+        ("language", "pi", {"truncation": "truncated"}, {"truncation": "randomised"}),
+        ("language", "min_freq", {"tokens": "bpe"}, {"tokens": "word"}),
+        ("translate", "hidden_dropout", {}, {"num_layers": 2}),
+        ("tag", "hidden_dropout", {"num_layers": 1}, {}),
+        ("tag", "max_characters", {"characters": False}, {}),
+        ("tag", "language_size", {}, {"language_models": ["runs/left"]}),
+        ("tag", "intent_weight", {"intents": False}, {}),
+        ("fill", "min_freq", {"tokens": "unigram"}, {}),
+        ("classify", "hidden_dropout", {}, {"num_layers": 3}),
+        ("compose", "embedding_size", {}, {"tied": False}),
+        ("forecast", "hidden_size", {"model": "linear"}, {"model": "mlp"}),
+        ("forecast", "num_layers", {"model": "segment"}, {}),
+        ("forecast", "segment", {}, {"model": "segment"}),
+        ("forecast", "hidden_dropout", {"model": "segment"}, {"model": "mlp"}),
+        ("forecast", "hidden_dropout", {}, {"num_layers": 2}),
+        ("forecast", "output_dropout", {"model": "mlp"}, {}),
+        ("forecast", "probabilities", {"head": "point"}, {}),
+        ("forecast", "paths", {}, LATENT),
+        ("forecast", "paths", {**LATENT, "head": "point"}, {**LATENT, "head": "student"}),
+    ],
+)
+def test_what_changes_nothing_is_refused(
+    task: str, key: str, idle: dict[str, Any], counting: dict[str, Any]
+) -> None:
+    other = {"betas": [0.8, 0.9], "probabilities": [0.1, 0.9]}.get(key, 0.45)
+    whole = type(getattr(config_of(task, {}), key)) is int or key in ("train_windows", "segment")
+    given = {key: 7 if whole else other}
+    with pytest.raises(InputError, match=f"^{key}: has no effect (with|where)"):
+        check(task, {**idle, **given})
+    check(task, {**counting, **given})
+    refuse_idle(config_of(task, {**idle, **given}), idle)  # a saved value or a default, which nobody gave
+
+
+@pytest.mark.parametrize(
+    ("task", "words", "sentence"),
+    [
+        (
+            "language",
+            ["tau=5"],
+            "tau: has no effect with truncation=full; set truncation=truncated or leave it out",
+        ),
+        (
+            "language",
+            ["hidden_size=512"],
+            "hidden_size: has no effect where the only layer is as wide as the embedding whose weights the "
+            "output shares; set embedding_size, tied=false or num_layers",
+        ),
+        (
+            "language",
+            ["average=ema", "optimizer=nt-asgd"],
+            "average: has no effect with optimizer=nt-asgd, which averages by itself; leave it out",
+        ),
+        (
+            "language",
+            ["variational=true", "input_dropout=0", "hidden_dropout=0", "output_dropout=0"],
+            "variational: has no effect without dropout; set input_dropout, hidden_dropout or output_dropout",
+        ),
+        (
+            "translate",
+            ["scaled=true", "structure=main"],
+            "scaled: has no effect with structure=main; set structure=attention or attention-no-feeding or "
+            "conditional, or leave it out",
+        ),
+        (
+            "translate",
+            ["context=mean"],
+            "context: has no effect with structure=attention; set structure=main or context-only or "
+            "context-and-input, or leave it out",
+        ),
+        (
+            "forecast",
+            ["cell=lstm", "model=linear"],
+            "cell: has no effect with model=linear; set model=recurrent or segment, or leave it out",
+        ),
+        (
+            "forecast",
+            ["loss=mae"],
+            "loss: has no effect with head=quantiles; set head=point or leave it out",
+        ),
+        (
+            "language",
+            ["warm_up_gradient=true"],
+            "warm_up_gradient: has no effect with warm_up=0; set warm_up too",
+        ),
+    ],
+)
+def test_it_is_said_in_one_sentence(task: str, words: list[str], sentence: str) -> None:
+    with pytest.raises(InputError) as told:
+        check(task, assignments(words))
+    assert str(told.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        ("language", ["hidden_size=64", "embedding_size=64"]),  # it is as wide as was asked
+        ("language", ["hidden_dropout=0"]),  # nothing is dropped between layers
+        ("language", ["warm_up=3", "warm_up_gradient=true"]),
+        ("language", ["variational=true"]),
+        ("forecast", ["warm_up_gradient=true", "strategy=recursive"]),
+        ("forecast", ["model=linear", "highway=false"]),
+        ("translate", ["structure=conditional", "attention=general"]),
+    ],
+)
+def test_what_holds_as_it_was_asked_passes(task: str, words: list[str]) -> None:
+    check(task, assignments(words))
+
+
+@pytest.mark.parametrize("task", TRAINED)
+def test_all_defaults_may_be_spelt_out(task: str, tmp_path: Path) -> None:
+    """What `--show-config` prints can be read back."""
+    file = tmp_path / "all.yaml"
+    file.write_text(show(importlib.import_module(TASKS[task]).CONFIG, {"data": "x"}))
+    check(task, read_settings(file))
+
+
+def test_recipes_hold_no_setting_without_effect() -> None:
+    recipes = {name: recipe for name, recipe in read_recipes().items() if recipe.commanded}
+    assert len(recipes) > 20
+    for recipe in recipes.values():
+        check(recipe.task, {**recipe.config, **dict.fromkeys(recipe.needs, ("run",))})
+
+
+def test_the_pages_tell_no_setting_without_effect() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    text = "\n".join(page.read_text() for page in pages).replace("\\\n", " ")
+    commands = re.findall(r"throughtime train (\w+) ([^`\n]*--set [^`\n]*)", text)
+    assert len(commands) > 10
+    for task, rest in commands:
+        words = shlex.split(rest, comments=True)
+        told = [word for before, word in pairwise(words) if before == "--set"]
+        if not {"hiden_size=512", "hidden_size=512"} & {*told}:  # shown on the page for what becomes of it
+            check(task, assignments(told))
