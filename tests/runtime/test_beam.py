@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from throughtime.errors import InputError
 from throughtime.runtime.beam import Beam, Likeliest
 from throughtime.search import Beam as TensorBeam
 from throughtime.search import generate
@@ -69,3 +73,10 @@ def test_barred_tokens_are_never_said():
     model = Table(np.zeros((1, 5, 5), dtype=np.float32))
     (found,) = Beam(END, 3, 0.0, 3, 4, barred=[2, 3]).search(Stepping(model), 1, BEGIN)
     assert {token for one in found for token in one.tokens} <= {1, 4}
+
+
+@pytest.mark.parametrize("alpha", [-0.1, 11.0, math.inf, math.nan])
+def test_both_beams_refuse_the_same_penalties(alpha):
+    for beam in (Beam, TensorBeam):
+        with pytest.raises(InputError, match="0 to 10"):
+            beam(END, 3, alpha=alpha)

@@ -14,8 +14,9 @@ from throughtime.train.devices import autocast, device_of, products
 def test_devices_by_name():
     assert device_of("cpu") == torch.device("cpu")
     assert device_of("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
-    with pytest.raises(InputError, match="device: is 'gpu'; expected auto, cpu, cuda or cuda:1"):
-        device_of("gpu")
+    for name in ("gpu", "meta"):
+        with pytest.raises(InputError, match=f"device: is '{name}'; expected auto, cpu, cuda or cuda:1"):
+            device_of(name)
     with pytest.raises(InputError, match="torch sees"):
         device_of("cuda:99")
 

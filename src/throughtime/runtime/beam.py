@@ -34,6 +34,10 @@ Step = Callable[[Array, Array, Array, int], Likeliest]
 """Told which rows go on [rows], what each reads [rows], which sentences are left, how many tokens to give."""
 
 
+MOST_ALPHA = 10.0
+"""As in search: length^alpha must stay a number."""
+
+
 @dataclass
 class Beam:
     """The `width` best continuations of each sentence go on; those that took the end token leave.
@@ -52,8 +56,8 @@ class Beam:
         """Refuse what makes no sense."""
         if self.width < 1:
             raise InputError("num_beams", f"is {self.width}, expected 1 or more")
-        if not self.alpha >= 0:
-            raise InputError("length_penalty", f"is {self.alpha}, expected 0 or more")
+        if not 0 <= self.alpha <= MOST_ALPHA:
+            raise InputError("length_penalty", f"is {self.alpha}, expected 0 to {MOST_ALPHA:g}")
         if not 1 <= self.n_best <= self.width:
             raise InputError("n_best", f"is {self.n_best}, expected 1 to {self.width}, the number of beams")
 

@@ -178,6 +178,8 @@ class LanguageModel:
         chosen = self.generation
         end = self.framing.end_id
         if greedy if greedy is not None else not chosen.get("do_sample", True):
+            if num_return_sequences > 1:
+                raise InputError("num_return_sequences", "is for drawn texts; greedy search finds one")
             return Greedy(end)
         return Sampling(
             end,

@@ -18,7 +18,9 @@ def device_of(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise InputError("device", f"is {name!r}; expected auto, cpu, cuda or cuda:1") from None
+        device = None
+    if device is None or device.type == "meta":  # which torch knows, but which holds no numbers
+        raise InputError("device", f"is {name!r}; expected auto, cpu, cuda or cuda:1")
     if device.type == "cuda" and (
         not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()
     ):
