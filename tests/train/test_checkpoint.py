@@ -200,9 +200,17 @@ def test_other_things_in_the_folder_are_left_alone(checkpoints):
     (checkpoints.folder / "notes.txt").write_text("mine")
     (checkpoints.folder / ".step-00000007.x1.part").mkdir()
     assert checkpoints.names() == ["step-00001000", "step-00002000"]
-    checkpoints.save(3000, weights(), {})
-    assert (checkpoints.folder / "notes.txt").exists()
-    assert not (checkpoints.folder / ".step-00000007.x1.part").exists()
+    checkpoints.sweep()
+    assert sorted(path.name for path in checkpoints.folder.iterdir()) == [
+        "notes.txt",
+        "step-00001000",
+        "step-00002000",
+    ]
+
+
+def test_where_nothing_was_saved_there_is_nothing_to_sweep(tmp_path):
+    Checkpoints(tmp_path / "checkpoints", 2).sweep()
+    assert not (tmp_path / "checkpoints").exists()
 
 
 @pytest.mark.parametrize("place", ["save_file", "_digest_of_file", "_sealed"])
@@ -224,6 +232,7 @@ SAVER = """
     from throughtime.train.checkpoint import Checkpoints
 
     checkpoints = Checkpoints(Path(sys.argv[1]), keep=2)
+    checkpoints.sweep()
     latest = checkpoints.latest()
     step = latest.step if latest else 0
     print("ready", flush=True)
@@ -252,5 +261,6 @@ def test_killed_at_any_moment_the_latest_loads(tmp_path):
         assert latest.values == {"step": latest.step}
         assert torch.equal(latest.tensors["weight"], torch.full((300, 300), float(latest.step)))
         reached = latest.step
+    Checkpoints(folder, keep=2).sweep()
     Checkpoints(folder, keep=2).save(reached + 1, {}, {})
     assert len(list(folder.iterdir())) == 2  # nothing that the killed ones left is still there

@@ -164,6 +164,16 @@ def test_killed_at_ten_random_moments(name, killed):
     assert all(path.name.startswith("step-") for path in (folder / "killed" / "checkpoints").iterdir())
 
 
+def test_what_a_kill_after_the_last_update_left_is_swept_away(text, tmp_path, throughtime):
+    command = (*words(text, {"epochs": 1, "checkpoint_every": 10}), "--out", tmp_path / "run")
+    assert throughtime(*command).code == 0
+    (tmp_path / "run" / "training.json").unlink()
+    left = tmp_path / "run" / "checkpoints" / ".step-00000010.old.part"
+    left.mkdir()
+    assert throughtime(*command, "--resume").code == 0
+    assert not left.exists()
+
+
 def test_a_torn_checkpoint_is_refused_and_the_one_before_offered(text, tmp_path, throughtime):
     command = words(text, {"checkpoint_every": 10, "input_dropout": 0.1})
     whole, torn = tmp_path / "whole", tmp_path / "torn"

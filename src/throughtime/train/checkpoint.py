@@ -52,7 +52,6 @@ class Checkpoints:
         `values` is JSON; floats, infinities and NaN too, come back exactly. A step that is already saved is
         left as it is, unless it is damaged: then it is written anew.
         """
-        self._sweep()
         path = self.folder / f"step-{step:08d}"
         if path.exists():
             try:
@@ -72,6 +71,11 @@ class Checkpoints:
         for name in others[: max(0, len(others) - (self.keep - 1))]:
             self._drop(self.folder / name)
         return path
+
+    def sweep(self) -> None:
+        """Remove what a killed process left half-written or half-dropped. Only who saves may do so."""
+        for leftover in self.folder.glob(".step-*.part"):
+            shutil.rmtree(leftover)
 
     def names(self) -> list[str]:
         """The checkpoints' names, oldest first. What a killed process left half-written is none."""
@@ -110,11 +114,6 @@ class Checkpoints:
         doomed = path.with_name(f".{path.name}.old.part")
         path.rename(doomed)
         shutil.rmtree(doomed)
-
-    def _sweep(self) -> None:
-        # Here and not when reading: another process that reads must not sweep away what this one is writing.
-        for leftover in self.folder.glob(".step-*.part"):
-            shutil.rmtree(leftover)
 
 
 class _DamageError(Exception):

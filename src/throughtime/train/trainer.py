@@ -76,6 +76,8 @@ class Trainer:
     def fit(self) -> Summary:
         """Train until all epochs are done, time is up or nothing improves; Ctrl-C saves and raises."""
         self.began = self.saved_at = time.monotonic()
+        if self.processes.first:
+            self.checkpoints.sweep()
         self.clock.lap()
         with contextlib.ExitStack() as stack:
             self.interrupts = stack.enter_context(Interrupts())
