@@ -18,6 +18,14 @@ THROUGHTIME = [sys.executable, "-m", "throughtime"]
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """Let Ctrl-C be heard, here and in processes begun here: a shell's background jobs are deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @WITH_AND_WITHOUT_JSON
 def test_ctrl_c_is_told_in_a_word(tmp_path, json_wanted):
     text, out = tmp_path / "long.txt", tmp_path / "run"
