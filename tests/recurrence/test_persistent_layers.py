@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 import torch
 from tests.recurrence.emulated import machine
+from tests.recurrence.test_persistent import CELLS
 
-from throughtime.cells import GRU, LSTM, RNN
 from throughtime.layers import stack as stack_module
 from throughtime.layers.stack import Stack
 from throughtime.recurrence import moves, persistent
@@ -19,13 +19,6 @@ from throughtime.recurrence.persistent import Persistent, run_layers
 scan_module = importlib.import_module("throughtime.recurrence.scan")  # the package's name is the function's
 emulated = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
 
-CELLS = {
-    "rnn": RNN,
-    "rnn-relu": partial(RNN, activation="relu"),
-    "gru": GRU,
-    "gru-before": partial(GRU, reset="before"),
-    "lstm": LSTM,
-}
 LENGTHS = torch.tensor([4, 0, 2])
 every_cell = pytest.mark.parametrize("name", CELLS)
 
