@@ -49,6 +49,16 @@ def gradients(loss: Tensor, head: Head, hidden: Tensor) -> list[Tensor]:
     return list(torch.autograd.grad(loss / 7, [hidden, *head.parameters()]))
 
 
+def assert_same_loss(expected: Tensor, head: Head, hidden: Tensor, labels: Tensor) -> None:
+    """The head's loss is the expected one, with each of its gradients, and without any."""
+    found = head.loss(hidden, labels)
+    close = {"rtol": TOLERANCES[hidden.dtype], "atol": TOLERANCES[hidden.dtype]}
+    torch.testing.assert_close(found, expected, **close)
+    torch.testing.assert_close(gradients(found, head, hidden), gradients(expected, head, hidden), **close)
+    with torch.no_grad():
+        torch.testing.assert_close(head.loss(hidden, labels), expected.detach(), **close)
+
+
 class Watched(TorchDispatchMode):
     """Every operation by name, and the largest tensor that any of them gave."""
 
@@ -75,12 +85,7 @@ def test_loss_and_gradients_are_those_of_cross_entropy(
 ) -> None:
     head = softmax_head(hidden_size, vocabulary_size, dtype, bias=bias, chunk=chunk)
     hidden, labels = examples(rows, hidden_size, vocabulary_size, dtype)
-    expected, found = plain_loss(head, hidden, labels), head.loss(hidden, labels)
-    close = {"rtol": TOLERANCES[dtype], "atol": TOLERANCES[dtype]}
-    torch.testing.assert_close(found, expected, **close)
-    torch.testing.assert_close(gradients(found, head, hidden), gradients(expected, head, hidden), **close)
-    with torch.no_grad():
-        torch.testing.assert_close(head.loss(hidden, labels), expected.detach(), **close)
+    assert_same_loss(plain_loss(head, hidden, labels), head, hidden, labels)
 
 
 def test_default_chunks_of_a_large_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:

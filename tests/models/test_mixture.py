@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.models.test_heads import TOLERANCES, Watched, examples, gradients
+from tests.models.test_heads import TOLERANCES, Watched, assert_same_loss, examples, gradients
 from torch import nn
 from torch.nn import functional
 
@@ -45,12 +45,7 @@ def plain_loss(head, hidden, labels):
 def test_loss_and_gradients_are_those_of_the_equation(rows, experts, words, chunk, dtype):
     head = mixture(5, words, experts, dtype=dtype, chunk=chunk)
     hidden, labels = examples(rows, 5, words, dtype)
-    expected, found = plain_loss(head, hidden, labels), head.loss(hidden, labels)
-    close = {"rtol": TOLERANCES[dtype], "atol": TOLERANCES[dtype]}
-    torch.testing.assert_close(found, expected, **close)
-    torch.testing.assert_close(gradients(found, head, hidden), gradients(expected, head, hidden), **close)
-    with torch.no_grad():
-        torch.testing.assert_close(head.loss(hidden, labels), expected.detach(), **close)
+    assert_same_loss(plain_loss(head, hidden, labels), head, hidden, labels)
 
 
 def test_a_gpus_way_through_the_mixture_is_a_cpus(monkeypatch):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, ThroughtimeError
 
 # Logits of one chunk. A CPU wants few enough to be small beside the model, many enough that adding to the
 # gradient of all weights at each chunk is cheap; a GPU wants few launches.
@@ -26,6 +26,17 @@ class Gradients(NamedTuple):
     hidden: Tensor | None  # [N, H]
     weight: Tensor | None  # [V, H]
     bias: Tensor | None  # [V]
+
+    @classmethod
+    def wanted(cls, hidden: Tensor, weight: Tensor, bias: Tensor | None, asked: Sequence[bool]) -> Gradients:
+        """Room for those that are asked for, in the order of the tensors."""
+        for_hidden, for_weight, for_bias = asked
+        sums = widened(weight.dtype)
+        return cls(
+            torch.empty_like(hidden) if for_hidden else None,
+            torch.zeros_like(weight, dtype=sums) if for_weight else None,
+            torch.zeros_like(bias, dtype=sums) if bias is not None and for_bias else None,
+        )
 
 
 def logits(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -163,6 +174,27 @@ def default_chunk(weight: Tensor) -> int:
     """The most rows of a chunk, for a softmax with these weights."""
     logits = CPU_LOGITS if weight.device.type == "cpu" else GPU_LOGITS
     return max(32, logits // len(weight))
+
+
+def handed_on(ctx: Any, outer: Tensor, head: str) -> tuple[Tensor | None, ...]:
+    """The gradients of a loss that its forward pass has left in `ctx`, times what came back for it; once.
+
+    `head` is the name of the class whose loss it is.
+    """
+    if torch.is_grad_enabled():
+        raise ThroughtimeError(
+            f"the loss of a {head} gives first derivatives only; "
+            "for create_graph=True sum its log_probs at the labels"
+        )
+    if ctx.gradients is None:
+        raise ThroughtimeError(f"backward was called twice on one loss of a {head}; compute the loss again")
+    # Let go of here, the tensors belong to nobody else: autograd takes them as .grad without a copy.
+    found: tuple[Tensor | None, ...] = tuple(ctx.gradients)
+    ctx.gradients = None
+    for gradient in found:
+        if gradient is not None:
+            gradient.mul_(outer)
+    return found
 
 
 def check_labels(labels: Tensor, rows: int) -> None:

@@ -12,15 +12,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.errors import ThroughtimeError
 from throughtime.models.chunk import (
     Gradients,
     add_gradients,
     check_labels,
     default_chunk,
     even,
+    handed_on,
     judge_of,
-    widened,
 )
 
 IGNORED = -100
@@ -93,13 +92,7 @@ class _SummedSurprisal(torch.autograd.Function):
         smoothing: float,
         chunk: int | None,
     ) -> tuple[Tensor, Tensor]:
-        for_hidden, for_weight, for_bias = ctx.needs_input_grad[:3]
-        sums = widened(weight.dtype)
-        gradients = Gradients(
-            torch.empty_like(hidden) if for_hidden else None,
-            torch.zeros_like(weight, dtype=sums) if for_weight else None,
-            torch.zeros_like(bias, dtype=sums) if bias is not None and for_bias else None,
-        )
+        gradients = Gradients.wanted(hidden, weight, bias, ctx.needs_input_grad[:3])
         found, excess = _collect(hidden, labels, weight, bias, chunk, gradients, smoothing)
         ctx.gradients, ctx.dtype = gradients, weight.dtype
         total = found.sum()
@@ -109,20 +102,7 @@ class _SummedSurprisal(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():
-            raise ThroughtimeError(
-                "the loss of a SoftmaxHead gives first derivatives only; "
-                "for create_graph=True sum its log_probs at the labels"
-            )
-        if ctx.gradients is None:
-            raise ThroughtimeError(
-                "backward was called twice on one loss of a SoftmaxHead; compute the loss again"
-            )
-        # Let go of here, the tensors belong to nobody else: autograd takes them as .grad without a copy.
-        (hidden, weight, bias), ctx.gradients = ctx.gradients, None
-        for gradient in (hidden, weight, bias):
-            if gradient is not None:
-                gradient.mul_(outer[1])
+        hidden, weight, bias = handed_on(ctx, outer[1], "SoftmaxHead")
         weight, bias = (None if sums is None else sums.to(ctx.dtype) for sums in (weight, bias))
         return hidden, weight, bias, None, None, None
 

@@ -105,7 +105,7 @@ class SoftmaxHead(Head):
         """ln P of every word; gradients of any order flow."""
         hidden = hidden.to(self.weight.dtype)
         if torch.is_grad_enabled() or hidden.device.type != "cpu":
-            return _log_softmax(logits(hidden, self.weight, self.bias))
+            return log_softmax(logits(hidden, self.weight, self.bias))
         if self.weight.dtype == torch.bfloat16:
             return _log_softmax_in_cache(functional.linear(hidden, self.weight), self.bias)
         return _log_softmax_in_cache(logits(hidden, self.weight, None), self.bias)
@@ -153,10 +153,10 @@ class AdaptiveHead(Head):
 
     def log_probs(self, hidden: Tensor) -> Tensor:
         """ln P of every word: of a rare one, ln P of its class and ln P of the word in it."""
-        first = _log_softmax(self.softmax.head(hidden))
+        first = log_softmax(self.softmax.head(hidden))
         frequent = self.softmax.shortlist_size
         rare = (
-            first[:, frequent + i, None] + _log_softmax(tail(hidden))
+            first[:, frequent + i, None] + log_softmax(tail(hidden))
             for i, tail in enumerate(self.softmax.tail)
         )
         return torch.cat([first[:, :frequent], *rare], 1)
@@ -169,10 +169,10 @@ class AdaptiveHead(Head):
         firsts = self.softmax.cutoffs[:-1]
         kind = torch.stack([words >= first for first in firsts]).sum(0)  # 0: frequent, i: in the i-th class
         outcome = torch.where(kind == 0, words, self.softmax.shortlist_size + kind - 1)
-        log_probs = _log_softmax(self.softmax.head(hidden)).gather(1, outcome[:, None])[:, 0]
+        log_probs = log_softmax(self.softmax.head(hidden)).gather(1, outcome[:, None])[:, 0]
         for i, (first, tail) in enumerate(zip(firsts, self.softmax.tail, strict=True), 1):
             rows = (kind == i).nonzero()[:, 0]
-            inside = _log_softmax(tail(hidden[rows])).gather(1, (words[rows] - first)[:, None])
+            inside = log_softmax(tail(hidden[rows])).gather(1, (words[rows] - first)[:, None])
             log_probs = log_probs.index_add(0, rows, inside[:, 0])
         return torch.where(known, -log_probs, 0.0)
 
@@ -188,7 +188,8 @@ def default_cutoffs(vocabulary_size: int) -> list[int]:
     return sorted(firsts)
 
 
-def _log_softmax(scores: Tensor) -> Tensor:
+def log_softmax(scores: Tensor) -> Tensor:
+    """ln P of each row's words, in float32 at least."""
     return functional.log_softmax(scores, 1, dtype=widened(scores.dtype))
 
 

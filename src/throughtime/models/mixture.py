@@ -8,8 +8,8 @@ from torch.nn import functional
 
 from throughtime.errors import InputError
 from throughtime.layers.dropout import checked_probability
-from throughtime.models.chunk import logits, widened
-from throughtime.models.heads import Head, SoftmaxHead
+from throughtime.models.chunk import logits
+from throughtime.models.heads import Head, SoftmaxHead, log_softmax
 from throughtime.models.mixture_loss import Mixed, mixed_surprisal, mixed_surprisals
 
 
@@ -63,14 +63,11 @@ class MixtureHead(Head):
         """ln P of every word; gradients of any order flow."""
         states, log_shares = self._mixed(hidden)
         scores = logits(states.flatten(0, 1), self.softmax.weight, self.softmax.bias)
-        each = functional.log_softmax(scores, 1, dtype=widened(scores.dtype))
+        each = log_softmax(scores)
         return (each.view(*log_shares.shape, -1) + log_shares[..., None]).logsumexp(1)
 
     def _mixed(self, hidden: Tensor) -> Mixed:
         hidden = hidden.to(self.states.weight.dtype)
         states = self.states(hidden).tanh().unflatten(1, (self.experts, -1))
-        scores = self.shares(hidden)
-        return Mixed(
-            functional.dropout(states, self.dropout, self.training),
-            functional.log_softmax(scores, 1, dtype=widened(scores.dtype)),
-        )
+        dropped = functional.dropout(states, self.dropout, self.training)
+        return Mixed(dropped, log_softmax(self.shares(hidden)))

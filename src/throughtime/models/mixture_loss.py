@@ -12,15 +12,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.errors import ThroughtimeError
 from throughtime.models.chunk import (
     Gradients,
     add_gradients,
     check_labels,
     default_chunk,
     even,
+    handed_on,
     judge_of,
-    widened,
 )
 from throughtime.models.chunked_loss import IGNORED
 
@@ -72,13 +71,8 @@ class _MixedSurprisal(torch.autograd.Function):
         labels: Tensor,
         chunk: int | None,
     ) -> Tensor:
-        for_states, for_shares, for_weight, for_bias = ctx.needs_input_grad[:4]
-        sums = widened(weight.dtype)
-        gradients = Gradients(
-            torch.empty_like(states.flatten(0, 1)) if for_states else None,
-            torch.zeros_like(weight, dtype=sums) if for_weight else None,
-            torch.zeros_like(bias, dtype=sums) if bias is not None and for_bias else None,
-        )
+        for_states, for_shares, *for_softmax = ctx.needs_input_grad[:4]
+        gradients = Gradients.wanted(states.flatten(0, 1), weight, bias, (for_states, *for_softmax))
         into_shares = torch.empty_like(log_shares) if for_shares else None
         mixed = Mixed(states, log_shares)
         found = _collect(mixed, labels, weight, bias, chunk, gradients, into_shares)
@@ -88,19 +82,7 @@ class _MixedSurprisal(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():
-            raise ThroughtimeError(
-                "the loss of a MixtureHead gives first derivatives only; "
-                "for create_graph=True sum its log_probs at the labels"
-            )
-        if ctx.gradients is None:
-            raise ThroughtimeError(
-                "backward was called twice on one loss of a MixtureHead; compute the loss again"
-            )
-        (states, shares, weight, bias), ctx.gradients = ctx.gradients, None
-        for gradient in (states, shares, weight, bias):
-            if gradient is not None:
-                gradient.mul_(outer)
+        states, shares, weight, bias = handed_on(ctx, outer, "MixtureHead")
         weight, bias = (None if sums is None else sums.to(ctx.dtype) for sums in (weight, bias))
         return None if states is None else states.view(ctx.shape), shares, weight, bias, None, None
 

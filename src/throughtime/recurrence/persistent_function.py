@@ -93,7 +93,9 @@ class Recurrence(torch.autograd.Function):
                     persistent_layer.forward_arguments(numbers, form, layer, gates, own_ends, lengths),
                 )
                 rows = layer.states[1:].view(steps * batch, width)
-                kept += (layer.into_gates, layer.recurrent, gates, layer.states, layer.memories, layer.extra)
+                kept += Kept(
+                    layer.into_gates, layer.recurrent, gates, layer.states, layer.memories, layer.extra
+                )
                 ends += own_ends
         if keeps:
             ctx.save_for_backward(entering, lengths, carry, *kept)
