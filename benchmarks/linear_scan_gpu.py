@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from throughtime.recurrence.linear_scan import KINDS, Scan, Settings
+from throughtime.kernels.elements import KINDS
+from throughtime.recurrence.linear_scan import Scan, Settings
 from throughtime.recurrence.measuring import Call, microseconds, replayed
 
 BANDWIDTH, TARGET = 4.3e12, 1.5

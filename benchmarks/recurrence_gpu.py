@@ -27,13 +27,14 @@ from typing import Any
 import torch
 
 from benchmarks.linear_scan_gpu import over_bytes
+from throughtime.kernels import driver
+from throughtime.kernels.elements import Kind, widened
 from throughtime.layers.stack import Stack
 from throughtime.recurrence.choice import chosen
 from throughtime.recurrence.compiling import compile_ahead
-from throughtime.recurrence.kernels import driver
 from throughtime.recurrence.measuring import MAKERS, Case, microseconds, replayed
 from throughtime.recurrence.persistent import form_of
-from throughtime.recurrence.persistent_plan import Kind, Task, best, widened
+from throughtime.recurrence.persistent_plan import Task, best
 from throughtime.recurrence.persistent_plan import microseconds as expected
 
 CELLS = ("lstm", "gru", "rnn")

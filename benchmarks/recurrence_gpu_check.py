@@ -18,13 +18,14 @@ import torch
 from torch import Tensor
 
 from throughtime.cells import Cell
+from throughtime.kernels import driver
+from throughtime.kernels.elements import Kind, widened
 from throughtime.recurrence import costs, persistent_function, scan
 from throughtime.recurrence.compiling import compile_ahead
-from throughtime.recurrence.kernels import driver
 from throughtime.recurrence.measuring import MAKERS, backend_of
 from throughtime.recurrence.persistent import form_of
 from throughtime.recurrence.persistent_function import Recurrence, Settings
-from throughtime.recurrence.persistent_plan import Form, Kind, Plan, Task, best, candidates, widened
+from throughtime.recurrence.persistent_plan import Form, Plan, Task, best, candidates
 from throughtime.recurrence.persistent_plan import microseconds as expected
 
 TOLERANCE = {"float32": 2e-5, "tf32": 5e-3, "bfloat16": 4e-2, "float16": 6e-3}

@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 import torch
-from tests.recurrence.emulated import machine
+from tests.emulated import machine
 
+from throughtime.kernels import driver
 from throughtime.recurrence import moves, persistent_function
-from throughtime.recurrence.kernels import driver
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from throughtime.cells import GRU, LSTM, MinGRU
+from throughtime.kernels.elements import Kind
 from throughtime.recurrence import costs
-from throughtime.recurrence.persistent_plan import Form, Kind, Plan, Task
+from throughtime.recurrence.persistent_plan import Form, Plan, Task
 
 TASK = Task(Form.LSTM, Kind.BF16, 256, 16, backward=True)
 

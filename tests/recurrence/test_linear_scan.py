@@ -7,12 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tests.recurrence.emulated import machine
+from tests.emulated import machine
 
 from throughtime.cells import GRU, MinGRU, MinLSTM
 from throughtime.errors import InputError
+from throughtime.kernels import driver
+from throughtime.kernels.elements import KINDS
 from throughtime.recurrence import linear_scan, scan
-from throughtime.recurrence.kernels import driver
 from throughtime.recurrence.linear_scan import LinearScan
 from throughtime.recurrence.reference import Reference
 
@@ -79,7 +80,7 @@ def test_bfloat16_runs_its_state_in_float32():
 
 
 def direct(cell, projected, h, **chosen):
-    kind = linear_scan.KINDS[projected.dtype]
+    kind = KINDS[projected.dtype]
     return linear_scan.Scan.apply(
         projected, h, None, None, linear_scan.Settings(linear_scan.CELLS[type(cell)], kind, 0, **chosen)
     )

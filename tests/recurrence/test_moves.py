@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.recurrence.emulated import machine
+from tests.emulated import machine
 from torch.nn.functional import pad
 
+from throughtime.kernels import driver
 from throughtime.recurrence import moves
-from throughtime.recurrence.kernels import driver
 from throughtime.recurrence.moves import Moves
 
 pytestmark = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")

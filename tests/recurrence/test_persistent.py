@@ -8,15 +8,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.recurrence.emulated import machine
-from tests.recurrence.emulated.machine import SMALL
+from tests.emulated import machine
+from tests.emulated.machine import SMALL
 
 from throughtime.cells import GRU, LSTM, RNN, CoupledLSTM
 from throughtime.errors import InputError, ThroughtimeError
+from throughtime.kernels import driver
+from throughtime.kernels.elements import Kind
 from throughtime.recurrence import scan
-from throughtime.recurrence.kernels import driver
 from throughtime.recurrence.persistent import Persistent
-from throughtime.recurrence.persistent_plan import Form, Kind, Plan, Task, best, candidates, microseconds
+from throughtime.recurrence.persistent_plan import Form, Plan, Task, best, candidates, microseconds
 from throughtime.recurrence.reference import Reference
 
 emulated = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 import torch
-from tests.recurrence.emulated import machine
+from tests.emulated import machine
 from tests.recurrence.test_persistent import CELLS
 
 from throughtime.layers import stack as stack_module

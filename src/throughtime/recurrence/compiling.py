@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import torch
 
-from throughtime.recurrence.kernels import driver
+from throughtime.kernels import driver
 from throughtime.recurrence.persistent_function import FILES
 from throughtime.recurrence.persistent_plan import Task, candidates
 

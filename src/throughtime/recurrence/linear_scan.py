@@ -11,15 +11,15 @@ from torch import Tensor
 
 from throughtime.cells.base import Cell, State
 from throughtime.cells.minimal import MinGRU, MinLSTM
+from throughtime.kernels import driver
+from throughtime.kernels.elements import KINDS, Kind
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.first_order import first_order
-from throughtime.recurrence.kernels import driver
-from throughtime.recurrence.persistent_plan import LANES, Kind
+from throughtime.recurrence.persistent_plan import LANES
 
 CELLS: dict[type[Cell], int] = {MinGRU: 0, MinLSTM: 1}
 PARTS = (2, 3)
 """Numbers that each cell takes in for one of its state."""
-KINDS = {torch.float32: Kind.FLOAT, torch.bfloat16: Kind.BF16, torch.float16: Kind.F16}
 FILES = ("primitives.cuh", "elements.cuh", "linear.cu")
 CHANNELS = 64
 """Units of one row that a block takes through time."""

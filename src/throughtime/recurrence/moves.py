@@ -8,7 +8,7 @@ from array import array
 
 from torch import Tensor
 
-from throughtime.recurrence.kernels import driver
+from throughtime.kernels import driver
 
 FILES = ("primitives.cuh", "moves.cu")
 FEW, MOST, FIELDS = 8, 40, 12

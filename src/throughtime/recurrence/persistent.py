@@ -12,10 +12,11 @@ from throughtime.cells.base import Cell, State
 from throughtime.cells.elman import RNN
 from throughtime.cells.gru import GRU
 from throughtime.cells.lstm import LSTM
+from throughtime.kernels import driver
+from throughtime.kernels.elements import Kind, widened
 from throughtime.recurrence.backend import Result
-from throughtime.recurrence.kernels import driver
 from throughtime.recurrence.persistent_function import Recurrence, Settings
-from throughtime.recurrence.persistent_plan import Form, Kind, Task, best, widened
+from throughtime.recurrence.persistent_plan import Form, Task, best
 
 FORMS: dict[tuple[type[Cell], str], Form] = {
     (RNN, "tanh"): Form.TANH,

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+from throughtime.kernels import driver
+from throughtime.kernels.elements import Kind, widened
 from throughtime.recurrence import costs, persistent_layer
 from throughtime.recurrence.first_order import first_order
-from throughtime.recurrence.kernels import driver
 from throughtime.recurrence.moves import Moves
 from throughtime.recurrence.persistent_layer import OWN, Kept
-from throughtime.recurrence.persistent_plan import Form, Kind, Plan, Task, best, widened
+from throughtime.recurrence.persistent_plan import Form, Plan, Task, best
 
 FILES = ("primitives.cuh", "elements.cuh", "product.cuh")
 AS_IT_IS = contextlib.nullcontext()

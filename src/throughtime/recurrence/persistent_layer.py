@@ -10,8 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from throughtime.kernels.elements import widened
 from throughtime.recurrence.moves import Moves
-from throughtime.recurrence.persistent_plan import Form, widened
+from throughtime.recurrence.persistent_plan import Form
 
 OWN = ("weight_ih", "weight_hh", "bias", "bias_hn", "h", "c")
 """What a layer is given: weights, and the state before the first step. bias_hn is a GRU's that resets after

@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from throughtime.kernels.elements import Kind
+
 LANES = 32
 CHUNK = 64
 """Bytes of a product's inner dimension that one warp takes at once."""
@@ -40,29 +42,6 @@ class Form(IntEnum):
     def fed(self) -> int:
         """Gates that the state feeds at once."""
         return 2 if self is Form.GRU_BEFORE else self.gates
-
-
-class Kind(IntEnum):
-    """What is multiplied: float32 exactly, float32 rounded to tf32, bfloat16, float16."""
-
-    FLOAT = 0
-    TF32 = 1
-    BF16 = 2
-    F16 = 3
-
-    @property
-    def size(self) -> int:
-        """Bytes of an element."""
-        return 4 if self <= Kind.TF32 else 2
-
-
-def widened(size: int) -> int:
-    """So many units that a row of them begins on a boundary of 16 bytes.
-
-    >>> widened(650)
-    656
-    """
-    return -(-size // 8) * 8
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from throughtime.recurrence.kernels import driver
+from throughtime.kernels import driver
 from throughtime.recurrence.persistent_plan import Plan
 
 COMPILER = shutil.which("g++")

@@ -6,7 +6,8 @@ struct alignas(8) Pair { float v[2]; };
 
 #define UNROLL _Pragma("unroll")
 #define ROLLED _Pragma("unroll 1")
-#define KERNEL extern "C" __global__ void __launch_bounds__(32 * WARPS, 1)
+#define KERNEL KERNEL_BESIDE(1)
+#define KERNEL_BESIDE(BLOCKS) extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS)  // on one multiprocessor
 #define INLINE __device__ __forceinline__
 
 extern __shared__ __align__(16) char shared_memory[];
@@ -16,6 +17,7 @@ INLINE int block_number() { return blockIdx.x; }
 INLINE char* shared_bytes() { return shared_memory; }
 INLINE void join_block() { __syncthreads(); }
 INLINE bool in_any_lane(bool value) { return __any_sync(0xffffffffu, value); }
+INLINE float across_lanes(float value, int distance) { return __shfl_xor_sync(0xffffffffu, value, distance); }
 INLINE void give_up() { __trap(); }
 
 INLINE void pause(int cycles) {

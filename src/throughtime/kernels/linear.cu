@@ -18,8 +18,6 @@ constexpr int TILE = WARPS * STEPS;
 constexpr int CHANNELS = 64;  // a block's, two a lane
 constexpr int PAIR = 2 * ELEMENT;
 
-INLINE float exponential(float x) { return KIND == FLOAT ? expf(x) : quick_exponential(x); }
-
 // sigmoid(x) and sigmoid(-x), neither by a subtraction, which would lose digits.
 struct Gate {
     float open, shut;

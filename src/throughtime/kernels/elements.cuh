@@ -32,3 +32,4 @@ INLINE void store_pair(char* base, long long index, Pair pair) {
     else store_two(base + 4 * index, as_word(pair.v[0]), as_word(pair.v[1]));
 }
 
+INLINE float exponential(float x) { return KIND == FLOAT ? expf(x) : quick_exponential(x); }

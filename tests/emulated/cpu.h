@@ -16,6 +16,7 @@ struct alignas(8) Pair { float v[2]; };
 #define UNROLL
 #define ROLLED
 #define KERNEL static void
+#define KERNEL_BESIDE(BLOCKS) static void
 #define INLINE inline
 
 constexpr int LANES = 32;
@@ -26,6 +27,7 @@ struct Meeting {  // of the lanes of a warp or the threads of a block
 struct Warp {
     Meeting meeting;
     bool flags[LANES], any;
+    float values[LANES];
     word a[LANES][4], b[LANES][2];
     float (*c[LANES])[4];
 };
@@ -84,6 +86,16 @@ inline bool in_any_lane(bool value) {
     meet(warp.meeting, LANES, [] {});
     if (any) yield_turn();  // someone waits for another block: let it run
     return any;
+}
+
+inline float across_lanes(float value, int distance) {
+    Warp& warp = own_warp();
+    const int lane = current->thread % LANES;
+    warp.values[lane] = value;
+    meet(warp.meeting, LANES, [] {});
+    const float found = warp.values[lane ^ distance];
+    meet(warp.meeting, LANES, [] {});
+    return found;
 }
 
 inline void give_up() { std::fprintf(stderr, "a block waits for what never comes\n"), std::abort(); }

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from throughtime.recurrence.kernels import driver
+from throughtime.kernels import driver
 
 STREAM = 1 << 40
 

@@ -1,0 +1,33 @@
+"""The elements of tensors, as kernels know them (elements.cuh)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import torch
+
+
+class Kind(IntEnum):
+    """What is multiplied: float32 exactly, float32 rounded to tf32, bfloat16, float16."""
+
+    FLOAT = 0
+    TF32 = 1
+    BF16 = 2
+    F16 = 3
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return 4 if self <= Kind.TF32 else 2
+
+
+KINDS = {torch.float32: Kind.FLOAT, torch.bfloat16: Kind.BF16, torch.float16: Kind.F16}
+
+
+def widened(size: int) -> int:
+    """So many units that a row of them begins on a boundary of 16 bytes.
+
+    >>> widened(650)
+    656
+    """
+    return -(-size // 8) * 8
