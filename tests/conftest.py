@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,21 @@ def corpora() -> Path:
     if not folder:
         pytest.skip("THROUGHTIME_DATA is not set: no real corpora on this machine")
     return Path(folder)
+
+
+@pytest.fixture
+def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The softmax's kernel runs on a GPU that is none."""
+    from tests.emulated import machine
+
+    from throughtime.kernels import driver, softmax
+
+    if machine.COMPILER is None:
+        pytest.skip("no g++ on this machine")
+    monkeypatch.setattr(driver, "build", machine.build)
+    softmax._prepared.cache_clear()
+    yield
+    softmax._prepared.cache_clear()
 
 
 @dataclass

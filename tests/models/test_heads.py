@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.models import chunk as chunks
-from throughtime.models import chunked_loss
+from throughtime.models import chunked_loss, judge
 from throughtime.models.heads import HEADS, IGNORED, AdaptiveHead, Head, SoftmaxHead, default_cutoffs
 from throughtime.models.mixture import MixtureHead
 
@@ -267,9 +267,9 @@ def test_a_label_outside_the_vocabulary_is_refused(name: str, label: int) -> Non
 def test_labels_that_are_not_one_a_row_are_refused(name: str, count: int) -> None:
     head: Head = MixtureHead(16, 50, experts=2, width=4) if name == "mixture" else HEADS[name](16, 50)
     hidden, labels = torch.zeros(9, 16), torch.zeros(count, dtype=torch.long)
-    for judge in (head.loss, head.surprisals):
+    for judged in (head.loss, head.surprisals):
         with pytest.raises(InputError, match="one for each of 9 rows"):
-            judge(hidden, labels)
+            judged(hidden, labels)
 
 
 def test_adaptive_head_is_torchs_own() -> None:
@@ -362,10 +362,19 @@ def test_weights_in_bf16_give_log_probs_in_float32():
     torch.testing.assert_close(found, expected, atol=0.05, rtol=0.02)
 
 
-@pytest.mark.parametrize("precision", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("kind", "precision"),
+    [
+        (judge.InMemory, torch.float64),
+        (judge.InMemory, torch.float32),
+        (judge.InMemory, torch.bfloat16),
+        (judge.InRegisters, torch.float32),
+        (judge.InRegisters, torch.bfloat16),
+    ],
+)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("biased", [True, False])
-def test_a_gpus_way_through_the_softmax_is_a_cpus(precision, smoothing, biased, monkeypatch):
+def test_a_gpus_way_through_the_softmax_is_a_cpus(kind, precision, smoothing, biased, monkeypatch, emulated):
     """The same sums and gradients, whichever passes they are computed in."""
     torch.manual_seed(0)
     own = torch.float64 if precision is torch.float64 else torch.float32
@@ -382,7 +391,7 @@ def test_a_gpus_way_through_the_softmax_is_a_cpus(precision, smoothing, biased, 
         return [*both, *torch.autograd.grad(both.smoothed, given)]
 
     expected = found()
-    monkeypatch.setattr(chunks, "InCache", chunks.InMemory)
+    monkeypatch.setattr(judge, "InCache", kind)
     close = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[precision]
     for ours, theirs in zip(found(), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=close, atol=close * float(theirs.detach().abs().max()))

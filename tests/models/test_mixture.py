@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.models import chunk as chunks
+from throughtime.models import judge
 from throughtime.models.chunked_loss import IGNORED
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.language import RecurrentLanguageModel
@@ -48,11 +48,13 @@ def test_loss_and_gradients_are_those_of_the_equation(rows, experts, words, chun
     assert_same_loss(plain_loss(head, hidden, labels), head, hidden, labels)
 
 
-def test_a_gpus_way_through_the_mixture_is_a_cpus(monkeypatch):
-    head = mixture(5, 13)
-    hidden, labels = examples(11, 5, 13)
+@pytest.mark.parametrize("chunk", [None, 9])
+@pytest.mark.parametrize("kind", [judge.InMemory, judge.InRegisters])
+def test_a_gpus_way_through_the_mixture_is_a_cpus(kind, chunk, monkeypatch, emulated):
+    head = mixture(5, 13, dtype=torch.float32, chunk=chunk)
+    hidden, labels = examples(11, 5, 13, torch.float32)
     expected = gradients(head.loss(hidden, labels), head, hidden)
-    monkeypatch.setattr(chunks, "InCache", chunks.InMemory)
+    monkeypatch.setattr(judge, "InCache", kind)
     torch.testing.assert_close(gradients(head.loss(hidden, labels), head, hidden), expected)
 
 

@@ -12,15 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.models.chunk import (
-    Gradients,
-    add_gradients,
-    check_labels,
-    default_chunk,
-    even,
-    handed_on,
-    judge_of,
-)
+from throughtime.models.chunk import check_labels, default_chunk, even, handed_on
+from throughtime.models.judge import Gradients, judge_of
 
 IGNORED = -100
 """A label that is no target, by torch's convention."""
@@ -123,7 +116,8 @@ def _collect(
     excess comes second. The mean over words is a product with the mean word, so it costs next to nothing.
     """
     check_labels(labels, len(hidden))
-    judge = judge_of(weight, bias, smoothing)
+    learns = any(gradient is not None for gradient in gradients)
+    judge = judge_of(weight, bias, smoothing, learns)
     words, sums = judge.words, judge.sums
     with torch.autocast(weight.device.type, enabled=False):
         per_chunk = even(len(hidden), chunk or default_chunk(weight))
@@ -139,8 +133,7 @@ def _collect(
             if middle is not None:
                 above = judged.at_target[:, 0] - (states.to(sums) @ middle + offset)
                 excess.append(torch.where(known[:, 0], above, 0.0))
-            if any(gradient is not None for gradient in gradients):
-                share = known if judged.totals is None else known / judged.totals
-                add_gradients(judge.errors_(judged, targets), share, states, words, gradients, rows)
+            if learns:
+                judge.add_gradients(judged, known, gradients, rows)
         every = torch.cat(found)
         return every, torch.cat(excess) if smoothing else torch.zeros_like(every)

@@ -12,16 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.models.chunk import (
-    Gradients,
-    add_gradients,
-    check_labels,
-    default_chunk,
-    even,
-    handed_on,
-    judge_of,
-)
+from throughtime.models.chunk import check_labels, default_chunk, even, handed_on
 from throughtime.models.chunked_loss import IGNORED
+from throughtime.models.judge import Gradients, judge_of
 
 
 class Mixed(NamedTuple):
@@ -99,7 +92,8 @@ def _collect(
 ) -> Tensor:
     """The surprisal of each row; what `gradients` has is filled in (hidden) or added to (weight, bias)."""
     check_labels(labels, len(mixed.states))
-    judge = judge_of(weight, bias)
+    learns = any(gradient is not None for gradient in gradients)
+    judge = judge_of(weight, bias, 0.0, learns)
     words, sums = judge.words, judge.sums
     rows, experts, _ = mixed.states.shape
     found = [mixed.log_shares.new_empty(0, dtype=sums)]
@@ -117,8 +111,7 @@ def _collect(
             parts = torch.where(known, (joint - together).exp(), 0.0)
             if into_shares is not None:
                 into_shares[some] = -parts
-            if any(gradient is not None for gradient in gradients):
-                share = parts.view(-1, 1) if judged.totals is None else parts.view(-1, 1) / judged.totals
+            if learns:
                 place = slice(start * experts, start * experts + len(states))
-                add_gradients(judge.errors_(judged, targets), share, states, words, gradients, place)
+                judge.add_gradients(judged, parts.view(-1, 1), gradients, place)
     return torch.cat(found)

@@ -1,0 +1,108 @@
+// What a softmax says of a label, row by row, and the gradient of that in the place of the logits: one read, one write.
+//
+// A block owns a row and keeps it in registers, VECTORS times 16 bytes a thread. There are 64 registers, so that while
+// one block waits for its row another computes.
+//
+// Constants from the host: KIND, WARPS, VECTORS, ERRORS (whether the gradient is wanted), SHARED_BYTES.
+
+constexpr int THREADS = WARPS * 32, EACH = 16 / ELEMENT;  // elements of 16 bytes
+static_assert(WARPS * 4 == SHARED_BYTES, "the host and the kernel disagree about shared memory");
+
+struct Softmax {
+    char* scores;              // [rows, pitch], from a boundary of 16 bytes on, as each row
+    const long long* targets;  // [rows]
+    float* surprisals;         // [rows]
+    float* at_target;          // the logit, [rows]
+    long long pitch, words;    // past the words a row is padding, whose gradient is zero
+    float evenly, off;         // what label smoothing takes from each error, and what is taken at the target
+};
+
+struct Values { float v[EACH]; };
+
+INLINE Values unpacked(const Words& words) {
+    const word given[4] = {words.x, words.y, words.z, words.w};
+    Values values;
+    UNROLL for (int i = 0; i < EACH / 2; ++i) {
+        const Pair pair = pair_of(ELEMENT == 2 ? Raw{given[i], 0} : Raw{given[2 * i], given[2 * i + 1]});
+        values.v[2 * i] = pair.v[0], values.v[2 * i + 1] = pair.v[1];
+    }
+    return values;
+}
+
+INLINE Words repacked(const Values& values) {
+    word made[4];
+    UNROLL for (int i = 0; i < EACH / 2; ++i) {
+        const Pair pair = {{values.v[2 * i], values.v[2 * i + 1]}};
+        if constexpr (ELEMENT == 2) made[i] = packed(pair);
+        else made[2 * i] = as_word(pair.v[0]), made[2 * i + 1] = as_word(pair.v[1]);
+    }
+    return {made[0], made[1], made[2], made[3]};
+}
+
+struct Highest {
+    INLINE float operator()(float a, float b) const { return a > b || a != a ? a : b; }  // NaN stays NaN
+};
+
+struct Sum {
+    INLINE float operator()(float a, float b) const { return a + b; }
+};
+
+// Of the values of all threads, which all find the same.
+template <typename Join> INLINE float over_block(float value, const Join& join) {
+    float* meeting = reinterpret_cast<float*>(shared_bytes());
+    UNROLL for (int distance = 16; distance > 0; distance /= 2) value = join(value, across_lanes(value, distance));
+    join_block();  // what met here before has been read
+    if (thread_number() % 32 == 0) meeting[thread_number() / 32] = value;
+    join_block();
+    value = meeting[0];
+    UNROLL for (int warp = 1; warp < WARPS; ++warp) value = join(value, meeting[warp]);
+    return value;
+}
+
+KERNEL_BESIDE(32 / WARPS) softmax(const Softmax a) {
+    const float nothing = as_float(0xff800000u);  // minus infinity
+    const int row = block_number(), words = a.words, target = a.targets[row];
+    if (a.targets[row] < 0 || a.targets[row] >= a.words) give_up();
+    char* scores = a.scores + row * a.pitch * ELEMENT;
+    Words* own = reinterpret_cast<Words*>(scores);
+    const float at_target = load_pair(scores, target / 2 * 2).v[target % 2];
+    Words held[VECTORS];
+    UNROLL for (int i = 0; i < VECTORS; ++i) {
+        const int at = i * THREADS + thread_number();
+        if (at * EACH < words) held[i] = own[at];
+    }
+    float highest = nothing;
+    UNROLL for (int i = 0; i < VECTORS; ++i) {
+        const int first = (i * THREADS + thread_number()) * EACH;
+        Values values = unpacked(held[i]);
+        if (first + EACH > words) {  // what is no word has no share in anything
+            UNROLL for (int e = 0; e < EACH; ++e)
+                if (first + e >= words) values.v[e] = nothing;
+            held[i] = repacked(values);
+        }
+        UNROLL for (int e = 0; e < EACH; ++e) highest = Highest()(highest, values.v[e]);
+    }
+    highest = over_block(highest, Highest());
+    float total = 0.0f;
+    UNROLL for (int i = 0; i < VECTORS; ++i) {
+        const Values values = unpacked(held[i]);
+        UNROLL for (int e = 0; e < EACH; ++e) total += exponential(values.v[e] - highest);
+    }
+    total = over_block(total, Sum());
+    if (thread_number() == 0) a.at_target[row] = at_target, a.surprisals[row] = logf(total) - (at_target - highest);
+    if (!ERRORS) return;
+    const float share = 1.0f / total;
+    UNROLL for (int i = 0; i < VECTORS; ++i) {
+        const int first = (i * THREADS + thread_number()) * EACH;
+        if (first >= a.pitch) continue;
+        Values values = unpacked(held[i]);
+        UNROLL for (int e = 0; e < EACH; ++e) values.v[e] = exponential(values.v[e] - highest) * share - a.evenly;
+        if (first == target / EACH * EACH || first + EACH > words) {
+            UNROLL for (int e = 0; e < EACH; ++e) {
+                if (first + e == target) values.v[e] -= a.off;
+                if (first + e >= words) values.v[e] = 0.0f;
+            }
+        }
+        own[i * THREADS + thread_number()] = repacked(values);
+    }
+}

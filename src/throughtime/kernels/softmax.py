@@ -1,0 +1,78 @@
+"""What a softmax says of labels, and the gradient of that, on an NVIDIA GPU: logits are read once.
+
+Torch goes through them several times, for a maximum, a sum, a logarithm and their gradients, and where the
+number of words is odd its products do not run at full speed either: see `widened`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from throughtime.kernels import driver
+from throughtime.kernels.elements import KINDS, Kind
+
+FILES = ("primitives.cuh", "elements.cuh", "softmax.cu")
+MOST_WARPS = 32
+MOST_VECTORS = 9
+"""16 bytes of a row that a thread keeps in registers, so often."""
+
+
+class _Softmax(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("scores", "targets", "surprisals", "at_target")),
+        *((name, ctypes.c_longlong) for name in ("pitch", "words")),
+        *((name, ctypes.c_float) for name in ("evenly", "off")),
+    ]
+
+
+class Surprisals(NamedTuple):
+    """Of each row's target, in float32. [C]"""
+
+    surprisals: Tensor
+    at_target: Tensor  # the logit
+
+
+def fits(words: int, dtype: torch.dtype) -> bool:
+    """Whether a row of logits of this type can be kept in registers."""
+    return dtype in KINDS and words * dtype.itemsize <= MOST_WARPS * 32 * MOST_VECTORS * 16
+
+
+def softmax_(scores: Tensor, targets: Tensor, words: int, smoothing: float, errors: bool) -> Surprisals:
+    """The surprisal of each row's target under the softmax of its first so many scores. [C, P], [C]
+
+    Where `errors` are wanted, they come in place of the scores: the gradients of the smoothed surprisals,
+    and zeros past the words. Else the scores stay. P is a multiple of 8.
+    """
+    rows, pitch = scores.shape
+    found = Surprisals(*scores.new_empty(2, rows, dtype=torch.float32))
+    arguments = _Softmax(
+        scores.data_ptr(),
+        targets.data_ptr(),
+        found.surprisals.data_ptr(),
+        found.at_target.data_ptr(),
+        pitch,
+        words,
+        smoothing / words,
+        1 - smoothing,
+    )
+    _prepared(KINDS[scores.dtype], pitch, errors, scores.get_device())(rows, arguments)
+    return found
+
+
+@functools.cache
+def _prepared(kind: Kind, pitch: int, errors: bool, device: int) -> driver.Kernel:
+    vectors = pitch * kind.size // 16
+    warps = next(some for some in (4, 8, 16, MOST_WARPS) if vectors <= some * 32 * MOST_VECTORS)
+    constants = {
+        "KIND": kind,
+        "WARPS": warps,
+        "VECTORS": -(-vectors // (32 * warps)),
+        "ERRORS": int(errors),
+        "SHARED_BYTES": 4 * warps,
+    }
+    return driver.build("softmax", FILES, constants, device)
