@@ -12,6 +12,7 @@ NAMES = (
     "ids_memory",
     "recurrence_cpu",
     "recurrence_gpu",
+    "softmax_gpu",
     "lstm_gru",
     "long_sequence",
     "complexity",
