@@ -26,6 +26,9 @@ NAMES = (
 def main() -> int:
     """Run and print."""
     words = [word for word in sys.argv[1:] if word != "--json"]
+    if "--help" in words or "-h" in words:
+        print(f"{__doc__}\n\nBenchmarks: {', '.join(NAMES)}.")
+        return 0
     if wrong := [word for word in words if word not in NAMES]:
         print(f"error: unknown benchmark {wrong[0]!r}; known: {', '.join(NAMES)}.", file=sys.stderr)
         return 2

@@ -56,6 +56,20 @@ LATENT = {"model": "recurrent", "strategy": "recursive"}
         ("language", "init_range", {"init": "xavier"}, {"init": "uniform"}),
         ("language", "forget_bias", {"cell": "gru"}, {}),
         ("language", "hidden_dropout", {}, {"num_layers": 2}),
+        ("language", "residual", {"tied": False, "embedding_size": 9}, {}),
+        (
+            "language",
+            "residual",
+            {"num_layers": 2, "embedding_size": 9},
+            {"num_layers": 3, "embedding_size": 9},
+        ),
+        ("classify", "residual", {"embedding_size": 9}, {"embedding_size": 9, "num_layers": 2}),
+        (
+            "classify",
+            "residual",
+            {"hidden_size": 9, "embedding_size": 9},
+            {"hidden_size": 9, "embedding_size": 18},
+        ),
         ("language", "train_windows", {}, {"sampling": "overlapping"}),
         ("language", "valid_rows", WINDOWS, {}),
         ("language", "tau", {"truncation": "randomised"}, {"truncation": "truncated"}),
@@ -85,7 +99,7 @@ def test_what_changes_nothing_is_refused(
 ) -> None:
     other = {"betas": [0.8, 0.9], "probabilities": [0.1, 0.9]}.get(key, 0.45)
     whole = type(getattr(config_of(task, {}), key)) is int or key in ("train_windows", "segment")
-    given = {key: 7 if whole else other}
+    given = {key: key == "residual" or (7 if whole else other)}
     with pytest.raises(InputError, match=f"^{key}: has no effect (with|where)"):
         check(task, {**idle, **given})
     check(task, {**counting, **given})

@@ -177,6 +177,8 @@ def test_init_from_another_run(train, tmp_path, throughtime, text):
     assert ran.json["best"]["perplexity"] == pytest.approx(best, rel=1e-3)
     assert tt.load(second).config.hidden_size == 8
     refused(throughtime(*words, "--set", "cell=gru", "--out", tmp_path / "x"), "--set cell", "'lstm'")
+    drawn = throughtime(*words, "--set", "forget_bias=1", "--out", tmp_path / "x")
+    refused(drawn, "--set forget_bias: has no effect with --init-from; leave one of them out")
     none = throughtime(*words[:4], "--init-from", tmp_path / "none", "--out", tmp_path / "x")
     refused(none, "no such model folder")
     assert throughtime(*words, *more, "--find-lr", "--json").json["lr"] > 0

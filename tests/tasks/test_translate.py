@@ -444,6 +444,13 @@ def test_unknown_words_are_copied_or_not_said(trained):
     assert set(copied.split()) <= {"one", "zebra", "."}
 
 
+def test_words_that_nothing_points_to_are_not_copied(trained, monkeypatch):
+    model = tt.load(trained[0], device="cpu")
+    monkeypatch.setattr(type(model), "attends", False)
+    with pytest.raises(InputError, match=r"^copy_unknown: copies the word that attention points to"):
+        model.translate(["one zebra ."], copy_unknown=True)
+
+
 def test_saved_and_loaded_it_is_the_same(trained, tmp_path, new):
     out, _ = trained
     one, two = tt.load(out, device="cpu"), tt.load(out, device="cpu")

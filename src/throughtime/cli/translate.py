@@ -98,7 +98,7 @@ def translate(
     wishes = Wishes(prefix, tuple(forbid or ()), tuple(require or ()), no_repeat_ngram)
     translator = opened_together(runs, device)
     if copy_unknown:
-        check_copying(translator)
+        translator.check_copying("--copy-unknown")
     search = translator.unlike_each_other(alternatives, length_penalty) if alternatives else None
 
     def told(texts: list[str], title: str) -> list[list[Translation]]:
@@ -143,24 +143,6 @@ def opened_together(runs: list[Path], device: str) -> Translator:
     from throughtime.tasks.trained_translator import together
 
     return together(models)
-
-
-def check_copying(translator: Translator) -> None:
-    """Refuse to copy unknown words where none are, as parts of words spell them all, or none can be found."""
-    from throughtime.text.subword import SUBWORDS
-
-    name = translator.codecs.target.tokenizer.name
-    if name in SUBWORDS:
-        raise InputError(
-            "--copy-unknown",
-            f"is for models of whole words, this one writes parts of them ({name}); leave it out",
-        )
-    if not translator.attends:
-        raise InputError(
-            "--copy-unknown",
-            "copies the word that attention points to, and this model has none; leave it out, or train one "
-            "with --set structure=attention",
-        )
 
 
 def print_one(number: int, found: list[Translation], *, numbered: bool) -> None:

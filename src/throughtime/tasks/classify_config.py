@@ -22,7 +22,19 @@ class ClassifyConfig(TrainingConfig):
     """A classifier of whole texts, its data, and how it is trained. Null means: as the data suggest."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset({"max_size"})
-    EFFECTS: ClassVar[tuple[Effect, ...]] = (*TrainingConfig.EFFECTS, MIN_FREQ, HIDDEN_DROPOUT)
+    EFFECTS: ClassVar[tuple[Effect, ...]] = (
+        *TrainingConfig.EFFECTS,
+        MIN_FREQ,
+        HIDDEN_DROPOUT,
+        Effect(
+            "residual",
+            lambda config: (
+                config.num_layers > 1
+                or config.embedding_size == config.hidden_size * (1 + config.bidirectional)
+            ),
+            "where the only layer is not as wide as what enters it; set num_layers or embedding_size",
+        ),
+    )
 
     data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
     text: str | None = Field(None, description="the column or field of the text, where it is not `text`")

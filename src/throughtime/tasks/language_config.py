@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -37,6 +38,11 @@ class LanguageConfig(TrainingConfig):
             "where last_size is the width of the only layer; set num_layers or leave one of them out",
         ),
         MIN_FREQ,
+        Effect(
+            "residual",
+            lambda config: any(a == b for a, b in pairwise([config.embedding_size, *config.widths])),
+            "where no layer is as wide as what enters it; set embedding_size, hidden_size or num_layers",
+        ),
         only_with("init_range", "init", "uniform"),
         only_with("forget_bias", "cell", "lstm"),
         HIDDEN_DROPOUT,

@@ -184,6 +184,7 @@ ARCHITECTURE = frozenset(
     "last_size head experts residual layer_norm initial".split()
 )
 """What a model that starts from another one's weights has from it."""
+FIRST_WEIGHTS = frozenset({"init", "init_range", "forget_bias"})
 
 
 def made(config: LanguageConfig, dataset: Dataset) -> RecurrentLanguage:
@@ -219,6 +220,9 @@ def inherited(source: Path, config: LanguageConfig, given: Mapping[str, Any]) ->
     """A model that starts from the weights and the vocabulary of the run `source`."""
     folder = ModelFolder.at(source)
     known = inherited_settings(folder, TASK, LanguageConfig, ARCHITECTURE, given)
+    for key in FIRST_WEIGHTS & set(given):
+        if given[key] != LanguageConfig.model_fields[key].default:
+            raise InputError(f"--set {key}", "has no effect with --init-from; leave one of them out")
     return load(folder, config.model_copy(update=known).model_dump(mode="json"), "cpu")
 
 

@@ -121,6 +121,8 @@ class Translator:
         """
         if wishes is not None:
             wishes.check(self.codecs.target)
+        if copy_unknown:
+            self.check_copying()
         search = search or self.beam(num_beams, length_penalty, n_best)
         cut = [self._parts(text) for text in texts]
         flat = [part for own in cut for part in own]
@@ -140,6 +142,20 @@ class Translator:
             told = [[replace(one, text=one.text.strip()) for one in own] for own in told]
         rest = iter(told)
         return [_whole([next(rest) for _ in own], align) for own in cut]
+
+    def check_copying(self, asked: str = "copy_unknown") -> None:
+        """Refuse to copy unknown words where none are, as parts of words spell them all, or none is found."""
+        name = self.codecs.target.tokenizer.name
+        if name in SUBWORDS:
+            raise InputError(
+                asked, f"is for models of whole words, this one writes parts of them ({name}); leave it out"
+            )
+        if not self.attends:
+            raise InputError(
+                asked,
+                "copies the word that attention points to, and this model has none; leave it out, or train "
+                "one with structure=attention",
+            )
 
     def beam(
         self, num_beams: int | None = None, length_penalty: float | None = None, n_best: int = 1
