@@ -28,3 +28,7 @@ def test_the_bound_is_broken_by_a_constant_that_is_too_small() -> None:
     # R45
     change, bound = descent_bound(lambda x: 3 * x.abs().sum(), torch.tensor([2.0]), 0.1, lipschitz=2)
     assert change > bound
+
+
+def test_a_flat_place_has_nothing_to_clip():
+    assert descent_bound(lambda x: (0 * x).sum(), torch.ones(2), 0.1, lipschitz=1, clip=1.0) == (0.0, 0.0)

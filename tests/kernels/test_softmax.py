@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from throughtime.kernels import softmax
+from throughtime.kernels import driver, softmax
 from throughtime.kernels.elements import widened
 from throughtime.kernels.softmax import MOST_VECTORS, fits, softmax_
 
@@ -55,13 +55,21 @@ def test_surprisals_and_their_gradients_are_those_of_the_equation(words, smoothi
 
 
 @every_type
-def test_a_row_may_be_as_long_as_the_registers_hold(dtype, emulated, monkeypatch):
-    monkeypatch.setattr(softmax, "MOST_WARPS", 2)
-    softmax._prepared.cache_clear()
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_row_may_be_as_long_as_the_registers_hold(missing, dtype, emulated, monkeypatch):
+    monkeypatch.setattr(softmax, "WARPS", (2,))
     longest = 2 * 32 * MOST_VECTORS * 16 // dtype.itemsize
     assert fits(longest, dtype)
     assert not fits(longest + 1, dtype)
-    assert_right(2, longest, dtype, 0.1)
+    built, build = [], driver.build
+
+    def watched(name, files, constants, device):
+        built.append((constants["WARPS"], constants["VECTORS"]))
+        return build(name, files, constants, device)
+
+    monkeypatch.setattr(driver, "build", watched)
+    assert_right(2, longest - missing, dtype, 0.1)
+    assert set(built) == {(2, MOST_VECTORS)}
 
 
 def test_what_no_kernel_knows_does_not_fit():
@@ -92,6 +100,14 @@ def test_a_bad_number_spoils_its_row_and_no_other(place, dtype, emulated):
     assert torch.equal(found.surprisals[::2], clean.surprisals[::2])
     assert scores[1, :257].isnan().all()
     assert scores[::2].isfinite().all()
+
+
+def test_targets_may_be_of_any_whole_type_and_lie_apart(emulated):
+    scores, targets = examples(5, 13, torch.float32)
+    expected = softmax_(scores.clone(), targets, 13, 0.0, errors=False)
+    apart = torch.stack([targets, targets + 100], 1)[:, 0].to(torch.int32)
+    found = softmax_(scores, apart, 13, 0.0, errors=False)
+    assert torch.equal(found.surprisals, expected.surprisals)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: the emulated one is too slow")

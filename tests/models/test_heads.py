@@ -395,3 +395,28 @@ def test_a_gpus_way_through_the_softmax_is_a_cpus(kind, precision, smoothing, bi
     close = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[precision]
     for ours, theirs in zip(found(), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=close, atol=close * float(theirs.detach().abs().max()))
+
+
+@pytest.mark.parametrize("kind", [judge.InCache, judge.InMemory, judge.InRegisters])
+def test_states_of_another_width_and_labels_elsewhere_are_refused(kind, monkeypatch, emulated):
+    monkeypatch.setattr(judge, "InCache", kind)
+    head, labels = SoftmaxHead(10, 13), torch.zeros(5, dtype=torch.long)
+    for width in (1, 8, 12, 16):
+        with pytest.raises(InputError, match=f"states: are {width} numbers wide, but the softmax's words 10"):
+            head.loss(torch.zeros(5, width), labels)
+    with pytest.raises(InputError, match="labels: are on meta, but the states on cpu; move them"):
+        head.loss(torch.zeros(5, 10), labels.to("meta"))
+    narrow = head.surprisals(torch.zeros(5, 10), labels.int())
+    assert torch.equal(narrow, head.surprisals(torch.zeros(5, 10), labels))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: a CPU has no tf32")
+def test_tf32_does_not_round_the_bias(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
+    head = SoftmaxHead(16, 50).cuda()
+    with torch.no_grad():
+        head.weight.zero_()
+        head.bias.uniform_(-16, -8)
+    labels = torch.arange(50, device="cuda")
+    found = head.surprisals(torch.zeros(50, 16, device="cuda"), labels)
+    torch.testing.assert_close(found, -head.bias.log_softmax(0), atol=2e-5, rtol=0)

@@ -65,8 +65,9 @@ def test_beams_that_make_no_sense_are_refused(translators):
         {"tokens": "bpe", "max_size": 300, "structure": "conditional", "cell": "lstm"},
         {"structure": "main", "context": "mean", "cell": "mingru", "num_layers": 2, "tied": False},
         {"structure": "state-only", "bidirectional": False, "cell": "rnn", "tied": False},
+        *({"structure": one} for one in ("main", "state-only", "context-only", "context-and-input")),
     ],
-    ids=lambda settings: settings["structure"],
+    ids=lambda settings: f"{settings['structure']}-{len(settings)}",
 )
 def test_other_structures_translate_the_same(tmp_path, settings):
     model, runner = both(untrained.translator(tmp_path, **settings), tmp_path / "exported")
@@ -104,10 +105,46 @@ def test_draws_follow_the_model_and_the_seed(tmp_path):
     assert likely == runner.generate("the", max_new_tokens=6, greedy=True)
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"num_return_sequences": 0}, "num.return.sequences: is 0, expected 1 or more"),
+        ({"num_return_sequences": 2, "greedy": True}, "is for drawn texts; greedy search finds one"),
+        ({"max_new_tokens": 0}, "max_new_tokens: is 0, expected 1 or more"),
+        ({"temperature": float("inf")}, "temperature: is inf, expected a finite number above 0"),
+    ],
+)
+def test_both_refuse_what_writes_nothing(tmp_path, options, sentence):
+    model, runner = both(untrained.language(tmp_path), tmp_path / "exported")
+    with pytest.raises(InputError, match=sentence):
+        runner.generate("the", **options)
+    most = {"max_new_tokens": options.get("max_new_tokens", 5)}
+    with pytest.raises(InputError, match=sentence):
+        how = {name: value for name, value in options.items() if name not in most}
+        model.generate("the", strategy=model.strategy(**how), **most)
+
+
+def test_nothing_is_not_scored_by_a_model_of_a_stream(tmp_path):
+    for one in both(untrained.language(tmp_path, layout="stream"), tmp_path / "exported"):
+        with pytest.raises(InputError, match="sentence 2: holds no token, so there is nothing to score"):
+            one.score(["the cat", ""])
+
+
+@pytest.mark.parametrize("temperature", [1e-310, 1e-40, 1e-9])
+def test_the_coldest_draw_is_the_likeliest_token(tmp_path, temperature):
+    model, runner = both(untrained.language(tmp_path), tmp_path / "exported")
+    cold = model.strategy(temperature=temperature, seed=1)
+    expected = runner.generate("the", max_new_tokens=6, greedy=True)
+    assert runner.generate("the", max_new_tokens=6, temperature=temperature) == expected
+    assert model.generate("the", max_new_tokens=6, strategy=cold)[0].text == expected[0].text
+
+
 def test_no_temperature_at_all_is_greedy_only_where_it_is_said(tmp_path):
     model, runner = both(untrained.language(tmp_path), tmp_path / "exported")
     for one in (model.strategy, runner.generate):
-        with pytest.raises(InputError, match=r"temperature: is 0, expected a number above 0 \(greedy is "):
+        with pytest.raises(
+            InputError, match=r"temperature: is 0, expected a finite number above 0 \(greedy is "
+        ):
             one(temperature=0)
     likely = runner.generate("the", max_new_tokens=6, greedy=True, temperature=0)
     assert likely == runner.generate("the", max_new_tokens=6, greedy=True)
@@ -188,6 +225,20 @@ def test_drawn_paths_spread_as_the_models_do(tmp_path):
     assert ours.samples.shape == (3, 9)
     widths = [one.quantiles[0.9] - one.quantiles[0.1] for one in (ours, told)]
     assert widths[0] == pytest.approx(widths[1], rel=0.5)
+
+
+@pytest.mark.parametrize(("asked", "most"), [({"level": [80]}, 20), ({"paths": 5}, 40), ({}, 30)])
+def test_memory_does_not_grow_with_series_and_paths(tmp_path, asked, most, monkeypatch):
+    run = untrained.forecaster(tmp_path, model="recurrent", strategy="recursive", head="gaussian", paths=10)
+    _, runner = both(run, tmp_path / "exported")
+    monkeypatch.setattr("throughtime.runtime.forecaster.ROWS_AT_ONCE", most)
+    together, rollout = [], runner._rollout
+    monkeypatch.setattr(
+        runner, "_rollout", lambda window, *rest: together.append(window) or rollout(window, *rest)
+    )
+    found = runner.forecast({f"{n}": np.sin(np.arange(40) + n) for n in range(33)}, h=2, **asked)
+    assert [one.unique_id for one in found] == [f"{n}" for n in range(33)]
+    assert max(window.values.shape[1] for window in together) == most
 
 
 def test_a_series_too_short_is_refused(tmp_path):

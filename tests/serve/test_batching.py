@@ -138,3 +138,17 @@ def test_answers_belong_to_those_who_asked_whatever_is_batched(requests):
         found = list(threads.map(asked, requests))
     batcher.close()
     assert found == [[(key, item) for item in items] for key, items in requests]
+
+
+def test_who_has_left_takes_no_place_in_the_queue(batcher, gate):
+    held(batcher, gate)
+    gone = batcher.submit("same", gate, [1, 2, 3, 4, 5, 6])
+    with pytest.raises(RefusalError):
+        batcher.submit("same", gate, [7])
+    gone.left = True
+    assert batcher.waiting == 0
+    kept = batcher.submit("same", gate, [7])
+    assert batcher.waiting == 1
+    gate.open.set()
+    assert kept.future.result(10) == [14]
+    assert gate.batches == [[0], [7]]

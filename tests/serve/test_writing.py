@@ -156,3 +156,35 @@ def test_characters_of_several_bytes_are_said_when_they_are_whole():
         assert "\ufffd" not in "".join(pieces)
         assert "".join(pieces) + spelling.rest() == codec.decode(ids)
         assert sum(map(bool, pieces)) > 1
+
+
+def test_who_has_left_takes_no_place_in_the_queue(counted):
+    writer = Writer("model", counted, most=1, queue=2)
+    began, go_on = threading.Event(), threading.Event()
+
+    def held_up(one):
+        began.set()
+        assert go_on.wait(10)
+
+    ids = counted.framing.ids("the", end=False)
+    try:
+        writer.submit([Draft(ids, Manner(max_tokens=1), Spelling(counted.framing, ids), held_up)])
+        assert began.wait(10)
+        whole = threading.Semaphore(0)
+        gone = [draft(counted, "the", Manner(max_tokens=1), whole) for _ in range(2)]
+        writer.submit(gone)
+        late = draft(counted, "the", Manner(max_tokens=1), whole)
+        with pytest.raises(RefusalError, match="too many requests wait"):
+            writer.submit([late])
+        for one in gone:
+            one.left = True
+        assert writer.waiting == 0
+        writer.submit([late])
+        assert writer.waiting == 1
+        go_on.set()
+        assert whole.acquire(timeout=10)
+        assert late.over
+        assert not any(one.over for one in gone)
+    finally:
+        go_on.set()
+        writer.close()

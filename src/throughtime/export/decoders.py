@@ -137,7 +137,10 @@ def _context(graph: Graph, decoder: ContextDecoder, last: str, state: State, kep
     if not parts:
         parts.append(graph.op("Expand", graph.constant([[0.0]]), graph.sizes(rows, 1)))
     x = parts[0] if len(parts) == 1 else graph.op("Concat", *parts, axis=-1)
-    return Stepped(*step_stack(graph, decoder.stack, x, state), None)
+    y, reached = step_stack(graph, decoder.stack, x, state)
+    if decoder.output is not None:
+        y = graph.linear(y, decoder.output.weight, decoder.output.bias)
+    return Stepped(y, reached, None)
 
 
 def _normed(graph: Graph, norm: nn.LayerNorm | None, x: str) -> str:

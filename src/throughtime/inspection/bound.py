@@ -34,7 +34,7 @@ def descent_bound(
     point = point.detach().requires_grad_()
     before = function(point)
     (gradient,) = torch.autograd.grad(before, point)
-    if clip is not None:
-        gradient = gradient * min(1.0, clip / float(gradient.norm()))
+    if clip is not None and (norm := float(gradient.norm())) > clip:
+        gradient = gradient * (clip / norm)
     after = function(point.detach() - eta * gradient)
     return Bound(float((before - after).detach().abs()), lipschitz * eta * float(gradient.norm()))

@@ -17,7 +17,8 @@ from throughtime.kernels import driver
 from throughtime.kernels.elements import KINDS, Kind
 
 FILES = ("primitives.cuh", "elements.cuh", "softmax.cu")
-MOST_WARPS = 32
+WARPS = (4, 8, 16, 32)
+"""A block has as few as will do."""
 MOST_VECTORS = 9
 """16 bytes of a row that a thread keeps in registers, so often."""
 
@@ -39,7 +40,7 @@ class Surprisals(NamedTuple):
 
 def fits(words: int, dtype: torch.dtype) -> bool:
     """Whether a row of logits of this type can be kept in registers."""
-    return dtype in KINDS and words * dtype.itemsize <= MOST_WARPS * 32 * MOST_VECTORS * 16
+    return dtype in KINDS and words * dtype.itemsize <= WARPS[-1] * 32 * MOST_VECTORS * 16
 
 
 def softmax_(scores: Tensor, targets: Tensor, words: int, smoothing: float, errors: bool) -> Surprisals:
@@ -49,6 +50,7 @@ def softmax_(scores: Tensor, targets: Tensor, words: int, smoothing: float, erro
     and zeros past the words. Else the scores stay. P is a multiple of 8.
     """
     rows, pitch = scores.shape
+    targets = targets.to(torch.int64).contiguous()
     found = Surprisals(*scores.new_empty(2, rows, dtype=torch.float32))
     arguments = _Softmax(
         scores.data_ptr(),
@@ -67,7 +69,7 @@ def softmax_(scores: Tensor, targets: Tensor, words: int, smoothing: float, erro
 @functools.cache
 def _prepared(kind: Kind, pitch: int, errors: bool, device: int) -> driver.Kernel:
     vectors = pitch * kind.size // 16
-    warps = next(some for some in (4, 8, 16, MOST_WARPS) if vectors <= some * 32 * MOST_VECTORS)
+    warps = next(some for some in WARPS if vectors <= some * 32 * MOST_VECTORS)
     constants = {
         "KIND": kind,
         "WARPS": warps,

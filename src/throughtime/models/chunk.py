@@ -88,10 +88,21 @@ def handed_on(ctx: Any, outer: Tensor, head: str) -> tuple[Tensor | None, ...]:
     return found
 
 
-def check_labels(labels: Tensor, rows: int) -> None:
-    """Refuse labels that are not one a row, which torch would stretch over the rows."""
+def check_labels(labels: Tensor, states: Tensor) -> None:
+    """Refuse labels that are not one a row, which torch would stretch over the rows, or lie elsewhere."""
+    rows = len(states)
     if labels.shape != (rows,):
         raise InputError("labels", f"have shape {list(labels.shape)}, expected one for each of {rows} rows")
+    if labels.device != states.device:
+        raise InputError("labels", f"are on {labels.device}, but the states on {states.device}; move them")
+
+
+def check_states(states: Tensor, weight: Tensor) -> None:
+    """Refuse states of another width than that of the words."""
+    if states.shape[-1] != weight.shape[1]:
+        raise InputError(
+            "states", f"are {states.shape[-1]} numbers wide, but the softmax's words {weight.shape[1]}"
+        )
 
 
 def even(rows: int, most: int) -> int:

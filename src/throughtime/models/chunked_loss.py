@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.models.chunk import check_labels, default_chunk, even, handed_on
+from throughtime.models.chunk import check_labels, check_states, default_chunk, even, handed_on
 from throughtime.models.judge import Gradients, judge_of
 
 IGNORED = -100
@@ -115,7 +115,8 @@ def _collect(
     A smoothed surprisal is one with `smoothing` times the logit's excess over the mean logit added: that
     excess comes second. The mean over words is a product with the mean word, so it costs next to nothing.
     """
-    check_labels(labels, len(hidden))
+    check_labels(labels, hidden)
+    check_states(hidden, weight)
     learns = any(gradient is not None for gradient in gradients)
     judge = judge_of(weight, bias, smoothing, learns)
     words, sums = judge.words, judge.sums

@@ -163,7 +163,7 @@ class AdaptiveHead(Head):
 
     def _surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
         """Not torch's forward: that fails in bf16 on a CPU, and gives a class without words no gradient."""
-        check_labels(labels, len(hidden))
+        check_labels(labels, hidden)
         known = labels != IGNORED
         words = torch.where(known, labels, 0)
         firsts = self.softmax.cutoffs[:-1]

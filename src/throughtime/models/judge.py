@@ -120,16 +120,18 @@ class InRegisters(Judge):
     """On an NVIDIA GPU one kernel makes surprisals and the logits' gradients, with each row in registers.
 
     What is multiplied is padded with zeros until each row begins on a boundary of 16 bytes, as products at
-    full speed want; and the bias is one more weight of a word, for a state that is always one.
+    full speed want. The bias is two more weights of a word, for states that are always one: what a product
+    in tf32 or bf16 would round away of it, and the rest.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, smoothing: float, learns: bool) -> None:
         many, size = weight.shape
-        shape = wide(many), wide(size if bias is None else size + 1)
+        shape = wide(many), wide(size if bias is None else size + 2)
         self._padded = weight.new_zeros(shape, dtype=precision(weight))
         self._padded[:many, :size] = weight
         if bias is not None:
-            self._padded[:many, size] = bias
+            coarse = bias.to(torch.bfloat16).to(bias.dtype)
+            self._padded[:many, size], self._padded[:many, size + 1] = coarse, bias - coarse
         super().__init__(self._padded[:many, :size], bias, smoothing, learns)
 
     def __call__(self, states: Tensor, targets: Tensor) -> Judged:
@@ -138,7 +140,7 @@ class InRegisters(Judge):
         padded = states.new_zeros(len(states), self._padded.shape[1])
         padded[:, :size] = states
         if self.bias is not None:
-            padded[:, size] = 1
+            padded[:, size : size + 2] = 1
         scores = padded @ self._padded.t()
         found = softmax.softmax_(scores, targets, len(self.words), self.smoothing, self.learns)
         return Judged(padded, targets, found.surprisals[:, None], found.at_target[:, None], scores)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.models.chunk import check_labels, default_chunk, even, handed_on
+from throughtime.models.chunk import check_labels, check_states, default_chunk, even, handed_on
 from throughtime.models.chunked_loss import IGNORED
 from throughtime.models.judge import Gradients, judge_of
 
@@ -91,7 +91,8 @@ def _collect(
     into_shares: Tensor | None,
 ) -> Tensor:
     """The surprisal of each row; what `gradients` has is filled in (hidden) or added to (weight, bias)."""
-    check_labels(labels, len(mixed.states))
+    check_labels(labels, mixed.states)
+    check_states(mixed.states, weight)
     learns = any(gradient is not None for gradient in gradients)
     judge = judge_of(weight, bias, 0.0, learns)
     words, sums = judge.words, judge.sums

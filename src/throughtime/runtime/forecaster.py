@@ -13,7 +13,8 @@ from throughtime.errors import InputError
 from throughtime.runtime.folder import ExportFolder
 from throughtime.runtime.said import Head
 
-SERIES_AT_ONCE = 256
+ROWS_AT_ONCE = 4096
+"""Series, or where paths are drawn all paths of some series, that go through the model together."""
 Array = NDArray[Any]
 
 
@@ -95,9 +96,15 @@ class Forecaster:
         probabilities = sorted({round(0.5 + side * each / 200, 10) for each in level for side in (-1, 1)})
         draws = np.random.default_rng(self.settings["seed"])
         found: list[Forecast] = []
-        for first in range(0, len(given), SERIES_AT_ONCE):
-            found += self._asked(given[first : first + SERIES_AT_ONCE], h, probabilities, paths, draws)
+        at_once = max(1, ROWS_AT_ONCE // max(1, self._drawn(probabilities, paths)))
+        for first in range(0, len(given), at_once):
+            found += self._asked(given[first : first + at_once], h, probabilities, paths, draws)
         return found
+
+    def _drawn(self, probabilities: Sequence[float], paths: int) -> int:
+        """Paths of each series: a model that goes on from its own values finds its quantiles among them."""
+        recursive = self.settings["recursive"] and self.head.probabilistic and probabilities
+        return max(paths, self.settings["paths"] if recursive else 0)
 
     def _asked(
         self,
@@ -111,7 +118,7 @@ class Forecaster:
         window = self._window(histories, scales, h)
         mean = self._rollout(window, h, None)
         recursive, wanted = self.settings["recursive"], bool(probabilities) and self.head.probabilistic
-        drawn = max(paths, self.settings["paths"] if recursive and wanted else 0)
+        drawn = self._drawn(probabilities, paths)
         samples = quantiles = None
         if drawn:
             samples = self._rollout(window.repeated(drawn), h, draws).reshape(h, len(histories), drawn)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from throughtime.errors import InputError
 from throughtime.runtime.folder import ExportFolder
 from throughtime.runtime.ragged import padded
 from throughtime.runtime.sampling import Sampling
@@ -37,6 +38,11 @@ class LanguageModel:
         end = self.settings["end_id"]
         sequences = [[*self._ids(text), *([] if end is None else [end])] for text in texts]
         skipped = int(self.settings["begin_id"] is not None)  # a beginning mark is given, not predicted
+        for number, ids in enumerate(sequences, start=1):
+            if len(ids) <= skipped:
+                raise InputError(
+                    f"sentence {number}", "holds no token, so there is nothing to score; leave it out"
+                )
         found: dict[int, Array] = {}
         order = sorted(range(len(texts)), key=lambda number: len(sequences[number]))
         for first in range(0, len(order), TEXTS_AT_ONCE):
@@ -68,6 +74,10 @@ class LanguageModel:
         Greedy search writes what the torch model writes; draws of a seed are other draws.
         """
         own = self.generation
+        cap = int(own.get("max_new_tokens", 100)) if max_new_tokens is None else max_new_tokens
+        for name, count in (("max_new_tokens", cap), ("num_return_sequences", num_return_sequences)):
+            if count < 1:
+                raise InputError(name, f"is {count}, expected 1 or more")
         sampling = None  # its options say nothing to a greedy search, and are not looked at there
         if not (greedy if greedy is not None else not own.get("do_sample", True)):
             sampling = Sampling(
@@ -76,8 +86,9 @@ class LanguageModel:
                 own.get("top_p") if top_p is None else top_p,
                 seed,
             )
-        cap = int(own.get("max_new_tokens", 100)) if max_new_tokens is None else max_new_tokens
-        ids, rows = self._ids(prompt), 1 if sampling is None else num_return_sequences
+        elif num_return_sequences > 1:
+            raise InputError("num_return_sequences", "is for drawn texts; greedy search finds one")
+        ids, rows = self._ids(prompt), num_return_sequences
         state = [np.repeat(part, rows, axis=0) for part in self._after(ids[:-1])]
         last = np.full(rows, ids[-1] if ids else NOTHING)
         said: list[list[int]] = [[] for _ in range(rows)]

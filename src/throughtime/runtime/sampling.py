@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from throughtime.errors import InputError
 
 Array = NDArray[Any]
+COLDEST = 1e-30
+"""Below it log-probabilities would overflow; there the likeliest token alone is left long before."""
 
 
 class Sampling:
@@ -27,9 +29,9 @@ class Sampling:
         top_p: float | None = None,
         seed: int | None = None,
     ) -> None:
-        if not temperature > 0:
+        if not 0 < temperature < np.inf:
             raise InputError(
-                "temperature", f"is {temperature}, expected a number above 0 (greedy is greedy=True)"
+                "temperature", f"is {temperature}, expected a finite number above 0 (greedy is greedy=True)"
             )
         if top_k is not None and top_k < 1:
             raise InputError("top_k", f"is {top_k}, expected 1 or more")
@@ -47,7 +49,7 @@ class Sampling:
 
     def probabilities(self, log_probs: Array) -> Array:
         """What is drawn from, [rows, V]."""
-        scaled = log_probs.astype(np.float64) / self.temperature
+        scaled = log_probs.astype(np.float64) / max(self.temperature, COLDEST)
         if self.top_k is not None and self.top_k < scaled.shape[1]:
             least = np.partition(scaled, -self.top_k, axis=1)[:, -self.top_k, None]
             scaled = np.where(scaled < least, -np.inf, scaled)

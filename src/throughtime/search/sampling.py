@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
 from throughtime.search.greedy import append, close
 from throughtime.search.hypotheses import Finished, Hypotheses
+
+COLDEST = 1e-30
+"""Below it log-probabilities would overflow; there the likeliest token alone is left long before."""
 
 
 class Sampling:
@@ -26,9 +31,9 @@ class Sampling:
         each: int = 1,
         seed: int | None = None,
     ) -> None:
-        if not temperature > 0:
+        if not 0 < temperature < math.inf:
             raise InputError(
-                "--temperature", f"is {temperature}, expected a number above 0 (greedy is --greedy)"
+                "--temperature", f"is {temperature}, expected a finite number above 0 (greedy is --greedy)"
             )
         if top_k is not None and top_k < 1:
             raise InputError("--top-k", f"is {top_k}, expected 1 or more")
@@ -60,7 +65,7 @@ class Sampling:
 
     def probabilities(self, log_probs: Tensor) -> Tensor:
         """What is drawn from. [rows, V]"""
-        scaled = log_probs / self.temperature
+        scaled = log_probs / max(self.temperature, COLDEST)
         if self.top_k is not None and self.top_k < scaled.shape[1]:
             least = scaled.topk(self.top_k, dim=1).values[:, -1:]
             scaled = scaled.masked_fill(scaled < least, -torch.inf)

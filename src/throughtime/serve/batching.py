@@ -61,7 +61,7 @@ class Batcher:
     def waiting(self) -> int:
         """Items that wait."""
         with self._changed:
-            return sum(len(job.items) for job in self._jobs)
+            return self._wanted()
 
     def submit(self, key: Hashable, compute: Compute, items: Sequence[Any]) -> Job:
         """Join the queue, or be refused where it is full; one that is alone there is always taken."""
@@ -69,7 +69,7 @@ class Batcher:
         with self._changed:
             if self._closing:
                 raise RefusalError(503, "the server is shutting down", retry_after=5)
-            waiting = sum(len(one.items) for one in self._jobs)
+            waiting = self._wanted()
             if waiting and waiting + len(job.items) > self.queue:
                 raise RefusalError(
                     503, f"too many requests wait for {self.name}; try again soon", retry_after=1
@@ -84,6 +84,10 @@ class Batcher:
             self._closing = True
             self._changed.notify()
         self._thread.join()
+
+    def _wanted(self) -> int:
+        """Items that somebody still waits for: who has left takes no place, though a long batch keeps it."""
+        return sum(len(job.items) for job in self._jobs if not job.left)
 
     def _work(self) -> None:
         while chosen := self._next():

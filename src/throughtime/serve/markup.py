@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Sequence
 
-RAW = re.compile(r"<(script|style|pre|code|textarea)\b", re.IGNORECASE)
+RAW = re.compile(r"<(script|style|pre|code|textarea)\b", re.IGNORECASE | re.ASCII)
 """What such a tag encloses is no text to translate."""
 _NAME = re.compile(r"[a-zA-Z/!?]")
 
@@ -66,8 +66,9 @@ def _tag(source: str, start: int) -> int | None:
     end = _after(source.find(">", start), 1)
     if end is None or (raw := RAW.match(source, start)) is None:
         return end
-    closing = source.lower().find(f"</{raw[1].lower()}", end)
-    return end if closing < 0 else _after(source.find(">", closing), 1)
+    # Not by a source in small letters: there some letters are longer, and places are others.
+    closing = re.compile(f"</{raw[1]}", re.IGNORECASE | re.ASCII).search(source, end)
+    return end if closing is None else _after(source.find(">", closing.start()), 1)
 
 
 def _after(place: int, size: int) -> int | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from throughtime.search.sampling import COLDEST
 from throughtime.search.step import Memory, State, select
 from throughtime.serve.refusals import RefusalError
 from throughtime.serve.spelling import Spelling, Stops
@@ -116,15 +117,17 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """Texts that are not begun yet."""
-        return len(self._fresh)
+        """Texts that are not begun yet, and that somebody still waits for."""
+        with self._changed:
+            return self._wanted()
 
     def submit(self, drafts: Sequence[Draft]) -> None:
         """Join the queue, or be refused where it is full."""
         with self._changed:
             if self._closing:
                 raise RefusalError(503, "the server is shutting down", retry_after=5)
-            if self._fresh and len(self._fresh) + len(drafts) > self.queue:
+            waiting = self._wanted()
+            if waiting and waiting + len(drafts) > self.queue:
                 raise RefusalError(
                     503, f"too many requests wait for {self.name}; try again soon", retry_after=1
                 )
@@ -137,6 +140,9 @@ class Writer:
             self._closing = True
             self._changed.notify()
         self._thread.join()
+
+    def _wanted(self) -> int:
+        return sum(not draft.left for draft in self._fresh)
 
     def _work(self) -> None:
         page = _Page(self.language)
@@ -230,7 +236,7 @@ def drawn(log_probs: Tensor, manners: Sequence[Manner], dice: Sequence[random.Ra
     points = [0.0 if still else min(one.random(), ALMOST_ONE) for still, one in zip(cold, dice, strict=True)]
     like = {"dtype": torch.float64, "device": log_probs.device}
     temperature = torch.tensor([manner.temperature or 1.0 for manner in manners], **like)  # type: ignore[arg-type]
-    p = (log_probs.double() / temperature[:, None]).softmax(dim=1)
+    p = (log_probs.double() / temperature[:, None].clamp(min=COLDEST)).softmax(dim=1)
     mass = torch.tensor([manner.top_p for manner in manners], **like)[:, None]  # type: ignore[arg-type]
     if bool((mass < 1).any()):
         falling, order = p.sort(dim=1, descending=True, stable=True)

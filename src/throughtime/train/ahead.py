@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Iterator
@@ -30,21 +31,21 @@ def prepared(batches: Batches[Any, Any], device: torch.device) -> Iterator[Prepa
     held: queue.Queue[Prepared | BaseException | None] = queue.Queue(DEPTH)
     left = threading.Event()
 
+    def hand_over(one: Prepared | BaseException | None) -> None:
+        while not left.is_set():
+            with contextlib.suppress(queue.Full):
+                held.put(one, timeout=0.1)
+                return
+
     def go_ahead() -> None:
         try:
             for batch in batches:
-                one = Prepared(batch.pinned(), batches.state())
-                while not left.is_set():
-                    try:
-                        held.put(one, timeout=0.1)
-                        break
-                    except queue.Full:
-                        continue
+                hand_over(Prepared(batch.pinned(), batches.state()))
                 if left.is_set():
                     return
-            held.put(None)
+            hand_over(None)
         except BaseException as error:
-            held.put(error)
+            hand_over(error)
 
     thread = threading.Thread(target=go_ahead, daemon=True)
     thread.start()
