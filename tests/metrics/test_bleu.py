@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from throughtime.errors import InputError
-from throughtime.metrics.bleu import corpus_bleu, corpus_chrf, corpus_ter, ngram_precision, notes_bleu
+from throughtime.metrics.bleu import (
+    _tokenizer,
+    corpus_bleu,
+    corpus_chrf,
+    corpus_ter,
+    ngram_precision,
+    notes_bleu,
+)
 
 tokens = st.lists(st.sampled_from("ABCD"), min_size=1, max_size=8)
 
@@ -84,3 +91,32 @@ def test_options_and_lengths_are_checked():
         corpus_chrf(["a"], [])
     with pytest.raises(InputError, match="k: is 0"):
         notes_bleu("A", "A", k=0)
+
+
+@pytest.mark.parametrize(
+    ("language", "tokenizer"),
+    [
+        *((code, "zh") for code in ("zh", "zh-Hans", "ZH_tw", "cmn", "zho", "yue-HK")),
+        *((code, "char") for code in ("ja", "jpn", "ja-JP", "th", "lo", "km-KH", "my")),
+        *((code, "13a") for code in ("en", "fr-CA", "ko", "kor", "zhx", "de", "", None)),
+    ],
+)
+def test_each_language_is_cut_into_words_as_it_is_written(language, tokenizer, monkeypatch):
+    monkeypatch.setattr("throughtime.metrics.bleu._installed", lambda *packages: False)
+    found = corpus_bleu(["我今天吃了两个苹果。"], [["我今天吃了三个苹果。"]], language=language)
+    assert f"tok:{tokenizer}|" in found.signature
+    assert (found.value > 0) == (tokenizer != "13a")
+
+
+@pytest.mark.parametrize(("language", "tokenizer"), [("ja", "ja-mecab"), ("ko-KR", "ko-mecab")])
+def test_words_of_japanese_and_korean_where_their_package_is_installed(language, tokenizer, monkeypatch):
+    monkeypatch.setattr("throughtime.metrics.bleu._installed", lambda *packages: True)
+    assert _tokenizer(language) == tokenizer
+
+
+def test_case_counts_for_chrf_unless_it_is_not_to():
+    same, other = ["The Cat sat"], [["the cat sat"]]
+    assert corpus_chrf(same, other).value < 100
+    found = corpus_chrf(same, other, lowercase=True)
+    assert found.value == pytest.approx(100)
+    assert "case:lc" in found.signature

@@ -101,6 +101,21 @@ def test_laplace_is_the_notes_formula_on_three_levels(sentences, e):  # R15
             assert third[w] == pytest.approx(own / (as_context((x, y)) + e[2]), rel=1e-9)
 
 
+@settings(max_examples=25)
+@given(sentences=texts, e=st.tuples(*[st.floats(0.01, 50)] * 4), marked=st.booleans())
+def test_laplace_of_the_first_words_is_that_of_the_context_they_have(sentences, e, marked):  # R15
+    """What no order of context is long enough for is not what was never seen."""
+    shorter, longer = (fitted(sentences, order, Laplace(e), marked) for order in (2, 4))
+    contexts = np.array([[word] for word in range(WORDS)])
+    assert longer.distribution(contexts) == pytest.approx(shorter.distribution(contexts))
+    padded = np.insert(contexts, [0, 0], MISSING, axis=1)
+    assert longer.distribution(padded) == pytest.approx(shorter.distribution(contexts))
+    sequences = [[BEGIN, *s] for s in sentences] if marked else sentences
+    pairs = zip(longer.log_probs(sequences), shorter.log_probs(sequences), strict=True)
+    for ours, theirs in pairs:
+        assert ours[:2] == pytest.approx(theirs[:2])
+
+
 def test_laplace_limits():  # R15
     counts = NgramCounts.of([[1, 1, 2]], 1, 4)
     nothing = np.array([[MISSING]])

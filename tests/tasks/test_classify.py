@@ -199,7 +199,9 @@ def test_labels_that_training_did_not_know_are_counted_wrong(classifier, tmp_pat
     for split, rows in {"train": "play,music\n", "valid": "play jazz,music\nrun,sport\n"}.items():
         (tmp_path / f"{split}.csv").write_text("text,label\n" + rows)
     data = open_dataset(str(tmp_path))
-    values = classifier.report(data, "valid", {}).values
+    report = classifier.report(data, "valid", {})
+    values = report.values
+    assert "of the 1 with known labels\nover 2 texts, 1 of them with labels that" in report.text
     assert values["unknown_labels"] == 1
     assert values["accuracy"] == 0.5
     assert values["log_loss"] < 1

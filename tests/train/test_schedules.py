@@ -80,7 +80,7 @@ def test_cosine_is_torchs():
     assert rates[-1] == pytest.approx(0.1 * LR)
 
 
-@pytest.mark.parametrize(("rise", "final_lr"), [(0.3, 0.0), (0.5, 0.0), (0.25, 0.02)])
+@pytest.mark.parametrize(("rise", "final_lr"), [(0.3, None), (0.5, None), (0.25, 0.02)])
 def test_one_cycle_is_torchs(rise, final_lr):
     config = TrainingConfig(lr=LR, schedule="one-cycle", rise=rise, final_lr=final_lr, warmup_steps=9)
     final = 25 / (final_lr * 25 * 25) if final_lr else 1e4 / 25  # torch counts from the first rate, lr / 25
@@ -91,6 +91,13 @@ def test_one_cycle_is_torchs(rise, final_lr):
         40,
     )
     assert ours(config, 8, 5) == pytest.approx(reference, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "one-cycle"])
+def test_a_last_rate_of_nothing_is_obeyed(schedule):
+    rates = ours(TrainingConfig(lr=LR, schedule=schedule, final_lr=0), 5, 4)
+    assert rates[-1] == 0.0
+    assert rates[-2] > 0.0
 
 
 def test_runs_of_one_update_and_beyond_the_end():

@@ -36,7 +36,7 @@ def compare(
     tokenize: Annotated[
         str | None, typer.Option(help="sacrebleu's tokenizer for BLEU; by the language if not given.")
     ] = None,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="BLEU without regard to case.")] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Judge without regard to case.")] = False,
     samples: Annotated[int, typer.Option(help="Resampled test sets.", min=10)] = 1000,
     device: Device = "auto",
     skip_bad: SkipBad = False,

@@ -75,7 +75,7 @@ def evaluate(
         ),
     ] = None,
     lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="BLEU without regard to case.", rich_help_panel=TRANSLATION)
+        bool, typer.Option("--lowercase", help="Judge without regard to case.", rich_help_panel=TRANSLATION)
     ] = False,
     search_errors: Annotated[
         bool,

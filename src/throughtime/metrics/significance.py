@@ -54,7 +54,7 @@ def paired_bootstrap(
     for name, translations in systems.items():
         if len(translations) != len(references):
             raise InputError(name, f"has {len(translations)} lines for {len(references)} references")
-    metrics = {"BLEU": bleu_metric(tokenize, lowercase, language), "chrF": CHRF()}
+    metrics = {"BLEU": bleu_metric(tokenize, lowercase, language), "chrF": CHRF(lowercase=lowercase)}
     named = [(name, translations) for name, translations in systems.items()]
     test = PairedTest(named, metrics, [list(references)], "bs", n_samples=samples)
     signatures, scores = test()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from throughtime.errors import InputError
 from throughtime.ngram.counts import MISSING, Floats, Ints, Level, NgramCounts, checked_ids, continue_nodes
@@ -61,9 +62,11 @@ class NgramModel:
         base, own, back, to_nothing = self.interpolation
         at = self.counts.nodes(ids, starts)
         p = single = base[ids]
+        before = _words_before(len(ids), starts)
         for n in range(2, self.order + 1):
             context = continue_nodes(at[n - 2], starts)
-            p = _mix(context, at[n - 1], own[n - 1], back[n - 1], single if to_nothing else p)
+            lower = np.where(before >= n - 1, single, p) if to_nothing else p
+            p = _mix(context, at[n - 1], own[n - 1], back[n - 1], lower)
         with np.errstate(divide="ignore"):
             log_p: Floats = np.log(p)
         log_p[np.isin(ids, self.counts.never)] = 0.0
@@ -80,7 +83,8 @@ class NgramModel:
             level, context = self.counts.levels[n - 1], self._context_nodes(contexts, n - 1)
             weight = _weight(context, back[n - 1])
             seen = ~np.isnan(weight)
-            p = np.where(seen, weight, 1.0)[:, None] * (everywhere if to_nothing else p)
+            lower = np.where(_whole(contexts, n - 1)[:, None], everywhere, p) if to_nothing else p
+            p = np.where(seen, weight, 1.0)[:, None] * lower
             row, node = level.children(np.where(seen, context, MISSING))
             p[row, level.word[node]] += own[n - 1][node]
         return p
@@ -147,6 +151,23 @@ def _mix(context: Ints, node: Ints, own: Floats, back: Floats, lower: Floats) ->
     weight = _weight(context, back)
     here = np.where(node >= 0, own[node], 0.0) if len(own) else np.zeros(len(node))
     return np.where(np.isnan(weight), lower, here + weight * lower)
+
+
+def _words_before(count: int, starts: Ints) -> Ints:
+    """How many words of its own sequence stand before each of so many."""
+    place = np.arange(count)
+    begun = np.zeros(count, dtype=np.int64)
+    begun[starts] = starts
+    found: Ints = place - np.maximum.accumulate(begun)
+    return found
+
+
+def _whole(contexts: Ints, words: int) -> npt.NDArray[np.bool_]:
+    """Which rows have so many words: what a longer context would be is not known of the others."""
+    if contexts.shape[1] < words:
+        return np.zeros(len(contexts), dtype=bool)
+    found: npt.NDArray[np.bool_] = contexts[:, contexts.shape[1] - words] != MISSING
+    return found
 
 
 def _weight(context: Ints, back: Floats) -> Floats:

@@ -68,7 +68,8 @@ class Judge:
             lowercase=self.lowercase,
             language=self.language,
         )
-        return Judged(bleu, corpus_chrf(translations, [pairs.references]))
+        chrf = corpus_chrf(translations, [pairs.references], lowercase=self.lowercase)
+        return Judged(bleu, chrf)
 
 
 def search_errors(

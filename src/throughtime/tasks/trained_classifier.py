@@ -186,9 +186,10 @@ def _told(confusion: Confusion, values: Mapping[str, Any]) -> str:
     """The scores, those of each label, and what is taken for what, for people."""
     strange = values["unknown_labels"]
     beyond = f", {strange:,} of them with labels that training did not know" if strange else ""
+    known = f" of the {values['texts'] - strange:,} with known labels" if strange else ""
     lines = [
         f"accuracy [bold]{values['accuracy']:.2%}[/bold], macro F1 {values['macro_f1']:.2%}, "
-        f"log loss {values['log_loss']:.4f}",
+        f"log loss {values['log_loss']:.4f}{known}",
         f"over {several(values['texts'], 'text')}{beyond}",
     ]
     width = max(len(label) for label in confusion.labels) + 4

@@ -80,7 +80,9 @@ class TrainingConfig(Config):
     decay_after: int = Field(1, ge=0, description="step: epochs before the first decay")
     decay_every: int = Field(1, ge=1, description="step: epochs between decays")
     plateau_patience: int = Field(0, ge=0, description="plateau: epochs without improvement that are borne")
-    final_lr: Share = Field(0.0, description="cosine, one-cycle: the last rate as a share of lr")
+    final_lr: Share | None = Field(
+        None, description="cosine, one-cycle: the last rate as a share of lr; null: 0, one-cycle 0.0001"
+    )
     rise: Share = Field(0.3, description="one-cycle: the share of all updates in which the rate rises")
 
     average: Literal["none", "ema"] = Field("none", description="ema: judge and save averaged weights")

@@ -23,6 +23,7 @@ class Record:
         self._measure, self._sign, self._every = measure, 1 if better == "less" else -1, every
         self.scores: list[float] = []
         self.best: dict[str, float] = {}
+        self._best_at = 0
         self.broken = False
         self.judged_at = 0  # the update after which the model was last judged
 
@@ -33,8 +34,12 @@ class Record:
         self.broken = not all(map(math.isfinite, figures))
         better = not self.broken
         if valid:
-            score = math.inf if self.broken else self._sign * figures[0]
-            better = score < min(self.scores, default=math.inf)
+            score, least = (math.inf if self.broken else self._sign * figures[0]), self._least
+            # Where nothing is right yet, as BLEU 0 says of every epoch, a smaller loss is progress.
+            closer = valid.get("loss", math.inf) < self.best.get("loss", math.inf)
+            better = score < least or (score == least < math.inf and closer)
+            if better:
+                self._best_at = len(self.scores)
             self.scores.append(score)
         if better:
             self.best = valid or train
@@ -43,7 +48,11 @@ class Record:
     @property
     def stalled(self) -> int:
         """How many validations there were since the best."""
-        return len(self.scores) - 1 - self.scores.index(min(self.scores)) if self.scores else 0
+        return len(self.scores) - 1 - self._best_at if self.scores else 0
+
+    @property
+    def _least(self) -> float:
+        return min(self.scores, default=math.inf)
 
     def best_epoch(self, after: int) -> int:
         """The epoch with the best validation, after so many epochs."""
@@ -51,9 +60,11 @@ class Record:
 
     def values(self) -> dict[str, Any]:
         """For a checkpoint."""
-        return {"scores": self.scores, "best": self.best}
+        return {"scores": self.scores, "best": self.best, "best_at": self._best_at}
 
     def restore(self, values: dict[str, Any], step: int) -> None:
         """Go on from a checkpoint after update `step`."""
         self.scores, self.best, self.judged_at = values["scores"], values["best"], step
+        # A checkpoint of an older run knows scores alone.
+        self._best_at = values.get("best_at", self.scores.index(self._least) if self.scores else 0)
         self.broken = self.scores[-1:] == [math.inf]

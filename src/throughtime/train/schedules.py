@@ -79,7 +79,7 @@ def plateau(config: TrainingConfig, standing: Standing) -> float:
 
 def cosine(config: TrainingConfig, standing: Standing) -> float:
     """Half a cosine from 1 at the first update to `final_lr` at the last."""
-    return _half_cosine(1.0, config.final_lr, standing.step, standing.last)
+    return _half_cosine(1.0, config.final_lr or 0.0, standing.step, standing.last)
 
 
 def one_cycle(config: TrainingConfig, standing: Standing) -> float:
@@ -88,7 +88,8 @@ def one_cycle(config: TrainingConfig, standing: Standing) -> float:
     if standing.step < peak:
         return _half_cosine(1 / 25, 1.0, standing.step, peak)
     peak = max(peak, 0.0)
-    return _half_cosine(1.0, config.final_lr or 1e-4, standing.step - peak, standing.last - peak)
+    final = 1e-4 if config.final_lr is None else config.final_lr
+    return _half_cosine(1.0, final, standing.step - peak, standing.last - peak)
 
 
 def _half_cosine(first: float, final: float, done: float, whole: float) -> float:

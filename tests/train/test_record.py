@@ -1,0 +1,49 @@
+"""Which validation of a run is its best."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from throughtime.train.record import Record
+
+
+def taken(record, *figures):
+    return [record.take({"bleu": bleu, "loss": loss}, {}, step=1) for bleu, loss in figures]
+
+
+def test_where_scores_tie_the_smaller_loss_is_better():
+    record = Record("bleu", "more", every=2)
+    assert taken(record, (0.0, 5.0), (0.0, 4.0), (0.0, 4.5), (0.0, 4.0)) == [True, True, False, False]
+    assert (record.best["loss"], record.best_epoch(after=8), record.stalled) == (4.0, 4, 2)
+    assert taken(record, (1.0, 9.0), (1.0, 9.0), (0.5, 1.0)) == [True, False, False]
+    assert (record.best["loss"], record.stalled) == (9.0, 2)
+
+
+def test_without_a_loss_the_first_of_equals_stays():
+    record = Record("f1", "more", every=1)
+    assert [record.take({"f1": f1}, {}, step=1) for f1 in (0.5, 0.5, 0.6)] == [True, False, True]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_broken_model_is_no_record_however_small_its_loss(bad):
+    record = Record("bleu", "more", every=1)
+    assert taken(record, (bad, 1.0), (bad, 0.5)) == [False, False]
+    assert record.broken
+    assert taken(record, (3.0, 2.0)) == [True]
+    assert not record.broken
+
+
+def test_a_checkpoint_keeps_which_was_best_and_an_older_one_still_tells():
+    record = Record("bleu", "more", every=1)
+    taken(record, (0.0, 5.0), (0.0, 4.0), (0.0, 6.0))
+    again = Record("bleu", "more", every=1)
+    again.restore(record.values(), step=9)
+    assert (again.best_epoch(after=3), again.stalled, again.best) == (2, 1, record.best)
+    older = Record("bleu", "more", every=1)
+    older.restore({"scores": [-1.0, -3.0, -2.0], "best": {"bleu": 3.0}}, step=9)
+    assert (older.best_epoch(after=3), older.stalled) == (2, 1)
+    fresh = Record("bleu", "more", every=1)
+    fresh.restore({"scores": [], "best": {}}, step=0)
+    assert taken(fresh, (0.0, 5.0)) == [True]
