@@ -15,6 +15,8 @@ class ThroughtimeError(Exception):
 class InputError(ThroughtimeError, ValueError):
     """Bad input: the message names the file, line or option, and says what to do.
 
+    `skippable` is set where one record is at fault, and reading could go on without it.
+
     >>> raise InputError("pairs.tsv", "has one column, expected two separated by a tab", line=7)
     Traceback (most recent call last):
     throughtime.errors.InputError: pairs.tsv:7: has one column, expected two separated by a tab
@@ -24,6 +26,7 @@ class InputError(ThroughtimeError, ValueError):
 
     def __init__(self, where: str, problem: str | None = None, line: int | None = None) -> None:
         self.where, self.problem, self.line = where, problem, line
+        self.skippable = False
         place = where if line is None else f"{where}:{line}"
         super().__init__(place if problem is None else f"{place}: {problem}")
 

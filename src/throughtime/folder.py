@@ -6,6 +6,7 @@ tokenizer files         see throughtime.text.codec
 generation_config.json  how it generates unless told otherwise
 README.md               a model card with its measured scores
 metrics.jsonl           one line per measurement
+data.json               how its data were read, where bad records were left out
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT = "throughtime"
 VERSION = 1
+DATA_FILE = "data.json"
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,15 @@ class ModelFolder:
                 where, "lacks its 'task' or 'config'; the file is damaged, train the model again"
             )
         return task, config
+
+    def write_skipping(self) -> None:
+        """That bad records of the training data were left out."""
+        self.write_json(DATA_FILE, {"skip_bad": True})
+
+    @property
+    def skips_bad(self) -> bool:
+        """Whether bad records of the training data were left out."""
+        return (self.path / DATA_FILE).is_file() and self.read_json(DATA_FILE).get("skip_bad") is True
 
     def write_tensors(self, tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """The model's arrays."""

@@ -63,6 +63,34 @@ def test_people_see_a_table_and_pictures(run: Path, tmp_path: Path, throughtime:
     assert (tmp_path / "s.svg").stat().st_size > 5_000
 
 
+def test_the_quantiles_of_crps_are_named_where_they_are_fewer(
+    run: Path, throughtime: Callable[..., Any]
+) -> None:
+    ran = throughtime("backtest", run, "--n-windows", 3, "--level", 50, "--earlier-windows", 4)
+    assert ran.code == 0, ran.err
+    assert "CRPS 0.1-0.9" in ran.out
+    assert "|crps:0.1-0.9|" in ran.out.replace("\n", "")
+    usual = throughtime("backtest", run, "--n-windows", 3, "--level", 50)
+    assert "crps:" not in usual.out
+    assert "CRPS 0" not in usual.out
+
+
+def test_infinite_intervals_are_told(run: Path, tmp_path: Path, throughtime: Callable[..., Any]) -> None:
+    lines = (run.parent / "shops.csv").read_text().splitlines()
+    table = tmp_path / "shops.csv"
+    gone = [
+        line.rsplit(",", 1)[0] + "," if place % 3 == 0 else line for place, line in enumerate(lines) if place
+    ]
+    table.write_text("\n".join([lines[0], *gone]) + "\n")
+    ran = throughtime("backtest", run, "--data", table, "--n-windows", 2, "--earlier-windows", 19)
+    assert ran.code == 0, ran.err
+    assert "intervals of 95 % are infinite and left out of coverage and width" in ran.out.replace("\n", " ")
+    assert " inf " not in ran.out
+    enough = throughtime("backtest", run, "--data", table, "--n-windows", 2, "--save-intervals")
+    assert "are infinite" not in enough.out
+    assert enough.code == 0, enough.err
+
+
 def test_kept_intervals_serve_forecasts(run: Path, throughtime: Callable[..., Any]) -> None:
     (run / "intervals.safetensors").unlink(missing_ok=True)
     refused = throughtime("forecast", run, "--level", 90)

@@ -102,7 +102,7 @@ def test_evaluate_gives_all_measures(run, throughtime):
     assert 0 < values["macro_f1"] <= 1
     assert values["classes"]["music"].keys() == {"precision", "recall", "f1", "support", "predicted"}
     assert len(values["confusion"]["counts"]) == len(values["confusion"]["labels"])
-    assert "|tokens:basic-english|" in values["signature"]
+    assert "|tokens:unicode|" in values["signature"]
     shown = throughtime("evaluate", run, "--split", "all").out
     assert "precision" in shown
     assert "odd [x]" in shown

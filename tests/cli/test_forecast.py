@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 
 import numpy as np
 import pytest
@@ -45,7 +46,8 @@ def test_training_tells_what_it_found(sales, tmp_path, throughtime):
     out = tmp_path / "run"
     ran = throughtime(*words(sales, out), "--json")
     assert ran.code == 0, ran.err
-    assert ran.json["best"].keys() == {"loss", "mse", "mae"}
+    assert list(ran.json["best"]) == ["pinball", "mse", "mae"]
+    assert len(re.findall(r"^epoch \d/3  pinball: train [\d.]+, valid [\d.]+  ", ran.err, re.M)) == 3
     assert "north has 1 gap, the first after 2020-01-20" in ran.err
     assert "north lacks 1 value" in ran.err
     assert "rows out of order in time were sorted, 1 of them" in ran.err

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+
+from throughtime.data.readers.panel import read_panel
 
 
 def test_a_ramp_drifts_and_the_picture_is_drawn(throughtime, tmp_path):  # R9
@@ -46,7 +49,7 @@ def test_there_is_no_picture_of_short_series(throughtime, tmp_path):
     assert throughtime("stats", table).code == 0
     ran = throughtime("stats", table, "--plot", tmp_path / "x.png")
     assert (ran.code, ran.out) == (2, "")
-    assert "bom.csv: has no series of 30 steps or more, so --plot has no drift to draw" in ran.err
+    assert "bom.csv: has no series of 30 values or more, so --plot has no drift to draw" in ran.err
     assert not (tmp_path / "x.png").exists()
 
 
@@ -65,3 +68,97 @@ def test_what_is_for_texts_is_refused(throughtime, option, value):
     ran = throughtime("stats", "embedded/ramp", option, value)
     assert (ran.code, ran.out) == (2, "")
     assert f"{option}: is for texts, and embedded/ramp holds numeric series; leave it out" in ran.err
+
+
+def days(count, left=(), empty=()):
+    """Rows of a rising series with a week in it, some days left out, some without a value."""
+    rows = []
+    for n in range(count):
+        if n not in left:
+            day = np.datetime64("2022-01-01") + n
+            rows.append(f"{day},{'' if n in empty else n + 5 * (n % 7)}")
+    return rows
+
+
+def test_gaps_and_missing_values_are_told_as_a_forecaster_tells_them(throughtime, tmp_path):  # R9
+    table = tmp_path / "sales.csv"
+    table.write_text("\n".join(["ds,y", *days(200, left={40, 41, 90}, empty={100})]) + "\n")
+    ran = throughtime("stats", table)
+    assert (ran.code, ran.err.splitlines()) == (0, list(read_panel(table).notes))
+    assert ran.err == (
+        "sales has 2 gaps, the first after 2022-02-09: 3 rows are missing at a step of one day.\n"
+        "sales lacks 1 value, the first at 2022-04-11.\n"
+    )
+    told = throughtime("stats", table, "--json").json
+    assert told["notes"] == ran.err.splitlines()
+    assert (told["series"][0]["steps"], told["series"][0]["missing"]) == (200, 4)
+    assert [each["stop"] for each in told["series"][0]["segments"]] == list(range(20, 201, 20))
+
+
+def test_skipped_rows_are_told(throughtime, tmp_path):
+    table = tmp_path / "sales.csv"
+    rows = days(60)
+    rows[7] = rows[7].split(",")[0] + ",twelve"
+    table.write_text("\n".join(["ds,y", *rows, rows[3]]) + "\n")
+    assert "sales.csv:9: has no number in column 'y': 'twelve'" in throughtime("stats", table).err
+    ran = throughtime("stats", table, "--skip-bad")
+    assert ran.code == 0
+    assert "skipped 2 bad records" in ran.err
+    assert "line 9 has no number in column 'y': 'twelve'" in ran.err
+    assert "line 62 repeats the time of line 5, 2022-01-04" in ran.err
+    told = throughtime("stats", table, "--skip-bad", "--json").json
+    assert told["skipped"] == 2
+    assert told["skipped_reasons"] == {"has no number in column 'y'": 1, "repeats the time of line 5": 1}
+    assert (told["series"][0]["steps"], told["series"][0]["missing"]) == (60, 1)
+
+
+def test_a_column_of_words_beside_y_is_left_out(throughtime, tmp_path):
+    table = tmp_path / "sales.csv"
+    rows = [f"{row},{n % 2},{'' if n < 3 else 'good'}" for n, row in enumerate(days(40))]
+    table.write_text("\n".join(["ds,y,promo,mood", *rows]) + "\n")
+    ran = throughtime("stats", table, "--json")
+    assert [(row["series"], row["column"]) for row in ran.json["series"]] == [
+        ("sales", "y"),
+        ("sales", "promo"),
+    ]
+    assert ran.err == "sales.csv: mood left out, with more than numbers in it.\n"
+
+
+def test_series_and_columns_keep_their_names(throughtime, tmp_path):
+    def names(text):
+        table = tmp_path / "sales.csv"
+        table.write_text(text)
+        return [
+            (row["series"], row["column"]) for row in throughtime("stats", table, "--json").json["series"]
+        ]
+
+    assert names("date,north,south\n2020-01-01,1,2\n2020-01-02,3,4\n") == [
+        ("sales", "north"),
+        ("sales", "south"),
+    ]
+    assert names("unique_id,ds,y,z\na/b,1,1,2\nq,1,3,4\n") == [
+        ("a/b", "y"),
+        ("a/b", "z"),
+        ("q", "y"),
+        ("q", "z"),
+    ]
+    assert names("1,2\n3,4\n") == [("sales", "y0"), ("sales", "y1")]
+
+
+def test_a_series_without_values_has_no_figures(throughtime, tmp_path):
+    table = tmp_path / "sales.csv"
+    table.write_text("date,north,south\n2020-01-01,1,\n2020-01-02,3,NA\n")
+    _, south = throughtime("stats", table, "--json").json["series"]
+    assert (south["missing"], south["mean"], south["drifts"]) == (2, None, None)
+    assert throughtime("stats", table).out.count("–") == 4 + 2 * 2
+
+
+def test_a_split_is_cut_along_time_unless_it_has_a_file(throughtime, tmp_path):
+    for name, first in (("train", 0), ("test", 80)):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["ds,y", *days(100)[first:]]) + "\n")
+
+    def steps(data, split):
+        return [row["steps"] for row in throughtime("stats", data, "--split", split, "--json").json["series"]]
+
+    assert (steps(tmp_path, "test"), steps(tmp_path, "all")) == ([20], [100, 20])
+    assert (steps(tmp_path / "train.csv", "test"), steps("embedded/ramp", "train")) == ([5], [900])

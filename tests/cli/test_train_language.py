@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 
 import pytest
@@ -58,6 +59,51 @@ def test_a_summary_for_people(train, tmp_path):
     assert "Trained 1 epoch," in shown
     assert "perplexity" in shown
     assert f"throughtime evaluate {out}" in shown.replace("\n", "")
+
+
+FRENCH = """LE VOYAGE
+
+— Où va-t-il ?
+Il est parti hier soir avec son ami
+et le train est en retard. Elle attend
+dans la gare. Il est parti sans elle.
+Il est parti tôt ce matin avec la mer
+"""
+
+
+def test_the_first_line_names_the_layout(throughtime, tmp_path):
+    book = tmp_path / "livre.txt"
+    book.write_text(FRENCH * 30)
+    given = [word for setting in (*SMALL[:-2], "device=cpu", "epochs=1") for word in ("--set", setting)]
+    words = ("train", "language", "--data", book, *given)
+    lines = throughtime(*words, "--out", tmp_path / "lines")
+    stream = throughtime(*words, "--set", "layout=stream", "--out", tmp_path / "stream")
+    assert "(unicode), layout lines: 1 epoch" in lines.err.splitlines()[0]
+    assert "(unicode), layout stream: 1 epoch" in stream.err.splitlines()[0]
+    counted = throughtime("train", "ngram", "--data", book, "--out", tmp_path / "counted")
+    assert counted.err.splitlines()[0] == f"Counting {book} (train, layout lines) up to order 3 ..."
+    joined = ("--layout", "stream", "--out", tmp_path / "joined")
+    assert "layout stream" in throughtime("train", "ngram", "--data", book, *joined).err
+
+
+@pytest.mark.parametrize(
+    ("settings", "prompt"),
+    [
+        (["tokens=unicode"], " --prompt 'Il est' "),  # what lines begin with most often
+        (["tokens=unicode", "layout=stream"], " --prompt 'Il est' "),
+        (["tokens=char", "max_size=12"], " --prompt 'et le' "),  # all letters are known
+        (["tokens=char", "max_size=5"], " "),  # of no words
+    ],
+)
+def test_the_hint_begins_with_words_of_the_text(throughtime, tmp_path, settings, prompt):
+    book, out = tmp_path / "livre.txt", tmp_path / "run"
+    book.write_text(FRENCH * 30)
+    given = [word for one in (*SMALL, "epochs=1", *settings) for word in ("--set", one)]
+    shown = throughtime("train", "language", "--data", book, *given, "--out", out).out
+    assert f"throughtime generate {out}{prompt}--max-new-tokens" in shown
+    [line] = [line for line in shown.splitlines() if " generate " in line]
+    written = throughtime(*shlex.split(line)[1:], "--seed", 1, "--json").json
+    assert not written["prompt"] or "<unk>" not in written["texts"][0]["text"][: len(written["prompt"])]
 
 
 def test_what_is_missing_is_named(throughtime, text, tmp_path):

@@ -13,6 +13,7 @@ from throughtime.data.datasets import open_dataset
 from throughtime.data.frequency import Frequency, calendar, infer_frequency, spelled
 from throughtime.data.panel import Panel, Series, regular
 from throughtime.data.readers.panel import Roles, panel_of, read_future, read_panel
+from throughtime.data.source import BadRecords
 from throughtime.errors import InputError
 
 
@@ -98,6 +99,21 @@ def test_every_column_of_a_wide_table_is_a_series(tmp_path):  # R22
     assert panel.notes == ("south lacks 1 value, the first at 2020-01-01.",)
     [only] = read_panel(table(tmp_path, text), Roles(target=("south",))).series
     assert (only.unique_id, only.y[1]) == ("table", 5)
+
+
+def test_a_gap_is_no_missing_value(tmp_path):
+    panel = read_panel(table(tmp_path, "ds,y\n2020-01-01,1\n2020-01-03,2\n2020-01-04,\n2020-01-05,3\n"))
+    assert panel.notes[1] == "table lacks 1 value, the first at 2020-01-04."
+
+
+def test_repeated_times_may_be_skipped(tmp_path):
+    bad = BadRecords(skip=True)
+    path = table(tmp_path, "ds,y\n2020-01-02,2\n2020-01-01,1\n2020-01-02,3\n2020-01-02,4\n")
+    assert read_panel(path, bad=bad).series[0].y.tolist() == [1, 2]
+    assert [(error.line, error.problem[:29]) for error in bad.examples] == [
+        (4, "repeats the time of line 2, 2"),
+        (5, "repeats the time of line 2, 2"),
+    ]
 
 
 def test_positions_without_dates(tmp_path):

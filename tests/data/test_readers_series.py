@@ -135,8 +135,12 @@ TABLES = {
         {},
     ),
     "a.csv:2: does not name its series": ("unique_id,y\n ,1\n", {}),
-    "a.csv:2: has no number in column 'day': '01/02/2020'; write dates as YYYY-MM-DD": (
+    "a.csv:2: has no readable time, '01/02/2020' is not YYYY-MM, YYYY-MM-DD or YYYY-MM-DD HH:MM:SS": (
         "day,y\n01/02/2020,1\n",
+        {},
+    ),
+    "a.csv:2: has no number in column 'due': '3.4.2020'; write dates as YYYY-MM-DD": (
+        "ds,due\n2020-01-01,3.4.2020\n",
         {},
     ),
     "a.csv:3: has no readable time, '2.5' is not a whole number": ("ds,y\n1,1\n2.5,2\n", {}),
@@ -245,3 +249,77 @@ def test_pairs_and_labels_may_be_parted_by_semicolons(tmp_path: Path) -> None:
     assert list(open_dataset(str(labels)).labelled()) == [("fine, thanks", "good")]
     commas = table(tmp_path / "commas.csv", "source,target\nGo; now,Va; vite\n")
     assert list(open_dataset(str(commas)).pairs()) == [("Go; now", "Va; vite")]
+
+
+SALES = {
+    "german.csv": "Datum;Umsatz\n03.01.2022;1185,48\n04.01.2022;1365,87\n",
+    "grouped.csv": "Datum;Umsatz\n03.01.2022;1.185,48\n04.01.2022;1.365,87\n",
+    "american.csv": "date,sales\n01/03/2022,1185.48\n01/04/2022,1365.87\n",
+    "short.csv": "date,sales\n2022-1-3,1185.48\n",
+    "empty.csv": "date,sales\n01/03/2022,\n",
+    "timed.tsv": "date\tsales\n03.01.2022 14:00\t5\n",
+    "shops.tsv": "shop\tdate\tsales\nnorth\t01/03/2022\t5\n",
+    "bare.csv": "03/01/2022;1185,48\n04/01/2022;1365,87\n",
+}
+
+
+@pytest.mark.parametrize("name", SALES)
+def test_a_date_that_is_not_iso_makes_a_series_and_is_named(tmp_path: Path, name: str) -> None:  # R22
+    dataset = open_dataset(str(table(tmp_path / name, SALES[name])))
+    assert dataset.kind == "series"
+    line = 1 if name == "bare.csv" else 2
+    with pytest.raises(InputError, match=rf":{line}: has no readable time, '.*' is not YYYY-MM, YYYY-MM-DD"):
+        dataset.series()
+
+
+def test_a_table_with_tabs_needs_no_column_ds(tmp_path: Path) -> None:  # R22
+    text = "date\tsales\n2023-01-01\t100\n2023-01-02\t105.5\n"
+    for name in ("sales.tsv", "sales.csv"):
+        assert one(table(tmp_path / name, text)).values.tolist() == [[100], [105.5]]
+        [series] = open_dataset(str(tmp_path / name)).series()
+        assert (series.columns, series.values.tolist()) == (("sales",), [[100], [105.5]])
+    commas = table(tmp_path / "commas.tsv", "date\tsales, all\n2023-01-01\t1,5\n")
+    assert open_dataset(str(commas)).kind == "series"
+    with pytest.raises(InputError, match=r"column 'sales, all': '1,5'; write decimals with a point$"):
+        read_panel(commas)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("words.tsv", "Go.\tVa !\nHi.\tSalut !\n"),
+        ("quote.tsv", '"Go.\tVa !\nHi.\tSalut !\n'),
+        ("numbers.tsv", "12\t21\n34\t43\n"),
+        ("dates.tsv", "3/1/2022\t2022-01-03\n4/1/2022\t2022-01-04\n"),
+        ("said.tsv", "Go.\tVa !\nOn 3/1/2022 I paid 5.\tLe 3/1/2022 j'ai payé 5.\n"),
+        ("named.csv", "source,target\n3/1/2022,5\n"),
+    ],
+)
+def test_pairs_stay_pairs(tmp_path: Path, name: str, text: str) -> None:
+    assert open_dataset(str(table(tmp_path / name, text))).kind == "pairs"
+
+
+@pytest.mark.parametrize(
+    ("cell", "advice"),
+    [
+        ("1.185,48", "numbers without separators of thousands"),
+        ("-1.185.000", "numbers without separators of thousands"),
+        ("1 185,48", "numbers without separators of thousands"),
+        ("1\u202f185,48", "numbers without separators of thousands"),
+        ("1'185.48", "numbers without separators of thousands"),
+        ("3.4.2020", "dates as YYYY-MM-DD"),
+    ],
+)
+def test_what_is_wrong_with_a_number_is_told(tmp_path: Path, cell: str, advice: str) -> None:
+    file = table(tmp_path / "a.csv", f"ds;y\n2022-01-03;{cell}\n")
+    with pytest.raises(InputError) as caught:
+        read_panel(file)
+    assert str(caught.value) == f"{file}:2: has no number in column 'y': {cell!r}; write {advice}"
+
+
+def test_a_comma_before_three_digits_may_be_either(tmp_path: Path) -> None:
+    file = table(tmp_path / "a.csv", 'ds,y\n2022-01-03,"1,185"\n')
+    with pytest.raises(InputError, match="write numbers without separators of thousands and decimals with a"):
+        read_panel(file)
+    with pytest.raises(InputError, match=r"'5-7'$"):
+        read_panel(table(file, "ds,y\n2022-01-03,5-7\n"))

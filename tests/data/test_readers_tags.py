@@ -53,10 +53,67 @@ def test_a_hash_is_a_word_unless_comments_are_asked_for(tmp_path: Path) -> None:
     assert columns(file, commented, comments=True) == [Tagged(("#", "1"), ("SYM", "NUM"))]
 
 
+def test_runs_of_spaces_part_columns_where_the_first_row_has_no_tab(tmp_path: Path) -> None:
+    want = [Tagged(("10\xa0000", "Jonas"), ("O", "B-PER")), Tagged(("Bern",), ("B-LOC",))]
+    file = tmp_path / "a.conll"
+    assert columns(file, "10\xa0000 O\r\nJonas   B-PER \r\n \t\r\nBern\tB-LOC\r\n") == want
+    with pytest.raises(
+        InputError, match=r"a\.conll:1: has 1 column, expected at least 2 separated by a tab or"
+    ):
+        columns(file, "lonely\n")
+
+
+def test_among_tabs_a_space_is_part_of_the_word(tmp_path: Path) -> None:
+    text = "New York\tB-LOC\t\r\n is \t O\t\n\t \nHi\tO\n"
+    want = [Tagged(("New York", "is"), ("B-LOC", "O")), Tagged(("Hi",), ("O",))]
+    assert columns(tmp_path / "a.conll", text) == want
+
+
+def test_a_document_mark_ends_a_sentence_and_is_none(tmp_path: Path) -> None:
+    text = "-DOCSTART- -X- O\nEU\tNNP\tB-ORG\n-DOCSTART-\t-X-\tO\nIda\tNNP\tB-PER\n"
+    assert columns(tmp_path / "a.conll", text) == [Tagged(("EU",), ("B-ORG",)), Tagged(("Ida",), ("B-PER",))]
+
+
+CONLLU = """\
+# sent_id = 1
+# text = Vámonos al mar
+1-2\tVámonos\t_\t_\t_\t_\t_\t_\t_\t_
+1\tVamos\tir\tVERB\tVMI\t_\t0\troot\t_\t_
+2\tnos\tnosotros\tPRON\tPP\t_\t1\tobj\t_\t_
+2.1\tya\tya\tADV\tRG\t_\t_\t_\t1:advmod\t_
+3\t#\t#\tSYM\tF\t_\t1\tpunct\t_\tSpaceAfter=No
+
+#newdoc
+1\t10 000\t10 000\tNUM\tZ\t_\t0\troot\t_\t_
+"""
+
+
+@pytest.mark.parametrize("commented", [True, False])
+def test_conllu_gives_words_and_their_parts_of_speech(tmp_path: Path, commented: bool) -> None:
+    lines = [line for line in CONLLU.splitlines() if commented or not line.startswith("#")]
+    file = tmp_path / "a.conllu"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    words = [("Vamos", "nos", "#"), ("10 000",)]
+    parts = [("VERB", "PRON", "SYM"), ("NUM",)]
+    reader = reader_for([file])
+    assert list(reader.read([file], BadRecords())) == [Tagged(*one) for one in zip(words, parts, strict=True)]
+    finer = build_reader("conllu", {"tag": "4"}).read([file], BadRecords())
+    assert [one.tags for one in finer] == [("VMI", "PP", "F"), ("Z",)]
+
+
+def test_conllu_of_two_columns_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.conllu"
+    file.write_text("Go\tVERB\n")
+    with pytest.raises(
+        InputError, match=r"a\.conllu:1: has 2 columns, expected at least 4 separated by tabs"
+    ):
+        list(reader_for([file]).read([file], BadRecords()))
+
+
 FAULTS = {
     "has 1 column, expected at least 2 separated by tabs": "lonely",
     "has 3 columns, the file's first row has 2": "a\tB\tC",
-    "has no tag": "a\t",
+    "has no tag": "a\t\xa0",
     "has no word": "\tB",
 }
 

@@ -83,11 +83,22 @@ def test_undecodable_byte_names_line_and_offset(tmp_path: Path) -> None:
     file = tmp_path / "latin.txt"
     file.write_bytes(b"\xef\xbb\xbfgo\r\nd\xe9j\xe0\nfine\n")
     with pytest.raises(
-        InputError, match=r"latin\.txt:2: is not UTF-8, byte 0xE9 at offset 8; convert"
+        InputError, match=r"latin\.txt:2: is not UTF-8, byte 0xE9 at offset 8; convert.* -f WINDOWS-1252"
     ) as caught:
         texts(file)
     assert caught.value.line == 2
     assert [line for _, line in lines_or_errors(file) if isinstance(line, str)] == ["go", "fine"]
+
+
+@pytest.mark.parametrize("byte", [b"\x81", b"\x8d", b"\x8f", b"\x90", b"\x9d"])
+def test_what_windows_has_no_letter_for_is_not_called_windows(tmp_path: Path, byte: bytes) -> None:
+    with pytest.raises(UnicodeDecodeError):
+        byte.decode("cp1252")
+    file = tmp_path / "japanese.txt"
+    file.write_bytes(b"\x93\xfa\x96{" + byte + b"\n")
+    with pytest.raises(InputError, match="nor is it Windows-1252; find its encoding") as caught:
+        texts(file)
+    assert "iconv -f ENCODING -t UTF-8" in str(caught.value)
 
 
 def test_utf16_is_recognised(tmp_path: Path) -> None:

@@ -61,6 +61,36 @@ def test_segments_cover_a_series_that_does_not_divide() -> None:
     assert (segments[0].start, segments[-1].stop) == (0, 103)
 
 
+def test_missing_values_change_no_figure_but_their_own() -> None:
+    series = remembering(0.8, np.random.default_rng(0), 20_000)
+    holed = np.where(np.arange(20_000) % 3 == 0, np.nan, series)  # of each three values two are neighbours
+    closed = holed[~np.isnan(holed)]  # as if the third had never been
+    whole, found = (
+        np.mean([part.autocorrelation for part in drift(one).segments]) for one in (series, holed)
+    )
+    assert found == pytest.approx(whole, abs=0.02)
+    assert np.mean([part.autocorrelation for part in drift(closed).segments]) < whole - 0.05
+    part = drift(holed).segments[3]
+    assert (part.start, part.stop, part.mean) == (6000, 8000, pytest.approx(np.nanmean(holed[6000:8000])))
+    alternating = np.where(np.arange(20_000) % 2, np.nan, series)
+    assert {part.autocorrelation for part in drift(alternating).segments} == {0.0}  # nobody has a neighbour
+
+
+def test_segments_without_values_are_left_out() -> None:
+    series = np.random.default_rng(0).normal(size=200)
+    series[40:80] = np.nan
+    assert [part.start for part in drift(series).segments] == [0, 20, 80, 100, 120, 140, 160, 180]
+
+
+def test_a_line_breaks_at_a_gap_and_lone_values_are_dots(tmp_path: Path) -> None:
+    series = np.arange(100.0)
+    series[[10, 12, 50]] = np.nan
+    drawn = drift_plot(series, drift(series), tmp_path / "a.svg").read_text()
+    strokes = [path for path in re.findall(r'<path d="([^"]*)"', drawn) if path.count("L") > 50]
+    assert [path.count("M") for path in strokes] == [4]
+    assert len(re.findall(r"<use [^>]*stroke: #999999", drawn)) == 1
+
+
 def test_a_constant_does_not_drift() -> None:
     still = drift(np.ones(100))
     assert (still.spread, still.expected, still.drifts) == (0.0, 0.0, False)
@@ -93,6 +123,8 @@ def _marks(picture: Path) -> int:
         ([1.0] * 29, 10, "each of 3 values out of 29"),
         ([1.0] * 30, 1, "segments"),
         ([1.0, float("inf")] * 30, 10, "finite"),
+        ([float("nan")] * 100 + [1.0] * 29, 10, "each of 3 values out of 29"),
+        ([float("nan")] * 400 + [1.0] * 31, 10, "lie in one of 10 segments"),
         (np.zeros((40, 2)), 10, "one series"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from scipy import stats
 from torch.nn.functional import softplus
 
 from throughtime.errors import InputError
+from throughtime.metrics.forecast import pinball
 from throughtime.models.forecast_heads import LEAST_SCALE, GaussianHead, PointHead, QuantileHead, StudentHead
 
 SAID = torch.randn(40, 2, generator=torch.Generator().manual_seed(0))
@@ -61,6 +63,16 @@ def test_quantile_loss_is_the_pinball_loss():
     below = 2 * (0.9 * (low + 5) + 0.5 * (middle + 5)) / 2
     assert head.loss(said, torch.tensor([3.0])).item() == pytest.approx(above)
     assert head.loss(said, torch.tensor([-5.0])).item() == pytest.approx(below)
+
+
+def test_what_is_called_pinball_is_the_pinball_loss():
+    head, y = QuantileHead((0.1, 0.5, 0.8)), np.array([3.0, -5.0, 0.2])
+    said = torch.randn(3, 3, generator=torch.Generator().manual_seed(0))
+    quantiles = head.quantiles(said, head.known).numpy()
+    mean = np.mean([pinball(y, each, p) for each, p in zip(quantiles, head.known, strict=True)])
+    loss = head.loss(said, torch.from_numpy(y).float()).mean().item()
+    assert (head.measure, head.measured(loss)) == ("pinball", pytest.approx(mean, rel=1e-6))
+    assert GaussianHead().measured(loss) == loss
 
 
 @pytest.mark.parametrize("head", [GaussianHead(), StudentHead(), QuantileHead((0.05, 0.25, 0.5, 0.75, 0.95))])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from throughtime.errors import InputError
-from throughtime.models.naive import drift, naive, seasonal_naive
+from throughtime.models.naive import drift, naive, repeated_rows, seasonal_naive
 
 Y = np.random.default_rng(3).normal(size=40).cumsum() + 50
 
@@ -64,6 +64,17 @@ def test_gaps_within_the_history_leave_out_their_residuals() -> None:
     y = np.array([1.0, 3.0, np.nan, 6.0, 8.0])
     assert naive(y, 1).deviation[0] == pytest.approx(2)  # of 2 and 2: the pairs that were observed
     assert drift(y, 1).mean[0] == pytest.approx(8 + 7 / 4)
+
+
+def test_rows_that_are_repeated_step_back_whole_seasons() -> None:
+    observed = np.random.default_rng(0).random(50) < 0.5
+    origins = np.array([3, 20, 50])
+    for season in (1, 4, 7):
+        rows = repeated_rows(observed, origins, 9, season)
+        for k in range(9):
+            for place, origin in enumerate(origins):
+                back = [row for row in range(origin) if (origin + k - row) % season == 0 and observed[row]]
+                assert rows[k, place] == max(back, default=-1)
 
 
 def test_too_short_histories() -> None:

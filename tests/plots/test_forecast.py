@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib import dates
 
 from throughtime.data.frequency import Frequency
 from throughtime.data.panel import Panel, Series
+from throughtime.data.readers.panel import read_panel
+from throughtime.plots.dates import date_labels
 from throughtime.plots.forecast import backtest_plot, forecast_plot, horizon_plot
 from throughtime.tasks.backtest import backtest
 from throughtime.tasks.baselines import Baseline
@@ -87,6 +91,57 @@ def test_the_error_is_drawn_against_steps_ahead(drawn: list[Any]) -> None:
     assert (axes.get_xscale(), axes.get_ylabel()) == ("linear", "MASE")
     assert axes.lines[1].get_xdata().tolist() == [1, 2, 3]
     assert labels(drawn[1]) == ["own", "naive"]
+
+
+@pytest.mark.parametrize(
+    ("start", "unit", "frequency", "above"),
+    [
+        ("2023-11-14", "D", Frequency(86_400, "second"), "%d %b"),
+        ("2023-12-29T19", "h", Frequency(3600, "second"), "%H:%M"),
+        ("2023-12-31T23:20", "m", Frequency(60, "second"), "%H:%M"),
+        ("2023-12-31T23:59:20", "s", Frequency(1, "second"), "%H:%M:%S"),
+        ("2021-11", "M", Frequency(1, "month"), "%b"),
+    ],
+)
+def test_no_date_can_be_taken_for_another(
+    drawn: list[Any], start: str, unit: Any, frequency: Frequency, above: str
+) -> None:
+    ds = (np.datetime64(start, unit) + np.arange(55)).astype("datetime64[ns]")
+    panel = Panel((Series.of("a", WALK[:55], ds),), frequency)
+    forecast_plot(panel, Baseline("naive").predict(panel, 7), (), "f.png")
+    (axes,) = drawn[0].axes
+    drawn[0].draw_without_rendering()
+    low, high = axes.get_xlim()
+    shown = [label for label in axes.get_xticklabels() if low <= label.get_position()[0] <= high]
+    assert len(shown) >= 3
+    # Each label with what was last said below, the first of them all with a year.
+    day, year = "01 Jan", shown[0].get_text()[-4:]
+    for label in shown:
+        upper, _, lower = label.get_text().partition("\n")
+        year = lower[-4:] if lower[-4:].isdigit() else year
+        day = lower[:6] if len(lower) > 4 else day
+        rest, below = (f"{day} {year}", "%d %b %Y") if "%H" in above else (year, "%Y")
+        read = datetime.strptime(f"{upper} {rest}", f"{above} {below}")
+        assert read == dates.num2date(label.get_position()[0]).replace(tzinfo=None)
+
+
+def test_days_bear_their_month_and_the_first_of_a_year_the_year() -> None:
+    days = [datetime(2023, 12, 8), datetime(2023, 12, 22), datetime(2024, 1, 1), datetime(2024, 1, 8)]
+    assert date_labels(days) == ["08 Dec\n2023", "22 Dec\n", "01 Jan\n2024", "08 Jan\n"]
+
+
+def test_values_bear_the_name_of_their_column(drawn: list[Any], tmp_path: Path) -> None:
+    one, two = tmp_path / "one.csv", tmp_path / "two.csv"
+    rows = [f"2024-01-{day:02}," for day in range(1, 31)]
+    one.write_text("\n".join(["date,sales", *(f"{row}{len(row)}" for row in rows)]))
+    two.write_text("\n".join(["date,north,south", *(f"{row}1,2" for row in rows)]))
+    for panel in (read_panel(one), read_panel(two), PANEL):
+        forecast_plot(panel, Baseline("naive").predict(panel, 3), (), "f.png")
+    names = [[axes.get_ylabel() for axes in drawing.axes] for drawing in drawn]
+    assert names == [["sales"], ["value", "value"], ["value"]]
+    found = backtest(Baseline("naive"), read_panel(one), h=2, n_windows=2, step_size=2, season=1)
+    backtest_plot(read_panel(one), found.judged[0].windows, found.rolling.cuts, LEVELS, "b.png")
+    assert drawn[-1].axes[0].get_ylabel() == "sales"
 
 
 @pytest.mark.parametrize("h", [1, 2])

@@ -42,8 +42,33 @@ def test_each_size_of_weights_is_a_column_and_clipping_a_row(drawn: Any) -> None
     assert all(axes.get_yscale() == "log" for axes in drawn.axes)
     plotted = [line.get_ydata() for line in drawn.axes[1].lines]
     assert any(np.array_equal(values, 1.5**LAGS) for values in plotted)
-    labels = [text.get_text() for text in drawn.legends[0].get_texts()]
-    assert {"RNN", "LSTM", "after clipping", "gates as drawn", "gates set to keep 0.98"} == set(labels)
+
+
+def key(legend: Any) -> dict[str, Any]:
+    return dict(zip((text.get_text() for text in legend.get_texts()), legend.legend_handles, strict=True))
+
+
+def test_every_line_has_its_like_in_a_legend(drawn: Any) -> None:
+    above, below = (drawn.axes[place].get_legend() for place in (0, 2))
+    assert list(key(drawn.legends[0])) == ["RNN", "LSTM"]
+    assert list(key(above)) == ["gates set to keep 0.98\n(RNN: no gates)", "gates as drawn"]
+    assert list(key(below)) == ["before clipping", "after clipping"]
+    for axes, legend in ((drawn.axes[1], above), (drawn.axes[3], below)):
+        plotted = {look(line) for line in axes.lines[1:]}  # the first is the line at 1
+        assert plotted == {look(line) for line in key(legend).values()}
+
+
+def look(line: Any) -> tuple[str, float | None]:
+    return line.get_linestyle(), line.get_alpha()
+
+
+def test_gates_are_not_spoken_of_where_none_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Any] = []
+    monkeypatch.setattr("throughtime.plots.gradients.save", lambda drawing, path: kept.append(drawing))
+    gradients_plot([curve("rnn", 0.5, 0.5)], 1.0, "g.png")
+    gradients_plot(CURVES[1:3], 1.0, "g.png")
+    assert kept[0].axes[0].get_legend() is None
+    assert list(key(kept[1].axes[0].get_legend())) == ["gates set to keep 0.98", "gates as drawn"]
 
 
 def test_clipped_lines_are_scaled_by_one_factor(drawn: Any) -> None:

@@ -81,6 +81,14 @@ def test_attention_has_a_title_and_its_shades_a_scale(kept: list[Any]) -> None:
     assert [text.get_text() for text in picture.texts] == ["0.90", "0.80"]
 
 
+def test_the_scale_of_attention_is_named_in_full_beside_a_single_row(kept: list[Any]) -> None:
+    attention_plot(["go", "⟨end⟩"], ["⟨end⟩"], [[0.9, 0.1]], "a.png")
+    kept[0].draw_without_rendering()
+    label = kept[0].axes[1].yaxis.label.get_window_extent()
+    assert label.y0 >= 0
+    assert label.y1 <= kept[0].bbox.height
+
+
 def test_words_of_the_sentence_stand_out_on_the_map(kept: list[Any]) -> None:
     points = (Point("cat", 0.0, 0.0, True, (1,)), Point("dog", 1.0, 0.5, False, ()))
     embedding_plot(EmbeddingMap("tokens", (), points, 0.8), "e.png")

@@ -61,6 +61,72 @@ def test_an_unfinished_epoch_is_not_stretched(tmp_path: Path, drawn: list[Any]) 
     assert drawn[0].axes[0].lines[0].get_xdata()[-1] == pytest.approx(3.4)
 
 
+def test_a_measure_of_validation_has_what_training_measures_below_it(
+    tmp_path: Path, drawn: list[Any]
+) -> None:
+    made = lines(5, 900, 5)
+    for line in made:
+        if line["kind"] == "valid":
+            line["bleu"] = 10.0 * line["epoch"]
+    learning_plot(made, tmp_path / "learning.png", "bleu", "more")
+    bleu, perplexity, rate = drawn[0].axes
+    assert [axes.get_ylabel() for axes in drawn[0].axes] == ["bleu", "perplexity", "learning\nrate"]
+    np.testing.assert_allclose(bleu.lines[0].get_ydata(), [10, 20, 30, 40, 50])
+    assert [text.get_text() for text in bleu.get_legend().get_texts()] == ["validation"]
+    train, valid = perplexity.lines
+    np.testing.assert_allclose(
+        train.get_ydata(), [line["perplexity"] for line in made if line["kind"] == "train"]
+    )
+    np.testing.assert_allclose(valid.get_xdata(), [1, 2, 3, 4, 5])
+    assert perplexity.get_yscale() == "log"
+    assert rate.get_xlabel() == "epoch"
+
+
+def test_what_training_alone_measures_is_drawn_too(tmp_path: Path, drawn: list[Any]) -> None:
+    made = [
+        {"kind": "train", "step": 9, "epoch": 1, "loss": 0.7, "nats_per_word": 0.7, "lr": 0.1},
+        {"kind": "epoch", "step": 9, "epoch": 1, "train_nats_per_word": 0.7},
+        {"kind": "valid", "step": 9, "epoch": 1, "accuracy": 0.5},
+    ]
+    learning_plot(made, tmp_path / "learning.png", "accuracy", "more")
+    between = drawn[0].axes[1]
+    assert (between.get_ylabel(), len(between.lines)) == ("nats per word", 1)
+    assert between.lines[0].get_xydata().tolist() == [[1, 0.7]]
+
+
+def short_epochs() -> list[dict[str, Any]]:
+    """Epochs of 17 updates with a look every 50: that of epoch 3 falls before its last update."""
+    made: list[dict[str, Any]] = []
+    for epoch, looks in enumerate([[(17, 0.3)], [(34, 0.2)], [(50, 0.12), (51, 0.14)]], 1):
+        for step, loss in looks:
+            made.append({"kind": "train", "step": step, "epoch": epoch, "loss": loss, "pinball": loss})
+        told = {1: 0.3, 2: 0.2, 3: 0.1292}[epoch]
+        made.append({"kind": "epoch", "step": 17 * epoch, "epoch": epoch, "train_pinball": told})
+        made.append({"kind": "valid", "step": 17 * epoch, "epoch": epoch, "loss": 0.3, "pinball": 0.3})
+    return made
+
+
+def test_short_epochs_are_drawn_with_the_figures_that_are_told_of_them(
+    tmp_path: Path, drawn: list[Any]
+) -> None:
+    learning_plot(short_epochs(), tmp_path / "learning.png", "pinball")
+    learning_plot(short_epochs(), tmp_path / "learning.png", "loss")
+    told, loss = (drawing.axes[0].lines[0].get_xydata() for drawing in drawn)
+    np.testing.assert_allclose(told, [[1, 0.3], [2, 0.2], [3, 0.1292]])
+    np.testing.assert_allclose(loss, [[1, 0.3], [2, 0.2], [3, (16 * 0.12 + 0.14) / 17]])
+
+
+def test_the_rest_of_an_epoch_is_no_look_of_its_own(tmp_path: Path, drawn: list[Any]) -> None:
+    steps = [(1, 50, 4.0), (1, 100, 3.0), (1, 101, 9.0), (2, 150, 2.0), (2, 200, 2.0), (2, 202, 2.0)]
+    made = [
+        {"kind": "train", "step": step, "epoch": epoch, "perplexity": value} for epoch, step, value in steps
+    ]
+    made += [{"kind": "valid", "step": 101 * epoch, "epoch": epoch, "perplexity": 4.0} for epoch in (1, 2)]
+    learning_plot(made, tmp_path / "learning.png")
+    found = drawn[0].axes[0].lines[0].get_ydata()
+    np.testing.assert_allclose(found, [4, (50 * 3 + 9) / 51, 2, 2])
+
+
 def test_null_is_left_out_and_nothing_at_all_can_be_drawn(tmp_path: Path, drawn: list[Any]) -> None:
     learning_plot([], tmp_path / "learning.png")
     some = lines(1, 12, 5)

@@ -44,6 +44,32 @@ def test_the_plot_shows_the_exponents_on_logarithmic_axes(
     np.testing.assert_array_equal(points.get_ydata(), COUNTS[1][ranks - 1])
 
 
+@pytest.mark.parametrize(
+    ("types", "title", "labels"),
+    [
+        ((27, 471), "line: fit", ["single tokens, exponent 1.00 (ranks 10 to 27)",
+                                  "pairs, exponent 1.00 (ranks 10 to 471)"]),
+        ((40, 40), "line: fit over ranks 10 to 40", ["single tokens, exponent 1.00", "pairs, exponent 1.00"]),
+        ((2000, 4000), "line: fit over ranks 10 to 1,000", ["single tokens, exponent 1.00",
+                                                           "pairs, exponent 1.00"]),
+        ((5, 5), "", ["single tokens", "pairs"]),
+    ],
+)  # fmt: skip
+def test_the_legend_tells_the_ranks_that_were_fitted(
+    types: tuple[int, int], title: str, labels: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # R18
+    drawn = []
+    monkeypatch.setattr("throughtime.plots.zipf.save", lambda drawing, path: drawn.append(drawing))
+    counts = {n: 1e6 / np.arange(1, size + 1) for n, size in enumerate(types, 1)}
+    zipf_plot(counts, {n: zipf_fit(own) for n, own in counts.items()}, "z.png")
+    legend = drawn[0].axes[0].get_legend()
+    assert legend.get_title().get_text() == title
+    assert [text.get_text() for text in legend.get_texts()] == labels
+    lines = [line.get_xdata() for line in drawn[0].axes[0].lines if line.get_linestyle() == "-"]
+    assert [max(own) for own in lines] == [min(size, 1000) for size in types if size > 10]
+
+
 def test_tiny_and_empty_texts_can_be_drawn(tmp_path: Path) -> None:
     counts = {1: np.array([2, 1]), 2: np.array([1]), 3: np.array([], dtype=np.int64)}
     assert zipf_plot(counts, {}, tmp_path / "z.png").stat().st_size > 1000

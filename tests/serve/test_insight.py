@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from throughtime.folder import ModelFolder
 from throughtime.serve.app import create_app
+from throughtime.serve.models import Models
 from throughtime.serve.options import Options
 
 
@@ -77,6 +80,18 @@ def test_a_forecaster_tells_its_own_history(client):
     assert len(found["y"]) == len(found["ds"]) == 20
     again = {"unique_id": found["unique_id"], "ds": found["ds"], "y": found["y"]}
     assert told(client, "/forecast", series=[again], h=2)["forecasts"][0]["mean"]
+
+
+def test_a_history_leaves_out_what_training_left_out(runs, tmp_path):
+    run, data = tmp_path / "run", tmp_path / "series.csv"
+    shutil.copytree(runs["waves"], run)
+    data.write_text("y\n1\n2\nmuch\n3\n")
+    config = json.loads((run / "config.json").read_text())
+    config["config"]["data"] = str(data)
+    (run / "config.json").write_text(json.dumps(config))
+    ModelFolder(run).write_skipping()
+    with TestClient(create_app(Models.open([run]), Options(), log=io.StringIO())) as client:
+        assert told(client, "/inspect/history", rows=3)["y"] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import pytest
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_panel
 from throughtime.errors import InputError
-from throughtime.tasks.backtest import backtest, calibrated, probabilities
+from throughtime.tasks.backtest import backtest, calibrated
+from throughtime.tasks.backtest_figures import GRID
 from throughtime.tasks.baselines import Baseline, season_of
 from throughtime.tasks.conformal import Conformal
 from throughtime.tasks.forecasts import Forecast
@@ -166,11 +167,116 @@ def test_bad_wishes_are_refused_in_a_sentence() -> None:
         backtest(Points(), panel, h=2, earlier_windows=18)
 
 
-def test_the_grid_of_crps_stays_within_the_widest_interval() -> None:
-    # A head that learned 0.1 to 0.9 only can be tested at 80 %.
-    assert min(probabilities([50, 80])) == 0.1
-    assert max(probabilities([50, 80])) == 0.9
-    assert min(probabilities([])) == 0.05
+@pytest.mark.parametrize(("model", "intervals"), [(Baseline("drift"), "own"), (Points(), "absolute")])
+def test_crps_does_not_depend_on_the_levels(model: Baseline | Points, intervals: str) -> None:
+    panel = panel_of(walk(300))
+    told = [
+        backtest(model, panel, h=2, levels=levels, intervals=intervals) for levels in ([80, 95], [50], [99])
+    ]
+    for found in told:
+        assert found.grid == GRID
+        for one, usual in zip(found.judged, told[0].judged, strict=True):
+            assert one.total["crps"] == usual.total["crps"]
+
+
+def test_the_grid_of_crps_is_cut_to_what_a_head_and_its_windows_have() -> None:
+    # A head that learned 0.1 to 0.9 only can be tested at 80 %; the rules of thumb have the same grid.
+    panel = panel_of(walk(80))
+    within = backtest(Baseline("naive"), panel, h=2, levels=[80], reach=(0.1, 0.95))
+    assert (within.grid[0], within.grid[-1]) == (0.1, 0.9)
+    assert within.values()["crps_quantiles"] == [0.1, 0.9]
+    assert within.judged[1].total == within.judged[0].total
+    # Four windows bound 80 % and no more; nine all of it.
+    few = backtest(Points(), panel, h=2, levels=[50], earlier_windows=4)
+    assert (few.grid[0], few.grid[-1]) == (0.1, 0.9)
+    assert few.judged[1].total["crps"] == within.judged[1].total["crps"]
+    assert backtest(Points(), panel, h=2, levels=[50], earlier_windows=9).grid == GRID
+    assert backtest(Baseline("naive"), panel, h=2, levels=[80]).grid == GRID
+
+
+def gappy(rows: int, share: float = 0.3) -> np.ndarray:
+    y = walk(rows)
+    y[5:][np.random.default_rng(1).random(rows - 5) < share] = np.nan
+    return y
+
+
+@pytest.mark.parametrize("kind", ["absolute", "scaled", "quantiles"])
+def test_gaps_take_more_earlier_windows(kind: str) -> None:
+    model = Baseline("naive") if kind == "quantiles" else Points()
+    found = backtest(model, panel_of(gappy(200)), h=2, n_windows=4, intervals=kind, unseen=50)
+    assert found.earlier_windows > 19
+    own = found.judged[0].windows
+    assert np.isfinite(own.quantiles[0.975][~np.isnan(own.y)]).all()
+    assert (found.infinite.get(95, 0), found.levels) == (np.isinf(own.quantiles[0.975]).sum(), (80, 95))
+    for figure in ("coverage-95", "width-95", "crps"):
+        assert np.isfinite(found.judged[0].total[figure])
+    # No more than that: with one less, some value lacks scores.
+    less = (
+        backtest(model, panel_of(gappy(200)), 2, 4, intervals=kind, earlier_windows=found.earlier_windows - 1)
+        .judged[0]
+        .windows
+    )
+    assert np.isinf(less.quantiles[0.975][~np.isnan(less.y)]).any()
+
+
+def test_infinite_intervals_are_told_and_left_out() -> None:
+    panel = panel_of(gappy(120, 0.15))
+    found = backtest(Points(), panel, h=3, n_windows=6, earlier_windows=22)
+    own = found.judged[0].windows
+    low, high = (own.quantiles[p] for p in (0.025, 0.975))
+    infinite = np.isinf(high)
+    assert 0 < found.infinite[95] == infinite.sum() < infinite.size
+    assert found.values()["infinite_intervals"] == {"95": infinite.sum()}
+    assert found.notes == [
+        f"{infinite.sum()} of 18 intervals of 95 % are infinite and left out of coverage and width: "
+        "each takes 19 earlier windows in which its step was observed."
+    ]
+    counted = ~infinite & ~np.isnan(own.y)
+    total = found.judged[0].total
+    assert total["width-95"] == pytest.approx((high - low)[~infinite].mean())
+    assert total["coverage-95"] == pytest.approx(100 * ((low <= own.y) & (own.y <= high))[counted].mean())
+    assert np.isfinite(total["crps"])
+
+
+def test_a_level_without_any_interval_is_dropped_with_a_sentence() -> None:
+    y = walk(60)
+    y[36:50:3] = np.nan
+    found = backtest(Points(), panel_of(y), h=1, n_windows=4, earlier_windows=19)
+    assert found.levels == (80,)
+    assert found.notes == [
+        "95 % is left out: an interval takes 19 earlier windows in which its step was observed, "
+        "and none has them."
+    ]
+    assert all("coverage-95" not in one.total for one in found.judged)
+    assert found.judged[0].total["coverage-80"] >= 0
+
+
+def test_a_step_without_scores_is_a_point() -> None:
+    # Observed in the tested window for the first time ever: no interval, and a CRPS all the same.
+    y = np.arange(80.0) % 5
+    y[1:-1:2] = np.nan
+    found = backtest(Points(), panel_of(y), h=2, n_windows=1, levels=[50])
+    own = found.judged[0]
+    assert np.isinf(own.windows.quantiles[0.75][0, 0]).tolist() == [False, True]
+    assert np.isfinite(own.total["crps"])
+    assert own.steps["crps"][1] == pytest.approx(0.95 * own.steps["mae"][1])
+
+
+def test_kept_intervals_are_made_of_observed_values() -> None:
+    # Every seventh value is missing: windows a week apart would never see it at their last step.
+    y = walk(300)
+    y[-1::-7] = np.nan
+    panel = panel_of(y)
+    made = calibrated(Points(), panel, h=7, unseen=200)
+    assert made.infinite == 0
+    told = Conformal(Points(), made.intervals).predict(panel, 7, [0.025, 0.975])
+    assert np.isfinite(told[0].quantiles[0.975]).all()
+    y = walk(60)
+    y[5:55] = np.nan
+    made = calibrated(Points(), panel_of(y), h=3)
+    assert made.infinite == 3
+    with pytest.raises(InputError, match=r"level 95: takes 19 windows, .* of series 'a' 1 step ahead"):
+        Conformal(Points(), made.intervals).predict(panel_of(y), 3, [0.975])
 
 
 def test_intervals_for_what_comes_next() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from sklearn import metrics
 from torch.nn import functional
 
 import throughtime as tt
+from throughtime.data.catalogue import find
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
 from throughtime.tasks.classify import inherited, made, taken_up, task_of
@@ -76,7 +78,7 @@ def test_it_learns_to_label(trained, classifier, opened):  # R8, a whole sequenc
     assert trained[1]["best"]["accuracy"] > 0.9
     report = classifier.report(opened, "test", {})
     assert report.values["accuracy"] > 0.9
-    assert [one.label for one in classifier.classify(["play jazz", "Snow, please!"])] == ["music", "weather"]
+    assert [one.label for one in classifier.classify(["play jazz", "snow, please!"])] == ["music", "weather"]
 
 
 def test_scikit_learn_judges_the_report(classifier, opened):
@@ -152,6 +154,43 @@ def test_the_measure_that_decides(new, opened, measure, better):
     task = task_of(new(choose_by=measure), opened)
     assert (task.measure, task.better) == (measure, better)
     assert next(iter(task.judged(task.validate(0, 1)))) == measure
+
+
+def test_own_texts_are_cut_as_any_script_wants_and_the_catalogue_s_as_before(requests):
+    config, own = ClassifyConfig(data=str(requests)), open_dataset(str(requests))
+    assert (config.settled(own).tokens, config.settled(own).max_size) == ("unicode", None)
+    assert ClassifyConfig(data=str(requests), tokens="space").settled(own).tokens == "space"
+    own.tokens = find("snips-slots").part.tokens
+    assert config.settled(own).tokens == "basic-english"
+
+
+def test_a_script_without_spaces_is_learned_by_default(tmp_path):
+    dice = random.Random(4)
+    said = {"good": "好吃喜欢", "bad": "难坏冷慢"}
+    rows = [
+        "".join(dice.choices("我今天在这家店的菜", k=6)) + dice.choice(said[label]) + f",{label}\n"
+        for label in dice.choices(list(said), k=240)
+    ]
+    path = tmp_path / "reviews.csv"
+    path.write_text("text,label\n" + "".join(rows), encoding="utf-8")
+    dataset = open_dataset(str(path))
+    model = made(ClassifyConfig(data=str(path), epochs=4, **SMALL), dataset)
+    fit(model, task_of(model, dataset), tmp_path / "run", title="")
+    report = tt.load(tmp_path / "run", device="cpu").report(dataset, "all", {})
+    assert report.values["accuracy"] > 0.95
+
+
+def test_a_run_of_an_older_release_keeps_its_words(trained, opened, tmp_path):
+    path = tmp_path / "run"
+    shutil.copytree(trained[0], path)
+    config = json.loads((path / "config.json").read_text())
+    config["config"]["tokens"] = "basic-english"
+    (path / "config.json").write_text(json.dumps(config))
+    older = tt.load(path, device="cpu")
+    assert older.config.tokens == "basic-english"
+    asked = ClassifyConfig(data=older.config.data, **SMALL)
+    assert inherited(path, asked, {"tokens": None}).config.tokens == "basic-english"
+    assert "tokens:basic-english" in older.report(opened, "valid", {}).how
 
 
 @pytest.mark.parametrize("tokens", ["char", "bpe", "unicode"])

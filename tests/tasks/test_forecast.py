@@ -14,6 +14,7 @@ from throughtime.data.datasets import open_dataset
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import panel_of, read_panel
 from throughtime.errors import InputError
+from throughtime.models.naive import BASELINES
 from throughtime.tasks.forecast import inherited, load, made, taken_up, task_of
 from throughtime.tasks.forecast_config import ForecastConfig
 from throughtime.tasks.runs import fit
@@ -175,6 +176,60 @@ def test_naive_forecasts_of_the_same_windows_are_what_they_say(forecaster, waves
                 squared["seasonal-naive"].append((one.y[origin + k] - one.y[origin - 7 + k]) ** 2)
     for name, values in squared.items():
         assert report["baselines"][name]["mse_original"] == pytest.approx(np.mean(values), rel=1e-3)
+
+
+def test_the_last_season_of_evaluate_is_observed_not_filled(tmp_path):
+    """Where the value a season before is missing, the one two seasons before is repeated, and so on."""
+    y = np.sin(2 * np.pi * np.arange(200) / 7) * 5 + np.random.default_rng(0).normal(0, 0.2, 200)
+    y[np.random.default_rng(1).random(200) < 0.3] = np.nan
+    path = tmp_path / "gaps.csv"
+    days = np.arange("2020-01-01", 200, dtype="datetime64[D]")
+    cells = ("" if np.isnan(value) else repr(float(value)) for value in y)
+    path.write_text("ds,y\n" + "".join(f"{day},{cell}\n" for day, cell in zip(days, cells, strict=True)))
+    dataset = open_dataset(str(path))
+    config = ForecastConfig(data=str(path), **{**SMALL, "valid_size": 30, "test_size": 50, "horizon": 9})
+    model = made(config, dataset)
+    errors = {name: [] for name in BASELINES if name != "drift"}
+    for origin in range(150, 200 - 9 + 1):
+        for name in errors:
+            told = BASELINES[name](y[:origin], 9, 7).mean - y[origin : origin + 9]
+            errors[name] += told[~np.isnan(told)].tolist()
+    found = model.report(dataset, "test", {}).values["baselines"]
+    for name, own in errors.items():
+        assert found[name]["mae_original"] == pytest.approx(np.mean(np.abs(own)), rel=1e-4)
+    # Of the first windows nothing was observed at some place of the week: there is no last season.
+    y[:20] = np.nan
+    cells = ("" if np.isnan(value) else repr(float(value)) for value in y)
+    path.write_text("ds,y\n" + "".join(f"{day},{cell}\n" for day, cell in zip(days, cells, strict=True)))
+    dataset = open_dataset(str(path))
+    told = model.report(dataset, "train", {})
+    assert "seasonal-naive   none: some windows have nothing observed to repeat" in told.text
+    assert "seasonal-naive" not in told.values["baselines"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "measure"),
+    [
+        ({}, "pinball"),
+        ({"choose_by": "mae"}, "mae"),
+        ({"head": "gaussian"}, "nats"),
+        ({"head": "point", "loss": "mae"}, "mae"),
+        ({"head": "point", "strategy": "recursive"}, "mse_loss"),
+        ({"head": "point", "normalise": "standard"}, "mse_loss"),
+    ],
+)
+def test_what_decides_has_the_name_of_the_loss_that_is_trained(settings, measure, waves):
+    dataset = open_dataset(str(waves))
+    task = task_of(made(ForecastConfig(data=str(waves), **{**SMALL, **settings}), dataset), dataset)
+    sums = task.validate(0, 1)
+    found = task.judged(sums)
+    assert next(iter(found)) == task.measure == measure
+    [trained] = task.training_measures(1.0)
+    loss = sums["loss"] / sums["taught"]
+    assert found[trained] == task.training_measures(loss)[trained]
+    assert found[trained] == pytest.approx(loss / 2 if trained == "pinball" else loss)
+    assert found["mse"] == pytest.approx(sums["squared"] / sums["values"])
+    assert found["mae"] == pytest.approx(sums["absolute"] / sums["values"])
 
 
 def test_forecasts_follow_the_last_row(forecaster, waves):

@@ -112,6 +112,21 @@ def test_lines_come_once_an_epoch_and_every_ten_seconds(capsys: pytest.CaptureFi
     ]
 
 
+def test_what_decides_is_shown_and_what_was_trained_beside_its_validation(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = Lines(Clock())
+    lines.begin("a small model", 3, 100, 0)
+    lines.epoch(1, {"pinball": 0.25}, {"pinball": 0.5, "mse": 0.1}, True, None)
+    lines.epoch(2, {"pinball": 0.25}, {"mse": 0.1, "pinball": 0.5}, False, None)
+    lines.epoch(3, {"log_loss": 0.25}, {"accuracy": 0.5, "loss": 2.0}, False, None)
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "epoch 1/3  pinball: train 0.2500, valid 0.5000  0:00  *",
+        "epoch 2/3  pinball: train 0.2500, valid 0.5000  valid mse 0.1000  0:00",
+        "epoch 3/3  train log_loss 0.2500  valid accuracy 0.5000  0:00",
+    ]
+
+
 def test_bars_fit_eighty_columns_and_leave_the_epochs_behind() -> None:
     console, file = terminal()
     clock = Clock()

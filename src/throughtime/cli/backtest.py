@@ -9,7 +9,7 @@ import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
 from throughtime.cli.kinds import loaded
-from throughtime.cli.opening import SkipBad, opened, tell_skipped
+from throughtime.cli.opening import SkipBad, opened, skipping, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import check_pictures
 
@@ -92,13 +92,14 @@ def backtest(
       throughtime backtest runs/load --intervals conformal --save-intervals
     """
     from throughtime.data.readers.panel import panel_of
+    from throughtime.text.numbers import several
     from throughtime.version import __version__
 
     check_pictures(plot, plot_steps)
     model: TrainedForecaster = loaded(run, device, "forecast")
     config = model.config
     name = data or config.data
-    dataset = opened(name, skip_bad=skip_bad)
+    dataset = opened(name, skip_bad=skipping(skip_bad, run, name, config.data))
     panel = panel_of(dataset, config.roles)
     tell_skipped(dataset)
     for note in panel.notes:
@@ -124,6 +125,11 @@ def backtest(
             made = model.save_intervals(panel, h, levels, season, intervals, unseen, advance)
         _warn(made.trained_on)
         say(f"kept intervals ({made.intervals.kind}) of {made.n_windows} windows in {run}")
+        if made.infinite:
+            steps = f"{several(made.infinite, 'step')} ahead of a series"
+            say(
+                f"Of {steps} too few values were observed for {max(levels):g} %: `forecast` refuses it there."
+            )
         if model.model.head.probabilistic and config.intervals == "head":
             say("`forecast` goes on with the head's own: its setting intervals=conformal asks for these.")
     _draw(found, panel, plot, plot_steps)
@@ -136,6 +142,7 @@ def backtest(
         "step": found.rolling.step_size,
         "season": found.season,
         "intervals": f"{found.interval_kind}{kept}",
+        **({"crps": cut} if (cut := _grid_cut(found)) else {}),
         "version": __version__,
     }
     signature = "|".join(f"{key}:{value}" for key, value in how.items())
@@ -171,9 +178,9 @@ def _shown(found: Backtest, name: str, signature: str) -> list[Any]:
     kind = f"conformal ({found.interval_kind}), each from {found.earlier_windows} windows before it"
     if not found.earlier_windows:
         kind = f"none: {found.without}" if found.without else "the model's own"
-    covered = " and ".join(f"{level:g} %" for level in found.levels)
-    covered = f"; under {covered}: how many per cent of the values they cover" if not found.without else ""
-    shown: list[Any] = [about, _table(found), f"Intervals: {kind}{covered}"]
+    covered = " and ".join(f"{level:g} %" for level in found.levels if not found.without)
+    covered = f"; under {covered}: how many per cent of the values they cover" if covered else ""
+    shown: list[Any] = [about, _table(found), f"Intervals: {kind}{covered}", *found.notes]
     if 1 < len(found.judged[0].series) <= SERIES_SHOWN:
         shown.append(_series_table(found))
     return [*shown, f"[dim]{signature}[/dim]"]
@@ -185,7 +192,7 @@ def _table(found: Backtest) -> Table:
 
     table = Table(box=None, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
-    for heading in ("MAE", "RMSE", "sMAPE %", "MASE", "CRPS"):
+    for heading in ("MAE", "RMSE", "sMAPE %", "MASE", f"CRPS {_grid_cut(found) or ''}".strip()):
         table.add_column(heading, justify="right")
     for level in found.levels:
         table.add_column(f"{level:g} %", justify="right", no_wrap=True)
@@ -197,6 +204,13 @@ def _table(found: Backtest) -> Table:
             cells += ["–" if covered is None else f"{covered:.1f}", "–" if width is None else f"{width:,.4g}"]
         table.add_row(one.name, *cells, style="bold" if place == 0 else None)
     return table
+
+
+def _grid_cut(found: Backtest) -> str | None:
+    """The quantiles that CRPS is taken of, where they are not all that it should be taken of."""
+    from throughtime.tasks.backtest_figures import GRID
+
+    return None if found.grid in (GRID, ()) else f"{found.grid[0]:g}-{found.grid[-1]:g}"
 
 
 def _series_table(found: Backtest) -> Table:

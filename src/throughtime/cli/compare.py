@@ -10,7 +10,7 @@ import typer
 
 from throughtime.cli.evaluate import Device, bar
 from throughtime.cli.kinds import loaded
-from throughtime.cli.opening import SkipBad, opened, tell_skipped
+from throughtime.cli.opening import SkipBad, opened, skipping, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.errors import InputError
 
@@ -64,6 +64,7 @@ def compare(
                 str(run), f"translates {model.direction or 'otherwise'}, the first run {models[0].direction}"
             )
     name = data or first.data
+    skip_bad = skipping(skip_bad, runs[0], name, first.data)
     dataset = opened(name, source=first.source, target=first.target, skip_bad=skip_bad)
     pairs = SentencePairs.of(dataset, split)
     tell_skipped(dataset)

@@ -34,8 +34,8 @@ def convert(
     reader: Annotated[
         str | None,
         Option(
-            help="How to read the input: text, tsv, csv, jsonl, moses, hsk, hsk-pairs, columns, slots, "
-            "series, labelled or described. Guessed from suffix and first lines if not given."
+            help="How to read the input: text, tsv, csv, jsonl, moses, hsk, hsk-pairs, columns, conllu, "
+            "slots, series, labelled or described. Guessed from suffix and first lines if not given."
         ),
     ] = None,
     option: Annotated[

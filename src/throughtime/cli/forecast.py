@@ -10,7 +10,7 @@ import typer
 
 from throughtime.cli.evaluate import Device, Run
 from throughtime.cli.kinds import loaded
-from throughtime.cli.opening import SkipBad, opened, tell_skipped
+from throughtime.cli.opening import SkipBad, opened, skipping, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import check_pictures
 from throughtime.files import check_place
@@ -60,7 +60,7 @@ def forecast(
 
     [bold]Examples[/bold]
 
-      throughtime forecast runs/sales --h 12 --level 80 --level 95 --out sales.csv --plot sales.png
+      throughtime forecast runs/sales --level 80 --level 95 --out sales.csv --plot sales.png
 
       throughtime forecast runs/load --data today.csv --future weather.csv --json
     """
@@ -71,7 +71,8 @@ def forecast(
         check_place(out)
     model: TrainedForecaster = loaded(run, device, "forecast")
     levels = sorted(set(level or ()))
-    dataset = opened(data or model.config.data, skip_bad=skip_bad)
+    name = data or model.config.data
+    dataset = opened(name, skip_bad=skipping(skip_bad, run, name, model.config.data))
     panel = panel_of(dataset, model.config.roles)
     tell_skipped(dataset)
     for note in panel.notes:

@@ -11,6 +11,8 @@ import typer
 from throughtime.cli.output import say, stderr
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from throughtime.data.corpora import CorpusFile
     from throughtime.data.dataset import Dataset
 
@@ -37,6 +39,13 @@ def opened(
         return open_dataset(
             data, source=source, target=target, layout=layout, skip_bad=skip_bad, progress=advance
         )
+
+
+def skipping(asked: bool, run: Path, data: str, own: str) -> bool:
+    """Whether bad records are left out: as asked, and of a run's own data as they were in its training."""
+    from throughtime.folder import ModelFolder
+
+    return asked or (data == own and ModelFolder.at(run).skips_bad)
 
 
 def tell_skipped(dataset: Dataset) -> None:

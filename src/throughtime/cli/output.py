@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 
-from throughtime.errors import ThroughtimeError
+from throughtime.errors import InputError, ThroughtimeError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -56,7 +56,13 @@ def reported(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]
     def run(*arguments: Arguments.args, **options: Arguments.kwargs) -> None:
         flags.json = bool(options.get("json", False))
         flags.debug = bool(options.get("debug", False))
-        outcome = command(*arguments, **options)
+        try:
+            outcome = command(*arguments, **options)
+        except InputError as error:
+            if not error.skippable or "skip_bad" not in options:
+                raise
+            cure = f"{(error.problem or '').removesuffix('.')}; --skip-bad leaves bad records out"
+            raise InputError(error.where, cure, error.line) from error
         if flags.json:
             print_json(outcome.values)
         else:

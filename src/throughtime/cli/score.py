@@ -12,6 +12,7 @@ import typer
 from throughtime.cli.evaluate import Device, Run
 from throughtime.cli.kinds import loaded
 from throughtime.cli.lines import lines
+from throughtime.cli.opening import SkipBad, opened, skipping, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, stdout
 from throughtime.errors import InputError
 
@@ -48,6 +49,7 @@ def score(
         bool, typer.Option("--numbers", help="Show the surprisal of each token as a number, too.")
     ] = False,
     device: Device = "auto",
+    skip_bad: SkipBad = False,
     json: Json = False,
     debug: Debug = False,
 ) -> Outcome:
@@ -66,7 +68,9 @@ def score(
     if pairs is not None:
         if sentences or file is not None:
             raise InputError("--pairs", "cannot be used beside sentences or --file; choose one")
-        return of_pairs(run, pairs, device, numbers)
+        return of_pairs(run, pairs, device, numbers, skip_bad)
+    if skip_bad:
+        raise InputError("--skip-bad", "goes with --pairs, whose records may be bad; leave it out")
     model = loaded(run, device, "language", "ngram", "translate")
     if hasattr(model, "translate"):
         raise InputError(str(run), "translates, so it scores translations: give --pairs FILE")
@@ -89,15 +93,15 @@ def score(
     return Outcome(values, shown if plain else [*shown, legend()])
 
 
-def of_pairs(run: Path, pairs: str, device: str, numbers: bool) -> Outcome:
+def of_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: bool) -> Outcome:
     """How likely a translator finds the translations of a file, in the file's order."""
-    from throughtime.cli.opening import opened, tell_skipped
     from throughtime.metrics.likelihood import Likelihood
     from throughtime.tasks.framing import Framing
 
     model = loaded(run, device, "translate")
     opening = model.config.opening
-    dataset = opened(pairs, source=opening.source, target=opening.target)
+    skip_bad = skipping(skip_bad, run, pairs, model.config.data)
+    dataset = opened(pairs, source=opening.source, target=opening.target, skip_bad=skip_bad)
     given_pairs = list(dataset.pairs("all"))
     tell_skipped(dataset)
     scored: list[Scored] = model.score(given_pairs)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from throughtime.cli.output import Outcome, say
+from throughtime.cli.output import say
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from rich.table import Table
 
     from throughtime.data.dataset import Dataset
     from throughtime.data.stationarity import Drift
@@ -19,31 +20,106 @@ SHORTEST = 30
 """A tenth of a series is compared with the others from three values on."""
 
 
-def series_stats(dataset: Dataset, split: str, plot: Path | None) -> Outcome:
-    """Each column of each series, cut into tenths whose means are compared; `plot` draws the first."""
-    from throughtime.data.stationarity import drift
+class Column(NamedTuple):
+    """One column of one series, on the grid that a forecaster reads: NaN is a missing value."""
 
+    series: str
+    name: str
+    values: NDArray[np.float64]
+
+
+def series_stats(dataset: Dataset, split: str, plot: Path | None) -> tuple[dict[str, Any], Table]:
+    """Each column of each series, cut into tenths whose means are compared, as figures and as a table.
+
+    `plot` draws the first.
+    """
     rows: list[dict[str, Any]] = []
-    drawn: tuple[str, NDArray[np.float64], Drift] | None = None
-    for series in dataset.series(split):
-        for column, values in zip(series.columns, series.values.T, strict=True):
-            found = drift(values) if len(values) >= SHORTEST else None
-            if found is not None and drawn is None:
-                drawn = f"{series.unique_id}, column {column}", values, found
-            rows.append({"series": series.unique_id, "column": column, **_figures(values, found)})
+    drawn: tuple[Column, Drift] | None = None
+    columns, notes = _columns(dataset, split)
+    for column in columns:
+        found = _drift(column.values)
+        if found is not None and drawn is None:
+            drawn = column, found
+        rows.append({"series": column.series, "column": column.name, **_figures(column.values, found)})
+    for note in notes:
+        say(note)
     if plot is not None:
         _draw(dataset, drawn, len(rows), plot)
-    return Outcome({"data": dataset.name, "series": rows}, [_table(dataset.name, rows)])
+    return {"data": dataset.name, "series": rows, "notes": notes}, _table(dataset.name, rows)
+
+
+def _columns(dataset: Dataset, split: str) -> tuple[list[Column], list[str]]:
+    """What `train forecast` would read, its helping columns too, and what it would say of it."""
+    from throughtime.data.readers.panel import panel_of
+
+    columns: list[Column] = []
+    notes: list[str] = []
+    for path in dataset.files(split):
+        own, told = _of_file(path, dataset)
+        columns += own
+        notes += told
+    if not columns:  # made by the package
+        columns = [Column(one.unique_id, "y", one.y) for one in panel_of(dataset).series]
+    cut = [column.values[dataset.stretch(split, len(column.values))] for column in columns]
+    return [column._replace(values=part) for column, part in zip(columns, cut, strict=True)], notes
+
+
+def _of_file(path: Path, dataset: Dataset) -> tuple[list[Column], list[str]]:
+    from throughtime.data.readers.panel import Roles, read_panel
+    from throughtime.data.readers.series import SeriesTable
+
+    layout = SeriesTable().layout(path)
+    names = layout.columns
+    left: tuple[str, ...] = ()
+    if layout.header and "y" in names:
+        # Beside y a forecaster takes no notice of a column, so words in one are no reason to refuse.
+        faults = _faults(path, ("y",))
+        left = tuple(name for name in names if name != "y" and _faults(path, ("y", name)) > faults)
+        names = tuple(name for name in names if name not in left)
+    panel = read_panel(path, Roles(target=names) if layout.header else Roles(), dataset.bad)
+    columns = []
+    for place, one in enumerate(panel.series):
+        name = names[place % len(names)]
+        series = one.unique_id
+        if len(names) > 1:  # a panel calls each by its column
+            series = layout.name if layout.identifier is None else series.removesuffix(f"/{name}")
+        columns.append(Column(series, name, one.y))
+    words = [f"{path.name}: {', '.join(left)} left out, with more than numbers in it."] if left else []
+    return columns, [*words, *panel.notes]
+
+
+def _faults(path: Path, columns: tuple[str, ...]) -> int:
+    """How many rows cannot be read for the sake of these columns."""
+    from throughtime.data.readers.series import SeriesTable
+    from throughtime.data.source import BadRecords
+
+    bad = BadRecords(skip=True)
+    for _ in SeriesTable(values=columns, missing=True).any_rows(path, bad):
+        pass
+    return bad.count
+
+
+def _drift(values: NDArray[np.float64]) -> Drift | None:
+    from throughtime.data.stationarity import drift
+
+    try:
+        return drift(values)
+    except InputError:
+        return None  # there are too few values to compare
 
 
 def _figures(values: NDArray[np.float64], found: Drift | None) -> dict[str, Any]:
-    """What is known of one series; a short one has no drift."""
+    """What is known of one series; a short one has no drift, and one without values no level."""
+    import numpy as np
+
+    there = values[~np.isnan(values)]
     return {
         "steps": len(values),
-        "mean": float(values.mean()),
-        "deviation": float(values.std()),
-        "minimum": float(values.min()),
-        "maximum": float(values.max()),
+        "missing": len(values) - len(there),
+        "mean": float(there.mean()) if len(there) else None,
+        "deviation": float(there.std()) if len(there) else None,
+        "minimum": float(there.min()) if len(there) else None,
+        "maximum": float(there.max()) if len(there) else None,
         "segments": [] if found is None else [segment._asdict() for segment in found.segments],
         "spread": None if found is None else found.spread,
         "spread_by_chance": None if found is None else found.expected,
@@ -51,21 +127,20 @@ def _figures(values: NDArray[np.float64], found: Drift | None) -> dict[str, Any]
     }
 
 
-def _draw(
-    dataset: Dataset, drawn: tuple[str, NDArray[np.float64], Drift] | None, count: int, plot: Path
-) -> None:
+def _draw(dataset: Dataset, drawn: tuple[Column, Drift] | None, count: int, plot: Path) -> None:
     from throughtime.plots.drift import drift_plot
 
     if drawn is None:
         raise InputError(
-            dataset.name, f"has no series of {SHORTEST} steps or more, so --plot has no drift to draw"
+            dataset.name, f"has no series of {SHORTEST} values or more, so --plot has no drift to draw"
         )
-    name, values, found = drawn
-    drift_plot(values, found, plot)
+    column, found = drawn
+    drift_plot(column.values, found, plot)
+    name = f"{column.series}, column {column.name}"
     say(f"wrote {plot}" + (f": {name}, the first of {count} series that is long enough" if count > 1 else ""))
 
 
-def _table(name: str, rows: list[dict[str, Any]]) -> Any:
+def _table(name: str, rows: list[dict[str, Any]]) -> Table:
     from rich.table import Table
 
     table = Table(box=None, title=name, title_justify="left", padding=(0, 2, 0, 0))
@@ -75,7 +150,8 @@ def _table(name: str, rows: list[dict[str, Any]]) -> Any:
         table.add_column(heading, justify="right")
     table.add_column("the level")
     for row in rows:
-        numbers = [f"{row[key]:.4g}" for key in ("mean", "deviation", "minimum", "maximum")]
+        found = [row[key] for key in ("mean", "deviation", "minimum", "maximum")]
+        numbers = ["–" if level is None else f"{level:.4g}" for level in found]
         spread, verdict = ["–", "–"], "too short"
         if row["drifts"] is not None:
             spread = [f"{row[key]:.2f} sd" for key in ("spread", "spread_by_chance")]

@@ -84,7 +84,9 @@ def stats(
             ngrams=ngrams,
             top=top,
         )
-        return series_stats(dataset, split, plot)
+        values, table = series_stats(dataset, split, plot)
+        tell_skipped(dataset)
+        return Outcome(values | _skipped(dataset), [table])
     tokenizer = _tokenizer(tokens or dataset.tokens, normalise, dataset, split, side)
     remainder = Remainder(tokenizer, dataset.name)
     texts = map(remainder.tokenize, dataset.texts(split, side))
@@ -94,7 +96,7 @@ def stats(
         say(note)
     counted = [ngram_counts(running, n) for n in range(1, (ngrams or NGRAMS) + 1)]
     values = _values(counted, TOP if top is None else top, min_freq or 1)
-    values |= {"tokenizer": tokenizer.name, "data": dataset.name}
+    values |= {"tokenizer": tokenizer.name, "data": dataset.name, **_skipped(dataset)}
     if plot is not None:
         from throughtime.plots.zipf import zipf_plot
 
@@ -122,6 +124,10 @@ def _tokenizer(name: str, normalise: str | None, dataset: Dataset, split: str, s
     if name.endswith(".json"):
         return tokenizer_file(name)
     return tokenizer(name)
+
+
+def _skipped(dataset: Dataset) -> dict[str, Any]:
+    return {"skipped": dataset.bad.count, "skipped_reasons": dict(dataset.bad.reasons)}
 
 
 def _values(counted: list[Ngrams], top: int, min_freq: int) -> dict[str, Any]:

@@ -94,14 +94,14 @@ def train_ngram(
     dataset = opened(data, layout=layout, skip_bad=skip_bad)
     dataset.texts(split)  # refuses data of another kind, and a split that is not there
     began = time.perf_counter()
-    say(f"Counting {data} ({split}) up to order {order} ...")
+    say(f"Counting {data} ({split}, layout {layout or dataset.layout}) up to order {order} ...")
     model = fit(config, dataset)
     seconds = time.perf_counter() - began
     valid = "valid" if "valid" in dataset.splits and split == "train" else None
     measured = model.evaluate(dataset, valid).values() if valid else {}
     values = summary(model, seconds, out, measured)
     line = {"split": valid, "data": data, **measured} if valid else {}
-    model.save(out, [line] if line else [], card(model, values))
+    model.save(out, [line] if line else [], card(model, values), skip_bad=skip_bad)
     tell_skipped(dataset)
     for note in model.notes:
         say(note)

@@ -6,13 +6,13 @@ import itertools
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from throughtime.cli.opening import opened, tell_skipped
+from throughtime.cli.opening import opened, skipping, tell_skipped
 from throughtime.cli.output import InterruptedCommandError, Outcome, flags, say
 from throughtime.errors import InputError
 
@@ -182,6 +182,7 @@ def trained(trade: Trade, given: dict[str, Any], request: Request, processes: Pr
         config = going_on(trade.CONFIG, out, trade.TASK, given)
         if finished(out, config):
             return Outcome({"run": str(out), "resumed": True}, [f"{out} is already trained; nothing to do."])
+        request = replace(request, skip_bad=skipping(request.skip_bad, out, config.data, config.data))
         dataset, model = _opened(config, request), trade.taken_up(out, config)
     else:
         dataset, model = _new(trade, given, request)
@@ -197,6 +198,7 @@ def trained(trade: Trade, given: dict[str, Any], request: Request, processes: Pr
             processes=processes,
             resume=request.resume,
             checkpoint=request.checkpoint,
+            skip_bad=request.skip_bad,
         )
     except InterruptedRunError as stopped:
         where = f"{stopped.checkpoint.name} is saved" if stopped.checkpoint is not None else "stopped"

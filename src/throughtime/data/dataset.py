@@ -145,13 +145,15 @@ class Dataset:
         own = self._own(split)
         self.bad = BadRecords(self.bad.skip)
         found = [series for part in own for series in self._store.series(part, self.bad)]
-        if own != ("all",):
-            return found
-        limits = [slice(*bounds(split, len(series.ds))) for series in found]
+        limits = [self.stretch(split, len(series.ds)) for series in found]
         return [
             replace(series, ds=series.ds[cut], values=series.values[cut])
             for series, cut in zip(found, limits, strict=True)
         ]
+
+    def stretch(self, split: str, steps: int) -> slice:
+        """The part of a series of so many steps, out of the files of a split, that is in the split."""
+        return slice(*bounds(split, steps)) if self._own(split) == ("all",) else slice(steps)
 
     def _read(self, part: str, bad: BadRecords) -> Iterator[Any]:
         return map(self._turned, self._store.records(part, bad))

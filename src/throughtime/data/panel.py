@@ -59,6 +59,7 @@ class Panel:
     known_names: tuple[str, ...] = ()
     past_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    target_names: tuple[str, ...] = ()  # columns whose values are `y`, where a file names them
 
     def until(self, cut: int) -> Panel:
         """The history before the last `cut` rows of each series."""
@@ -97,14 +98,12 @@ def regular(series: Sequence[Series]) -> Panel:
         places = grid.places(one.ds)
         _check_grid(one, places, grid)
         rows = places.round().astype(np.int64)
+        absent = np.flatnonzero(np.isnan(one.y))
+        lacking = _lacking(one, absent) if len(absent) else None
         if len(rows) and rows[-1] + 1 > len(rows):
             notes.append(_gaps(one, rows, grid))
             one = _spread(one, rows, grid)
-        lacking = int(np.isnan(one.y).sum()) - (len(one) - len(rows))
-        if lacking:
-            first = spelled(one.ds)[int(np.flatnonzero(np.isnan(one.y))[0])]
-            values = "value" if lacking == 1 else "values"
-            notes.append(f"{one.unique_id} lacks {lacking:,} {values}, the first at {first}.")
+        notes += [lacking] if lacking else []
         filled.append(one)
     return Panel(tuple(filled), frequency, notes=tuple(notes))
 
@@ -139,6 +138,11 @@ def _spread(series: Series, rows: NDArray[np.int64], grid: Frequency) -> Series:
         wide(series.known),
         wide(series.past),
     )
+
+
+def _lacking(series: Series, absent: NDArray[np.int64]) -> str:
+    values = "1 value" if len(absent) == 1 else f"{len(absent):,} values"
+    return f"{series.unique_id} lacks {values}, the first at {spelled(series.ds)[int(absent[0])]}."
 
 
 def _gaps(series: Series, rows: NDArray[np.int64], grid: Frequency) -> str:

@@ -25,6 +25,7 @@ PACKED_SUFFIXES = frozenset({".gz", ".xz", ".zip"})
 _CONTROL_BYTES = bytes(set(range(32)) - {9, 10} | {127})
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _LATE_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
+_NOT_WINDOWS = frozenset(b"\x81\x8d\x8f\x90\x9d")
 _DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 
 
@@ -52,6 +53,7 @@ class BadRecords:
     def found(self, error: InputError) -> None:
         """Raise the error, or count it where bad records are skipped."""
         if not self.skip:
+            error.skippable = True
             raise error
         self.count += 1
         self.reasons[re.split(r"[,:;]", error.problem or error.where, maxsplit=1)[0]] += 1
@@ -236,7 +238,10 @@ def _decoded(raw: bytes, where: str, number: int, offset: int) -> str | InputErr
         text = raw.removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as error:
         place = offset + error.start
-        cure = "convert the file to UTF-8, for example with `iconv -f LATIN1 -t UTF-8`"
+        # Not Latin-1, which takes any byte and makes control characters of Windows' quotes and dashes.
+        cure = "convert the file to UTF-8, for example with `iconv -f WINDOWS-1252 -t UTF-8`"
+        if not _NOT_WINDOWS.isdisjoint(raw):
+            cure = "nor is it Windows-1252; find its encoding and convert with `iconv -f ENCODING -t UTF-8`"
         if not place and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
             cure = "it looks like UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`"
         problem = f"is not UTF-8, byte 0x{raw[error.start]:02X} at offset {place:,}; {cure}"

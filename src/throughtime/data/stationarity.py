@@ -11,9 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from throughtime.errors import InputError
 
+FEWEST = 3
+"""A segment with fewer values is not compared."""
+
 
 class Segment(NamedTuple):
-    """One stretch of a series, steps `start` to `stop`, and its statistics."""
+    """One stretch of a series, steps `start` to `stop`, and the statistics of the values that it has."""
 
     start: int
     stop: int
@@ -42,7 +45,7 @@ class Drift:
 
 
 def drift(values: ArrayLike, segments: int = 10) -> Drift:
-    """Cut one series into equal segments and compare them.
+    """Cut one series into equal segments and compare them; NaN is missing, and nobody's neighbour.
 
     >>> drift(np.linspace(0, 10, 1000)).drifts
     True
@@ -51,26 +54,40 @@ def drift(values: ArrayLike, segments: int = 10) -> Drift:
     (False, '0.10 where chance gives 0.10')
     """
     series = np.asarray(values)
-    if series.ndim != 1 or series.dtype.kind not in "fiu" or not np.isfinite(series).all():
+    if series.ndim != 1 or series.dtype.kind not in "fiu" or np.isinf(series).any():
         raise InputError("values", "must be one series of finite numbers")
-    if segments < 2 or len(series) < 3 * segments:
-        raise InputError("segments", f"is {segments}; give 2 or more, each of 3 values out of {len(series)}")
     series = series.astype(np.float64)
+    present = series[~np.isnan(series)]
+    if segments < 2 or len(present) < FEWEST * segments:
+        raise InputError("segments", f"is {segments}; give 2 or more, each of 3 values out of {len(present)}")
     bounds = np.linspace(0, len(series), segments + 1).astype(int).tolist()
-    parts = tuple(_segment(series, start, stop) for start, stop in pairwise(bounds))
-    whole = float(series.std())
+    stretches = [
+        (start, stop)
+        for start, stop in pairwise(bounds)
+        if np.count_nonzero(~np.isnan(series[start:stop])) >= FEWEST
+    ]
+    if len(stretches) < 2:
+        raise InputError("values", f"lie in one of {segments} segments, the others miss theirs; give fewer")
+    parts = tuple(_segment(series, start, stop) for start, stop in stretches)
+    whole = float(present.std())
     if whole == 0:
         return Drift(parts, spread=0.0, expected=0.0)
     means = np.array([part.mean for part in parts])
-    return Drift(parts, float(means.std(ddof=1)) / whole, _chance(parts, len(series) / segments) / whole)
+    return Drift(parts, float(means.std(ddof=1)) / whole, _chance(parts, len(present) / len(parts)) / whole)
 
 
 def _segment(series: NDArray[np.float64], start: int, stop: int) -> Segment:
-    part = series[start:stop]
-    centred = part - part.mean()
+    there = ~np.isnan(series[start:stop])
+    part = series[start:stop][there]
+    neighbours = int(np.count_nonzero(there[1:] & there[:-1]))
+    centred = np.zeros(stop - start)
+    centred[there] = part - part.mean()
     power = float(centred @ centred)
-    memory = float(centred[1:] @ centred[:-1]) / power if power > 0 else 0.0
-    return Segment(start, stop, float(part.mean()), float(part.std()), memory)
+    memory = 0.0
+    if power > 0 and neighbours:
+        # Where some are missing there are fewer products of neighbours than squares of values.
+        memory = float(centred[1:] @ centred[:-1]) / power * ((len(part) - 1) / neighbours)
+    return Segment(start, stop, float(part.mean()), float(part.std()), min(1.0, max(-1.0, memory)))
 
 
 def _chance(parts: tuple[Segment, ...], length: float) -> float:

@@ -26,7 +26,7 @@ A model of the task `{values["task"]}` in {precision}, exported by throughtime {
 It runs on onnxruntime, numpy and tokenizers; torch is not needed:
 
     pip install onnxruntime numpy tokenizers
-    pip install --no-deps throughtime
+    pip install --no-deps PATH_TO_THE_THROUGHTIME_REPOSITORY
 
     import throughtime as tt
     model = tt.runtime.load("FOLDER")

@@ -59,7 +59,7 @@ def exported(forecaster: TrainedForecaster) -> Exported:
         },
         lambda folder: None,
         lambda: _cases(model, known, past, scaling.numbered),
-        'forecast({"my series": [1.0, 2.0, ...]}, h=12, level=[80])[0].mean',
+        f'forecast({{"my series": [1.0, 2.0, ...]}}, h={model.horizon}, level=[80])[0].mean',
     )
 
 

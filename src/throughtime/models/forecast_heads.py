@@ -23,14 +23,20 @@ class ForecastHead(nn.Module):
 
     width: int
     measure: str
-    """What its loss is called."""
+    """What its loss is called, as `measured` has it."""
     centre: int = 0
     """Which of the numbers moves the whole of what is said up and down."""
     probabilistic: bool = True
+    reach: tuple[float, float] = (0.0, 1.0)
+    """The outermost probabilities that it has quantiles of."""
 
     @abstractmethod
     def loss(self, said: Tensor, target: Tensor) -> Tensor:
         """The loss of each value, [...]."""
+
+    def measured(self, loss: float) -> float:
+        """The `measure` of a mean loss."""
+        return loss
 
     @abstractmethod
     def mean(self, said: Tensor) -> Tensor:
@@ -189,12 +195,16 @@ class QuantileHead(ForecastHead):
             raise InputError("probabilities", f"are {given}; give rising numbers between 0 and 1")
         self.width, self.centre = len(given), min(range(len(given)), key=lambda each: abs(given[each] - 0.5))
         self.register_buffer("probabilities", torch.tensor(given), persistent=False)
-        self.known = given
+        self.known, self.reach = given, (given[0], given[-1])
 
     def loss(self, said: Tensor, target: Tensor) -> Tensor:
         """Twice the mean of the pinball losses: for the median alone, the absolute error."""
         over = target.unsqueeze(-1) - self._ordered(said)
         return 2 * torch.maximum(self.probabilities * over, (self.probabilities - 1) * over).mean(-1)
+
+    def measured(self, loss: float) -> float:
+        """The mean pinball loss, of which the loss is twice as much."""
+        return loss / 2
 
     def mean(self, said: Tensor) -> Tensor:
         """The median, or the nearest to it: quantiles have no mean."""

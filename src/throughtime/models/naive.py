@@ -7,7 +7,8 @@ naive           mean y_T                          deviation s sqrt(k)
 seasonal-naive  mean y_{T+k-m(j+1)}               deviation s sqrt(j + 1), j = floor((k - 1) / m)
 drift           mean y_T + k (y_T - y_1) / (T-1)  deviation s sqrt(k (1 + k / (T-1)))
 
-Where the last values are missing, k counts from the last that was observed.
+Where the last values are missing, k counts from the last that was observed; where a value of the last season
+is, seasonal-naive goes back to the season before, and so on.
 """
 
 from __future__ import annotations
@@ -49,16 +50,13 @@ def seasonal_naive(y: Array, h: int, season: int) -> Gaussians:
     [1.0, 2.0, 3.0, 1.0, 2.0]
     """
     _observed(y)
-    mean, seasons = np.empty(h), np.empty(h)
-    for k in range(h):
-        place = len(y) + k - season * (k // season + 1)
-        found = next((back for back in range(place, -1, -season) if not math.isnan(y[back])), None)
-        if found is None:
-            problem = f"has nothing observed a season of {season} before row {len(y) + k + 1}"
-            raise InputError("the history", f"{problem}; give a shorter season or more rows")
-        mean[k] = y[found]
-        seasons[k] = (len(y) + k - found) // season
-    return Gaussians(mean, _deviation(y[season:] - y[:-season]) * np.sqrt(seasons))
+    rows = repeated_rows(~np.isnan(y), np.array([len(y)]), h, season)[:, 0]
+    lacking = np.flatnonzero(rows < 0)
+    if len(lacking):
+        problem = f"has nothing observed a season of {season} before row {len(y) + lacking[0] + 1}"
+        raise InputError("the history", f"{problem}; give a shorter season or more rows")
+    seasons = (len(y) + np.arange(h) - rows) // season
+    return Gaussians(y[rows], _deviation(y[season:] - y[:-season]) * np.sqrt(seasons))
 
 
 def drift(y: Array, h: int, season: int = 1) -> Gaussians:
@@ -74,6 +72,25 @@ def drift(y: Array, h: int, season: int = 1) -> Gaussians:
     ahead = len(y) - 1 - last + np.arange(1, h + 1)
     deviation = _deviation(y[1:] - y[:-1] - slope, parameters=1)
     return Gaussians(y[last] + slope * ahead, deviation * np.sqrt(ahead * (1 + ahead / steps)))
+
+
+def repeated_rows(
+    observed: npt.NDArray[np.bool_], origins: npt.NDArray[np.int64], h: int, season: int
+) -> npt.NDArray[np.int64]:
+    """The rows [h, origins] that seasonal-naive repeats from each origin, the first row that is not known.
+
+    Each lies whole seasons before the row that is forecast, and is the last one before the origin that was
+    observed; -1 where none was. With a season of 1 they are those of naive.
+
+    >>> observed = np.array([True, True, False, True])
+    >>> repeated_rows(observed, np.array([4]), h=3, season=2).ravel().tolist()
+    [0, 3, 0]
+    """
+    rows = np.where(observed, np.arange(len(observed)), -1)
+    seasons = np.pad(rows, (0, -len(rows) % season), constant_values=-1).reshape(-1, season)
+    last = np.maximum.accumulate(seasons, axis=0).ravel()  # of the same place in a season
+    places = origins - season + np.arange(h)[:, None] % season
+    return np.where(places < 0, -1, last[np.maximum(places, 0)])
 
 
 BASELINES: dict[str, Callable[[Array, int, int], Gaussians]] = {

@@ -8,6 +8,7 @@ from pathlib import Path
 from throughtime.plots.style import INK, figure, save
 
 _SHADES = "Blues"
+_LEAST_HEIGHT = 2.8  # inches: the label of the scale has room beside a single row
 _NAMED = 0.25
 """Weights from here on are written into their cell, for those who do not see the shade."""
 
@@ -20,7 +21,7 @@ def attention_plot(
     title: str = "What each word looked at",
 ) -> Path:
     """Draw weights [target words][source words]; each row sums to 1."""
-    with figure(2.2 + 0.62 * len(source), 1.6 + 0.42 * len(target)) as drawing:
+    with figure(2.2 + 0.62 * len(source), max(_LEAST_HEIGHT, 1.6 + 0.42 * len(target))) as drawing:
         axes = drawing.subplots()
         image = axes.imshow(weights, cmap=_SHADES, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
         axes.grid(visible=False)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from throughtime.plots.style import COLOURS, INK, figure, save
 
@@ -20,7 +20,10 @@ def drift_plot(values: ArrayLike, drift: Drift, path: Path | str, title: str | N
     """Draw a series with each segment's mean and standard deviation; below it, their autocorrelations."""
     with figure(7.0, 5.0) as drawing:
         level, memory = drawing.subplots(2, sharex=True, height_ratios=(3, 1))
-        level.plot(np.asarray(values), color=_GREY, linewidth=0.7, label="series")
+        series = np.asarray(values)
+        level.plot(series, color=_GREY, linewidth=0.7, label="series")
+        alone = _alone(series)
+        level.plot(alone, series[alone], color=_GREY, linestyle="none", marker=".", markersize=2)
         for number, segment in enumerate(drift.segments):
             span = (segment.start, segment.stop)
             low, high = segment.mean - segment.deviation, segment.mean + segment.deviation
@@ -35,6 +38,12 @@ def drift_plot(values: ArrayLike, drift: Drift, path: Path | str, title: str | N
         memory.set(ylim=(-1.05, 1.05), xlabel="step", ylabel="lag-1 auto-\ncorrelation")
         level.margins(x=0.01)
         return save(drawing, path)
+
+
+def _alone(series: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The steps whose neighbours are missing, which a line does not show."""
+    absent = np.isnan(np.concatenate([[np.nan], series, [np.nan]]))
+    return np.flatnonzero(absent[:-2] & ~absent[1:-1] & absent[2:])
 
 
 def _verdict(drift: Drift) -> str:

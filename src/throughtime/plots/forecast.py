@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from throughtime.plots.dates import date_axis
 from throughtime.plots.style import COLOURS, INK, figure, save
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def forecast_plot(
                     _shade(axes, one.ds, *ends, level, levels)
             axes.plot(one.ds, one.mean, color=COLOURS[0], label="forecast", marker=_marker(one.mean))
             axes.set_title(one.unique_id)
-            _time_axis(axes, own)
+            _axes(axes, own, panel, len(shown))
         _legend(drawing, _left_out(len(shown), len(forecasts)))
         return save(drawing, path)
 
@@ -67,7 +68,7 @@ def backtest_plot(
             axes.set_title(own.unique_id)
             axes.grid(visible=False, axis="x")
             axes.margins(x=0.01)
-            _time_axis(axes, own)
+            _axes(axes, own, panel, len(shown))
         _legend(drawing, _left_out(len(shown), len(panel.series)))
         return save(drawing, path)
 
@@ -156,24 +157,24 @@ def _interval(quantiles: Mapping[float, Array], level: float) -> tuple[Array, Ar
 
 
 def _grid(drawing: Any, count: int) -> list[Any]:
-    columns = 1 if count < 4 else 2
+    columns = _columns(count)
     return [drawing.add_subplot(-(-count // columns), columns, place + 1) for place in range(count)]
 
 
+def _columns(count: int) -> int:
+    return 1 if count < 4 else 2
+
+
 def _size(count: int, wide: bool = False) -> tuple[float, float]:
-    rows = count if count < 4 else -(-count // 2)
-    return (9.0 if wide or count >= 4 else 7.0), 0.8 + (3.4 if count == 1 else 2.2 * rows)
+    columns = _columns(count)
+    return (9.0 if wide or columns > 1 else 7.0), 0.8 + (3.4 if count == 1 else 2.4 * -(-count // columns))
 
 
-def _time_axis(axes: Any, series: Series) -> None:
-    if series.ds.dtype.kind != "M":
-        return
-    from matplotlib import dates
-
-    known: Any = dates
-    locator = known.AutoDateLocator(minticks=3, maxticks=8)
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(known.ConciseDateFormatter(locator))
+def _axes(axes: Any, series: Series, panel: Panel, count: int) -> None:
+    """Values by the name of their column; where several are drawn, each is named above its own."""
+    axes.set_ylabel(panel.target_names[0] if len(panel.target_names) == 1 else "value")
+    if series.ds.dtype.kind == "M":
+        date_axis(axes, most=8 // _columns(count))
 
 
 def _legend(drawing: Any, title: str | None) -> None:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from throughtime.inspection.lag import Curve
 
 _LIMITS = (1e-21, 1e21)  # beyond it, gone is gone
+_TICKS = [10.0**power for power in range(-21, 22, 7)]  # 1, at which a gradient stays, among them
 _OPEN: Any = "-"
+_PALE = 0.45  # before clipping
 _DRAWN, _CLIPPED = (0, (1, 1.2)), (0, (4, 1.6))
 
 
@@ -31,12 +33,14 @@ def gradients_plot(curves: Sequence[Curve], clip: float, path: Path | str) -> Pa
             column[1].set_xlabel("lag $T - t$, in steps")
         rows[0, 0].set_ylabel(r"$|\,\partial s_T / \partial s_t\,|$")
         rows[1, 0].set_ylabel(f"a step's share of the\nweights' gradient, clip {clip:g}")
-        drawing.legend(handles=_legend(curves, colours), loc="outside lower center", ncols=3, fontsize=10)
+        _key_of_gates(rows[0, 0], curves)
+        _key_of_clipping(rows[1, 0])
+        drawing.legend(handles=_key_of_cells(colours), loc="outside lower center", ncols=3, fontsize=10)
         return save(drawing, path)
 
 
 def _norms(axes: Any, curves: Sequence[Curve], colours: dict[str, str]) -> None:
-    axes.set(yscale="log", ylim=_LIMITS)
+    axes.set(yscale="log", ylim=_LIMITS, yticks=_TICKS)
     axes.axhline(1, color=INK, linewidth=0.8)
     for curve in curves:
         style = _DRAWN if curve.keep is None and _gated(curve, curves) else _OPEN
@@ -44,12 +48,12 @@ def _norms(axes: Any, curves: Sequence[Curve], colours: dict[str, str]) -> None:
 
 
 def _clipping(axes: Any, curves: Sequence[Curve], colours: dict[str, str]) -> None:
-    axes.set(yscale="log", ylim=_LIMITS)
+    axes.set(yscale="log", ylim=_LIMITS, yticks=_TICKS)
     axes.axhline(1, color=INK, linewidth=0.8)
     for curve in curves:
         if curve.keep is None and _gated(curve, curves):
             continue
-        axes.plot(curve.added, color=colours[curve.cell], alpha=0.45)
+        axes.plot(curve.added, color=colours[curve.cell], alpha=_PALE)
         axes.plot(curve.added_clipped, color=colours[curve.cell], linestyle=_CLIPPED)
 
 
@@ -58,21 +62,33 @@ def _gated(curve: Curve, curves: Sequence[Curve]) -> bool:
     return any(other.cell == curve.cell and other.keep is not None for other in curves)
 
 
-def _legend(curves: Sequence[Curve], colours: dict[str, str]) -> list[Any]:
+def _key_of_gates(axes: Any, curves: Sequence[Curve]) -> None:
+    """What a solid and what a dotted line is, where there are both."""
     from matplotlib.lines import Line2D
 
-    cells = [Line2D([], [], color=colour, label=cell.upper()) for cell, colour in colours.items()]
-    styles = [Line2D([], [], color=INK, linestyle=_CLIPPED, label="after clipping")]
     keep = next((curve.keep for curve in curves if curve.keep is not None), None)
-    if keep is not None:
-        styles = [
-            Line2D([], [], color=INK, linestyle=_OPEN, label=f"gates set to keep {keep:g}"),
-            Line2D([], [], color=INK, linestyle=_DRAWN, label="gates as drawn"),
-            *styles,
-        ]
-    # Columns are filled downwards: cells and styles side by side.
-    return (
-        [handle for pair in zip(cells, styles, strict=False) for handle in pair]
-        if len(cells) == 3
-        else cells + styles
-    )
+    if keep is None:
+        return
+    without = dict.fromkeys(curve.cell.upper() for curve in curves if not _gated(curve, curves))
+    solid = f"gates set to keep {keep:g}" + (f"\n({', '.join(without)}: no gates)" if without else "")
+    handles = [
+        Line2D([], [], color=INK, linestyle=_OPEN, label=solid),
+        Line2D([], [], color=INK, linestyle=_DRAWN, label="gates as drawn"),
+    ]
+    axes.legend(handles=handles, loc="best", fontsize=9)
+
+
+def _key_of_clipping(axes: Any) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=INK, alpha=_PALE, label="before clipping"),
+        Line2D([], [], color=INK, linestyle=_CLIPPED, label="after clipping"),
+    ]
+    axes.legend(handles=handles, loc="best", fontsize=9)
+
+
+def _key_of_cells(colours: dict[str, str]) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    return [Line2D([], [], color=colour, label=cell.upper()) for cell, colour in colours.items()]

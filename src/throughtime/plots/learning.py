@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +15,9 @@ from throughtime.plots.style import COLOURS, INK, figure, save
 
 _GREY = "#999999"
 _DECADE = 10.0
+_MARKED = 60  # points, no more
+_LOOKS = 2  # in an epoch, at the least, for its course to be drawn
+_ABOUT = ("kind", "step", "epoch", "seconds", "lr", "tokens_per_second", "outside")  # no measures
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -24,33 +29,48 @@ def learning_plot(
 ) -> Path:
     """Draw the lines of a `metrics.jsonl`: the measure against the epoch, and below it the learning rate.
 
-    What is measured in validation only, BLEU for one, has no curve of training.
+    What is measured in validation only, BLEU for one, has no curve of training: what training measures is
+    then drawn between the two.
     """
     epochs = _epochs(lines)
-    train, valid = _curve(lines, "train", measure, epochs), _curve(lines, "valid", measure, epochs)
-    rates = _curve(lines, "train", "lr", epochs)
+    train, valid = _training(lines, measure, epochs), _curve(lines, "valid", measure, epochs)
     best = None
-    with figure(7.0, 5.0) as drawing:
-        axes, below = drawing.subplots(2, sharex=True, height_ratios=(5, 1))
-        if len(train[0]):
-            axes.plot(*train, color=COLOURS[0], linewidth=1.2, label="training")
+    trained_by = None if len(train[0]) else _trained_by(lines)
+    with figure(7.0, 5.0 if trained_by is None else 6.8) as drawing:
+        heights = (5, 1) if trained_by is None else (5, 4, 1)
+        axes, *between, below = drawing.subplots(len(heights), sharex=True, height_ratios=heights)
+        _curves(axes, train, valid, measure, better)
         if len(valid[0]):
-            axes.plot(*valid, color=COLOURS[1], marker="." if len(valid[0]) <= 60 else "", label="validation")
             best = int(valid[1].argmin() if better == "less" else valid[1].argmax())
             _mark_best(axes, *valid, best)
-        values = np.concatenate([train[1], valid[1]])
-        if better == "less" and len(values) and values.max() > _DECADE * values.min() > 0:
-            _logarithmic(axes)
-        axes.set(ylabel=measure, title=_title(valid, measure, best))
-        if len(values):
-            axes.legend(loc="upper right" if better == "less" else "lower right")
-        below.plot(*rates, color=_GREY, linewidth=1.2)
+        axes.set_title(_title(valid, measure, best))
+        if trained_by is not None:
+            both = _training(lines, trained_by, epochs), _curve(lines, "valid", trained_by, epochs)
+            _curves(between[0], *both, trained_by, "less")
+        below.plot(*_curve(lines, "train", "lr", epochs), color=_GREY, linewidth=1.2)
         below.set(ylabel="learning\nrate", xlabel="epoch")
         below.set_ylim(bottom=0)
         below.xaxis.get_major_locator().set_params(integer=True)
         below.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
         axes.margins(x=0.02)
         return save(drawing, path)
+
+
+def _curves(axes: Any, train: Curve, valid: Curve, measure: str, better: Literal["less", "more"]) -> None:
+    if len(train[0]):
+        alone = "." if len(train[0]) == 1 else ""
+        axes.plot(*train, color=COLOURS[0], linewidth=1.2, marker=alone, label="training")
+    if len(valid[0]):
+        dots = "." if len(valid[0]) <= _MARKED else ""
+        axes.plot(*valid, color=COLOURS[1], marker=dots, label="validation")
+    values = np.concatenate([train[1], valid[1]])
+    if better == "less" and len(values) and values.max() > _DECADE * values.min() > 0:
+        _logarithmic(axes)
+    if better == "more":
+        axes.margins(y=0.2)  # the best lies at the top: its number has room above it
+    axes.set_ylabel(measure.replace("_", " "))
+    if len(values):
+        axes.legend(loc="upper right" if better == "less" else "lower right")
 
 
 def rate_plot(rates: Sequence[float], losses: Sequence[float], suggested: float, path: Path | str) -> Path:
@@ -97,6 +117,62 @@ def _curve(lines: Sequence[Mapping[str, Any]], kind: str, name: str, epochs: Cur
     return np.interp(steps, *epochs), values
 
 
+def _training(lines: Sequence[Mapping[str, Any]], name: str, epochs: Curve) -> Curve:
+    """The curve of training: look by look, or where epochs are short, the figure of each.
+
+    A look is the mean of the updates since the last one, or since its epoch began: of few it would jump.
+    """
+    looks = [line for line in lines if line["kind"] == "train"]
+    longest = max(_spans(looks), default=0)
+    joined = _joined(looks, name, longest / 2)
+    if len(joined) >= _LOOKS * len({look["epoch"] for look in joined}):
+        return _curve(joined, "train", name, epochs)
+    ends = _curve(lines, "epoch", f"train_{name}", epochs)
+    # A forecaster's epoch tells its loss by another name.
+    return ends if len(ends[0]) else _curve(_joined(looks, name, math.inf), "train", name, epochs)
+
+
+def _joined(looks: Sequence[Mapping[str, Any]], name: str, least: float) -> list[dict[str, Any]]:
+    """Looks of at least so many updates, unless an epoch has fewer: short ones are joined with the next.
+
+    >>> looks = [{"epoch": 1, "step": 50, "loss": 3.0}, {"epoch": 1, "step": 60, "loss": 0.0}]
+    >>> _joined(looks, "loss", least=25)
+    [{'epoch': 1, 'step': 60, 'loss': 2.5, 'updates': 60}]
+    """
+    joined: list[dict[str, Any]] = []
+    for look, updates in zip(looks, _spans(looks), strict=True):
+        if look.get(name) is None:
+            continue
+        last = joined[-1] if joined and joined[-1]["epoch"] == look["epoch"] else None
+        if last is not None and min(updates, last["updates"]) < least:
+            together = updates + last["updates"]
+            mean = (updates * look[name] + last["updates"] * last[name]) / together
+            joined[-1] = {**look, name: mean, "updates": together}
+        else:
+            joined.append({**look, "updates": updates})
+    return joined
+
+
+def _spans(looks: Sequence[Mapping[str, Any]]) -> list[int]:
+    """How many updates each look is the mean of."""
+    return [after - before for before, after in pairwise([0, *(look["step"] for look in looks)])]
+
+
+def _trained_by(lines: Sequence[Mapping[str, Any]]) -> str | None:
+    """What training measures, and if it can be, validation too; by its own name rather than as the loss.
+
+    >>> train = {"kind": "train", "step": 9, "epoch": 1, "loss": 2.0, "perplexity": 7.4, "lr": 0.1}
+    >>> _trained_by([train, {"kind": "valid", "step": 9, "epoch": 1, "bleu": 20.0, "perplexity": 8.1}])
+    'perplexity'
+    """
+    kinds: dict[str, Mapping[str, Any]] = {}
+    for line in lines:
+        kinds.setdefault(line["kind"], line)
+    own = [name for name in kinds.get("train", {}) if name not in _ABOUT]
+    choices = [name for name in own if name in kinds.get("valid", {})] or own
+    return choices[-1] if choices else None
+
+
 def _logarithmic(axes: Any) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -121,6 +197,7 @@ def _mark_best(axes: Any, epochs: NDArray[np.float64], values: NDArray[np.float6
 
 
 def _title(valid: Curve, measure: str, best: int | None) -> str:
+    measure = measure.replace("_", " ")
     if best is None:
         return f"Training {measure}"
     return f"Best validation {measure} {valid[1][best]:,.4g}, after epoch {valid[0][best]:.0f}"

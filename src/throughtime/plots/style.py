@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.files import whole_file
+from throughtime.plots.fonts import complete_fonts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 INK, FAINT = "#333333", "#DDDDDD"
 FORMATS = ("png", "svg", "pdf")
+_NAMED = 20  # letters that no font has
 
 _STYLE: dict[Any, Any] = {
     "font.size": 11,
@@ -61,14 +65,34 @@ def figure(width: float = 7.0, height: float = 4.2) -> Iterator[Figure]:
 
 
 def save(figure: Figure, path: Path | str) -> Path:
-    """Write the figure in the format that the file's suffix names."""
+    """Write the figure in the format that the file's suffix names.
+
+    Letters that the usual font lacks are drawn with another that is installed; where none has them, stderr
+    is told.
+    """
     path = Path(path)
     kind = check_format(path)
     # A date in the file would make equal pictures differ.
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
-    with whole_file(path, "wb") as file:
+    missing = complete_fonts(figure)
+    with whole_file(path, "wb") as file, warnings.catch_warnings():
+        # Said once below, not once for each letter.
+        warnings.filterwarnings("ignore", r"Glyph .* missing from ")
         figure.savefig(file, format=kind, dpi=160, metadata=metadata)
+    if missing:
+        print(_boxes(path, missing), file=sys.stderr)
     return path
+
+
+def _boxes(path: Path, missing: str) -> str:
+    """The sentence on letters that no font has.
+
+    >>> _boxes(Path("a.png"), "ሀሁ")
+    'a.png: boxes stand for ሀሁ, which no installed font has; Noto has fonts of most scripts.'
+    """
+    more = len(missing) - _NAMED
+    named = f"{missing[:_NAMED]} and {more} more" if more > 0 else missing
+    return f"{path}: boxes stand for {named}, which no installed font has; Noto has fonts of most scripts."
 
 
 def check_format(path: Path | str, where: str | None = None) -> str:

@@ -21,24 +21,36 @@ def zipf_plot(
     title: str = "Frequency falls with rank",
 ) -> Path:
     """Draw falling frequencies of n-grams on two logarithmic axes, with the fitted lines."""
+    fitted = {n: _fitted(len(frequencies_by_n[n])) for n, fit in fits.items() if fit is not None}
+    ranges = set(fitted.values())
     with figure(7.0, 4.6) as drawing:
         axes = drawing.add_subplot(xscale="log", yscale="log", xlabel="rank", ylabel="frequency", title=title)
         for (n, frequencies), colour in zip(sorted(frequencies_by_n.items()), COLOURS, strict=False):
             ranks = _spread(len(frequencies))
-            fit = fits.get(n)
-            label = _NAMES.get(n, f"{n}-grams") + ("" if fit is None else f", exponent {fit.exponent:.2f}")
+            fit, label = fits.get(n), _NAMES.get(n, f"{n}-grams")
+            if fit is not None:
+                axes.plot(fitted[n], fit.frequency(fitted[n]), color=INK, linewidth=1.2, zorder=4)
+                label += f", exponent {fit.exponent:.2f}"
+                label += f" ({_spelled(fitted[n])})" if len(ranges) > 1 else ""
             # The longer n-grams have the longer tails: they lie below, so that all can be seen.
             axes.plot(
                 ranks, frequencies[ranks - 1], ".", color=colour, markersize=4, label=label, zorder=3 - n / 10
             )
-            if fit is not None:
-                ends = np.array([ZIPF_RANKS[0], min(ZIPF_RANKS[1], len(frequencies))])
-                axes.plot(ends, fit.frequency(ends), color=INK, linewidth=1.2, zorder=4)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter("{x:,.0f}")
-        fitted = "line: fit over ranks {} to {:,}".format(*ZIPF_RANKS)
-        axes.legend(markerscale=2.5, title=fitted, alignment="left")
+        over = f" over {_spelled(*ranges)}" if len(ranges) == 1 else ""
+        axes.legend(markerscale=2.5, title=f"line: fit{over}" if ranges else None, alignment="left")
         return save(drawing, path)
+
+
+def _fitted(types: int) -> tuple[int, int]:
+    """The ranks that the line was fitted over: a text of few types has fewer of them."""
+    first, last = ZIPF_RANKS
+    return first, min(last, types)
+
+
+def _spelled(ranks: tuple[int, int]) -> str:
+    return f"ranks {ranks[0]} to {ranks[1]:,}"
 
 
 def _spread(size: int) -> Counts:

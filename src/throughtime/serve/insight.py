@@ -140,9 +140,10 @@ async def history(request: Request, asked: HistoryRequest) -> dict[str, Any]:
     served = _allowed(request, "").chosen(asked.model, "forecast")
 
     def told(_: str) -> dict[str, Any]:
-        config = served.model.config
+        config, skip_bad = served.model.config, served.model.skips_bad
         try:
-            panel = panel_of(open_dataset(config.data, download=False), config.roles)
+            dataset = open_dataset(config.data, download=False, skip_bad=skip_bad)
+            panel = panel_of(dataset, config.roles)
         except (InputError, OSError):
             raise RefusalError(
                 404, f"the data that {served.name} was trained on are not here; paste some"

@@ -45,6 +45,7 @@ def made(config: ClassifyConfig, dataset: Dataset) -> TrainedClassifier:
             dataset.name, f"has the label {labels.names[0]!r} only; a classifier needs two or more"
         )
     config = config.settled(dataset)
+    assert config.tokens is not None
     codec = Codec.build(
         (one.text for one in dataset.labelled("train")),
         config.tokens,

@@ -21,7 +21,7 @@ Size = Annotated[int, Field(ge=1)]
 class ClassifyConfig(TrainingConfig):
     """A classifier of whole texts, its data, and how it is trained. Null means: as the data suggest."""
 
-    SUGGESTED: ClassVar[frozenset[str]] = frozenset({"max_size"})
+    SUGGESTED: ClassVar[frozenset[str]] = frozenset({"tokens", "max_size"})
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *TrainingConfig.EFFECTS,
         MIN_FREQ,
@@ -39,10 +39,11 @@ class ClassifyConfig(TrainingConfig):
     data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
     text: str | None = Field(None, description="the column or field of the text, where it is not `text`")
     label: str | None = Field(None, description="the column or field of the label, where it is not `label`")
-    tokens: str = Field(
-        "basic-english",
-        description="words: basic-english (small letters), unicode (any script), space, word; char; or parts "
-        "of words: bpe, unigram, wordpiece",
+    tokens: str | None = Field(
+        None,
+        description="words: unicode (any script), basic-english (small letters), space, word; char; or parts "
+        "of words: bpe, unigram, wordpiece; null: unicode, or basic-english where a corpus of the catalogue "
+        "is cut into words already",
     )
     min_freq: int = Field(1, ge=1, description="rarer whole words become <unk>")
     max_size: int | None = Field(
@@ -92,7 +93,9 @@ class ClassifyConfig(TrainingConfig):
         """The same with what the data suggest filled in, as it is saved."""
         from throughtime.text.subword import TRAINED
 
-        if self.max_size is not None or self.tokens not in TRAINED:
-            return self
-        texts = (one.text for one in dataset.labelled("train"))
-        return self.model_copy(update={"max_size": pieces_for(texts)})
+        # Only the catalogue's data say that they are cut; of them only English ones have labels.
+        tokens = self.tokens or ("basic-english" if dataset.tokens == "space" else "unicode")
+        most = self.max_size
+        if most is None and tokens in TRAINED:
+            most = pieces_for(one.text for one in dataset.labelled("train"))
+        return self.model_copy(update={"tokens": tokens, "max_size": most})

@@ -102,7 +102,7 @@ class AbsoluteIntervals(PointIntervals):
     def adjusted(self, forecasts: Rolled, probabilities: Sequence[float]) -> dict[float, Array]:
         """Quantiles [W, S, h] of new forecasts."""
         scores = _of_series(self.scores, self.series, forecasts)
-        return {p: forecasts.mean + _side(p) * conformal_quantile(scores, _level(p)) for p in probabilities}
+        return {p: forecasts.mean + _moved(scores, p) for p in probabilities}
 
 
 class ScaledIntervals(PointIntervals):
@@ -122,9 +122,7 @@ class ScaledIntervals(PointIntervals):
     def adjusted(self, forecasts: Rolled, probabilities: Sequence[float]) -> dict[float, Array]:
         """Quantiles [W, S, h] of new forecasts."""
         scores, unit = _of_steps(self.scores, forecasts), forecasts.lately[..., None]
-        return {
-            p: forecasts.mean + _side(p) * unit * conformal_quantile(scores, _level(p)) for p in probabilities
-        }
+        return {p: forecasts.mean + unit * _moved(scores, p) for p in probabilities}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -177,7 +175,7 @@ class QuantileIntervals:
             if not math.isclose(p, 0.5):
                 low, high = (_at(self.scores, min(each, 1 - each)) for each in (one, other))
                 scores = _of_series((1 - share) * low + share * high, self.series, forecasts)
-                found[p] = own + _side(p) * conformal_quantile(scores, _level(p))
+                found[p] = own + _moved(scores, p)
         return _in_order(found)
 
     def _neighbours(self, p: float) -> tuple[float, float, float]:
@@ -233,10 +231,12 @@ class Conformal:
         quantiles = window.in_own_units(self.intervals.adjusted(window.evened(), probabilities))
         for p, found in quantiles.items():
             if np.isinf(found).any():
+                place, step = np.argwhere(np.isinf(found[0]))[0]
                 raise InputError(
                     f"level {100 * _level(p):g}",
-                    f"takes {windows_needed(_level(p))} windows, more than the saved intervals were made of; "
-                    "make them anew with `throughtime backtest RUN --save-intervals --level ...`",
+                    f"takes {windows_needed(_level(p))} windows, more than the saved intervals have with a "
+                    f"value of series {window.series[place]!r} {several(int(step) + 1, 'step')} ahead; make "
+                    "them anew with `throughtime backtest RUN --save-intervals --level ...`, or ask for less",
                 )
         places = {name: place for place, name in enumerate(window.series)}
         return [
@@ -278,8 +278,10 @@ def _level(p: float) -> float:
     return abs(2 * p - 1)
 
 
-def _side(p: float) -> int:
-    return int(np.sign(round(p - 0.5, 9)))
+def _moved(scores: Array, p: float) -> Array | float:
+    """How far the quantile p lies above the centre; the median is the centre, whatever there is of scores."""
+    side = int(np.sign(round(p - 0.5, 9)))
+    return side * conformal_quantile(scores, _level(p)) if side else 0.0
 
 
 def _mirrored(p: float, known: dict[float, Array]) -> float | None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from throughtime.data.batching.panel import PanelWindows
 from throughtime.data.readers.panel import panel_of
+from throughtime.models.naive import repeated_rows
 from throughtime.tasks.judged_windows import JudgedWindows, judged_windows, windows_of
 from throughtime.tasks.report import Progress, Report
 
@@ -28,13 +29,18 @@ def report_of(
     panel = panel_of(dataset, config.roles)
     windows, scales = windows_of(forecaster, panel, split, model.horizon)
     sums: dict[str, Array] = {}
+    rules = {"naive": 1, **({"seasonal-naive": config.season} if config.season else {})}
+    without: set[str] = set()
     for one in judged_windows(forecaster, windows, progress):
-        for name, said in {forecaster.name: one.forecast, **_naive(windows, one, config.season)}.items():
+        naive = {name: _repeated(windows, one, season) for name, season in rules.items()}
+        without |= {name for name, said in naive.items() if np.isnan(said[one.weights > 0]).any()}
+        for name, said in {forecaster.name: one.forecast, **naive}.items():
             own = one.own_errors(said, scales)
             sums[name] = sums.get(name, 0) + _sums(said - one.true, own, one.weights)
     figures = {
         name: dict(zip(FIGURES, (found[:-1] / found[-1]).tolist(), strict=True))
         for name, found in sums.items()
+        if name not in without
     }
     values = {
         **figures[forecaster.name],
@@ -56,23 +62,29 @@ def report_of(
         f"{dataset.name}, {split}: mse [bold]{values['mse']:.4f}[/bold], mae {values['mae']:.4f}, scaled,",
         f"over {len(windows):,} windows of {model.horizon} rows after {model.lookback}",
         *(_line(name, found) for name, found in figures.items()),
+        *(f"  {name:<16} none: some windows have nothing observed to repeat" for name in sorted(without)),
     ]
     return Report(values, how, "\n".join(lines))
 
 
-def _naive(windows: PanelWindows, one: JudgedWindows, season: int | None) -> dict[str, Array]:
-    """The last value, and the last season, as forecasts of the same windows."""
-    values, steps = windows.arrays.values.astype(np.float64), np.arange(windows.horizon)[:, None]
-    origins = one.starts + windows.lookback
-    found = {"naive": np.broadcast_to(values[origins - 1], one.true.shape)}
-    if season:
-        begins = windows.arrays.offsets[one.series]
-        found["seasonal-naive"] = values[np.maximum(origins - season + steps % season, begins)]
+def _repeated(windows: PanelWindows, one: JudgedWindows, season: int) -> Array:
+    """The last season, or of a season of 1 the last value, [h, B]; NaN where nothing was observed.
+
+    Gaps in the arrays are filled with the row before, for the model: they are no part of a season.
+    """
+    arrays, found = windows.arrays, np.full(one.true.shape, np.nan)
+    for number in np.unique(one.series):
+        begin, end = arrays.offsets[number : number + 2]
+        mine = one.series == number
+        origins = one.starts[mine] + windows.lookback - begin
+        rows = repeated_rows(arrays.observed[begin:end], origins, windows.horizon, season)
+        found[:, mine] = np.where(rows < 0, np.nan, arrays.values[begin:end][rows])
     return found
 
 
 def _sums(scaled: Array, own: Array, weights: Array) -> Array:
-    scaled, own = scaled * weights, own * weights
+    # What does not count may be NaN in what is repeated.
+    scaled, own = (np.where(weights > 0, errors, 0.0) for errors in (scaled, own))
     return np.array([(scaled**2).sum(), abs(scaled).sum(), (own**2).sum(), abs(own).sum(), weights.sum()])
 
 

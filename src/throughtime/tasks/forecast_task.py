@@ -35,7 +35,8 @@ class ForecastTask:
         self.forecaster, self.config = forecaster, forecaster.config
         self.model: Forecaster = forecaster.model
         self.train, self.valid = train, valid
-        self.measure: str = self.config.choose_by
+        self.loss_name = _loss_name(self.model)
+        self.measure: str = self.loss_name if self.config.choose_by == "loss" else self.config.choose_by
 
     def batches(self, rank: int, world_size: int) -> PanelBatches:
         """Windows of all series in random order."""
@@ -74,17 +75,17 @@ class ForecastTask:
         return dict(zip(SUMS, sums.tolist(), strict=True))
 
     def judged(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """The loss, and the errors of the mean forecast over the whole horizon."""
+        """The loss by its name, and the errors of the mean forecast over the whole horizon."""
         measures = {
-            "loss": sums["loss"] / sums["taught"],
             "mse": sums["squared"] / sums["values"],
             "mae": sums["absolute"] / sums["values"],
+            self.loss_name: self.model.head.measured(sums["loss"] / sums["taught"]),
         }
-        return {self.measure: measures[self.measure], **measures}
+        return {self.measure: measures[self.measure], self.loss_name: measures[self.loss_name], **measures}
 
     def training_measures(self, mean: float) -> dict[str, float]:
         """The loss by its name."""
-        return {self.model.head.measure: mean}
+        return {self.loss_name: self.model.head.measured(mean)}
 
     def sample(self) -> str | None:
         """The first values of a validation window, and what was forecast."""
@@ -99,6 +100,18 @@ class ForecastTask:
         weights = batch.weights[rows]
         losses = self.model.head.loss(said.float(), level.taken(batch.values[rows]))
         return (losses * weights).sum(), weights.sum()
+
+
+def _loss_name(model: Forecaster) -> str:
+    """The measure of the head; mse_loss, or mae_loss, where it is not the mse of the forecast as well.
+
+    A recursive model learns the next row from true values, and `normalise=standard` measures each window by
+    its own deviation.
+    """
+    measure = model.head.measure
+    ahead = not model.recursive or model.horizon == 1
+    same = ahead and model.counted == model.horizon and model.normalise != "standard"
+    return measure if same or measure not in ("mse", "mae") else f"{measure}_loss"
 
 
 def window_of(batch: PanelBatch) -> Window:

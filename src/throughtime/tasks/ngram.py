@@ -61,8 +61,10 @@ class NgramLanguageModel(LanguageModel):
         super().__init__(model, framing)
         self.config = config
 
-    def save(self, path: Path | str, metrics: list[Mapping[str, Any]], card: str) -> None:
-        """Write the model folder, whole or not at all."""
+    def save(
+        self, path: Path | str, metrics: list[Mapping[str, Any]], card: str, *, skip_bad: bool = False
+    ) -> None:
+        """Write the model folder, whole or not at all; `skip_bad`: bad records of its data were left out."""
         with whole_folder(path) as temporary:
             folder = ModelFolder(temporary)
             folder.write_config(TASK, self.config.model_dump(mode="json"))
@@ -71,6 +73,8 @@ class NgramLanguageModel(LanguageModel):
             folder.write_json("generation_config.json", {"do_sample": True, "max_new_tokens": 100})
             folder.write_metrics(metrics)
             folder.write_card(card)
+            if skip_bad:
+                folder.write_skipping()
 
 
 def smoothing_of(config: NgramConfig) -> Smoothing:

@@ -106,7 +106,8 @@ class RecurrentLanguage(LanguageModel):
         weights = sum(weight.numel() for weight in model.parameters())
         return (
             f"{config.data}: {self._layers}, "
-            f"{weights / 1e6:.2f} M weights, vocabulary {model.vocabulary_size:,} ({config.tokens})"
+            f"{weights / 1e6:.2f} M weights, vocabulary {model.vocabulary_size:,} ({config.tokens}), "
+            f"layout {config.layout}"
         )
 
     @property

@@ -56,8 +56,12 @@ def fit(
     processes: Processes | None = None,
     resume: bool = False,
     checkpoint: str | None = None,
+    skip_bad: bool = False,
 ) -> dict[str, Any]:
-    """Train a model into the folder `out`; what was measured, by name."""
+    """Train a model into the folder `out`; what was measured, by name.
+
+    That bad records were left out of the data (`skip_bad`) is written down, for who judges the model on them.
+    """
     processes, reporter = processes or Processes(), reporter or Silent()
     config: TrainingConfig = trainable.config
     folder = ModelFolder(out)
@@ -73,6 +77,8 @@ def fit(
     if processes.first and not begun(out):
         with whole_folder(out) as temporary:
             trainable.begin(ModelFolder(temporary))
+    if processes.first and skip_bad:
+        folder.write_skipping()
     processes.barrier()
     if found is not None:
         trainer.restore(found)

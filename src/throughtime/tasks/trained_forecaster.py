@@ -18,7 +18,8 @@ from throughtime.data.readers.panel import panel_of, read_future
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models.forecaster import Forecaster
-from throughtime.tasks.backtest import AUTO, CONFORMAL, OWN, Backtest, Calibrated, backtest, calibrated, ends
+from throughtime.tasks.backtest import AUTO, CONFORMAL, OWN, Backtest, Calibrated, backtest, calibrated
+from throughtime.tasks.backtest_figures import ends
 from throughtime.tasks.conformal import Conformal
 from throughtime.tasks.forecast_answers import answered, coming, last_window
 from throughtime.tasks.forecast_card import SERIES_FILE, card_of
@@ -112,6 +113,7 @@ class TrainedForecaster:
             season=season or self.config.season,
             history=self.model.lookback,
             unseen=self.unseen(panel) if data in (None, self.config.data) else unseen,
+            reach=self.model.head.reach,
             progress=progress,
         )
 
@@ -250,6 +252,11 @@ class TrainedForecaster:
         """Where it computes."""
         return next(self.model.parameters()).device
 
+    @property
+    def skips_bad(self) -> bool:
+        """Whether bad rows of its own data are left out, as they were in training."""
+        return self.folder is not None and self.folder.skips_bad
+
     def check(self, panel: Panel) -> None:
         """Refuse series of other steps, and other columns, than those of training."""
         self.scaling.check(panel)
@@ -272,4 +279,6 @@ class TrainedForecaster:
     def _panel(self, data: str | Panel | None) -> Panel:
         if isinstance(data, Panel):
             return data
-        return panel_of(open_dataset(data or self.config.data), self.config.roles)
+        name = data or self.config.data
+        skip_bad = name == self.config.data and self.skips_bad
+        return panel_of(open_dataset(name, skip_bad=skip_bad), self.config.roles)

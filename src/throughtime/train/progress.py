@@ -55,7 +55,10 @@ class Reporter(Protocol):
     def epoch(
         self, epoch: int, train: dict[str, float], valid: dict[str, float], best: bool, sample: str | None
     ) -> None:
-        """An epoch has ended. The first measure of each kind, other than the loss, is shown."""
+        """An epoch has ended. The first measure of each kind, other than the loss, is shown.
+
+        The first of `valid` is what decides; where training has another, its validation is shown too.
+        """
         ...
 
     def say(self, message: str) -> None:
@@ -298,22 +301,25 @@ def _closing(
     seconds, speed = pace
     trained, judged = _first(train), _first(valid)
     parts = [f"epoch {epoch:>{len(str(epochs))}}/{epochs}"]
-    if trained and judged and trained[0] == judged[0]:
-        parts.append(f"{trained[0]}: train {trained[1]}, valid {judged[1]}")
-    else:
-        parts += [
-            f"{kind} {' '.join(pair)}" for kind, pair in (("train", trained), ("valid", judged)) if pair
-        ]
+    if trained in valid:
+        parts.append(f"{trained}: train {_value(train, trained)}, valid {_value(valid, trained)}")
+    elif trained:
+        parts.append(f"train {trained} {_value(train, trained)}")
+    if judged and judged != trained:
+        parts.append(f"valid {judged} {_value(valid, judged)}")
     parts.append(figures.duration(seconds))
     if speed is not None:
         parts.append(speed)
     return "  ".join(parts)
 
 
-def _first(measures: dict[str, float]) -> tuple[str, str] | None:
-    """The measure that people follow, by name and value: the loss only where there is no other."""
-    names = sorted(measures, key=lambda name: name == "loss")
-    return (names[0], figures.measure(measures[names[0]])) if names else None
+def _first(measures: dict[str, float]) -> str | None:
+    """The measure that people follow: the loss only where there is no other."""
+    return min(measures, key=lambda name: name == "loss", default=None)
+
+
+def _value(measures: dict[str, float], name: str) -> str:
+    return figures.measure(measures[name])
 
 
 def _printable(text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from throughtime.data.readers.columns import ColumnTags
+from throughtime.data.readers.conllu import ConlluTags
 from throughtime.data.readers.csv_pairs import CsvPairs
 from throughtime.data.readers.described import DescribedText
 from throughtime.data.readers.guess import guess_reader
@@ -32,6 +33,7 @@ READERS: dict[str, type[Reader]] = {
     HskCards.name: HskCards,
     HskPairs.name: HskPairs,
     ColumnTags.name: ColumnTags,
+    ConlluTags.name: ConlluTags,
     SlotFiles.name: SlotFiles,
     SeriesTable.name: SeriesTable,
     LabelledText.name: LabelledText,

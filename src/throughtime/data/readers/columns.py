@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -12,21 +13,28 @@ from throughtime.data.source import BadRecords, lines_or_errors
 from throughtime.errors import InputError
 
 DOCUMENT_START = "-DOCSTART-"
+# Not all that Unicode calls a space: in 10\xa0000 it is part of the word.
+BLANKS = re.compile(r"[ \t]+")
+
+Cells = list[tuple[str, str] | InputError]
 
 
 class ColumnTags:
-    """A word and its tag a line, a blank line between sentences, `-DOCSTART-` lines passed over.
+    """A word and its tag a line, a blank line between sentences; a `-DOCSTART-` line ends one and is none.
 
-    `word` and `tag` count columns from 0, or from the end where negative. `comments` passes over lines that
-    start with `#` and are no row of columns; without it `#` is a word like any other.
+    `word` and `tag` count columns from 0, or from the end where negative. Columns are parted by `separator`,
+    else by what a file's first row shows: tabs, or, where it has none, runs of spaces. `comments` passes over
+    lines that start with `#` and are no row of columns; without it `#` is a word like any other.
     """
 
     name: ClassVar[str] = "columns"
     kind: ClassVar[Kind] = "tags"
     columns: ClassVar[tuple[str, ...]] = Tagged._fields
 
-    def __init__(self, word: int = 0, tag: int = -1, separator: str = "\t", comments: bool = False) -> None:
-        if not separator:
+    def __init__(
+        self, word: int = 0, tag: int = -1, separator: str | None = None, comments: bool = False
+    ) -> None:
+        if separator == "":
             raise InputError("the reader columns", "option separator is empty; give a tab or a space")
         self.word, self.tag, self.separator, self.comments = word, tag, separator, comments
 
@@ -41,37 +49,43 @@ class ColumnTags:
                 words, tags = zip(*(row for row in rows if isinstance(row, tuple)), strict=True)
                 yield Tagged(words, tags)
 
-    def _sentences(self, path: Path) -> Iterator[list[tuple[str, str] | InputError]]:
-        rows: list[tuple[str, str] | InputError] = []
-        width = 0
+    def _sentences(self, path: Path) -> Iterator[Cells]:
+        rows: Cells = []
+        separator, width = self.separator, 0
         for number, line in lines_or_errors(path):
             if isinstance(line, InputError):
                 rows.append(line)
-            elif not line.strip(" "):
+            elif not line.strip() or line.startswith(DOCUMENT_START):
                 if rows:
                     yield rows
                 rows = []
-            elif not self._passed_over(line):
-                cells = line.split(self.separator)
+            elif not self._is_comment(line):
+                if not width and separator is None and "\t" in line:
+                    separator = "\t"
+                cells = _cells(line, separator)
                 width = width or len(cells)
-                rows.append(self._row(path, number, cells, width))
+                if self._has_word(cells):
+                    rows.append(self._row(path, number, cells, width, separator))
         if rows:
             yield rows
 
-    def _passed_over(self, line: str) -> bool:
-        if line.startswith(DOCUMENT_START):
-            return True
-        row = self.separator in line and not line.startswith("# ")
+    def _is_comment(self, line: str) -> bool:
+        row = (self.separator or "\t") in line and not line.startswith("# ")
         return self.comments and line.startswith("#") and not row
 
-    def _row(self, path: Path, number: int, cells: list[str], width: int) -> tuple[str, str] | InputError:
+    def _has_word(self, cells: list[str]) -> bool:
+        """Whether a row stands for a word; in plain columns each does."""
+        return True
+
+    def _row(
+        self, path: Path, number: int, cells: list[str], width: int, separator: str | None
+    ) -> tuple[str, str] | InputError:
         needed = max(2, *(column + 1 if column >= 0 else -column for column in (self.word, self.tag)))
         if len(cells) < needed:
             count = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
-            separator = {"\t": "tabs", " ": "spaces"}.get(self.separator, repr(self.separator))
-            return InputError(
-                str(path), f"has {count}, expected at least {needed} separated by {separator}", line=number
-            )
+            marks = {"\t": "tabs", " ": "spaces", None: "a tab or spaces"}.get(separator, repr(separator))
+            problem = f"has {count}, expected at least {needed} separated by {marks}"
+            return InputError(str(path), problem, line=number)
         if len(cells) != width:
             problem = f"has {len(cells)} columns, the file's first row has {width}"
             return InputError(str(path), problem, line=number)
@@ -79,3 +93,10 @@ class ColumnTags:
         if not word.strip() or not tag.strip():
             return InputError(str(path), f"has no {'tag' if word.strip() else 'word'}", line=number)
         return word, tag
+
+
+def _cells(line: str, separator: str | None) -> list[str]:
+    """The columns of a row without the blanks around them; what follows a last separator is none."""
+    if separator is None:
+        return BLANKS.split(line.strip(" \t"))
+    return [cell.strip(" ") for cell in line.rstrip(" \t").split(separator)]

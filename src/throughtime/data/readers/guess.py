@@ -8,17 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from throughtime.data.readers.columns import ColumnTags
-from throughtime.data.readers.csv_pairs import CsvPairs
+from throughtime.data.readers.conllu import ConlluTags
+from throughtime.data.readers.csv_pairs import USUAL_NAMES, CsvPairs
 from throughtime.data.readers.described import VECTOR, DescribedText
 from throughtime.data.readers.hsk import HskCards
 from throughtime.data.readers.jsonl import JsonlPairs
 from throughtime.data.readers.labelled import LABEL, TEXT, LabelledText, tab_rows
-from throughtime.data.readers.layout import as_date, as_number
+from throughtime.data.readers.layout import as_date, as_number, like_date, like_number
 from throughtime.data.readers.moses import MosesPairs
 from throughtime.data.readers.plain import PlainText
 from throughtime.data.readers.reader import Reader
 from throughtime.data.readers.rows import csv_rows, number_rows
-from throughtime.data.readers.series import SeriesTable
+from throughtime.data.readers.series import MISSING, SeriesTable
 from throughtime.data.readers.slots import FILES, SlotFiles
 from throughtime.data.readers.tsv import TsvPairs
 from throughtime.data.source import lines_or_errors, text_suffix
@@ -28,7 +29,7 @@ BY_SUFFIX: dict[str, type[Reader]] = {
     ".tsv": TsvPairs,
     ".jsonl": JsonlPairs,
     ".conll": ColumnTags,
-    ".conllu": ColumnTags,
+    ".conllu": ConlluTags,
     ".bio": ColumnTags,
     ".iob": ColumnTags,
 }
@@ -64,10 +65,10 @@ def _alone(path: Path) -> type[Reader]:
         return DescribedText
     if TEXT in names and LABEL in names:
         return LabelledText
-    if suffix == ".csv":
-        return SeriesTable if _holds_series(path) else CsvPairs
-    if suffix == ".tsv" and "ds" in names:
+    if suffix in (".csv", ".tsv") and _holds_series(path, suffix, names):
         return SeriesTable
+    if suffix == ".csv":
+        return CsvPairs
     return BY_SUFFIX.get(suffix) or _by_content(path)
 
 
@@ -98,9 +99,18 @@ def _names(path: Path, suffix: str) -> set[str]:
     return set()
 
 
-def _holds_series(path: Path) -> bool:
-    rows = [row for _, row in itertools.islice(number_rows(path), 2)]
-    cells = [row for row in rows if isinstance(row, list)]
-    if not cells or "ds" in cells[0]:
-        return bool(cells)
-    return any(as_date(cell) for cell in cells[-1]) or all(as_number(cell) is not None for cell in cells[-1])
+def _holds_series(path: Path, suffix: str, names: set[str]) -> bool:
+    """Whether the first row under a table's names holds a date and a number; in CSV one of them will do."""
+    lowered = {name.lower() for name in names}
+    if "ds" in names or any(lowered.issuperset(sides) for sides in USUAL_NAMES):
+        return "ds" in names
+    # In a file with tabs a quote is a character like any other, which may open what nothing closes.
+    found = tab_rows(path) if suffix == ".tsv" else number_rows(path)
+    rows = [row for _, row in itertools.islice(found, 2) if isinstance(row, list)]
+    cells = [cell.strip(' "') for cell in rows[-1]] if rows else []
+    if any(map(like_date, cells)) and any(like_number(cell) or cell.lower() in MISSING for cell in cells):
+        return True
+    # With tabs two numbers, or two dates, are a pair: what a model learns to turn into one another.
+    if suffix == ".tsv" or not cells:
+        return False
+    return any(as_date(cell) for cell in cells) or all(as_number(cell) is not None for cell in cells)

@@ -14,6 +14,9 @@ from throughtime.data.readers.rows import DECIMAL_COMMA, place, ragged
 from throughtime.errors import InputError
 
 DATE = re.compile(r"\d{4}-\d\d(-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?)?", re.ASCII)
+DATE_PARTS = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([ T]\d.*)?", re.ASCII)
+"""What a person reads as a date, in whatever order; which part is the month nobody can tell."""
+GROUPED = re.compile(r"[-+]?\d{1,3}([., '’_\u00a0\u202f]\d{3})+([.,]\d+)?", re.ASCII)
 WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 
 
@@ -96,15 +99,13 @@ class Layout:
         elif number is not None:
             problem = f"has {text.strip()} in column {column!r}; fill the gap or remove the row"
         else:
-            hint = "; write dates as YYYY-MM-DD" if re.search(r"\d[-/.]\d", text) else ""
-            hint = "; write decimals with a point" if DECIMAL_COMMA.fullmatch(text) else hint
-            problem = f"has no number in column {column!r}: {text[:40]!r}{hint}"
+            problem = f"has no number in column {column!r}: {text[:40]!r}{_hint(text.strip())}"
         raise InputError(str(self.path), problem, line=line)
 
 
 def find_layout(path: Path, name: str, chosen: Columns, first: list[str], second: list[str]) -> Layout:
     """The layout that a file's first row shows, and its second, which may be empty, under a header."""
-    header = not all(as_number(cell) is not None or as_date(cell) for cell in first)
+    header = not all(as_number(cell) is not None or like_date(cell) for cell in first)
     names = [cell.strip() for cell in first] if header else [""] * len(first)
     sample = second if header else first
     if header:
@@ -153,6 +154,33 @@ def as_date(text: str) -> datetime | None:
         return None
 
 
+def like_date(text: str) -> bool:
+    """Whether a cell is meant as a date, also in a form that is not read.
+
+    >>> like_date("2022-01"), like_date("03.01.2022"), like_date("1/3/22 14:00"), like_date("1185.48")
+    (True, True, True, False)
+    """
+    return bool(DATE.fullmatch(text.strip()) or DATE_PARTS.fullmatch(text.strip()))
+
+
+def like_number(text: str) -> bool:
+    """Whether a cell is meant as a number, also in a form that is not read.
+
+    >>> like_number("1185.48"), like_number("1.185,48"), like_number("1185,48"), like_number("Go.")
+    (True, True, True, False)
+    """
+    forms = GROUPED.fullmatch(text.strip()) or DECIMAL_COMMA.fullmatch(text)
+    return as_number(text) is not None or bool(forms)
+
+
+def _hint(text: str) -> str:
+    """How a number should have been written."""
+    ways = ["numbers without separators of thousands"] if GROUPED.fullmatch(text) else []
+    ways += ["decimals with a point"] if DECIMAL_COMMA.fullmatch(text) else []
+    ways += ["dates as YYYY-MM-DD"] if DATE_PARTS.fullmatch(text) else []
+    return f"; write {' and '.join(ways)}" if ways else ""
+
+
 def _check_names(path: Path, names: Sequence[str]) -> None:
     twice = [name for name in names if name and names.count(name) > 1]
     if twice:
@@ -172,5 +200,7 @@ def _time(
         return place(path, names, chosen)
     if "ds" in names:
         return names.index("ds")
-    dates = (each for each, cell in enumerate(sample) if each != identifier and DATE.fullmatch(cell.strip()))
-    return next(dates, None)
+    others = [(each, cell) for each, cell in enumerate(sample) if each != identifier]
+    dates = [each for each, cell in others if DATE.fullmatch(cell.strip())]
+    # A date that cannot be read is the time all the same: the row says then what is wrong with it.
+    return next(iter(dates or [each for each, cell in others if like_date(cell)]), None)

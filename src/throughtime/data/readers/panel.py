@@ -40,6 +40,7 @@ def panel_of(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noqa: B008
         )
     files = dataset.files("all")
     if len(files) == 1:
+        dataset.bad = BadRecords(dataset.bad.skip)  # counted anew, as by any other way of reading
         return read_panel(files[0], roles, dataset.bad)
     if files:
         raise InputError("--data", f"{dataset.name} has {len(files)} files; give one, it is cut along time")
@@ -84,12 +85,18 @@ def _panel(path: Path, roles: Roles, bad: BadRecords, future: bool) -> Panel:
         rows.setdefault(row.unique_id, []).append(row)
     if not rows:
         raise InputError(str(path), "has no good row")
-    late = sum(_sort(path, own) for own in rows.values())
+    late = sum(_sort(path, own, bad) for own in rows.values())
     told = [f"{path.name}: rows out of order in time were sorted, {late:,} of them."] if late else []
     series = [one for name, own in rows.items() for one in _series(name, layout, own, len(target), roles)]
     found = regular(series)
     notes = [*([note] if note else []), *told, *found.notes]
-    return replace(found, known_names=roles.known, past_names=roles.past, notes=tuple(notes))
+    return replace(
+        found,
+        known_names=roles.known,
+        past_names=roles.past,
+        notes=tuple(notes),
+        target_names=target if layout.header else (),
+    )
 
 
 def _targets(layout: Layout, roles: Roles) -> tuple[tuple[str, ...], str | None]:
@@ -107,17 +114,23 @@ def _targets(layout: Layout, roles: Roles) -> tuple[tuple[str, ...], str | None]
     ), f"{layout.path.name}: column y is forecast; {others} would be used as known=[...] or past=[...]."
 
 
-def _sort(path: Path, rows: list[Row]) -> int:
-    """Sort the rows of one series by time, in place; how many stood after a later one."""
+def _sort(path: Path, rows: list[Row], bad: BadRecords) -> int:
+    """Sort the rows of one series by time, in place; how many stood after a later one.
+
+    What repeats a time is bad, and not kept.
+    """
     if rows[0].moment is None:
         return 0
     late = sum(bool(row.moment < before.moment) for before, row in pairwise(rows))
     rows.sort(key=lambda row: row.moment)
-    for before, row in pairwise(rows):
-        if before.moment == row.moment:
-            first, second = sorted((before.line, row.line))
-            problem = f"repeats the time of line {first}, {row.ds}, in series {row.unique_id!r}"
-            raise InputError(str(path), f"{problem}; keep one row for each time", line=second)
+    kept = rows[:1]
+    for row in rows[1:]:
+        if row.moment == kept[-1].moment:
+            problem = f"repeats the time of line {kept[-1].line}, {row.ds}, in series {row.unique_id!r}"
+            bad.found(InputError(str(path), f"{problem}; keep one row for each time", line=row.line))
+        else:
+            kept.append(row)
+    rows[:] = kept
     return late
 
 

@@ -8,19 +8,20 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from throughtime.data.source import lines_or_errors
+from throughtime.data.source import lines_or_errors, text_suffix
 from throughtime.errors import InputError, unknown
 
 NumberedRow = tuple[int, list[str] | InputError]
 
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*", re.ASCII)
-_NUMBERS = re.compile(r"[-+\d.,:;\s\"TeE]*", re.ASCII)
+_NUMBERS = re.compile(r"[-+/\d.,:;\s\"TeE]*", re.ASCII)
 
 
 def delimiter_of(path: Path) -> str:
     r"""What parts the cells of a table: a comma, unless its first rows rather have semicolons or tabs.
 
-    Where both would do, as in `2020-01-01;1,5`, rows of numbers are parted by the semicolon.
+    Where both would do, as in `2020-01-01;1,5`, rows of numbers are parted by the semicolon, and a `.tsv`
+    file by tabs.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -30,6 +31,8 @@ def delimiter_of(path: Path) -> str:
     ';'
     """
     rows = [line for _, line in islice(lines_or_errors(path), 2) if isinstance(line, str) and line.strip()]
+    if text_suffix(path) == ".tsv" and _parts(rows, "\t"):
+        return "\t"
     numbers = all(_NUMBERS.fullmatch(row) for row in rows)
     fitting = [delimiter for delimiter in ",;\t" if _parts(rows, delimiter)]
     return fitting[-1] if fitting and (numbers or fitting[0] != ",") else ","
