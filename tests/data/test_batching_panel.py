@@ -78,8 +78,32 @@ def test_scales_come_from_the_training_part_only():
     assert scaling.series["a"] == Scale(2.0, 1.0)
     restored = PanelScaling.from_values(scaling.to_values(), "series.json")
     assert restored.series == scaling.series
-    with pytest.raises(InputError, match="damaged"):
-        PanelScaling.from_values({}, "series.json")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"series": {"a": [None, 1]}},
+        {"series": {"a": [1, "a"]}},
+        {"series": {"a": [1.0, float("inf")]}},
+        {"series": [1]},
+        {"past": "x"},
+        {"known": [3]},
+        {"numbered": float("inf")},
+        {"frequency": {"step": "x", "unit": "second"}},
+        {"frequency": {"unit": "second"}},
+        {"frequency": 3},
+    ],
+)
+def test_damaged_scales_are_refused(damage):
+    panel = Panel((Series.of("a", np.arange(20.0)),), None)
+    values = PanelScaling.of(panel, {"a": range(10)}, "standard", False).to_values()
+    assert PanelScaling.from_values(values, "series.json").series
+    with pytest.raises(InputError, match=r"^series.json: is damaged \("):
+        PanelScaling.from_values({**values, **damage}, "series.json")
+    for name in values:
+        with pytest.raises(InputError, match="damaged"):
+            PanelScaling.from_values({key: one for key, one in values.items() if key != name}, "series.json")
 
 
 def test_robust_scales_do_not_mind_outliers():

@@ -138,6 +138,7 @@ def test_temperature_top_k_and_top_p_reshape_what_is_drawn_from():
     nucleus = Sampling(None, top_p=0.7).probabilities(log_p)[0]
     assert (nucleus > 0).tolist() == [True, True, False, False]  # .5 is not enough, .8 is
     assert (Sampling(None, top_p=0.5).probabilities(log_p)[0] > 0).sum() == 1
+    assert (Sampling(None, top_p=1e-46).probabilities(log_p)[0] > 0).sum() == 1
     assert torch.equal(Sampling(None, top_k=9, top_p=1.0).probabilities(log_p), log_p.softmax(1))
 
 

@@ -27,12 +27,12 @@ CONFORMAL = "Conformal intervals"
 @reported
 def backtest(
     run: Run,
-    n_windows: Annotated[int, typer.Option(help="How many origins to forecast from.", min=1)] = 8,
+    n_windows: Annotated[int, typer.Option(help="How many origins to forecast from.", min=1, max=10_000)] = 8,
     step_size: Annotated[
         int | None, typer.Option(help="Rows between two origins; the horizon if not given.", min=1)
     ] = None,
     h: Annotated[
-        int | None, typer.Option("--h", help="Rows to forecast; as trained if not given.", min=1)
+        int | None, typer.Option("--h", help="Rows to forecast; as trained if not given.", min=1, max=100_000)
     ] = None,
     level: Annotated[
         list[float] | None,

@@ -31,7 +31,7 @@ def compose(
     vector: Annotated[
         list[str] | None, typer.Option(help="Numbers such as 0.1,0.2; may be given again.")
     ] = None,
-    num_return_sequences: Annotated[int, typer.Option(help="How many texts of each.", min=1)] = 1,
+    num_return_sequences: Annotated[int, typer.Option(help="How many texts of each.", min=1, max=10_000)] = 1,
     greedy: Annotated[bool, typer.Option("--greedy", help="Always the most likely token.")] = False,
     num_beams: Annotated[
         int | None, typer.Option(help="The likeliest texts, by a beam of so many.", min=1)

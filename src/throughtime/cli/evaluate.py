@@ -27,7 +27,10 @@ def evaluate(
     cache: Annotated[
         int | None,
         typer.Option(
-            help="Mix in a neural cache of the last so many tokens.", min=0, rich_help_panel=LANGUAGE
+            help="Mix in a neural cache of the last so many tokens.",
+            min=0,
+            max=1_000_000,
+            rich_help_panel=LANGUAGE,
         ),
     ] = None,
     cache_theta: Annotated[

@@ -26,7 +26,7 @@ ROWS_SHOWN = 12
 def forecast(
     run: Run,
     h: Annotated[
-        int | None, typer.Option("--h", help="Rows to forecast; as trained if not given.", min=1)
+        int | None, typer.Option("--h", help="Rows to forecast; as trained if not given.", min=1, max=100_000)
     ] = None,
     level: Annotated[
         list[float] | None,
@@ -41,7 +41,9 @@ def forecast(
     paths: Annotated[
         int,
         typer.Option(
-            help="So many ways in which it may go, drawn: further columns of --out and --json.", min=0
+            help="So many ways in which it may go, drawn: further columns of --out and --json.",
+            min=0,
+            max=100_000,
         ),
     ] = 0,
     out: Annotated[Path | None, typer.Option(help="The CSV file to write.")] = None,

@@ -29,7 +29,7 @@ def generate(
     ] = None,
     top_k: Annotated[int | None, typer.Option(help="Draw from the k most likely tokens only.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest tokens of this mass.")] = None,
-    num_return_sequences: Annotated[int, typer.Option(help="How many texts.", min=1)] = 1,
+    num_return_sequences: Annotated[int, typer.Option(help="How many texts.", min=1, max=10_000)] = 1,
     seed: Annotated[int | None, SEED] = None,
     device: Device = "auto",
     json: Json = False,

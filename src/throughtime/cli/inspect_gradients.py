@@ -24,7 +24,7 @@ KEEP = 0.98
 def gradients(
     cell: Annotated[str, typer.Option(help="rnn, gru, lstm or another cell; all: these three.")] = "all",
     steps: Annotated[int, typer.Option(help="How far back to follow the gradient.", min=2, max=1000)] = 200,
-    hidden: Annotated[int, typer.Option(help="The number of hidden units.", min=1)] = 64,
+    hidden: Annotated[int, typer.Option(help="The number of hidden units.", min=1, max=10_000)] = 64,
     scale: Annotated[
         str | None,
         typer.Option(
@@ -36,7 +36,7 @@ def gradients(
         typer.Option(help="Where the gates that keep the state are set, between 0 and 1; 0.98 if not given."),
     ] = None,
     clip: Annotated[float, typer.Option(help="The norm to which the weights' gradient is clipped.")] = 1.0,
-    seeds: Annotated[int, typer.Option(help="Average over this many random networks.", min=1)] = 3,
+    seeds: Annotated[int, typer.Option(help="Average over this many random networks.", min=1, max=1_000)] = 3,
     plot: Plot = None,
     json: Json = False,
     debug: Debug = False,

@@ -27,11 +27,13 @@ KEEP = 0.9
 def truncation(
     cell: Annotated[str, typer.Option(help="rnn, gru, lstm or another cell.")] = "gru",
     steps: Annotated[int, typer.Option(help="The length of the sequences.", min=8, max=4096)] = 256,
-    tau: Annotated[int, typer.Option(help="Truncated: cut the gradient every so many steps.", min=1)] = 32,
+    tau: Annotated[
+        int, typer.Option(help="Truncated: cut the gradient every so many steps.", min=1, max=1_000_000)
+    ] = 32,
     pi: Annotated[
         float, typer.Option(help="Randomised: the probability that it goes on, at each step.")
     ] = 0.9,
-    hidden: Annotated[int, typer.Option(help="The number of hidden units.", min=1)] = 32,
+    hidden: Annotated[int, typer.Option(help="The number of hidden units.", min=1, max=10_000)] = 32,
     keep: Annotated[
         float | None,
         typer.Option(help="Where the gates that keep the state are set, between 0 and 1; 0.9 if not given."),

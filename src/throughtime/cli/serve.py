@@ -48,7 +48,10 @@ def serve(
         typer.Option(help="POST requests a minute, of each client.", min=1, rich_help_panel=ACCESS),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(help="Seconds until a request is given up.", min=0.1, rich_help_panel=AMOUNTS)
+        float,
+        typer.Option(
+            help="Seconds until a request is given up.", min=0.1, max=86_400, rich_help_panel=AMOUNTS
+        ),
     ] = 30.0,
     max_characters: Annotated[
         int, typer.Option(help="The most text of one request.", min=1, rich_help_panel=AMOUNTS)
@@ -58,7 +61,9 @@ def serve(
     ] = 64,
     batch_wait: Annotated[
         float,
-        typer.Option(help="Milliseconds to wait for others to join.", min=0, rich_help_panel=AMOUNTS),
+        typer.Option(
+            help="Milliseconds to wait for others to join.", min=0, max=10_000, rich_help_panel=AMOUNTS
+        ),
     ] = 4.0,
     queue: Annotated[
         int, typer.Option(help="Texts that may wait for a model.", min=1, rich_help_panel=AMOUNTS)

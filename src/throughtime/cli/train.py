@@ -30,7 +30,7 @@ Data = Annotated[
 def train_ngram(
     data: Data,
     out: Out,
-    order: Annotated[int, typer.Option(help="The longest n-grams counted.", min=1)] = 3,
+    order: Annotated[int, typer.Option(help="The longest n-grams counted.", min=1, max=100)] = 3,
     smoothing: Annotated[
         str, typer.Option(help="kneser-ney, laplace, dirichlet or relative-frequency.")
     ] = "kneser-ney",

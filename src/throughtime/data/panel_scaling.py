@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -125,18 +126,27 @@ class PanelScaling:
         try:
             frequency = values["frequency"]
             return cls(
-                None if frequency is None else Frequency(**frequency),
-                {
-                    name: Scale(*scale) if len(scale) == 2 else PowerScale(*scale)
-                    for name, scale in values["series"].items()
-                },
-                tuple(Scale(*scale) for scale in values["known"]),
-                tuple(Scale(*scale) for scale in values["past"]),
+                None if frequency is None else Frequency(**{**frequency, "step": int(frequency["step"])}),
+                {name: _scale(scale) for name, scale in values["series"].items()},
+                tuple(Scale(*_numbers(scale)) for scale in values["known"]),
+                tuple(Scale(*_numbers(scale)) for scale in values["past"]),
                 int(values["numbered"]),
                 bool(values["calendar"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(where, f"is damaged ({error!r}); train the model again") from None
+
+
+def _scale(values: Sequence[float]) -> Scale | PowerScale:
+    numbers = _numbers(values)
+    return Scale(*numbers) if len(numbers) == 2 else PowerScale(*numbers)
+
+
+def _numbers(values: Sequence[float]) -> list[float]:
+    numbers = [float(value) for value in values]
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError(f"a scale of {numbers}")
+    return numbers
 
 
 def filled(values: Values) -> Values:

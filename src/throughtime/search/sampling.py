@@ -73,5 +73,6 @@ class Sampling:
         if self.top_p is not None and self.top_p < 1:
             falling, order = p.sort(dim=1, descending=True, stable=True)
             beyond = falling.cumsum(dim=1) - falling >= self.top_p  # the mass before it suffices
+            beyond[:, 0] = False  # a mass that float32 takes for 0 is that of the likeliest
             p = p.masked_fill(beyond.gather(1, order.argsort(dim=1)), 0.0)
         return p

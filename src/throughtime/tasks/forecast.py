@@ -154,6 +154,9 @@ def inherited(source: Path, config: ForecastConfig, given: Mapping[str, Any]) ->
 def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> TrainedForecaster:
     """The model that a run saved: the best so far, where it still trains."""
     settings = configured(ForecastConfig, config, str(folder.path / "config.json"))
+    for name in ("lookback", "horizon"):
+        if getattr(settings, name) is None:
+            raise InputError(str(folder.path / "config.json"), f"lacks {name}; train the model again")
     scaling = _kept(folder)
     model = built(settings, scaling)
     read_weights(model, folder)
