@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -425,3 +426,14 @@ def test_loading_needs_the_scales(trained, tmp_path):
     folder = ModelFolder.at(tmp_path / "run")
     with pytest.raises(InputError, match=r"series.json.*damaged"):
         load(folder, folder.read_config()[1], "cpu")
+
+
+@pytest.mark.parametrize("name", ["lookback", "horizon"])
+def test_a_folder_that_lacks_a_size_is_refused(trained, tmp_path, name):
+    copy = tmp_path / "copy"
+    shutil.copytree(trained[0], copy)
+    config = json.loads((copy / "config.json").read_text())
+    config["config"][name] = None
+    (copy / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match=rf"config\.json: lacks {name}; train the model again"):
+        tt.load(copy)
