@@ -55,6 +55,13 @@ def test_torn_files_are_refused(folder):
         folder.read_config()
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"version": ' + "9" * 5_000 + "}"], ids=["deep", "long"])
+def test_json_past_all_bounds_is_refused(folder, text):
+    (folder.path / "config.json").write_text(text)
+    with pytest.raises(InputError, match=r"config\.json: nests too deeply, or holds a number of too many"):
+        folder.read_config()
+
+
 def test_places_without_a_model_are_refused(tmp_path):
     with pytest.raises(InputError, match="no such model folder"):
         ModelFolder.at(tmp_path / "nowhere")

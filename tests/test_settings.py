@@ -141,6 +141,16 @@ def test_a_bad_assignment_names_the_option_and_the_word(word: str) -> None:
     assert str(caught.value).startswith(f"--set: {word!r} ")
 
 
+@pytest.mark.parametrize("value", ["[" * 3_000 + "]" * 3_000, "9" * 4_400, "[" + "9" * 4_400 + "]"])
+def test_what_is_past_all_bounds_is_refused_in_files_and_assignments(tmp_path: Path, value: str) -> None:
+    problem = "nests too deeply, or holds a number of too many digits"
+    with pytest.raises(InputError, match=r"--set: 'a=.{78}'\.\.\. " + problem):
+        assignments([f"a={value}"])
+    for name, text in (("a.yaml", f"a: {value}\n"), ("a.toml", f"a = {value}\n")):
+        with pytest.raises(InputError, match=f"{name}: {problem}"):
+            read_settings(written(tmp_path, name, text))
+
+
 @pytest.mark.parametrize(
     "given", [{}, {"clip": None, "optimizer": "sgd", "betas": [0.5, 0.25], "data": "1e3"}]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
@@ -12,6 +13,9 @@ from typing import IO, Any
 
 from throughtime.errors import InputError
 
+FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows knows no quota
+"""What the system says when there is no room for what is written."""
+
 
 def check_place(path: Path | str) -> None:
     """Refuse a path that would lie inside a file; call it before long work that ends in writing there."""
@@ -20,9 +24,40 @@ def check_place(path: Path | str) -> None:
             raise InputError(str(above), "is a file, expected a folder")
 
 
+def check_file(path: Path | str) -> None:
+    """Refuse a path at which no file can be written; call it before long work that ends in writing it."""
+    check_place(path)
+    if Path(path).is_dir():
+        raise InputError(str(path), "is a folder; name a file to write")
+
+
+@contextlib.contextmanager
+def naming(path: Path | str) -> Iterator[None]:
+    """Have the errors of writing name `path`: a full disk names no file, or one that was read.
+
+    A temporary neighbour of `path` is none that anybody has heard of, so `path` stands for it too.
+
+    >>> with naming("poem.txt"):
+    ...     raise OSError(errno.ENOSPC, "No space left on device")
+    Traceback (most recent call last):
+    OSError: [Errno 28] No space left on device: 'poem.txt'
+    """
+    path = Path(path)
+    try:
+        yield
+    except OSError as error:
+        parts = Path(os.fsdecode(error.filename)).parts if isinstance(error.filename, str | bytes) else ()
+        temporary = any(part.startswith(f".{path.name}.") and part.endswith(".part") for part in parts)
+        if not temporary and error.errno not in FULL:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
 @contextlib.contextmanager
 def whole_file(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
     """Open a temporary neighbour of `path` for writing; it takes the name only when the block succeeds.
+
+    Where `path` is a link, so does what it points to; a device such as /dev/null is written to as it is.
 
     >>> import tempfile, pathlib
     >>> target = pathlib.Path(tempfile.mkdtemp()) / "poem.txt"
@@ -35,21 +70,28 @@ def whole_file(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
     False
     """
     path = Path(path)
-    check_place(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    temporary = Path(name)
-    try:
-        encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
-        with os.fdopen(handle, mode, encoding=encoding, newline=newline) as file:
+    check_file(path)
+    encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
+    if path.exists() and not path.is_file():  # a device or a pipe is written to, and stays what it is
+        with naming(path), path.open(mode, encoding=encoding, newline=newline) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        return
+    if path.is_symlink():
+        path = path.resolve()
+    with naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        temporary = Path(name)
+        try:
+            with os.fdopen(handle, mode, encoding=encoding, newline=newline) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 @contextlib.contextmanager
@@ -57,15 +99,16 @@ def whole_folder(path: Path | str) -> Iterator[Path]:
     """Fill a temporary neighbour of the folder `path`; it takes the name only when the block succeeds."""
     path = Path(path)
     check_place(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
-    try:
-        yield temporary
-        temporary.chmod(0o777 & ~_umask())
-        temporary.rename(path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    with naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
+        try:
+            yield temporary
+            temporary.chmod(0o777 & ~_umask())
+            temporary.rename(path)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
 
 
 def _umask() -> int:

@@ -120,6 +120,10 @@ class ModelFolder:
             raise InputError(str(path), "is missing; the model folder is not whole") from None
         except (UnicodeDecodeError, json.JSONDecodeError) as error:
             raise InputError(str(path), f"is not valid JSON ({error}); the file is damaged") from None
+        except (ValueError, RecursionError):
+            raise InputError(
+                str(path), "nests too deeply, or holds a number of too many digits; the file is damaged"
+            ) from None
         if not isinstance(values, dict):
             raise InputError(str(path), "holds no JSON object; the file is damaged")
         return values

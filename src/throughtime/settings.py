@@ -22,6 +22,7 @@ _INT = re.compile(r"[-+]?[0-9]+(?:_[0-9]+)*")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
+_TOO_MUCH = "nests too deeply, or holds a number of too many digits"
 _WIDTH = 80
 _WIDEST_SETTING = 34  # a longer one pushes only its own comment aside
 
@@ -127,12 +128,17 @@ def _value(text: str, word: str) -> Any:
     """Parse only what opens as a list, a table or a quotation: `*`, `#` and `: ` occur in file names."""
     import yaml
 
-    if not text.startswith(("[", "{", '"', "'")):
-        return _scalar(text)
     try:
-        return yaml.load(text, _loader())
+        return yaml.load(text, _loader()) if text.startswith(("[", "{", '"', "'")) else _scalar(text)
     except yaml.YAMLError as error:
-        raise InputError("--set", f"{word!r} cannot be read as YAML: {_reason(error)}") from None
+        raise InputError("--set", f"{_shown(word)} cannot be read as YAML: {_reason(error)}") from None
+    except (ValueError, RecursionError):
+        raise InputError("--set", f"{_shown(word)} {_TOO_MUCH}") from None
+
+
+def _shown(word: str) -> str:
+    """A word in quotes, or where it is long its beginning."""
+    return repr(word) if len(word) <= _WIDTH else repr(word[:_WIDTH]) + "..."
 
 
 def _read_yaml(text: str, where: str) -> dict[str, Any]:
@@ -142,6 +148,8 @@ def _read_yaml(text: str, where: str) -> dict[str, Any]:
         settings = yaml.load(text, _loader())
     except yaml.YAMLError as error:
         raise InputError(where, _reason(error), line=_line(error, text)) from None
+    except (ValueError, RecursionError):
+        raise InputError(where, _TOO_MUCH) from None
     if settings is None:
         return {}
     if not isinstance(settings, dict):
@@ -158,6 +166,8 @@ def _read_toml(text: str, where: str) -> dict[str, Any]:
         number = int(line[1]) if line else text.rstrip("\n").count("\n") + 1
         problem = "a key is given twice" if problem == "Cannot overwrite a value" else problem
         raise InputError(where, problem[0].lower() + problem[1:], line=number) from None
+    except (ValueError, RecursionError):
+        raise InputError(where, _TOO_MUCH) from None
     return {key: None if value == "null" else value for key, value in settings.items()}
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn.functional import linear
 
-from throughtime.cells import GRU, LSTM, RNN
+from throughtime.cells import GRU, LSTM, RNN, MogrifierLSTM, ProjectedLSTM
 from throughtime.cells.exchange import load_torch
 from throughtime.errors import InputError
 from throughtime.recurrence import scan
@@ -106,6 +107,18 @@ def test_it_has_three_quarters_of_the_weights_of_an_lstm():  # R61
         assert 4 * count(gru, "weight") == 3 * count(lstm, "weight") == 12 * 256 * (100 + 256)
     assert count(GRU(100, 256, "before"), "bias") == 3 * 256
     assert count(GRU(100, 256), "bias") == 4 * 256  # one more, inside the reset gate's product
+
+
+def test_sizes_are_whole_numbers():
+    assert GRU(np.int64(4), 3).weight_ih.shape == (9, 4)
+    with pytest.raises(InputError, match=r"hidden_size: is 3\.0, expected a whole number"):
+        GRU(4, 3.0)
+    with pytest.raises(InputError, match="input_size: is '4', expected a whole number"):
+        GRU("4", 3)
+    with pytest.raises(InputError, match=r"projection_size: is 1\.5, expected a whole number"):
+        ProjectedLSTM(4, 3, 1.5)
+    with pytest.raises(InputError, match=r"rounds: is 2\.0, expected a whole number"):
+        MogrifierLSTM(4, 3, 2.0)
 
 
 def test_an_unknown_reset_is_refused():

@@ -56,6 +56,7 @@ def test_ctrl_c_in_any_command(throughtime, monkeypatch, json_wanted):
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full to write to")
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
@@ -65,10 +66,11 @@ def test_ctrl_c_in_any_command(throughtime, monkeypatch, json_wanted):
         (["evaluate", "no-run", "--json"], 2, "no-run: no such model folder"),
     ],
 )
-def test_a_full_disk_gets_one_sentence(words, code, sentence):
+def test_a_full_disk_gets_one_sentence(words, code, sentence, unbuffered):
+    environment = {**ENVIRONMENT, "PYTHONUNBUFFERED": unbuffered}
     with FULL.open("w") as full:
         done = subprocess.run(
-            [*THROUGHTIME, *words], stdout=full, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+            [*THROUGHTIME, *words], stdout=full, stderr=subprocess.PIPE, text=True, env=environment
         )
     assert done.returncode == code
     assert done.stderr.startswith(f"error: {sentence}")
@@ -83,6 +85,48 @@ def test_a_reader_that_has_left_is_no_failure(json_wanted):
     done = subprocess.run([*THROUGHTIME, *words], stdout=writing, stderr=subprocess.PIPE, env=ENVIRONMENT)
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["translate", "--help"], []], ids=" ".join)
+def test_a_reader_that_leaves_in_the_help_is_no_failure(words):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*THROUGHTIME, *words], stdout=writing, stderr=subprocess.PIPE, env=ENVIRONMENT)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def with_closed(streams, *words):
+    """The command begun by a shell that has closed these streams for it."""
+    shell = ["sh", "-c", f'exec "$@" {streams}', "sh"]
+    return subprocess.run([*shell, *THROUGHTIME, *words], capture_output=True, text=True, env=ENVIRONMENT)
+
+
+@pytest.mark.parametrize("streams", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", [["data", "list"], ["data", "list", "--json"], ["doctor"]], ids=" ".join)
+def test_closed_streams_lead_nowhere(words, streams):
+    done = with_closed(streams, *words)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert bool(done.stdout) == (">&-" not in streams.replace("2>&-", "").split())
+
+
+def test_a_closed_stream_does_not_hide_a_failure():
+    done = with_closed("<&- >&-", "evaluate", "nowhere", "--json")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: nowhere: no such model folder")
+
+
+def test_a_filter_with_a_closed_stdin_has_nothing_to_do(tmp_path, throughtime, monkeypatch):
+    (tmp_path / "text.txt").write_text("the cat sleeps\nthe dog sees the cat\n" * 5)
+    made = throughtime("train", "ngram", "--data", tmp_path / "text.txt", "--out", tmp_path / "run")
+    assert made.code == 0, made.err
+    (tmp_path / "nothing").touch()
+    monkeypatch.setattr("os.devnull", str(tmp_path / "nothing"))
+    monkeypatch.setattr("sys.stdin", None)  # as Python has it then
+    ran = throughtime("score", tmp_path / "run")
+    with sys.stdin:
+        assert (ran.code, ran.out, ran.err) == (0, "", "stdin holds no lines: nothing to do\n")
 
 
 def test_a_shell_is_told_what_could_come_next():

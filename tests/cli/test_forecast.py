@@ -164,3 +164,13 @@ def test_a_table_inside_a_file_is_refused(run, sales, throughtime):
     ran = throughtime("forecast", run, "--out", sales / "x.csv")
     assert ran.code == 2
     assert f"{sales}: is a file, expected a folder" in ran.err
+
+
+@pytest.mark.parametrize(("option", "name"), [("--out", "there.csv"), ("--plot", "there.png"), ("--out", "")])
+def test_a_folder_in_place_of_a_file_is_refused_before_the_work(tmp_path, throughtime, option, name):
+    (tmp_path / "there.csv").mkdir()
+    (tmp_path / "there.png").mkdir()
+    given = tmp_path / name if name else ""
+    ran = throughtime("forecast", "no-run", option, given)
+    assert ran.code == 2
+    assert ran.err == f"error: {given or '.'}: is a folder; name a file to write\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -85,6 +86,52 @@ def test_a_failure_at_run_time_is_code_one(throughtime, monkeypatch):
     assert ran.err == (
         "error: unexpected RuntimeError: the disk sang; run again with --debug to see where.\n"
     )
+
+
+def test_only_the_first_line_of_an_unexpected_error_is_told(throughtime, monkeypatch):
+    def broken(run):
+        raise RuntimeError("the disk sang.\nframe 1: song\nframe 2: disk")
+
+    monkeypatch.setattr("throughtime.cli.kinds.kind_of", broken)
+    told = "error: unexpected RuntimeError: the disk sang; run again with --debug to see where.\n"
+    assert throughtime("evaluate", "run").err == told
+    debugged = throughtime("evaluate", "run", "--debug").err
+    assert "frame 2: disk" in debugged
+    assert debugged.endswith(told)
+
+
+def test_an_unexpected_error_may_say_nothing(throughtime, monkeypatch):
+    def broken(run):
+        raise AssertionError
+
+    monkeypatch.setattr("throughtime.cli.kinds.kind_of", broken)
+    assert throughtime("evaluate", "run").err.startswith("error: unexpected AssertionError; run again")
+
+
+NOT_UTF8 = os.fsdecode(b"a\xff")
+
+
+def test_bytes_that_are_no_text_are_read_as_on_stdin(throughtime, tmp_path):
+    (tmp_path / "text.txt").write_text("the cat sleeps\nthe dog sees the cat\n" * 5)
+    throughtime("train", "ngram", "--data", tmp_path / "text.txt", "--out", tmp_path / "run")
+    scored = throughtime("score", tmp_path / "run", f"the {NOT_UTF8}", "--json")
+    assert scored.code == 0
+    assert "the a\N{REPLACEMENT CHARACTER}" in scored.out
+    told = throughtime("generate", tmp_path / "run", "--prompt", NOT_UTF8, "--max-new-tokens", "1")
+    assert (told.code, told.err) == (0, "")
+
+
+@pytest.mark.parametrize("option", ["--data", "--out"])
+def test_a_name_that_is_not_utf8_is_refused_before_the_work(throughtime, tmp_path, option, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in (b"text.txt", b"a\xff"):
+        (tmp_path / os.fsdecode(name)).write_text("the cat sleeps\n" * 9)
+    given = {"--data": "text.txt", "--out": "run"} | {option: NOT_UTF8}
+    ran = throughtime("train", "ngram", *(word for pair in given.items() for word in pair), "--json")
+    assert ran.code == 2
+    assert ran.json == {"error": "a\N{REPLACEMENT CHARACTER}: is a name that is not UTF-8; rename it"}
+    assert ran.err.count("\n") == 1
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_nothing_heavy_is_imported_before_a_command_runs():

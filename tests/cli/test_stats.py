@@ -113,6 +113,9 @@ def test_the_plot_is_drawn_and_a_bad_suffix_found_before_the_work(poem: Path, tm
     assert (tmp_path / "zipf.svg").read_text().startswith("<?xml")
     with pytest.raises(InputError, match=r"zipf\.gif: is not a picture"):
         stats("no such data", plot=tmp_path / "zipf.gif")
+    (tmp_path / "there.png").mkdir()
+    with pytest.raises(InputError, match=r"there\.png: is a folder; name a file to write"):
+        stats("no such data", plot=tmp_path / "there.png")
 
 
 def test_the_time_machine(corpora: Path, counted: Callable[..., dict[str, Any]]) -> None:

@@ -243,6 +243,9 @@ def test_find_lr(train, tmp_path):
     assert (tmp_path / "rates.png").stat().st_size > 1000
     folder = train("--find-lr", "--out", tmp_path / "rates")
     refused(folder, "--out with --find-lr: is not a picture that can be written; end it in .png, .svg, .pdf")
+    (tmp_path / "there.png").mkdir()
+    there = train("--find-lr", "--out", tmp_path / "there.png")
+    refused(there, f"{tmp_path / 'there.png'}: is a folder; name a file to write")
 
 
 @pytest.mark.parametrize("task", ["language", "translate", "classify", "tag", "fill", "compose", "forecast"])

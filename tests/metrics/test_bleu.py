@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from throughtime.errors import InputError
 from throughtime.metrics.bleu import (
+    BleuSums,
     _tokenizer,
     corpus_bleu,
     corpus_chrf,
@@ -91,6 +92,19 @@ def test_options_and_lengths_are_checked():
         corpus_chrf(["a"], [])
     with pytest.raises(InputError, match="k: is 0"):
         notes_bleu("A", "A", k=0)
+
+
+def test_one_text_is_no_list_of_texts():
+    with pytest.raises(InputError, match="predictions: is one text; give a list of them"):
+        corpus_bleu("b", "a")
+    with pytest.raises(InputError, match="references: is one text; give a list of them for each set"):
+        corpus_bleu(["b"], "a")
+    with pytest.raises(InputError, match="reference set 2: is one text; give a list of them"):
+        corpus_chrf(["b"], [["a"], "a"])
+    with pytest.raises(InputError, match=r"predictions\[1\]: is of type NoneType, expected a text"):
+        corpus_ter(["b", None], [["a", "b"]])
+    with pytest.raises(InputError, match="references: is one text; give a list of them"):
+        BleuSums.of(["b"], "a")
 
 
 @pytest.mark.parametrize(

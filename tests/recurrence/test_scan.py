@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
-from throughtime.cells import GRU, LSTM, RNN
+from throughtime.cells import GRU, LSTM, RNN, MinGRU
 from throughtime.errors import InputError
+from throughtime.layers.stack import Stack
 from throughtime.recurrence import scan
 from throughtime.recurrence.scan import reversal
 
@@ -21,6 +23,10 @@ from throughtime.recurrence.scan import reversal
             {"x": torch.zeros(7, 2, 16, dtype=torch.float64)},
             "float64 but the cell's weights are torch.float32",
         ),
+        ({"x": np.zeros((7, 2, 16), dtype=np.float32)}, "x: is of type ndarray, expected a tensor"),
+        ({"x": None, "batch_first": True}, "x: is of type NoneType, expected a tensor"),
+        ({"state": (torch.zeros(2, 32, device="meta"),) * 2}, "state: is on meta but x is on cpu"),
+        ({"state": np.zeros((2, 32))}, "state: is of type ndarray, expected a tuple of tensors"),
         ({"state": torch.zeros(2, 32)}, r"expects a tuple of \[\[2, 32\], \[2, 32\]\]"),
         ({"lengths": torch.tensor([3])}, r"expected one whole number a row: \[2\]"),
         ({"lengths": torch.tensor([3.0, 1.0])}, "of torch.float32, expected .* of torch.int64"),
@@ -35,6 +41,23 @@ def test_wrong_words_get_a_sentence(words, sentence):
     options = {"x": torch.zeros(7, 2, 16), **words}
     with pytest.raises(InputError, match=sentence):
         scan(LSTM(16, 32), **options)
+
+
+@pytest.mark.parametrize("kind", [RNN, GRU, LSTM, MinGRU])
+def test_a_state_is_of_the_inputs_type_save_under_autocast(kind):
+    cell, x = kind(3, 4), torch.randn(5, 2, 3)
+    wide = tuple(torch.zeros(2, size, dtype=torch.float64) for size in cell.state_sizes)
+    with pytest.raises(InputError, match=r"state: is torch\.float64 but x is torch\.float32; convert one"):
+        scan(cell, x, wide)
+    with pytest.raises(InputError, match=r"state: is torch\.float64 but x is torch\.float32; convert one"):
+        Stack.of([cell, kind(4, 4)])(x, wide * 2)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(scan(cell, x, wide).outputs, scan(cell, x).outputs)
+
+
+def test_weights_on_another_device_are_told():
+    with pytest.raises(InputError, match="x: is on cpu but the cell's weights are on meta"):
+        scan(GRU(3, 4).to("meta"), torch.zeros(5, 2, 3))
 
 
 def test_a_bare_tensor_is_a_state_of_one():

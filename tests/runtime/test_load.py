@@ -68,6 +68,13 @@ def test_a_foreign_or_torn_folder_is_refused(exported, change, sentence):
         tt.runtime.load(exported)
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5_000], ids=["deep", "long"])
+def test_json_past_all_bounds_is_refused(exported, text):
+    (exported / "export.json").write_text(text)
+    with pytest.raises(InputError, match=r"export\.json: nests too deeply, or holds a number of too many"):
+        tt.runtime.load(exported)
+
+
 def test_a_torn_graph_is_refused(exported):
     (exported / "model.onnx").write_bytes(b"half a gra")
     with pytest.raises(ThroughtimeError, match="onnxruntime cannot open it"):

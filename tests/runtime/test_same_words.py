@@ -251,3 +251,34 @@ def test_threads_of_torch_stay_as_they_are(translators):
     before = torch.get_num_threads()
     translators[1].translate(["the cat"])
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [
+        ("translator", "translate"),
+        ("language", "score"),
+        ("tagger", "tag"),
+        ("classifier", "classify"),
+        ("filler", "fill_all"),
+    ],
+)
+def test_one_text_is_no_list_of_texts(kind, method, tmp_path):
+    for model in both(getattr(untrained, kind)(tmp_path), tmp_path / "exported"):
+        read = getattr(model, method)
+        with pytest.raises(InputError, match="texts: is one text; give a list of them"):
+            read("the cat")
+        with pytest.raises(InputError, match=r"texts\[1\]: is of type NoneType, expected a text"):
+            read(["the ___", None])
+        with pytest.raises(InputError, match=r"texts\[0\]: is no valid text: it has half a surrogate pair"):
+            read(["\ud800"])
+        with pytest.raises(InputError, match="texts: is of type int; give a list of texts"):
+            read(3)
+        if kind == "tagger":
+            with pytest.raises(InputError, match=r"sentences\[1\]: is one text; give a list of its words"):
+                model.tag_words([["the", "cat"], "the dog"])
+            with pytest.raises(InputError, match="sentences: is one text; give a list of sentences"):
+                model.tag_words("the dog")
+        if kind == "language":
+            with pytest.raises(InputError, match="prompt: is no valid text"):
+                model.generate("\ud800")

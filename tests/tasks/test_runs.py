@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import pytest
 from tests.plain import PLAIN
@@ -143,3 +147,100 @@ def test_what_a_run_is_may_not_change(run, tmp_path):
     with pytest.raises(InputError, match="holds a model of the task 'language', not 'tag'"):
         going_on(LanguageConfig, out, "tag", {})
     assert set(LanguageConfig.model_fields) > MAY_CHANGE
+
+
+def test_of_two_that_begin_at_once_one_is_refused(run, tmp_path, monkeypatch):
+    """Both have asked whether the folder is there, as the command does, before either made it."""
+    from throughtime.train.trainer import Trainer
+
+    out = tmp_path / "run"
+    fit_one = Trainer.fit
+
+    def meanwhile(trainer):
+        with pytest.raises(InputError, match=r"--out: .*run exists already; choose another folder, or give"):
+            run(out, epochs=1)
+        with pytest.raises(InputError, match=r"--out: another process trains in .*run; wait for it or"):
+            run(out, epochs=1, resume=True)
+        return fit_one(trainer)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "fit", meanwhile)
+        run(out, epochs=1)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    assert json.loads((out / "training.json").read_text())["why"] == "all epochs done"
+    run(out, going_on(LanguageConfig, out, "language", {"epochs": 2}), resume=True)  # free again
+
+
+HOLDER = """
+import sys, time, torch
+from pathlib import Path
+from throughtime.tasks.claim import Claim
+from throughtime.train.processes import Processes
+with Claim(Path(sys.argv[1]), Processes(), torch.device("cpu")) as claim:
+    claim.go_on()
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
+def test_a_run_that_another_process_trains_is_left_to_it(run, text, tmp_path, throughtime):
+    """And only as long as that lives; a killed one leaves nothing in the way."""
+    out = tmp_path / "run"
+    run(out, epochs=1)
+    before = sorted(path.name for path in out.rglob("*"))
+    command = ["train", "language", "--data", text, "--out", out, "--set", "epochs=2", "--resume"]
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(out)], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        refused = throughtime(*command)
+        assert refused.code == 2
+        assert refused.err == (
+            f"error: --out: another process trains in {out}; wait for it or choose another folder\n"
+        )
+        assert sorted(path.name for path in out.rglob("*")) == before
+        os.kill(holder.pid, signal.SIGKILL)
+    assert throughtime(*command).code == 0
+
+
+def test_a_file_system_without_locks_is_trained_on(run, tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+
+    def unsupported(handle, operation):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    assert run(tmp_path / "run", epochs=1)["epochs"] == 1
+    monkeypatch.setattr("throughtime.tasks.claim.fcntl", None)
+    assert run(tmp_path / "other", epochs=1)["epochs"] == 1
+
+
+def test_no_picture_fails_a_training(run, tmp_path, monkeypatch):
+    said = []
+
+    class Listening(Silent):
+        def say(self, message):
+            said.append(message)
+
+    def broken(*_arguments):
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("throughtime.plots.learning.learning_plot", broken)
+    run(tmp_path / "run", epochs=1, reporter=Listening())
+    assert {"README.md", "training.json"} <= {path.name for path in (tmp_path / "run").iterdir()}
+    assert said == ["The learning curve could not be drawn: division by zero"]
+
+
+@pytest.mark.parametrize("content", ["{", "{}", "null", "[]", '{"epochs": "1", "why": "all epochs done"}'])
+def test_a_damaged_end_is_named(run, text, tmp_path, throughtime, content):
+    out = tmp_path / "run"
+    run(out, epochs=1)
+    (out / "training.json").write_text(content)
+    command = ["train", "language", "--data", text, "--out", out, "--resume"]
+    refused = throughtime(*command)
+    assert refused.code == 2
+    assert refused.err.startswith(f"error: {out / 'training.json'}: ")
+    assert refused.err.count("\n") == 1
+    (out / "training.json").unlink()
+    (out / "metrics.jsonl").write_text("{}\n")
+    assert throughtime(*command).code == 0

@@ -113,6 +113,9 @@ def test_a_damaged_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_text("{")
     with pytest.raises(InputError, match=r"tokenizer_config\.json: is damaged"):
         Codec.load(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text("[" * 100_000)
+    with pytest.raises(InputError, match=r"tokenizer_config\.json: is damaged"):
+        Codec.load(tmp_path)
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer": "char", "options": {}}')
     with pytest.raises(InputError, match=r"vocabulary\.txt: does not exist"):
         Codec.load(tmp_path)

@@ -226,6 +226,19 @@ def test_a_save_that_fails_leaves_the_one_before(checkpoints, monkeypatch, place
     assert [entry.name for entry in checkpoints.folder.iterdir() if entry.name.startswith(".")] == []
 
 
+def test_a_full_disk_names_the_checkpoint(checkpoints):
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as full:
+            checkpoints.save(3000, {"weight": torch.zeros(10_000)}, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert full.value.filename == str(checkpoints.folder / "step-00003000")
+    assert checkpoints.latest().step == 2000
+
+
 SAVER = """
     import sys, torch
     from pathlib import Path

@@ -101,6 +101,29 @@ def test_a_bad_line_within_is_named(tmp_path: Path) -> None:
         read(path)
 
 
+def test_what_is_no_measurement_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    good = {"kind": "valid", "step": 3, "epoch": 1}
+    path.write_text("{}\n" + json.dumps({"kind": "train"}) + "\n" + json.dumps(good) + '\n{"step": 4}\n')
+    assert read(path) == [good]
+    metrics = Metrics(path)
+    metrics.rewind(3)
+    metrics.close()
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [good]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full to write to")
+def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.symlink_to("/dev/full")
+    metrics = Metrics(path)
+    for attempt in (lambda: metrics.write("train", 1, 1, {}), metrics.close):
+        with pytest.raises(OSError, match="No space left") as full:
+            attempt()
+        assert full.value.filename == str(path)
+    metrics.close()
+
+
 class Writer:
     """As much of TensorBoard's writer as is called."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -14,6 +15,9 @@ import time
 import pytest
 from safetensors.torch import load_file
 from tests.plain import PLAIN
+
+from throughtime.train.checkpoint import Checkpoints
+from throughtime.train.processes import Processes
 
 # Everything is imported once; each attempt is a process forked from there, that runs the command.
 DRIVER = r"""
@@ -86,6 +90,7 @@ EVERY_KIND_OF_STATE = {
     "schedule": "cosine",
     "warmup_steps": 5,
     "checkpoint_every": 3,
+    "report_every": 4,
     "num_steps": 6,
 }
 AVERAGED_LATE = {
@@ -118,10 +123,14 @@ def words(text, settings):
     return ["train", "language", "--data", str(text), *pairs]
 
 
+TIMES = {"seconds", "tokens_per_second", "outside"}
+
+
 def measured(run):
-    """All that was measured of epochs, the time apart."""
+    """All that was measured, the time apart."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{**line, "seconds": 0} for line in lines if line["kind"] in ("epoch", "valid")]
+    assert {line["kind"] for line in lines} == {"train", "epoch", "valid"}
+    return [{key: line[key] for key in line.keys() - TIMES} for line in lines]
 
 
 def same_run(left, right):
@@ -257,3 +266,58 @@ def test_interrupted_before_anything_was_measured(text, tmp_path, throughtime, m
     assert done.code == 0
     assert "nothing to do" in done.out
     same_run(tmp_path / "run", tmp_path / "kept")
+
+
+def test_interrupted_after_every_update_it_measures_the_same(text, tmp_path, throughtime, monkeypatch):
+    """Each line on training losses is of all updates since the one before, whatever came in between."""
+    from throughtime.train.trainer import Trainer
+
+    update = Trainer.update
+
+    def interrupted(trainer, group):
+        update(trainer, group)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    command = words(text, {"epochs": 2, "num_steps": 60, "report_every": 3, "schedule": "cosine"})
+    assert throughtime(*command, "--out", tmp_path / "whole").code == 0
+    codes = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "update", interrupted)
+        while not codes or codes[-1] == 130:
+            codes.append(throughtime(*command, "--out", tmp_path / "run", "--resume").code)
+    steps = json.loads((tmp_path / "whole" / "training.json").read_text())["steps"]
+    assert codes == [130] * steps + [0]
+    assert measured(tmp_path / "whole") == measured(tmp_path / "run")
+    speeds = [
+        line["tokens_per_second"]
+        for line in map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
+        if line["kind"] == "train"
+    ]
+    assert all(1 < speed < 1e7 for speed in speeds)
+    longer = (*command, "--set", "epochs=3")
+    assert throughtime(*longer, "--out", tmp_path / "run", "--resume").code == 0
+    assert throughtime(*longer, "--out", tmp_path / "whole", "--resume").code == 0
+    assert measured(tmp_path / "whole") == measured(tmp_path / "run")
+
+
+def test_a_checkpoint_of_an_older_release_goes_on(text, language_task, trainer_of, tmp_path):
+    """It knows nothing of the losses since the last look, so that the next look is of those after it."""
+    task = language_task(epochs=1, report_every=4)
+    trainer = trainer_of(task)
+    for group in itertools.islice(trainer.groups(), 3):
+        trainer.update(group)
+    checkpoint = Checkpoints(tmp_path, 1)
+    values = {
+        "position": trainer.position,
+        **trainer.record.values(),
+        "train": {},
+        "tally": trainer.learner.tally.state(Processes())[:2],
+        "seconds": 1.0,
+    }
+    checkpoint.save(3, trainer.learner.tensors(), values)
+    other = trainer_of(language_task(epochs=1, report_every=4))
+    other.restore(checkpoint.latest())
+    assert other.fit().epochs == 1
+    whole = trainer_of(language_task(epochs=1, report_every=4))
+    whole.fit()
+    assert other.last_train == whole.last_train

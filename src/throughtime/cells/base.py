@@ -17,6 +17,12 @@ State = tuple[Tensor, ...]
 INITIAL = ("zero", "learned")
 
 
+def check_whole(name: str, number: int) -> None:
+    """Refuse what is not of a type of whole numbers, as 3.0 is not."""
+    if not hasattr(number, "__index__"):
+        raise InputError(name, f"is {number!r}, expected a whole number")
+
+
 class Cell(nn.Module, ABC):
     """One step of a recurrence. Time belongs to `scan`.
 
@@ -30,6 +36,7 @@ class Cell(nn.Module, ABC):
     ) -> None:
         super().__init__()
         for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
+            check_whole(name, size)
             if size < 1:
                 raise InputError(name, f"is {size}, expected 1 or more")
         if initial not in INITIAL:

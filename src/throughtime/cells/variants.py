@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, linear
 
-from throughtime.cells.base import Cell, State
+from throughtime.cells.base import Cell, State, check_whole
 from throughtime.errors import InputError
 
 
@@ -85,6 +85,8 @@ class ProjectedLSTM(Cell):
     def __init__(
         self, input_size: int, hidden_size: int, projection_size: int, *, initial: str = "zero"
     ) -> None:
+        for name, size in (("hidden_size", hidden_size), ("projection_size", projection_size)):
+            check_whole(name, size)
         if not 0 < projection_size < hidden_size:
             raise InputError(
                 "projection_size", f"is {projection_size}, expected 1 or more and less than hidden_size"
@@ -122,6 +124,7 @@ class MogrifierLSTM(Cell):
 
     def __init__(self, input_size: int, hidden_size: int, rounds: int = 5, *, initial: str = "zero") -> None:
         super().__init__(input_size, hidden_size, initial=initial, state_sizes=(hidden_size, hidden_size))
+        check_whole("rounds", rounds)
         if rounds < 0:
             raise InputError("rounds", f"is {rounds}, expected 0 or more")
         self.rounds = rounds

@@ -70,7 +70,7 @@ def average(
         folder = ModelFolder(temporary)
         for path in sorted(run.iterdir()):
             if path.name in PARTS:
-                shutil.copytree(path, temporary / path.name)
+                _copy(path, temporary / path.name)
             elif path.suffix in {".json", ".txt"} and path.name not in ABOUT_THE_RUN:
                 shutil.copy(path, temporary / path.name)
         folder.write_tensors({name: tensor.numpy() for name, tensor in weights.items()})
@@ -81,6 +81,16 @@ def average(
         f"Saved in {out}. Go on with:\n  throughtime evaluate {out} --split valid"
     )
     return Outcome(values, [text])
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A folder with all that is in it. Unlike shutil's own way it stops at what the system says first."""
+    target.mkdir()
+    for path in sorted(source.iterdir()):
+        if path.is_dir():
+            _copy(path, target / path.name)
+        else:
+            shutil.copy(path, target / path.name)
 
 
 def mean(checkpoints: Checkpoints, names: list[str]) -> tuple[dict[str, Tensor], list[int]]:

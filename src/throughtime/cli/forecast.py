@@ -13,7 +13,7 @@ from throughtime.cli.kinds import loaded
 from throughtime.cli.opening import SkipBad, opened, skipping, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import check_pictures
-from throughtime.files import check_place
+from throughtime.files import check_file
 
 if TYPE_CHECKING:
     from throughtime.tasks.forecasts import Forecast
@@ -70,7 +70,7 @@ def forecast(
 
     check_pictures(plot)
     if out is not None:
-        check_place(out)
+        check_file(out)
     model: TrainedForecaster = loaded(run, device, "forecast")
     levels = sorted(set(level or ()))
     name = data or model.config.data

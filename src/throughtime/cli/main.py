@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -108,6 +110,7 @@ app.command("doctor")(doctor)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, 1 for a failure, 2 for bad input, 130 for Ctrl-C."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    _open_streams()
     flags.json, flags.debug = "--json" in words, "--debug" in words
     try:
         code = _invoke(words)
@@ -124,11 +127,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _flushed()
         return 0  # the reader of our output (`head`, say) has left; that is no failure of ours
     except OSError as error:
-        what, where = error.strerror or str(error), error.filename if _flushed() else "stdout"
+        # Files that are written name themselves when the disk is full; stdout without a buffer does not.
+        unnamed = error.filename is None and error.errno == errno.ENOSPC
+        where = error.filename if _flushed() and not unnamed else "stdout"
+        what = error.strerror or str(error)
         return _fail(f"{where}: {what}" if where else what, 1)
     except Exception as error:
-        return _fail(f"unexpected {type(error).__name__}: {error}; run again with --debug to see where.", 1)
+        # Some libraries put a stack trace of their own behind the first line.
+        first = "".join(str(error).splitlines()[:1]).rstrip(". ")
+        told = f"{type(error).__name__}: {first}" if first else type(error).__name__
+        return _fail(f"unexpected {told}; run again with --debug to see where.", 1)
     return code
+
+
+def _open_streams() -> None:
+    """Let a standard stream that came closed lead nowhere.
+
+    Python has None in its place, and the first file that is opened would get its number.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _invoke(words: list[str]) -> int:
@@ -145,6 +164,11 @@ def _invoke(words: list[str]) -> int:
             command.invoke(context)
     except typer.Exit as done:
         return done.exit_code
+    except SystemExit as done:
+        # So rich, which prints the help, answers a reader that has left.
+        if isinstance(done.__context__, BrokenPipeError):
+            raise BrokenPipeError from None
+        raise
     return 0
 
 

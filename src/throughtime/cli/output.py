@@ -6,9 +6,12 @@ import functools
 import inspect
 import json
 import math
+import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
@@ -56,8 +59,9 @@ def reported(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]
     def run(*arguments: Arguments.args, **options: Arguments.kwargs) -> None:
         flags.json = bool(options.get("json", False))
         flags.debug = bool(options.get("debug", False))
+        read: Any = {name: _read(value) for name, value in options.items()}
         try:
-            outcome = command(*arguments, **options)
+            outcome = command(*arguments, **read)
         except InputError as error:
             if not error.skippable or "skip_bad" not in options:
                 raise
@@ -85,7 +89,30 @@ def flowing(text: str) -> str:
 
 def print_json(values: dict[str, Any]) -> None:
     """One object, one line, on stdout. JSON has no infinity: it becomes null."""
-    print(json.dumps(_finite(values), ensure_ascii=False, allow_nan=False), flush=True)
+    print(readable(json.dumps(_finite(values), ensure_ascii=False, allow_nan=False)), flush=True)
+
+
+def readable(text: str) -> str:
+    r"""The text with the sign for what cannot be read in place of bytes that were not UTF-8.
+
+    >>> readable("caf\udce9")
+    'caf�'
+    """
+    return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
+
+
+def _read(value: Any) -> Any:
+    """A word of the command line as a command takes it: bytes that are not UTF-8 are read as on stdin.
+
+    In the name of a file they are refused at once: names are kept with what is made of the file, as UTF-8.
+    """
+    if isinstance(value, list | tuple):
+        return type(value)(_read(item) for item in value)
+    if not isinstance(value, str | Path) or (clean := readable(str(value))) == str(value):
+        return value
+    if isinstance(value, Path) or os.path.lexists(value):
+        raise InputError(clean, "is a name that is not UTF-8; rename it")
+    return clean
 
 
 def stdout() -> Console:

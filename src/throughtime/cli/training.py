@@ -216,9 +216,11 @@ def found_rate(trade: Trade, given: dict[str, Any], request: Request) -> Outcome
 
     out = request.out
     if out is not None:
+        from throughtime.files import check_file
         from throughtime.plots.style import check_format
 
         check_format(out, "--out with --find-lr")
+        check_file(out)
     dataset, model = _new(trade, given, request)
     config: TrainingConfig = model.config
     model.model.to(device_of(config.device))

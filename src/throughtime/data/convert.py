@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from throughtime.errors import InputError, unknown
-from throughtime.files import whole_file
+from throughtime.files import check_file, whole_file
 
 Record = Any  # one of the named tuples of `throughtime.data.records`
 Write = Callable[[Record], None]
@@ -55,8 +55,7 @@ def check_output(out: Path, force: bool) -> None:
     """Refuse a format that is not known, and a file that is there already."""
     if out.suffix.lower() not in FORMATS:
         raise InputError(str(out), str(unknown("output format", out.suffix, FORMATS)))
-    if out.is_dir():
-        raise InputError(str(out), "is a folder; name a file to write")
+    check_file(out)
     if out.exists() and not force:
         raise InputError(str(out), "exists already; choose another name, or overwrite it with --force")
 

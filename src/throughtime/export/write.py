@@ -13,7 +13,7 @@ from throughtime.errors import InputError, unknown
 from throughtime.export.card import card
 from throughtime.export.exported import Exported
 from throughtime.export.verify import verified
-from throughtime.files import whole_folder
+from throughtime.files import check_place, whole_folder
 from throughtime.folder import ModelFolder
 from throughtime.tasks import load
 from throughtime.version import __version__
@@ -54,6 +54,7 @@ def export(
             str(run),
             f"holds a model of the task {task!r}, which has no export; known: {', '.join(sorted(EXPORTERS))}",
         )
+    check_place(out)
     if out.exists():
         raise InputError("--out", f"{out} exists already; choose another folder or remove it")
     say(f"Exporting {run}, and checking it against torch.")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from throughtime.errors import InputError
+from throughtime.texts import checked_texts
 
 CHINESE = frozenset({"zh", "zho", "chi", "cmn", "yue", "wuu", "lzh"})
 JAPANESE, KOREAN = frozenset({"ja", "jpn"}), frozenset({"ko", "kor"})
@@ -112,7 +113,9 @@ class BleuSums:
         if not predictions:
             return cls()
         metric = bleu_metric(tokenize, lowercase, language)
-        found = metric.corpus_score(list(predictions), [list(references)])
+        found = metric.corpus_score(
+            checked_texts(predictions, "predictions"), [checked_texts(references, "references")]
+        )
         return cls(tuple(found.counts), tuple(found.totals), found.sys_len, found.ref_len)
 
     def __add__(self, other: BleuSums) -> BleuSums:
@@ -206,7 +209,12 @@ def _installed(*packages: str) -> bool:
 def _score(metric: Any, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> CorpusScore:
     if not predictions:
         raise InputError("there is no prediction to score")
+    predictions = checked_texts(predictions, "predictions")
+    if isinstance(references, str):
+        raise InputError("references", "is one text; give a list of them for each set of references")
     for number, one in enumerate(references, start=1):
+        if isinstance(one, str):
+            raise InputError(f"reference set {number}", "is one text; give a list of them")
         if len(one) != len(predictions):
             raise InputError(
                 f"reference set {number} has {len(one)} lines but there are {len(predictions)} predictions; "
@@ -214,7 +222,8 @@ def _score(metric: Any, predictions: Sequence[str], references: Sequence[Sequenc
             )
     if not references:
         raise InputError("there is no reference to score against")
-    result = metric.corpus_score(list(predictions), [list(one) for one in references])
+    sets = [checked_texts(one, f"reference set {number}") for number, one in enumerate(references, start=1)]
+    result = metric.corpus_score(predictions, sets)
     return CorpusScore(result.name, result.score, str(metric.get_signature()))
 
 

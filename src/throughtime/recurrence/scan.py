@@ -46,6 +46,8 @@ def scan(
     >>> y.shape, h.shape, torch.equal(y[-1], h)
     (torch.Size([7, 2, 32]), torch.Size([2, 32]), True)
     """
+    if not isinstance(x, Tensor):
+        raise InputError("x", f"is of type {type(x).__name__}, expected a tensor; torch.as_tensor makes one")
     if batch_first:
         _check_shape(cell, x, "[batch, time, {}]")
         outputs, last = scan(
@@ -95,6 +97,7 @@ def scan_layers(
 
     def run(x: Tensor, state: State | None) -> Result:
         _check_shape(layers[0][0], x, "[time, batch, {}]")
+        _check_like(x, state or ())
         inside, rows, _ = _trimmed(x, checked_lengths(x, lengths), None)
         outputs, last = run_layers(layers, inside, state, rows)
         return Result(_filled(outputs, x.shape[0]), last)
@@ -175,10 +178,15 @@ def _check_shape(cell: Cell, x: Tensor, layout: str) -> None:
         raise InputError("x", f"has shape {list(x.shape)}, this cell expects {wanted}")
     if 0 in x.shape:
         raise InputError("x", f"has shape {list(x.shape)}: there is no step or no row to run")
-    dtype = next(iter(cell.weights().values())).dtype
-    if x.dtype != dtype:
+    weight = next(iter(cell.weights().values()))
+    if x.dtype != weight.dtype:
         raise InputError(
-            "x", f"is {x.dtype} but the cell's weights are {dtype}; convert one of them with .to()"
+            "x", f"is {x.dtype} but the cell's weights are {weight.dtype}; convert one of them with .to()"
+        )
+    if x.device != weight.device:
+        raise InputError(
+            "x",
+            f"is on {x.device} but the cell's weights are on {weight.device}; move one of them with .to()",
         )
 
 
@@ -189,10 +197,22 @@ def checked_state(cell: Cell, x: Tensor, state: State | Tensor | None) -> State:
         return cell.initial_state(batch)
     wanted = [[batch, size] for size in cell.state_sizes]
     parts = (state,) if isinstance(state, Tensor) else tuple(state)
+    if not all(isinstance(part, Tensor) for part in parts):
+        raise InputError("state", f"is of type {type(state).__name__}, expected a tuple of tensors")
     if [list(part.shape) for part in parts] != wanted:
         got = [list(part.shape) for part in parts]
         raise InputError("state", f"has shapes {got}, this cell expects a tuple of {wanted}")
+    _check_like(x, parts)
     return parts
+
+
+def _check_like(x: Tensor, state: State) -> None:
+    """Refuse a state of another type or on another device than x; autocast makes all types its own."""
+    for part in state:
+        if part.device != x.device:
+            raise InputError("state", f"is on {part.device} but x is on {x.device}; move one with .to()")
+        if part.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise InputError("state", f"is {part.dtype} but x is {x.dtype}; convert one with .to()")
 
 
 def checked_carry(x: Tensor, carry: Tensor | None) -> Tensor | None:

@@ -14,6 +14,7 @@ from throughtime.runtime.folder import ExportFolder
 from throughtime.runtime.ragged import padded
 from throughtime.runtime.session import Session
 from throughtime.text.codec import Codec
+from throughtime.texts import checked_texts
 
 TEXTS_AT_ONCE = 64
 
@@ -39,6 +40,7 @@ class Classifier:
 
     def log_probs(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """ln P of every label for each text, [texts, labels]."""
+        texts = checked_texts(texts)
         found = np.zeros((len(texts), len(self.settings["labels"])))
         sequences = [self.codec.encode(text)[: self.settings["max_length"]] for text in texts]
         order = sorted(range(len(texts)), key=lambda number: len(sequences[number]))

@@ -16,6 +16,7 @@ from throughtime.runtime.ragged import padded
 from throughtime.runtime.session import Session
 from throughtime.text.blanks import Blanks, spoken
 from throughtime.text.codec import Codec
+from throughtime.texts import checked_text, checked_texts
 
 ROWS_AT_ONCE = 64
 TOP, BEAM = 5, 10
@@ -43,7 +44,7 @@ class Filler:
         """
         if k < 1 or beam < 1:
             raise InputError("k" if k < 1 else "beam", "is less than 1, so nothing would be found")
-        blanks = Blanks.of(text, self.codec)
+        blanks = Blanks.of(checked_text(text, "text"), self.codec)
         partials, width = [Partial(blanks.ids, blanks.places)], max(k, beam)
         while partials[0].blanks:
             grown = [one for own in self._grown(partials, width) for one in own]
@@ -52,7 +53,7 @@ class Filler:
 
     def fill_all(self, texts: Sequence[str], *, k: int = TOP, beam: int = BEAM) -> list[list[Filling]]:
         """The same for each of several texts."""
-        return [self.fill(text, k=k, beam=beam) for text in texts]
+        return [self.fill(text, k=k, beam=beam) for text in checked_texts(texts)]
 
     def _grown(self, partials: Sequence[Partial], width: int) -> list[list[Partial]]:
         """Each partial filling with its most certain blank filled in several ways."""

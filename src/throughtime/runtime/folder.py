@@ -35,6 +35,10 @@ class ExportFolder:
             values = json.loads(where.read_text(encoding="utf-8"))
         except (UnicodeDecodeError, json.JSONDecodeError) as error:
             raise InputError(str(where), f"is not valid JSON ({error}); export the run again") from None
+        except (ValueError, RecursionError):
+            raise InputError(
+                str(where), "nests too deeply, or holds a number of too many digits; export the run again"
+            ) from None
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise InputError(str(where), "was not written by `throughtime export`")
         version = values.get("version")

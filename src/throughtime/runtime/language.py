@@ -15,6 +15,7 @@ from throughtime.runtime.sampling import Sampling
 from throughtime.runtime.scored import Generated, Scored
 from throughtime.runtime.session import Session
 from throughtime.text.codec import Codec
+from throughtime.texts import checked_text, checked_texts
 
 NOTHING = -1
 """What stands before the first token of a text without a beginning mark; it leaves no trace in the state."""
@@ -35,7 +36,7 @@ class LanguageModel:
 
     def score(self, texts: Sequence[str]) -> list[Scored]:
         """How likely each text is, token by token, in the order of the texts."""
-        end = self.settings["end_id"]
+        texts, end = checked_texts(texts), self.settings["end_id"]
         sequences = [[*self._ids(text), *([] if end is None else [end])] for text in texts]
         skipped = int(self.settings["begin_id"] is not None)  # a beginning mark is given, not predicted
         for number, ids in enumerate(sequences, start=1):
@@ -88,7 +89,7 @@ class LanguageModel:
             )
         elif num_return_sequences > 1:
             raise InputError("num_return_sequences", "is for drawn texts; greedy search finds one")
-        ids, rows = self._ids(prompt), num_return_sequences
+        ids, rows = self._ids(checked_text(prompt, "prompt")), num_return_sequences
         state = [np.repeat(part, rows, axis=0) for part in self._after(ids[:-1])]
         last = np.full(rows, ids[-1] if ids else NOTHING)
         said: list[list[int]] = [[] for _ in range(rows)]

@@ -15,6 +15,7 @@ from throughtime.runtime.tagged import Tagged, TaggedWord
 from throughtime.text.codec import Codec
 from throughtime.text.tokenizers import tokenizer
 from throughtime.text.vocabulary import Vocabulary
+from throughtime.texts import checked_sentences, checked_texts
 
 SENTENCES_AT_ONCE = 32
 LIKELY = 3
@@ -44,11 +45,11 @@ class Tagger:
         `tokenize` names what cuts a text into words: `space`, as tagged data come, or `unicode` for raw text.
         """
         cut = tokenizer(tokenize)
-        return self.tag_words([cut.tokenize(text) for text in texts])
+        return self.tag_words([cut.tokenize(text) for text in checked_texts(texts)])
 
     def tag_words(self, sentences: Sequence[Sequence[str]]) -> list[Tagged]:
         """The same for sentences that are cut into words already."""
-        found = [Tagged(())] * len(sentences)
+        found = [Tagged(())] * len(checked_sentences(sentences))
         real = sorted(
             (one for one, words in enumerate(sentences) if words), key=lambda one: len(sentences[one])
         )

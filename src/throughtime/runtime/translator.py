@@ -15,6 +15,7 @@ from throughtime.runtime.ragged import padded
 from throughtime.runtime.session import Session
 from throughtime.text.codec import Codec
 from throughtime.text.parts import join, parts
+from throughtime.texts import checked_texts
 
 SENTENCES_AT_ONCE = 32
 LENGTH_STEP = 16
@@ -60,7 +61,7 @@ class Translator:
         limit = self.generation["max_source_tokens"]
         cut = [
             parts(text.strip(), limit, lambda part: len(self._prompt(part))) if text.strip() else []
-            for text in texts
+            for text in checked_texts(texts)
         ]
         prompts = [self._prompt(part) for own in cut for part in own]
         results: dict[int, list[Finished]] = {}

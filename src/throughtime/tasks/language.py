@@ -12,6 +12,7 @@ from throughtime.errors import InputError
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.runtime.scored import Generated, Scored
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others
+from throughtime.texts import checked_text, checked_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,6 +84,7 @@ class LanguageModel:
         A text without tokens is refused by a model of a stream, which knows no end of a text: nothing is as
         likely as anything.
         """
+        texts = checked_texts(texts)
         sequences = [self.framing.ids(text) for text in texts]
         skip, words = self.framing.given, self.framing.codec.vocabulary
         for number, ids in enumerate(sequences, start=1):
@@ -133,7 +135,7 @@ class LanguageModel:
         """Continue a prompt; what is not given comes from generation_config.json."""
         from throughtime.search import generate
 
-        ids = self.framing.ids(prompt, end=False)
+        ids = self.framing.ids(checked_text(prompt, "prompt"), end=False)
         results = generate(
             self.model, [ids], strategy or self.strategy(), max_new_tokens=self._cap(max_new_tokens)
         )
@@ -152,7 +154,7 @@ class LanguageModel:
 
         if self.framing.backward:
             raise InputError("a right-to-left model cannot stream: its first word comes last")
-        ids = self.framing.ids(prompt, end=False)
+        ids = self.framing.ids(checked_text(prompt, "prompt"), end=False)
         window = deque(ids, maxlen=WINDOW)
         yield self.framing.text(ids)
         forgetful = Forgetful(strategy or self.strategy())

@@ -6,7 +6,6 @@ Besides the files of a model folder it holds `checkpoints/`, `training.json` onc
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -16,9 +15,10 @@ from torch import nn
 
 from throughtime.config import configured
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.files import whole_folder
 from throughtime.folder import ModelFolder
 from throughtime.models.weights import save_weights
+from throughtime.tasks.claim import Claim
+from throughtime.tasks.claim import begun as begun
 from throughtime.train.checkpoint import Checkpoints
 from throughtime.train.config import TrainingConfig
 from throughtime.train.devices import device_of
@@ -72,53 +72,52 @@ def fit(
         save_weights(trainable.model, folder)
 
     trainer = Trainer(task, config, out, reporter, improved=improved, processes=processes)
-    found = Checkpoints(out / "checkpoints", config.keep).latest(checkpoint) if resume else None
-    # Only now, when nothing is left to refuse: a command put right must not find the folder taken.
-    if processes.first and not begun(out):
-        with whole_folder(out) as temporary:
-            trainable.begin(ModelFolder(temporary))
-    if processes.first and skip_bad:
-        folder.write_skipping()
-    processes.barrier()
-    if found is not None:
-        trainer.restore(found)
-        reporter.say(f"Going on from {found.path.name} in {out}.")
-    elif resume:
-        reporter.say(f"Nothing saved at {out} yet: starting afresh.")
-    reporter.begin(title, config.epochs, trainer.steps_per_epoch, trainer.step)
-    for note in getattr(task, "notes", ()):  # on what became of the data in its batches
-        reporter.say(note)
-    try:
-        summary = trainer.fit()
-    finally:
-        reporter.close()
+    with Claim(out, processes, trainer.device) as claim:
+        if resume:
+            claim.go_on()
+        found = Checkpoints(out / "checkpoints", config.keep).latest(checkpoint) if resume else None
+        # Only now, when nothing is left to refuse: a command put right must not find the folder taken.
+        claim.begin(lambda place: trainable.begin(ModelFolder(place)))
+        if processes.first and skip_bad:
+            folder.write_skipping()
+        if found is not None:
+            trainer.restore(found)
+            reporter.say(f"Going on from {found.path.name} in {out}.")
+        elif resume:
+            reporter.say(f"Nothing saved at {out} yet: starting afresh.")
+        reporter.begin(title, config.epochs, trainer.steps_per_epoch, trainer.step)
+        for note in getattr(task, "notes", ()):  # on what became of the data in its batches
+            reporter.say(note)
+        try:
+            summary = trainer.fit()
+        finally:
+            reporter.close()
+            if processes.first:
+                _draw(out, task, reporter)
+        weights = sum(weight.numel() for weight in model.parameters())
+        values = {"run": str(out), **asdict(summary), "parameters": weights, "device": str(trainer.device)}
+        values |= getattr(task, "facts", {})
         if processes.first:
-            _draw(out, task)
-    weights = sum(weight.numel() for weight in model.parameters())
-    values = {"run": str(out), **asdict(summary), "parameters": weights, "device": str(trainer.device)}
-    values |= getattr(task, "facts", {})
-    if processes.first:
-        trainable.begin(folder)  # a run that went on may have been told other epochs
-        folder.write_card(trainable.card(values))
-        folder.write_json(FINISHED, {name: value for name, value in values.items() if name != "run"})
-    processes.barrier()
+            trainable.begin(folder)  # a run that went on may have been told other epochs
+            folder.write_card(trainable.card(values))
+            folder.write_json(FINISHED, {name: value for name, value in values.items() if name != "run"})
+        processes.barrier()
     return values
-
-
-def begun(out: Path) -> bool:
-    """Whether there is anything at this path; an empty folder is as good as none."""
-    return out.exists() and not (out.is_dir() and not any(out.iterdir()))
 
 
 def finished(out: Path, config: TrainingConfig | None = None) -> bool:
     """Whether nothing is left to do there; a run that is told anew how long to train may have more to do."""
-    path = out / FINISHED
-    if not path.is_file():
+    if not (out / FINISHED).is_file():
         return False
     if config is None:
         return True
-    done = json.loads(path.read_text("utf-8"))
-    _, before = ModelFolder.at(out).read_config()
+    folder = ModelFolder.at(out)
+    done = folder.read_json(FINISHED)
+    if not isinstance(done.get("epochs"), int) or not isinstance(done.get("why"), str):
+        raise InputError(
+            str(out / FINISHED), "lacks its 'epochs' or 'why'; the file is damaged, remove it and go on"
+        )
+    _, before = folder.read_config()
     told = config.model_dump(mode="json")
     same = all(told[key] == before[key] for key in ("max_minutes", "early_stopping"))
     return config.epochs <= done["epochs"] or (same and done["why"] != "all epochs done")
@@ -147,14 +146,16 @@ def inherited_settings(
     return {key: saved[key] for key in architecture}
 
 
-def _draw(out: Path, task: Task) -> None:
+def _draw(out: Path, task: Task, reporter: Reporter) -> None:
     """The learning curve; no picture where matplotlib is missing."""
-    from throughtime.plots.learning import learning_plot
+    try:
+        from throughtime.plots.learning import learning_plot
 
-    measured = out / "metrics.jsonl"
-    lines = read(measured) if measured.exists() else []
-    if any(line["kind"] == "valid" for line in lines):
-        try:
+        measured = out / "metrics.jsonl"
+        lines = read(measured) if measured.exists() else []
+        if any(line["kind"] == "valid" for line in lines):
             learning_plot(lines, out / "learning-curve.png", task.measure, task.better)
-        except ThroughtimeError:
-            return
+    except ThroughtimeError:
+        return
+    except Exception as error:  # whatever it is: a picture is not worth the training that it shows
+        reporter.say(f"The learning curve could not be drawn: {error}")

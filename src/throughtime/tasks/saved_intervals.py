@@ -35,7 +35,7 @@ def saved_intervals(folder: ModelFolder) -> Intervals | None:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         kind = KINDS[about["kind"]]
         found: Intervals = kind.restored(tuple(about["series"]), about["season"], tensors)
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(
             str(path), f"cannot be read ({error}); make it anew with `throughtime backtest --save-intervals`"
         ) from None

@@ -25,6 +25,7 @@ from throughtime.tasks.labels import Labels, labelled
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
 from throughtime.text.codec import Codec
 from throughtime.text.numbers import several
+from throughtime.texts import checked_texts
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class TrainedClassifier:
     @torch.inference_mode()
     def log_probs(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float64]:
         """ln P of every label for each text, [texts, labels]."""
+        texts = checked_texts(texts)
         found = np.zeros((len(texts), len(self.labels)))
         if not texts:
             return found

@@ -25,6 +25,7 @@ from throughtime.tasks.report import Asked, Progress, Report, refuse_others, tra
 from throughtime.text.blanks import Blanks, mask_of, spoken
 from throughtime.text.codec import Codec
 from throughtime.text.numbers import several
+from throughtime.texts import checked_texts
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class TrainedFiller:
         if k < 1 or beam < 1:
             raise InputError("k" if k < 1 else "beam", "is less than 1, so nothing would be found")
         self.model.eval()
-        blanks = [Blanks.of(text, self.codec) for text in texts]
+        blanks = [Blanks.of(text, self.codec) for text in checked_texts(texts)]
         found: list[list[Filling]] = []
         with products("float32"):
             for first in range(0, len(blanks), SENTENCES_AT_ONCE):

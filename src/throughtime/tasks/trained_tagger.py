@@ -25,6 +25,7 @@ from throughtime.tasks.tagged_sentence import TaggedSentence
 from throughtime.text.numbers import several
 from throughtime.text.subword import SUBWORDS
 from throughtime.text.tokenizers import TOKENIZERS, tokenizer
+from throughtime.texts import checked_sentences, checked_texts
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:
@@ -72,14 +73,14 @@ class TrainedTagger:
         if tokenize not in CUTTERS:
             raise InputError("--tokenize", str(unknown("tokenizer", tokenize, CUTTERS)))
         cut = tokenizer(tokenize)
-        return self.tag_words([cut.tokenize(text) for text in texts], progress=progress)
+        return self.tag_words([cut.tokenize(text) for text in checked_texts(texts)], progress=progress)
 
     @torch.no_grad()
     def tag_words(
         self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
     ) -> list[TaggedSentence]:
         """The same for sentences that are cut into words already."""
-        found = [TaggedSentence(())] * len(sentences)
+        found = [TaggedSentence(())] * len(checked_sentences(sentences))
         real = [number for number, words in enumerate(sentences) if words]
         if not real:
             return found

@@ -31,6 +31,7 @@ from throughtime.tasks.translate_config import MOST_BEAMS, Beams, LengthPenalty
 from throughtime.tasks.wishes import Wishes
 from throughtime.text.parts import join, parts
 from throughtime.text.subword import SUBWORDS
+from throughtime.texts import checked_texts
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Translator:
         if copy_unknown:
             self.check_copying()
         search = search or self.beam(num_beams, length_penalty, n_best)
-        cut = [self._parts(text) for text in texts]
+        cut = [self._parts(text) for text in checked_texts(texts)]
         flat = [part for own in cut for part in own]
         prompts = [self.codecs.prompt(part) for part in flat]
         found = self.searched(

@@ -156,5 +156,5 @@ def _read_config(path: Path) -> tuple[str, dict[str, Any]]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         return str(config["tokenizer"]), dict(config["options"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(str(path), 'is damaged; it holds {"tokenizer": NAME, "options": {...}}') from None

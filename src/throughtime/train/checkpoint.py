@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, ThroughtimeError
 from throughtime.files import whole_folder
 
 FORMAT = "throughtime checkpoint"
@@ -28,6 +28,7 @@ VERSION = 1
 TENSORS, STATE = "tensors.safetensors", "state.json"
 
 _NAME = re.compile(r"step-(\d{8,})")
+_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Checkpoints:
             except _DamageError:
                 self._drop(path)
         with whole_folder(path) as temporary:
-            save_file(_apart(tensors), temporary / TENSORS, metadata={"format": "pt"})
+            _write_tensors(_apart(tensors), temporary / TENSORS)
             _settle(temporary / TENSORS)
             state = _sealed(step, _digest_of_file(temporary / TENSORS), values)
             (temporary / STATE).write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
@@ -159,6 +160,17 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(state, dict):
         raise _DamageError(path, "holds no JSON object")
     return state
+
+
+def _write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    try:
+        save_file(tensors, path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        # What the system said is in its sentence only: "... No space left on device (os error 28)".
+        said = _SYSTEM_ERROR.search(str(error))
+        if said is None:
+            raise ThroughtimeError(f"the tensors of a checkpoint cannot be written ({error})") from error
+        raise OSError(int(said[1]), os.strerror(int(said[1])), str(path)) from error
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:

@@ -15,7 +15,7 @@ class Clock:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._began = time.perf_counter()
-        self._inside = 0.0
+        self._before = self._inside = 0.0
         self._events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
 
     @contextmanager
@@ -34,11 +34,20 @@ class Clock:
 
     def lap(self) -> tuple[float, float]:
         """Seconds since the last lap, and the share of them that was spent outside the model."""
+        seconds, inside = self.state()
+        outside = max(0.0, 1 - inside / seconds) if seconds else 0.0
+        self.restore([0.0, 0.0])
+        return seconds, outside
+
+    def state(self) -> list[float]:
+        """Seconds since the last lap, and those of them inside the model: what a checkpoint keeps."""
         if self._events:
             self._events[-1][1].synchronize()
             self._inside += sum(start.elapsed_time(end) for start, end in self._events) / 1000
-        now = time.perf_counter()
-        seconds = now - self._began
-        outside = max(0.0, 1 - self._inside / seconds) if seconds else 0.0
-        self._began, self._inside, self._events = now, 0.0, []
-        return seconds, outside
+            self._events = []
+        return [self._before + time.perf_counter() - self._began, self._inside]
+
+    def restore(self, state: list[float]) -> None:
+        """Go on from such a state; time begins to count now."""
+        self._before, self._inside = state
+        self._began, self._events = time.perf_counter(), []

@@ -6,12 +6,12 @@ import importlib.util
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from throughtime.errors import InputError
-from throughtime.files import whole_file
+from throughtime.files import naming, whole_file
 
 
 class Metrics:
@@ -39,29 +39,35 @@ class Metrics:
             self._open()
         assert self._file is not None
         # One write, so that a kill tears at most the last line.
-        self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
-        self._file.flush()
+        with naming(self._path):
+            self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+            self._file.flush()
         if self._board is not None:
             for name, value in values.items():
                 if isinstance(value, int | float):
                     self._board.add_scalar(f"{kind}/{name}", value, step)
 
-    def rewind(self, step: int) -> None:
-        """Go on from this step: what was written of later ones, and a torn last line, is dropped."""
+    def rewind(self, step: int, later: Collection[str] = ()) -> None:
+        """Go on from this step: what was written of later ones, and a torn last line, is dropped.
+
+        So are lines of this very step whose kind is among `later`: they are to be written again.
+        """
         self.close()
-        kept = [line for line in read(self._path) if line["step"] <= step] if self._path.exists() else []
+        lines = read(self._path) if self._path.exists() else []
+        kept = [line for line in lines if line["step"] < step + (line["kind"] not in later)]
         if self._path.exists():
             with whole_file(self._path) as file:
                 file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in kept)
-        self._before = kept[-1]["seconds"] if kept else 0.0
+        self._before = kept[-1].get("seconds", 0.0) if kept else 0.0
         self._started = time.monotonic()
         self._purge = step + 1
 
     def close(self) -> None:
         """Let go of the files; writing again opens them anew."""
         if self._file is not None:
-            self._file.close()
-            self._file = None
+            file, self._file = self._file, None
+            with naming(self._path):  # what could not be written before is tried once more
+                file.close()
         if self._board is not None:
             self._board.close()
             self._board = None
@@ -73,7 +79,7 @@ class Metrics:
 
 
 def read(path: Path | str) -> list[dict[str, Any]]:
-    """The lines of a `metrics.jsonl`; a last one that was torn by a kill is left out."""
+    """The lines of a `metrics.jsonl`; a last one torn by a kill, and what is no measurement, is left out."""
     lines = Path(path).read_bytes().split(b"\n")
     while lines and not lines[-1].strip():
         lines.pop()
@@ -87,7 +93,8 @@ def read(path: Path | str) -> list[dict[str, Any]]:
             if number == len(lines):
                 break
             raise InputError(str(path), "is not a JSON object; remove the line", line=number) from None
-        values.append(value)
+        if isinstance(value.get("step"), int) and isinstance(value.get("kind"), str):
+            values.append(value)
     return values
 
 

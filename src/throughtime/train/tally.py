@@ -33,6 +33,11 @@ class Tally:
         bad = int(self._bad)
         return None if bad < 0 else bad
 
+    @property
+    def pending(self) -> bool:
+        """Whether there was an update since the last lap."""
+        return self._targets[0] > 0
+
     def lap(self, processes: Processes) -> tuple[float, int]:
         """The sum and the targets since the last lap."""
         (total,) = processes.summed([float(self._totals[0])], self._totals.device)
@@ -48,10 +53,18 @@ class Tally:
         self._targets = [0, 0]
         return total, targets
 
-    def state(self) -> list[float]:
-        """What a checkpoint keeps of the epoch that is not over."""
-        return [float(self._totals[1]), self._targets[1]]
+    def state(self, processes: Processes) -> list[float]:
+        """What a checkpoint keeps: sum and targets of the epoch that is not over, and since the last lap."""
+        lap, epoch = processes.summed(self._totals.tolist(), self._totals.device)
+        return [epoch, self._targets[1], lap, self._targets[0]]
 
-    def restore(self, state: list[float]) -> None:
+    def restore(self, state: list[float], processes: Processes) -> None:
         """Take up an epoch that was interrupted."""
-        self._totals[1], self._targets[1] = state[0], int(state[1])
+        epoch, epoch_targets, *window = state
+        if window:
+            lap, lap_targets = window
+            epoch, lap = epoch / processes.world_size, lap / processes.world_size
+        else:  # of an older release, which kept the first process's sum of the epoch alone
+            lap, lap_targets = 0.0, 0
+        self._totals[0], self._totals[1] = lap, epoch
+        self._targets = [int(lap_targets), int(epoch_targets)]

@@ -70,6 +70,7 @@ class Trainer:
         self.last_train: dict[str, float] = {}
         self.recent: deque[tuple[dict[str, Any], float]] = deque(maxlen=2 * config.report_every)
         self.clock = Clock(self.device)
+        self.clock_before = [0.0, 0.0]
         self.began = self.saved_at = time.monotonic()
         self.seconds_before = 0.0
 
@@ -78,7 +79,7 @@ class Trainer:
         self.began = self.saved_at = time.monotonic()
         if self.processes.first:
             self.checkpoints.sweep()
-        self.clock.lap()
+        self.clock.restore(self.clock_before)
         with contextlib.ExitStack() as stack:
             self.interrupts = stack.enter_context(Interrupts())
             stack.enter_context(products(self.learner.precision))
@@ -235,14 +236,16 @@ class Trainer:
         """A checkpoint of all that the rest of the run depends on; never of bad numbers."""
         self._refuse_bad_numbers()
         self.saved_at = time.monotonic()
-        tensors = self.learner.tensors()
+        tensors, tally = self.learner.tensors(), self.learner.tally.state(self.processes)
         if not self.processes.first:
             return None
         values = {
             "position": self.position,
             **self.record.values(),
             "train": self.last_train,
-            "tally": self.learner.tally.state(),
+            "tally": tally,
+            "clock": self.clock.state(),
+            "rate": self.rate,
             "seconds": self._seconds(),
         }
         return self.checkpoints.save(self.step, tensors, values)
@@ -251,14 +254,18 @@ class Trainer:
         """Go on from here, as if nothing had happened."""
         values = checkpoint.values
         self.learner.restore(checkpoint.tensors, str(checkpoint.path))
-        self.learner.tally.restore(values["tally"])
+        self.learner.tally.restore(values["tally"], self.processes)
+        # Older checkpoints have neither of these two.
+        self.clock_before, self.rate = values.get("clock", [0.0, 0.0]), values.get("rate", self.rate)
         self.batches.restore(values["position"])
         self.record.restore(values, checkpoint.step)
         self.position, self.last_train = values["position"], values["train"]
         self.seconds_before = values["seconds"]
         self.step = self.resumed_at = checkpoint.step
         if self.metrics is not None:
-            self.metrics.rewind(checkpoint.step)
+            # Ctrl-C may have come after the last update of an epoch, before it was summed up and judged.
+            later = ["epoch", "valid"] if self.position["batch"] else []
+            self.metrics.rewind(checkpoint.step, [*later, *["train"] * self.learner.tally.pending])
 
     def _enough(self) -> str | None:
         """Why no further epoch is needed, or None."""

@@ -1,0 +1,45 @@
+"""Losses summed up, and taken along by a checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from throughtime.train.processes import Processes
+from throughtime.train.tally import Tally
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Two(Processes):
+    """Two processes, the other of which has these sums."""
+
+    world_size: int = 2
+    other: list[float] = field(default_factory=list)
+
+    def summed(self, values, device):
+        return [value + theirs for value, theirs in zip(values, self.other, strict=True)]
+
+
+def test_a_checkpoint_of_two_processes_holds_the_sums_of_both():
+    tally = Tally(CPU)
+    for loss in (1.5, 2.0):
+        tally.add(torch.tensor(loss), torch.tensor(1.0))
+        tally.count(10)
+    tally.lap(Processes())
+    tally.add(torch.tensor(4.0), torch.tensor(1.0))
+    tally.count(10)
+    state = tally.state(Two(other=[0.5, 8.5]))
+    assert state == [16.0, 30, 4.5, 10]
+    shares = [Tally(CPU), Tally(CPU)]
+    for share in shares:
+        share.restore(state, Two())
+    assert all(share.pending for share in shares)
+    assert sum(share.lap(Processes())[0] for share in shares) == 4.5
+    assert not any(share.pending for share in shares)
+    assert [share.epoch(Processes())[1] for share in shares] == [30, 30]
+    alone = Tally(CPU)
+    alone.restore(state, Processes())
+    assert alone.epoch(Processes()) == (16.0, 30)
