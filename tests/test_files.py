@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from contextlib import contextmanager
 
 import pytest
 
@@ -63,23 +64,26 @@ def test_a_folder_where_a_file_is_wanted_is_refused_at_once(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["sales.csv"]
 
 
-@pytest.fixture
+@contextmanager
 def small_disk():
-    """No file can be longer than 4096 bytes, for the length of the test."""
+    """No file can be longer than 4096 bytes. Not for a whole test: pytest may be writing to a file, too."""
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_what_has_no_room_is_named_and_leaves_no_litter(tmp_path, small_disk):
+def test_what_has_no_room_is_named_and_leaves_no_litter(tmp_path):
     path = tmp_path / "numbers.txt"
-    with pytest.raises(OSError, match="File too large") as full, whole_file(path) as file:
+    with pytest.raises(OSError, match="File too large") as full, small_disk(), whole_file(path) as file:
         file.write("1" * 10_000)
     assert full.value.filename == str(path)
     with (
         pytest.raises(OSError, match="File too large") as full,
+        small_disk(),
         whole_folder(tmp_path / "run") as folder,
         whole_file(folder / "model.bin", "wb") as file,
     ):

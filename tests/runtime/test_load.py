@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -43,6 +44,16 @@ def test_it_runs_where_there_is_no_torch(tmp_path):
     model = tt.load(runs[0], device="cpu")
     assert translation == model.translate(["the cat"], num_beams=2, max_length=5)[0][0].text
     assert text.startswith("the")
+
+
+@pytest.mark.parametrize("module", ["throughtime.runtime.session", "throughtime.export.verify"])
+def test_nobody_is_told_of_what_runs(tmp_path, module):
+    """onnxruntime would keep what it tells its makers in the user's cache until it is sent."""
+    silent = {"CI", "GITHUB_ACTIONS", "TF_BUILD", "ORT_DISABLE_TELEMETRY", "ORT_RUNNING_UNIT_TESTS"}
+    own = {name: value for name, value in os.environ.items() if name not in silent}
+    own |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, "-c", f"import {module}"], env=own, check=True)
+    assert not [path for path in tmp_path.rglob("*") if "onnxruntime" in path.name]
 
 
 def test_a_folder_that_is_no_export_is_refused(tmp_path):

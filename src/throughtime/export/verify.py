@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 
 from throughtime.errors import ThroughtimeError
 from throughtime.export.exported import Case
 from throughtime.export.graph import Array
+from throughtime.runtime.session import onnxruntime
 
 TOLERANCE = {"float32": 1e-4, "int8": 0.15}
 """The root of the mean squared difference, as a share of the numbers' own size."""

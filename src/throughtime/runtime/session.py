@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 
 from throughtime.errors import ThroughtimeError
 
+# Since 1.29 it tells its makers of each model that is loaded, unless this is set when it is imported.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 try:
-    import onnxruntime
+    import onnxruntime as onnxruntime
 except ModuleNotFoundError:
     raise ThroughtimeError(
         "an exported model needs onnxruntime, which is not installed; run: pip install onnxruntime"
