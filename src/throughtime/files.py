@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import shutil
 import tempfile
@@ -15,6 +16,8 @@ from throughtime.errors import InputError
 
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows knows no quota
 """What the system says when there is no room for what is written."""
+TOO_MUCH = "nests too deeply, or holds a number of too many digits"
+"""What is wrong with a file that a parser gives up on, though it may be well-formed."""
 
 
 def check_place(path: Path | str) -> None:
@@ -51,6 +54,16 @@ def naming(path: Path | str) -> Iterator[None]:
         if not temporary and error.errno not in FULL:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def read_json(path: Path, cure: str) -> Any:
+    """What a JSON file holds; `cure` says what to do about one that holds none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(str(path), f"is not valid JSON ({error}); {cure}") from None
+    except (ValueError, RecursionError):
+        raise InputError(str(path), f"{TOO_MUCH}; {cure}") from None
 
 
 @contextlib.contextmanager

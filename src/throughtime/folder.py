@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from throughtime.errors import InputError
-from throughtime.files import whole_file
+from throughtime.files import read_json, whole_file
 from throughtime.version import __version__
 
 if TYPE_CHECKING:
@@ -115,15 +115,9 @@ class ModelFolder:
         """A JSON file of the folder."""
         path = self.path / name
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = read_json(path, "the file is damaged")
         except FileNotFoundError:
             raise InputError(str(path), "is missing; the model folder is not whole") from None
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise InputError(str(path), f"is not valid JSON ({error}); the file is damaged") from None
-        except (ValueError, RecursionError):
-            raise InputError(
-                str(path), "nests too deeply, or holds a number of too many digits; the file is damaged"
-            ) from None
         if not isinstance(values, dict):
             raise InputError(str(path), "holds no JSON object; the file is damaged")
         return values

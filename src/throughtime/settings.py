@@ -14,6 +14,7 @@ from typing import Any
 
 from throughtime.config import Config, check
 from throughtime.errors import InputError
+from throughtime.files import TOO_MUCH
 
 # YAML 1.2's words. PyYAML follows 1.1, where 1e-3 is text, `no` is false and 0123 is octal.
 _NULL = re.compile(r"~|null|Null|NULL|")
@@ -22,7 +23,6 @@ _INT = re.compile(r"[-+]?[0-9]+(?:_[0-9]+)*")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
-_TOO_MUCH = "nests too deeply, or holds a number of too many digits"
 _WIDTH = 80
 _WIDEST_SETTING = 34  # a longer one pushes only its own comment aside
 
@@ -133,7 +133,7 @@ def _value(text: str, word: str) -> Any:
     except yaml.YAMLError as error:
         raise InputError("--set", f"{_shown(word)} cannot be read as YAML: {_reason(error)}") from None
     except (ValueError, RecursionError):
-        raise InputError("--set", f"{_shown(word)} {_TOO_MUCH}") from None
+        raise InputError("--set", f"{_shown(word)} {TOO_MUCH}") from None
 
 
 def _shown(word: str) -> str:
@@ -149,7 +149,7 @@ def _read_yaml(text: str, where: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise InputError(where, _reason(error), line=_line(error, text)) from None
     except (ValueError, RecursionError):
-        raise InputError(where, _TOO_MUCH) from None
+        raise InputError(where, TOO_MUCH) from None
     if settings is None:
         return {}
     if not isinstance(settings, dict):
@@ -167,7 +167,7 @@ def _read_toml(text: str, where: str) -> dict[str, Any]:
         problem = "a key is given twice" if problem == "Cannot overwrite a value" else problem
         raise InputError(where, problem[0].lower() + problem[1:], line=number) from None
     except (ValueError, RecursionError):
-        raise InputError(where, _TOO_MUCH) from None
+        raise InputError(where, TOO_MUCH) from None
     return {key: None if value == "null" else value for key, value in settings.items()}
 
 

@@ -14,10 +14,11 @@ from tests.plain import PLAIN
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.tasks.claim import begun
 from throughtime.tasks.language_config import LanguageConfig
 from throughtime.tasks.recurrent import made, task_of, with_codec
 from throughtime.tasks.resuming import MAY_CHANGE, going_on
-from throughtime.tasks.runs import begun, finished, fit
+from throughtime.tasks.runs import finished, fit
 from throughtime.text.codec import Codec
 from throughtime.train.progress import Silent
 

@@ -164,8 +164,9 @@ def train(trade: Trade, given: dict[str, Any], request: Request) -> Outcome:
 def trained(trade: Trade, given: dict[str, Any], request: Request, processes: Processes) -> Outcome:
     """Begin a run or go on with one, in this process and those beside it."""
     from throughtime.files import check_place
+    from throughtime.tasks.claim import begun
     from throughtime.tasks.resuming import going_on
-    from throughtime.tasks.runs import begun, finished, fit
+    from throughtime.tasks.runs import finished, fit
     from throughtime.train.interrupts import InterruptedRunError
     from throughtime.train.progress import Silent, reporter
 

@@ -128,7 +128,7 @@ def _training(lines: Sequence[Mapping[str, Any]], name: str, epochs: Curve) -> C
     if len(joined) >= _LOOKS * len({look["epoch"] for look in joined}):
         return _curve(joined, "train", name, epochs)
     ends = _curve(lines, "epoch", f"train_{name}", epochs)
-    # A forecaster's epoch tells its loss by another name.
+    # Epochs of older runs tell the loss by another name.
     return ends if len(ends[0]) else _curve(_joined(looks, name, math.inf), "train", name, epochs)
 
 

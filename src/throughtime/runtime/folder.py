@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from throughtime.errors import InputError, ThroughtimeError
+from throughtime.files import read_json
 from throughtime.runtime.session import Session
 
 FORMAT, VERSION = "throughtime-onnx", 1
@@ -31,14 +31,7 @@ class ExportFolder:
             raise InputError(
                 str(path), "holds no export.json; `throughtime export` makes such a folder of a run"
             )
-        try:
-            values = json.loads(where.read_text(encoding="utf-8"))
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise InputError(str(where), f"is not valid JSON ({error}); export the run again") from None
-        except (ValueError, RecursionError):
-            raise InputError(
-                str(where), "nests too deeply, or holds a number of too many digits; export the run again"
-            ) from None
+        values = read_json(where, "export the run again")
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise InputError(str(where), "was not written by `throughtime export`")
         version = values.get("version")

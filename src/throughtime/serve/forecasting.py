@@ -19,7 +19,7 @@ from throughtime.serve.models import ServedForecaster
 from throughtime.serve.options import Options
 from throughtime.serve.refusals import RefusalError
 from throughtime.serve.service import service_of
-from throughtime.tasks.backtest import ends
+from throughtime.tasks.backtest_figures import ends
 from throughtime.tasks.forecasts import Forecast
 
 router = APIRouter(tags=["prediction"])

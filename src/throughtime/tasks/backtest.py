@@ -17,12 +17,12 @@ from throughtime.models.naive import BASELINES
 from throughtime.tasks.backtest_figures import (
     GRID,
     Judged,
+    ends,
     grid_within,
     infinite_intervals,
     judge,
     probabilities,
 )
-from throughtime.tasks.backtest_figures import ends as ends
 from throughtime.tasks.baselines import Baseline, season_of
 from throughtime.tasks.conformal import KINDS, Intervals, QuantileIntervals, ScaledIntervals, windows_needed
 from throughtime.tasks.earlier_windows import (

@@ -18,7 +18,6 @@ from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
 from throughtime.models.weights import save_weights
 from throughtime.tasks.claim import Claim
-from throughtime.tasks.claim import begun as begun
 from throughtime.train.checkpoint import Checkpoints
 from throughtime.train.config import TrainingConfig
 from throughtime.train.devices import device_of
