@@ -87,6 +87,35 @@ def test_rows_continue(tokens: int, batch_size: int, num_steps: int, seed: int, 
     assert batches.epoch == 1
 
 
+@given(tokens=lengths, batch_size=sizes, num_steps=steps, seed=seeds)
+@quick
+def test_rotated_rows_go_round_once(tokens: int, batch_size: int, num_steps: int, seed: int) -> None:
+    assume(tokens > batch_size * num_steps)
+    batches = SequentialPartition(range(tokens), batch_size, num_steps, seed=seed, rotate=True)
+    made = list(batches)
+    inputs, labels = (torch.cat([getattr(batch, name) for batch in made]) for name in ("inputs", "labels"))
+    assert torch.equal(labels, inputs + 1)  # also where a row's end leads to its start
+    assert [batch.continues for batch in made] == [False] + [True] * (len(made) - 1)
+    offset_and_rows = SequentialPartition(range(tokens), batch_size, num_steps, seed=seed)
+    starts = next(iter(offset_and_rows)).inputs[0]
+    length = (tokens - 1 - int(starts[0])) // batch_size
+    for row, start in zip(inputs.T, starts, strict=True):
+        assert len(row) == length - length % num_steps == len(row.unique())
+        assert torch.equal((row - start) % length, (row[0] - start + torch.arange(len(row))) % length)
+        assert start <= row.min()
+        assert row.max() < start + length
+
+
+def test_rotated_rows_begin_anywhere_and_apart() -> None:
+    batches = SequentialPartition(range(2001), 2, 5, random_start=False, rotate=True)
+    first = torch.stack([next(iter(list(batches))).inputs[0] for _ in range(400)])
+    within = first - torch.tensor([0, 1000])
+    assert within.min() >= 0
+    assert within.max() < 1000
+    assert torch.histc(within.float(), 4, 0, 1000).min() > 150  # of 800; 200 each are expected
+    assert len((within[:, 0] - within[:, 1]).unique()) > 300
+
+
 def test_training_rows_are_whole_and_equally_long() -> None:
     # R29, R30
     batches = SequentialPartition(range(1000), 4, 7, seed=2)

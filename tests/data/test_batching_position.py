@@ -40,6 +40,7 @@ def pairs(seed: int, **own: Any) -> PairBatches:
 KINDS: dict[str, Build] = {
     "random": lambda seed, **own: RandomWindows(range(200), 4, 7, seed=seed, **own),
     "sequential": lambda seed, **own: SequentialPartition(range(200), 4, 7, seed=seed, **own),
+    "rotated": lambda seed, **own: SequentialPartition(range(200), 4, 7, seed=seed, rotate=True, **own),
     "covering": lambda seed, **own: SequentialPartition(range(200), 5, 7, seed=seed, cover=True, **own),
     "overlapping": lambda seed, **own: OverlappingWindows(range(50), 8, 7, seed=seed, **own),
     "pairs": pairs,

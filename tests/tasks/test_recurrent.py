@@ -141,6 +141,16 @@ def test_no_gradient_flows_through_the_warm_up(task):  # R42
         assert bool(found[2:].any())
 
 
+@pytest.mark.parametrize(
+    ("sampling", "goes_on"), [("sequential", True), ("rotated", True), ("random", False)]
+)
+def test_rows_that_go_on_hand_their_state_over(task, sampling, goes_on):
+    one = task(sampling=sampling)
+    first, second = list(one.batches(0, 1))[:2]
+    _, handed = one.loss(first, ())
+    assert (second.continues, bool(handed)) == (goes_on, goes_on)
+
+
 def test_warm_up_goes_on_from_the_carried_state(task):  # R42
     warm = task(warm_up=3)
     first, second = batches(warm)
@@ -297,7 +307,7 @@ def test_what_the_text_has_not_is_refused_by_name(task, text):
         task(**settings, train_windows=53)
     with pytest.raises(InputError, match="valid_windows: is 3, but the text has 2 windows after"):
         task(**settings, train_windows=50, valid_windows=3)
-    for sampling in ("sequential", "random", "overlapping"):
+    for sampling in ("sequential", "rotated", "random", "overlapping"):
         with pytest.raises(InputError, match=rf"{text}, split train: has 2 tokens, but one batch needs"):
             task(sampling=sampling, max_tokens=2)
 

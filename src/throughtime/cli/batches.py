@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from throughtime.data.dataset import Dataset
     from throughtime.text.codec import Codec
 
-SAMPLINGS = ("random", "sequential")
 NUM_STEPS = 35
 
 
@@ -29,7 +28,10 @@ def batches(
     ] = None,
     sampling: Annotated[
         str | None,
-        typer.Option(help="For running text: random windows (if not given), or sequential rows that go on."),
+        typer.Option(
+            help="For running text: random windows (if not given), sequential rows that go on, or rotated "
+            "ones, which begin elsewhere in each epoch."
+        ),
     ] = None,
     max_length: Annotated[
         int | None, typer.Option(help="For pairs: the longest sentence, its end token included.", min=2)
@@ -54,7 +56,9 @@ def batches(
 
       throughtime data batches multi30k/tok --batch-size 64 --max-length 40
     """
-    if sampling not in (None, *SAMPLINGS):
+    from throughtime.data.batching.samplings import SAMPLINGS
+
+    if sampling is not None and sampling not in SAMPLINGS:
         raise unknown("sampling", sampling, SAMPLINGS)
     dataset = opened(data, source=source, target=target, skip_bad=skip_bad)
     chosen = tokens or dataset.tokens
@@ -63,7 +67,7 @@ def batches(
         return _of_pairs(dataset, split, chosen, min_freq, batch_size, max_length, seed)
     if dataset.kind == "text":
         refuse("is for sentence pairs; leave it out", max_length=max_length)
-        steps, how = num_steps or NUM_STEPS, sampling or SAMPLINGS[0]
+        steps, how = num_steps or NUM_STEPS, sampling or "random"
         return _of_text(dataset, split, chosen, min_freq, batch_size, steps, how, seed)
     raise InputError(data, f"holds {dataset.kind}; batches of text and of sentence pairs can be shown")
 
@@ -78,14 +82,13 @@ def _of_text(
     sampling: str,
     seed: int,
 ) -> Outcome:
-    from throughtime.data.batching import RandomWindows, SequentialPartition
+    from throughtime.data.batching.samplings import SAMPLINGS
     from throughtime.data.idcache import token_ids
 
     codec = _codec(dataset, split, tokens, min_freq)
     tell_skipped(dataset)
     ids = token_ids(dataset, split, codec, eos=dataset.layout == "lines").ids
-    kind = RandomWindows if sampling == "random" else SequentialPartition
-    cut = kind(ids, batch_size, num_steps, seed=seed)
+    cut = SAMPLINGS[sampling](ids, batch_size, num_steps, seed=seed)
     first = next(iter(cut))
     values = {
         "data": dataset.name,

@@ -106,8 +106,10 @@ class LanguageConfig(TrainingConfig):
     activation_penalty: float = Field(0.0, ge=0, description="times the mean square of the dropped outputs")
     temporal_penalty: float = Field(0.0, ge=0, description="times the mean square of the outputs' change")
 
-    sampling: Literal["sequential", "random", "overlapping"] = Field(
-        "sequential", description="sequential carries the state from batch to batch; others begin afresh"
+    sampling: Literal["sequential", "rotated", "random", "overlapping"] = Field(
+        "sequential",
+        description="sequential rows carry the state from batch to batch, as do rotated ones, which begin "
+        "elsewhere in each epoch; windows, random or overlapping, begin afresh",
     )
     num_steps: Size = Field(35, description="tokens of a row in one batch: how far gradients go back")
     train_windows: Size | None = Field(None, description="overlapping: train on the first so many windows")
@@ -141,6 +143,11 @@ class LanguageConfig(TrainingConfig):
             experts=self.experts,
             last_size=self.last_size,
         )
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a row of a batch continues that of the batch before."""
+        return self.sampling in ("sequential", "rotated")
 
     @property
     def opening(self) -> Opening:

@@ -14,10 +14,10 @@ from throughtime.data.batching import (
     Batches,
     LanguageBatch,
     OverlappingWindows,
-    RandomWindows,
     SequentialPartition,
     real_positions,
 )
+from throughtime.data.batching.samplings import SAMPLINGS
 from throughtime.errors import InputError
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.heads import IGNORED
@@ -73,8 +73,8 @@ class LanguageTask:
                 rank=rank,
                 world_size=world_size,
             )
-        kind = SequentialPartition if config.sampling == "sequential" else RandomWindows
-        return kind(
+        cut = SAMPLINGS[config.sampling]
+        return cut(
             ids, config.batch_size, config.num_steps, seed=config.seed, rank=rank, world_size=world_size
         )
 
@@ -103,7 +103,7 @@ class LanguageTask:
         )
         hidden, wanted = joined(dropped), joined([labels[span.start : span.stop] for span in spans])
         total = self.model.head.loss(hidden.flatten(0, 1), wanted.flatten())
-        handed = tuple(part.detach() for part in read.state) if self.config.sampling == "sequential" else ()
+        handed = tuple(part.detach() for part in read.state) if self.config.goes_on else ()
         return Loss(total, self._penalty(outputs, hidden)), handed
 
     @torch.no_grad()

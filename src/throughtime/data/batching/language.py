@@ -24,7 +24,7 @@ class _TextWindows(Batches[RaggedIds, LanguageBatch]):
     def _collate(self, plan: RaggedIds, index: int) -> LanguageBatch:
         starts, steps = plan[index], self._stream.num_steps
         mine = self._mine(starts)
-        tokens = self._stream.tokens(mine, steps + 1)
+        tokens = self._stream.tokens(mine + np.arange(steps + 1)[:, None])
         return LanguageBatch(
             count=len(starts) * steps,
             inputs=tokens[:-1],

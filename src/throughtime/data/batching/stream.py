@@ -64,7 +64,6 @@ class Stream:
         """d ~ U[0, num_steps), or less in a text so short that no batch would be left."""
         return random_offset(min(self.num_steps, spare + 1), generator)
 
-    def tokens(self, starts: NDArray[np.int64], steps: int) -> Tensor:
-        """The tokens from each start on, [steps, batch]; those past the end of the text are its last."""
-        places = np.minimum(starts + np.arange(steps)[:, None], self.predictions)
+    def tokens(self, places: NDArray[np.int64]) -> Tensor:
+        """The tokens at these places of the text, [steps, batch]."""
         return torch.from_numpy(self._ids[places].astype(np.int64))
