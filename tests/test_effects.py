@@ -128,7 +128,8 @@ def test_what_changes_nothing_is_refused(
         (
             "language",
             ["variational=true", "input_dropout=0", "hidden_dropout=0", "output_dropout=0"],
-            "variational: has no effect without dropout; set input_dropout, hidden_dropout or output_dropout",
+            "variational: has no effect without dropout; set input_dropout, hidden_dropout, output_dropout "
+            "or expert_dropout",
         ),
         (
             "translate",

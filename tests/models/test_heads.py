@@ -420,3 +420,12 @@ def test_tf32_does_not_round_the_bias(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = torch.arange(50, device="cuda")
     found = head.surprisals(torch.zeros(50, 16, device="cuda"), labels)
     torch.testing.assert_close(found, -head.bias.log_softmax(0), atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("head", [SoftmaxHead(16, 100), AdaptiveHead(16, 100)])
+def test_a_batch_is_its_rows(head: Head) -> None:
+    hidden, labels = examples(12, 16, 100, torch.float32)
+    found = head.loss(hidden.view(4, 3, 16), labels.view(4, 3))
+    torch.testing.assert_close(found, head.loss(hidden, labels))
+    with pytest.raises(InputError, match="labels"):
+        head.loss(hidden.view(4, 3, 16), labels.view(3, 4))

@@ -100,6 +100,33 @@ def test_dropout_falls_on_experts_in_training_only():
     torch.testing.assert_close(head.loss(hidden, labels), plain_loss(head, hidden, labels))
 
 
+def test_one_mask_through_time(monkeypatch):
+    steps, rows = 4, 3
+    hidden = torch.randn(1, rows, 5, dtype=torch.float64).expand(steps, rows, 5)
+    labels = torch.zeros(steps, rows, dtype=torch.long)
+    for variational in (True, False):
+        head = mixture(5, 13, dropout=0.5, variational=variational)
+        seen = []
+        monkeypatch.setattr(
+            "throughtime.models.mixture.mixed_surprisal",
+            lambda mixed, *_, seen=seen: seen.append(mixed.states),
+        )
+        head.loss(hidden, labels)
+        states = seen[0].view(steps, rows, 3, 4)
+        assert torch.equal(states, states[:1].expand_as(states)) == variational
+        assert 0 < (states == 0).sum() < states.numel()
+        assert not torch.equal(states[0, 0] == 0, states[0, 1] == 0)
+
+
+def test_a_batch_is_its_rows():
+    head = mixture(5, 13)
+    hidden, labels = examples(12, 5, 13)
+    found = head.loss(hidden.view(4, 3, 5), labels.view(4, 3))
+    torch.testing.assert_close(found, head.loss(hidden, labels))
+    with pytest.raises(InputError, match="labels"):
+        head.loss(hidden.view(4, 3, 5), labels.view(3, 4))
+
+
 def test_bf16_products_under_autocast():
     head = mixture(8, 50, dtype=torch.float32)
     hidden, labels = examples(20, 8, 50, torch.float32)

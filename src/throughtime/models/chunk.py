@@ -88,6 +88,13 @@ def handed_on(ctx: Any, outer: Tensor, head: str) -> tuple[Tensor | None, ...]:
     return found
 
 
+def flat(hidden: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of a batch one under another: [T, B, H] and [T, B] as [N, H] and [N], which stay as they are."""
+    if hidden.dim() > 2 and labels.shape == hidden.shape[:-1]:
+        return hidden.flatten(0, -2), labels.flatten()
+    return hidden, labels
+
+
 def check_labels(labels: Tensor, states: Tensor) -> None:
     """Refuse labels that are not one a row, which torch would stretch over the rows, or lie elsewhere."""
     rows = len(states)

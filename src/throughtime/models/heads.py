@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from throughtime.errors import InputError
-from throughtime.models.chunk import check_labels, logits, widened
+from throughtime.models.chunk import check_labels, flat, logits, widened
 from throughtime.models.chunked_loss import (
     IGNORED,
     Smoothed,
@@ -35,7 +35,10 @@ class Head(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """The sum of -ln P(label) over the rows whose label is not IGNORED. [N, H], [N] -> []"""
+        """The sum of -ln P(label) over the rows whose label is not IGNORED.
+
+        [N, H], [N] -> [], or [T, B, H], [T, B] -> [].
+        """
 
     def smoothed_loss(self, hidden: Tensor, labels: Tensor, smoothing: float) -> Smoothed:
         """The sum of -ln P(label), and what label smoothing minimises in its place."""
@@ -91,7 +94,7 @@ class SoftmaxHead(Head):
 
     def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
         """The sum of -ln P(label); its gradient is computed at once, and `backward` may be called once."""
-        return summed_surprisal(hidden, labels, self.weight, self.bias, self.chunk)
+        return summed_surprisal(*flat(hidden, labels), self.weight, self.bias, self.chunk)
 
     def smoothed_loss(self, hidden: Tensor, labels: Tensor, smoothing: float) -> Smoothed:
         """Both sums in one pass; `backward`, of the smoothed one, may be called once."""
@@ -143,7 +146,7 @@ class AdaptiveHead(Head):
 
     def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
         """The sum of -ln P(label)."""
-        return self._surprisals(hidden, labels).sum()
+        return self._surprisals(*flat(hidden, labels)).sum()
 
     @torch.no_grad()
     def surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:

@@ -92,7 +92,9 @@ class RecurrentLanguageModel(nn.Module):
             residual=residual,
             layer_norm=layer_norm,
         )
-        self.head = _head(head, self.stack.output_size, self.embedding, tied, experts, expert_dropout)
+        self.head = _head(
+            head, self.stack.output_size, self.embedding, tied, experts, expert_dropout, variational
+        )
         self.embedding_dropout = checked_probability("embedding_dropout", embedding_dropout)
         self.input_dropout = checked_probability("input_dropout", input_dropout)
         self.output_dropout = checked_probability("output_dropout", output_dropout)
@@ -191,7 +193,13 @@ def _cells(name: str, input_size: int, sizes: Sequence[int], initial: str) -> li
 
 
 def _head(
-    name: str, hidden_size: int, embedding: nn.Embedding, tied: bool, experts: int, dropout: float
+    name: str,
+    hidden_size: int,
+    embedding: nn.Embedding,
+    tied: bool,
+    experts: int,
+    dropout: float,
+    variational: bool,
 ) -> Head:
     vocabulary_size = embedding.num_embeddings
     weight = cast(nn.Parameter, embedding.weight) if tied else None
@@ -204,7 +212,13 @@ def _head(
             return SoftmaxHead(hidden_size, vocabulary_size, weight=weight)
         width = embedding.embedding_dim
         return MixtureHead(
-            hidden_size, vocabulary_size, experts=experts, width=width, weight=weight, dropout=dropout
+            hidden_size,
+            vocabulary_size,
+            experts=experts,
+            width=width,
+            weight=weight,
+            dropout=dropout,
+            variational=variational,
         )
     if tied:
         raise InputError("tied", "does not go with the adaptive head; set tied=false")

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from throughtime.errors import InputError
-from throughtime.layers.dropout import checked_probability
-from throughtime.models.chunk import logits
+from throughtime.layers.dropout import checked_probability, variational_dropout
+from throughtime.models.chunk import flat, logits
 from throughtime.models.heads import Head, SoftmaxHead, log_softmax
 from throughtime.models.mixture_loss import Mixed, mixed_surprisal, mixed_surprisals
 
@@ -20,7 +20,8 @@ class MixtureHead(Head):
 
     Over all contexts the logits of one softmax are a matrix of rank E at most, however many ways to go on a
     language has; a mixture is not bound by that. `weight` ties W to an embedding table [V, E], with E the
-    `width`. `dropout` falls on what the tanh gives, in training only.
+    `width`. `dropout` falls on what the tanh gives, in training only; `variational` keeps one mask through
+    the time of a loss whose rows are [T, B, H].
 
     >>> head = MixtureHead(650, 10_000, experts=3, width=280)
     >>> head.log_probs(torch.zeros(7, 650)).shape
@@ -38,6 +39,7 @@ class MixtureHead(Head):
         width: int,
         weight: nn.Parameter | None = None,
         dropout: float = 0.0,
+        variational: bool = False,
         chunk: int | None = None,
     ) -> None:
         super().__init__()
@@ -47,11 +49,13 @@ class MixtureHead(Head):
         self.states = nn.Linear(hidden_size, experts * width)
         self.softmax = SoftmaxHead(width, vocabulary_size, weight=weight, chunk=chunk)
         self.experts, self.dropout = experts, checked_probability("expert_dropout", dropout)
+        self.variational = variational
 
     def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
         """The sum of -ln P(label); its gradient is computed at once, and `backward` may be called once."""
-        softmax = self.softmax
-        return mixed_surprisal(self._mixed(hidden), labels, softmax.weight, softmax.bias, softmax.chunk)
+        mixed, softmax = self._mixed(hidden), self.softmax
+        _, labels = flat(hidden, labels)
+        return mixed_surprisal(mixed, labels, softmax.weight, softmax.bias, softmax.chunk)
 
     @torch.no_grad()
     def surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
@@ -68,6 +72,10 @@ class MixtureHead(Head):
 
     def _mixed(self, hidden: Tensor) -> Mixed:
         hidden = hidden.to(self.states.weight.dtype)
-        states = self.states(hidden).tanh().unflatten(1, (self.experts, -1))
-        dropped = functional.dropout(states, self.dropout, self.training)
-        return Mixed(dropped, log_softmax(self.shares(hidden)))
+        states = self.states(hidden).tanh()
+        if self.variational and states.dim() > 2:
+            states = variational_dropout(states, self.dropout, self.training)
+        else:
+            states = functional.dropout(states, self.dropout, self.training)
+        each = states.flatten(0, -2).unflatten(1, (self.experts, -1))
+        return Mixed(each, log_softmax(self.shares(hidden.flatten(0, -2))))

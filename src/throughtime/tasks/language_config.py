@@ -48,8 +48,13 @@ class LanguageConfig(TrainingConfig):
         HIDDEN_DROPOUT,
         Effect(
             "variational",
-            lambda config: config.input_dropout or config.output_dropout or config.hidden_dropout,
-            "without dropout; set input_dropout, hidden_dropout or output_dropout",
+            lambda config: (
+                config.input_dropout
+                or config.output_dropout
+                or config.hidden_dropout
+                or config.expert_dropout
+            ),
+            "without dropout; set input_dropout, hidden_dropout, output_dropout or expert_dropout",
         ),
         only_with("train_windows", "sampling", "overlapping"),
         Effect(

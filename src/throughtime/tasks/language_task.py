@@ -102,7 +102,7 @@ class LanguageTask:
             for part in (read.outputs, read.dropped)
         )
         hidden, wanted = joined(dropped), joined([labels[span.start : span.stop] for span in spans])
-        total = self.model.head.loss(hidden.flatten(0, 1), wanted.flatten())
+        total = self.model.head.loss(hidden, wanted)
         handed = tuple(part.detach() for part in read.state) if self.config.goes_on else ()
         return Loss(total, self._penalty(outputs, hidden)), handed
 
@@ -122,7 +122,7 @@ class LanguageTask:
             state = reached
             real = real_positions(len(batch.labels), batch.lengths)
             labels = torch.where(real, batch.labels, IGNORED)
-            nats += float(self.model.head.loss(outputs.flatten(0, 1), labels.flatten()))
+            nats += float(self.model.head.loss(outputs, labels))
             tokens += int(batch.lengths.sum())
         return {"nats": nats, "tokens": tokens}
 
