@@ -146,6 +146,10 @@ def test_evaluate_learns_while_it_reads(trained, throughtime, tmp_path):
     cache = throughtime(*words, "--cache", 50, "--cache-share", 0.4).json
     dynamic = throughtime(*words, "--dynamic", 0.5).json
     both = throughtime(*words, "--cache", 50, "--cache-share", 0.4, "--dynamic", 0.5).json
+    scaled = throughtime(*words, "--dynamic", 0.5, "--dynamic-scaled").json
+    assert scaled["perplexity"] < plain["perplexity"]
+    assert scaled["perplexity"] != dynamic["perplexity"]
+    assert "|reader:dynamic-0.5-0.001-5-scaled|" in scaled["signature"]
     assert cache["perplexity"] < plain["perplexity"]
     assert dynamic["perplexity"] < plain["perplexity"]
     assert both["perplexity"] < plain["perplexity"]
@@ -166,6 +170,9 @@ def test_options_of_learning_are_refused_in_a_sentence(trained, counted, through
         ran = throughtime("evaluate", trained("word"), option, 0.1)
         assert ran.code == 2
         assert f"error: {option}: goes with {needed}," in ran.err
+    ran = throughtime("evaluate", trained("word"), "--dynamic-scaled")
+    assert ran.code == 2
+    assert "error: --dynamic-scaled: goes with --dynamic," in ran.err
     wrong = {
         "--cache-share": ["--cache", 5, "--cache-share", 1],
         "--cache-theta": ["--cache", 5, "--cache-theta", "inf"],

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.models.dynamic import DynamicEvaluation
+from throughtime.models.dynamic import FLOOR, DynamicEvaluation, gradient_scales
 from throughtime.models.neural_cache import NeuralCache
 from throughtime.models.reading import surprisals
 
@@ -31,10 +31,14 @@ def test_without_a_rate_it_is_plain_reading(small, cell):
 
 
 @pytest.mark.usefixtures("double")
-def test_one_step_is_the_formula(small):
+@pytest.mark.parametrize("scaled", [False, True])
+def test_one_step_is_the_formula(small, scaled):
     model, ids = small(), torch.tensor([[1], [4], [2]])
     before = weights(model)
-    reader = DynamicEvaluation(rate=0.3, decay=0.25, steps=3, clip=0.1)
+    scales = [6 * torch.rand_like(weight) for weight in before] if scaled else None
+    reader = DynamicEvaluation(rate=0.3, decay=0.25, steps=3, clip=0.1, scales=scales)
+    divisors = [scale + FLOOR for scale in scales or ()] or [1.0] * len(before)
+    decays = [(0.25 * scale).clamp(max=1) for scale in scales or ()] or [0.25] * len(before)
     expected = before
     for _ in range(2):
         outputs = model(torch.cat([ids[:1] * 0, ids[:-1]]), model.initial_state(1)).outputs
@@ -43,11 +47,31 @@ def test_one_step_is_the_formula(small):
         norm = torch.cat([g.flatten() for g in gradients]).norm()
         assert norm > 0.1, "the test is about a clipped gradient"
         expected = [
-            w - 0.3 * g * (0.1 / norm) + 0.25 * (first - w)
-            for w, g, first in zip(expected, gradients, before, strict=True)
+            w - 0.3 * g * (0.1 / norm) / divisor + decay * (first - w)
+            for w, g, first, divisor, decay in zip(expected, gradients, before, divisors, decays, strict=True)
         ]
         reader.read(model, torch.cat([ids[:1] * 0, ids[:-1]]), ids, model.initial_state(1))
         torch.testing.assert_close(weights(model), expected)
+
+
+@pytest.mark.usefixtures("double")
+def test_scales_are_root_mean_squares_about_one(small):
+    model = small(num_layers=2)
+    text = torch.arange(42).view(3, 14).T * 3 % 5
+    pieces = [(text[i : i + 4], text[i + 1 : i + 5]) for i in (0, 4, 8)]
+    squares, state = [torch.zeros_like(weight) for weight in model.parameters()], None
+    for inputs, labels in pieces[:2]:
+        outputs, _, state = model(inputs, state)
+        state = tuple(part.detach() for part in state)
+        loss = model.head.loss(outputs, labels) / 12
+        for square, gradient in zip(
+            squares, torch.autograd.grad(loss, list(model.parameters())), strict=True
+        ):
+            square += gradient**2
+    mean = torch.cat([square.sqrt().flatten() for square in squares]).mean()
+    found = gradient_scales(model, iter(pieces), enough=2)
+    torch.testing.assert_close(found, [square.sqrt() / mean for square in squares])
+    assert all(weight.grad is None for weight in model.parameters())
 
 
 @pytest.mark.parametrize("cell", CELLS)

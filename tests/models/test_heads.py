@@ -429,3 +429,20 @@ def test_a_batch_is_its_rows(head: Head) -> None:
     torch.testing.assert_close(found, head.loss(hidden, labels))
     with pytest.raises(InputError, match="labels"):
         head.loss(hidden.view(4, 3, 16), labels.view(3, 4))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [SoftmaxHead(16, 100), AdaptiveHead(16, 100, cutoffs=[40, 70]), MixtureHead(16, 100, experts=3, width=4)],
+)
+def test_a_head_can_begin_with_the_words_frequencies(head: Head) -> None:
+    counts = torch.arange(100, 0, -1)
+    counts[-3:] = 0  # words that never occur
+    head.begin_with(counts)
+    if isinstance(head, MixtureHead):
+        nn.init.zeros_(head.states.bias)
+    found = head.log_probs(torch.zeros(1, 16)).exp()[0]
+    wanted = (counts + 1) / (counts + 1).sum()
+    if isinstance(head, AdaptiveHead):  # words of a class are equally likely
+        wanted = torch.cat([wanted[:40], wanted[40:70].mean().expand(30), wanted[70:].mean().expand(30)])
+    torch.testing.assert_close(found, wanted)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from tests.plain import PLAIN
 
 from throughtime.data.datasets import open_dataset
@@ -21,6 +22,7 @@ from throughtime.tasks.resuming import MAY_CHANGE, going_on
 from throughtime.tasks.runs import finished, fit
 from throughtime.text.codec import Codec
 from throughtime.train.progress import Silent
+from throughtime.train.trainer import Trainer
 
 SMALL = {
     "embedding_size": 6,
@@ -107,6 +109,35 @@ def test_resuming_nothing_says_so(run, tmp_path):
 
     run(tmp_path / "run", epochs=1, resume=True, reporter=Listening())
     assert said == [f"Nothing saved at {tmp_path / 'run'} yet: starting afresh."]
+
+
+@pytest.mark.parametrize("settings", [{"output_bias": "frequencies"}, {"average": "ema"}])
+def test_one_killed_before_its_first_checkpoint_begins_with_the_same_weights(
+    text, tmp_path, monkeypatch, settings
+):
+    """Which may be another run's (--init-from), so that no seed gives them again."""
+    config = LanguageConfig(**{"data": str(text), "device": "cpu", **SMALL, "epochs": 1, **settings})
+    dataset = open_dataset(str(text))
+
+    def language(out=None):
+        if out is not None:
+            return with_codec(going_on(LanguageConfig, out, "language", {}), Codec.load(out))
+        made_anew = made(config, dataset)
+        with torch.no_grad():
+            made_anew.model.embedding.weight.add_(0.5)
+        return made_anew
+
+    def train(one, out, **options):
+        return fit(one, task_of(one, dataset), out, title="", **options)
+
+    train(language(), tmp_path / "whole")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Trainer, "fit", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        train(language(), tmp_path / "killed")
+    train(language(tmp_path / "killed"), tmp_path / "killed", resume=True)
+    whole, killed = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "killed"))
+    assert whole == killed
+    assert not (tmp_path / "killed/first").exists()
 
 
 def test_a_run_goes_on_with_more_epochs(run, tmp_path):

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from throughtime.train.sweep import HIGHEST, SPAN, sweep
+from throughtime.train.sweep import HIGHEST, SPAN, UPDATES, sweep
 
 
 def test_rates_rise_until_the_loss_breaks_away(language_task):
     task = language_task(optimizer="sgd", clip=None)
-    found = sweep(task, task.config, updates=60)
-    ratio = SPAN ** (1 / 59)
+    found = sweep(task, task.config)
+    updates = UPDATES["sgd"]
+    ratio = SPAN ** (1 / (updates - 1))
     assert found.rates[0] == pytest.approx(HIGHEST["sgd"] / SPAN)
     for low, high in zip(found.rates, found.rates[1:], strict=False):
         assert high == pytest.approx(ratio * low)
-    assert len(found.rates) == len(found.losses) < 60  # a rate of 1000 is beyond hope, and not tried
+    assert len(found.rates) == len(found.losses) < updates  # a rate of 1000 is beyond hope, and not tried
     assert found.losses[-1] > 4 * found.losses[0]
     assert found.rates[0] < found.suggested < found.rates[-1]
 

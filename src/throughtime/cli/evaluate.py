@@ -62,6 +62,15 @@ def evaluate(
             help="Tokens scored before each step of learning; 5 if not given.", rich_help_panel=LANGUAGE
         ),
     ] = None,
+    dynamic_scaled: Annotated[
+        bool,
+        typer.Option(
+            "--dynamic-scaled",
+            help="Divide a weight's step by how large its gradients are on the training text, which is read "
+            "first.",
+            rich_help_panel=LANGUAGE,
+        ),
+    ] = False,
     num_beams: Annotated[
         int | None,
         typer.Option(help="Hypotheses of the beam; 1 is greedy.", min=1, rich_help_panel=TRANSLATION),
@@ -135,6 +144,7 @@ def evaluate(
         "dynamic": dynamic,
         "dynamic_decay": dynamic_decay,
         "dynamic_steps": dynamic_steps,
+        "dynamic_scaled": dynamic_scaled or None,
         "num_beams": num_beams,
         "length_penalty": length_penalty,
         "tokenize": tokenize,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from itertools import islice
 from types import TracebackType
 from typing import Self
 
@@ -15,6 +17,11 @@ from throughtime.errors import InputError, ThroughtimeError
 from throughtime.models.language import RecurrentLanguageModel
 from throughtime.models.neural_cache import NeuralCache
 
+FLOOR = 0.1
+"""Added to every scale, so that a weight whose gradient was hardly ever there takes no giant's step."""
+ENOUGH = 2000
+"""Batches that say how large gradients are."""
+
 
 class DynamicEvaluation:
     r"""A reader that takes a step of gradient descent after each piece (Krause et al., 2018).
@@ -23,6 +30,10 @@ class DynamicEvaluation:
     `clip`, and w_0 the trained weights,
 
     .. math:: w \leftarrow w - \text{rate}\, g + \text{decay}\, (w_0 - w)
+
+    With `scales` s, one for each weight that learns (see `gradient_scales`), a weight's step is divided by
+    s + FLOOR and its decay multiplied by s: weights whose gradients are small as a rule learn as fast as
+    others, and keep what they have learned for longer.
 
     Leaving the block puts the trained weights back, bit for bit, whatever happened in it. A `cache` is mixed
     into the scores, not into what is learned.
@@ -43,6 +54,7 @@ class DynamicEvaluation:
         *,
         clip: float = 1.0,
         cache: NeuralCache | None = None,
+        scales: list[Tensor] | None = None,
     ) -> None:
         if not (rate >= 0 and math.isfinite(rate)):
             raise InputError("dynamic rate", f"is {rate}, expected 0 or more")
@@ -53,9 +65,12 @@ class DynamicEvaluation:
         if not clip > 0:
             raise InputError("dynamic clip", f"is {clip}, expected a number above 0")
         self.rate, self.decay, self.steps, self.clip, self.cache = rate, decay, steps, clip, cache
+        self.scales = scales
         self._model: RecurrentLanguageModel | None = None
         self._weights: list[Tensor] = []
         self._trained: list[Tensor] = []
+        self._divisors: list[Tensor] = []
+        self._decays: list[Tensor] = []
 
     def __enter__(self) -> Self:
         """Begin; the weights are kept at the first piece."""
@@ -95,8 +110,10 @@ class DynamicEvaluation:
     def _keep(self, model: RecurrentLanguageModel) -> None:
         if self._model is None:
             self._model = model
-            self._weights = [weight for weight in model.parameters() if weight.requires_grad]
+            self._weights = _learning(model)
             self._trained = [weight.detach().clone() for weight in self._weights]
+            self._divisors = [scale + FLOOR for scale in self.scales or ()]
+            self._decays = [(self.decay * scale).clamp(max=1.0) for scale in self.scales or ()]
         elif self._model is not model:
             raise ThroughtimeError("a dynamic evaluation reads with one model; close it before the next")
 
@@ -106,5 +123,37 @@ class DynamicEvaluation:
         norm = get_total_norm(gradients)
         step = self.rate * (self.clip / norm).clamp(max=1.0)
         torch._foreach_mul_(gradients, step)
-        torch._foreach_lerp_(self._weights, self._trained, self.decay)
+        if self.scales is None:
+            torch._foreach_lerp_(self._weights, self._trained, self.decay)
+        else:
+            torch._foreach_div_(gradients, self._divisors)
+            torch._foreach_lerp_(self._weights, self._trained, self._decays)
         torch._foreach_sub_(self._weights, gradients)
+
+
+def gradient_scales(
+    model: RecurrentLanguageModel, pieces: Iterable[tuple[Tensor, Tensor]], enough: int = ENOUGH
+) -> list[Tensor]:
+    """How large the gradient of each weight is as a rule, with one as the mean over all weights.
+
+    `pieces` are inputs and labels [T, B], each going on where the one before stopped; the gradients are those
+    of their mean surprisals, and their root mean square is taken over at most `enough` pieces.
+    """
+    weights = _learning(model)
+    squares = [torch.zeros_like(weight) for weight in weights]
+    state: State | None = None
+    for inputs, labels in islice(pieces, enough):
+        with torch.enable_grad():
+            outputs, _, reached = model(inputs, state)
+            loss = model.head.loss(outputs, labels) / labels.numel()
+            gradients = torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True)
+        torch._foreach_addcmul_(squares, gradients, gradients)
+        state = tuple(part.detach() for part in reached)
+    torch._foreach_sqrt_(squares)
+    mean = sum(scale.sum() for scale in squares) / sum(scale.numel() for scale in squares)
+    torch._foreach_div_(squares, mean)
+    return squares
+
+
+def _learning(model: RecurrentLanguageModel) -> list[Tensor]:
+    return [weight for weight in model.parameters() if weight.requires_grad]

@@ -54,6 +54,13 @@ class Head(nn.Module, ABC):
     def log_probs(self, hidden: Tensor) -> Tensor:
         """ln P of every word. [N, H] -> [N, V]"""
 
+    @abstractmethod
+    def begin_with(self, counts: Tensor) -> None:
+        """Set the biases so that words are as likely as frequent while the states say nothing. [V]
+
+        A word that does not occur counts as one that occurs once, and so on.
+        """
+
 
 class SoftmaxHead(Head):
     """A softmax over all words; the loss is computed in chunks of rows, with its gradient.
@@ -113,6 +120,11 @@ class SoftmaxHead(Head):
             return _log_softmax_in_cache(functional.linear(hidden, self.weight), self.bias)
         return _log_softmax_in_cache(logits(hidden, self.weight, None), self.bias)
 
+    def begin_with(self, counts: Tensor) -> None:
+        """Set the bias, if there is one."""
+        if self.bias is not None:
+            _begin_with(self.bias, counts + 1)
+
 
 class AdaptiveHead(Head):
     """A softmax over frequent words and classes of rare ones, which have a softmax each (Grave et al., 2017).
@@ -164,6 +176,12 @@ class AdaptiveHead(Head):
         )
         return torch.cat([first[:, :frequent], *rare], 1)
 
+    def begin_with(self, counts: Tensor) -> None:
+        """Set the bias of frequent words and classes; within a class words have none."""
+        pieces = (counts + 1).tensor_split(self.softmax.cutoffs[:-1])
+        classes = torch.stack([piece.sum() for piece in pieces[1:]])
+        _begin_with(self.softmax.head.bias, torch.cat([pieces[0], classes]))
+
     def _surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
         """Not torch's forward: that fails in bf16 on a CPU, and gives a class without words no gradient."""
         check_labels(labels, hidden)
@@ -194,6 +212,13 @@ def default_cutoffs(vocabulary_size: int) -> list[int]:
 def log_softmax(scores: Tensor) -> Tensor:
     """ln P of each row's words, in float32 at least."""
     return functional.log_softmax(scores, 1, dtype=widened(scores.dtype))
+
+
+@torch.no_grad()
+def _begin_with(bias: Tensor, counts: Tensor) -> None:
+    """Log frequencies; their mean is zero, as a decay of weights wants it."""
+    bias.copy_(counts.log())
+    bias -= bias.mean()
 
 
 def _log_softmax_in_cache(scores: Tensor, bias: Tensor | None) -> Tensor:

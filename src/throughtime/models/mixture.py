@@ -70,6 +70,10 @@ class MixtureHead(Head):
         each = log_softmax(scores)
         return (each.view(*log_shares.shape, -1) + log_shares[..., None]).logsumexp(1)
 
+    def begin_with(self, counts: Tensor) -> None:
+        """Set the bias that all softmaxes share."""
+        self.softmax.begin_with(counts)
+
     def _mixed(self, hidden: Tensor) -> Mixed:
         hidden = hidden.to(self.states.weight.dtype)
         states = self.states(hidden).tanh()

@@ -96,9 +96,14 @@ class LanguageConfig(TrainingConfig):
     layer_norm: bool = Field(False, description="normalise what each layer gives")
     initial: Literal["zero", "learned"] = Field("zero", description="the state before the first token")
     init: Literal["torch", "xavier", "scratch", "uniform"] = Field(
-        "torch", description="first weights; scratch is N(0, 0.01^2), uniform U(-init_range, init_range)"
+        "torch",
+        description="first weights, but for output_bias; scratch is N(0, 0.01^2), "
+        "uniform U(-init_range, init_range)",
     )
     init_range: Annotated[float, Field(gt=0)] = Field(0.1, description="of uniform")
+    output_bias: Literal["frequencies", "zeros"] = Field(
+        "frequencies", description="first bias of the softmax: the tokens' log frequencies, or zeros"
+    )
     forget_bias: float = Field(0.0, description="added to the bias of an LSTM's forget gate at the start")
 
     embedding_dropout: Share = Field(0.0, description="share of words that are dropped, wherever they stand")

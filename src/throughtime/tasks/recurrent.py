@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +18,14 @@ from throughtime.data.idcache import token_ids
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
 from throughtime.metrics.likelihood import Likelihood
-from throughtime.models.dynamic import DynamicEvaluation
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
-from throughtime.models.neural_cache import NeuralCache
 from throughtime.models.reading import Reader, surprisals
 from throughtime.models.weights import read_weights
 from throughtime.tasks.framing import Framing
 from throughtime.tasks.language import Evaluation, LanguageModel
 from throughtime.tasks.language_config import LanguageConfig
 from throughtime.tasks.language_task import LanguageTask
+from throughtime.tasks.readers import READING_OPTIONS, dynamic_evaluation, neural_cache
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
 from throughtime.tasks.runs import inherited_settings
 from throughtime.text.codec import Codec
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
 TASK, CONFIG = "language", LanguageConfig
-READING_OPTIONS = frozenset("cache cache_theta cache_share dynamic dynamic_decay dynamic_steps".split())
 
 
 class RecurrentLanguage(LanguageModel):
@@ -85,7 +83,7 @@ class RecurrentLanguage(LanguageModel):
         """What `throughtime evaluate` shows of a split, read plainly or while learning from it."""
         refuse_others(asked, READING_OPTIONS, "is not for language models")
         cache = neural_cache(asked)
-        learning = dynamic_evaluation(asked, cache)
+        learning = dynamic_evaluation(asked, cache, self, dataset)
         with learning or contextlib.nullcontext():
             found = self.evaluate(dataset, split, reader=learning or cache, progress=progress)
         if learning is not None and not math.isfinite(found.likelihood.nats):
@@ -94,7 +92,8 @@ class RecurrentLanguage(LanguageModel):
             )
         words = [] if cache is None else [f"cache-{cache.window}-{cache.theta:g}-{cache.share:g}"]
         if learning is not None:
-            words.append(f"dynamic-{learning.rate:g}-{learning.decay:g}-{learning.steps}")
+            scaled = "-scaled" if learning.scales is not None else ""
+            words.append(f"dynamic-{learning.rate:g}-{learning.decay:g}-{learning.steps}{scaled}")
         device = self.model.embedding.weight.device.type
         how = [f"reader:{'+'.join(words) or 'plain'}", f"device:{device}", "precision:float32"]
         return found.report(f"{dataset.name}, {split}", [*self.reading(dataset), *how])
@@ -148,44 +147,12 @@ In Python: `throughtime.load("FOLDER").generate("the")`. The settings are in con
 """
 
 
-def neural_cache(asked: Asked) -> NeuralCache | None:
-    """The cache that the options ask for."""
-    chosen = {name: asked[f"cache_{name}"] for name in ("theta", "share") if f"cache_{name}" in asked}
-    if asked.get("cache"):
-        with _options_named():
-            return NeuralCache(asked["cache"], **chosen)
-    for name in chosen:
-        raise InputError(f"--cache-{name}", "goes with --cache, which turns the cache on")
-    return None
-
-
-def dynamic_evaluation(asked: Asked, cache: NeuralCache | None) -> DynamicEvaluation | None:
-    """The learning that the options ask for."""
-    chosen = {name: asked[f"dynamic_{name}"] for name in ("decay", "steps") if f"dynamic_{name}" in asked}
-    if "dynamic" in asked:
-        with _options_named():
-            return DynamicEvaluation(asked["dynamic"], cache=cache, **chosen)
-    for name in chosen:
-        raise InputError(f"--dynamic-{name}", "goes with --dynamic, which turns the learning on")
-    return None
-
-
-@contextlib.contextmanager
-def _options_named() -> Iterator[None]:
-    """Call what a reader refuses by the option that gave it."""
-    try:
-        yield
-    except InputError as error:
-        option = error.where.removesuffix(" rate").replace(" ", "-")
-        raise InputError(f"--{option}", error.problem) from None
-
-
 ARCHITECTURE = frozenset(
     "tokens normaliser layout reversed min_freq max_size cell embedding_size hidden_size num_layers tied "
     "last_size head experts residual layer_norm initial".split()
 )
 """What a model that starts from another one's weights has from it."""
-FIRST_WEIGHTS = frozenset({"init", "init_range", "forget_bias"})
+FIRST_WEIGHTS = frozenset({"init", "init_range", "output_bias", "forget_bias"})
 
 
 def made(config: LanguageConfig, dataset: Dataset) -> RecurrentLanguage:
@@ -201,7 +168,12 @@ def made(config: LanguageConfig, dataset: Dataset) -> RecurrentLanguage:
         normaliser=config.normaliser or "none",
         where=dataset.name,
     )
-    return with_codec(config, codec)
+    language = with_codec(config, codec)
+    if config.output_bias == "frequencies":
+        ids = language.ids(dataset, "train")[: config.max_tokens]
+        counts = np.bincount(ids, minlength=len(codec.vocabulary))
+        language.model.head.begin_with(torch.from_numpy(counts))
+    return language
 
 
 def with_codec(config: LanguageConfig, codec: Codec) -> RecurrentLanguage:

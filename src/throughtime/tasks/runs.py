@@ -1,11 +1,13 @@
 """A run: a folder in which a model is trained, interrupted, taken up again and finished.
 
 Besides the files of a model folder it holds `checkpoints/`, `training.json` once it is finished, and
-`learning-curve.png`. While it trains, model.safetensors is the best model so far.
+`learning-curve.png`. While it trains, model.safetensors is the best model so far, and `first/` has the
+weights that it began with.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +18,7 @@ from torch import nn
 from throughtime.config import configured
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
-from throughtime.models.weights import save_weights
+from throughtime.models.weights import read_weights, save_weights
 from throughtime.tasks.claim import Claim
 from throughtime.train.checkpoint import Checkpoints
 from throughtime.train.config import TrainingConfig
@@ -28,6 +30,7 @@ from throughtime.train.task import Task
 from throughtime.train.trainer import Trainer
 
 FINISHED = "training.json"
+FIRST = "first"
 
 
 class Trainable(Protocol):
@@ -67,16 +70,24 @@ def fit(
     model: nn.Module = trainable.model
     model.to(device_of(config.device))
 
+    def begin(place: Path) -> None:
+        trainable.begin(ModelFolder(place))
+        # The seed alone does not give them: they may be another run's, or depend on the data.
+        (place / FIRST).mkdir()
+        save_weights(model, ModelFolder(place / FIRST))
+
     def improved(measured: dict[str, float]) -> None:
         save_weights(trainable.model, folder)
 
+    if resume and (out / FIRST).is_dir():
+        read_weights(model, ModelFolder(out / FIRST))
     trainer = Trainer(task, config, out, reporter, improved=improved, processes=processes)
     with Claim(out, processes, trainer.device) as claim:
         if resume:
             claim.go_on()
         found = Checkpoints(out / "checkpoints", config.keep).latest(checkpoint) if resume else None
         # Only now, when nothing is left to refuse: a command put right must not find the folder taken.
-        claim.begin(lambda place: trainable.begin(ModelFolder(place)))
+        claim.begin(begin)
         if processes.first and skip_bad:
             folder.write_skipping()
         if found is not None:
@@ -100,6 +111,7 @@ def fit(
             trainable.begin(folder)  # a run that went on may have been told other epochs
             folder.write_card(trainable.card(values))
             folder.write_json(FINISHED, {name: value for name, value in values.items() if name != "run"})
+            shutil.rmtree(out / FIRST, ignore_errors=True)
         processes.barrier()
     return values
 

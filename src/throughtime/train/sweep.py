@@ -14,7 +14,8 @@ from throughtime.train.progress import Silent
 from throughtime.train.task import Task
 from throughtime.train.trainer import Trainer
 
-UPDATES = 100
+UPDATES = {"sgd": 300, "nt-asgd": 300, "adam": 100, "adamw": 100}
+"""Rates to try: plain descent is slow to learn more than how frequent each word is."""
 SPAN = 1e6
 HIGHEST = {"sgd": 1e3, "nt-asgd": 1e3, "adam": 1.0, "adamw": 1.0}
 """Rates above these are of no use; Adam's step is as long as its rate, whatever the gradient."""
@@ -29,8 +30,9 @@ class Found:
     suggested: float
 
 
-def sweep(task: Task, config: TrainingConfig, updates: int = UPDATES) -> Found:
+def sweep(task: Task, config: TrainingConfig, updates: int | None = None) -> Found:
     """Train with a rate that rises from one update to the next, until the loss breaks away."""
+    updates = updates or UPDATES[config.optimizer]
     high = HIGHEST[config.optimizer]
     rates = [high / SPAN * SPAN ** (number / (updates - 1)) for number in range(updates)]
     losses: list[float] = []
