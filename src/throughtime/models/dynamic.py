@@ -19,7 +19,7 @@ from throughtime.models.neural_cache import NeuralCache
 
 FLOOR = 0.1
 """Added to every scale, so that a weight whose gradient was hardly ever there takes no giant's step."""
-ENOUGH = 2000
+ENOUGH = 500
 """Batches that say how large gradients are."""
 
 

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from throughtime.data.batching import SequentialPartition
 from throughtime.errors import InputError
-from throughtime.models.dynamic import DynamicEvaluation, gradient_scales
+from throughtime.models.dynamic import ENOUGH, DynamicEvaluation, gradient_scales
 from throughtime.models.neural_cache import NeuralCache
-from throughtime.tasks.report import Asked
+from throughtime.tasks.report import Asked, Progress
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:
@@ -38,7 +38,11 @@ def neural_cache(asked: Asked) -> NeuralCache | None:
 
 
 def dynamic_evaluation(
-    asked: Asked, cache: NeuralCache | None, language: RecurrentLanguage, dataset: Dataset
+    asked: Asked,
+    cache: NeuralCache | None,
+    language: RecurrentLanguage,
+    dataset: Dataset,
+    progress: Progress | None = None,
 ) -> DynamicEvaluation | None:
     """The learning that the options ask for."""
     for name in ("decay", "steps", "scaled"):
@@ -50,20 +54,29 @@ def dynamic_evaluation(
     with _options_named():
         learning = DynamicEvaluation(asked["dynamic"], cache=cache, **chosen)
     if "dynamic_scaled" in asked:
-        learning.scales = _scales(language, dataset, learning.steps)
+        learning.scales = _scales(language, dataset, learning.steps, progress)
     return learning
 
 
-def _scales(language: RecurrentLanguage, dataset: Dataset, steps: int) -> list[Tensor]:
+def _scales(
+    language: RecurrentLanguage, dataset: Dataset, steps: int, progress: Progress | None
+) -> list[Tensor]:
     """How large gradients are on the training text, in pieces as long as those that are learned from."""
     if "train" not in dataset.splits:
         raise InputError("--dynamic-scaled", f"needs a training text, and {dataset.name} has none")
     ids, device = language.ids(dataset, "train"), language.model.embedding.weight.device
     rows = max(1, min(ROWS, (len(ids) - 1) // steps))
     batches = SequentialPartition(ids, rows, steps, random_start=False)
-    pieces = ((batch.inputs.to(device), batch.labels.to(device)) for batch in batches)
+    total = min(ENOUGH, len(batches))
+
+    def pieces() -> Iterator[tuple[Tensor, Tensor]]:
+        for done, batch in enumerate(batches):
+            if progress is not None:
+                progress(done, total)
+            yield batch.inputs.to(device), batch.labels.to(device)
+
     with products("float32"):
-        return gradient_scales(language.model.eval(), pieces)
+        return gradient_scales(language.model.eval(), pieces(), total)
 
 
 @contextlib.contextmanager

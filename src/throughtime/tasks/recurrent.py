@@ -83,7 +83,7 @@ class RecurrentLanguage(LanguageModel):
         """What `throughtime evaluate` shows of a split, read plainly or while learning from it."""
         refuse_others(asked, READING_OPTIONS, "is not for language models")
         cache = neural_cache(asked)
-        learning = dynamic_evaluation(asked, cache, self, dataset)
+        learning = dynamic_evaluation(asked, cache, self, dataset, progress)
         with learning or contextlib.nullcontext():
             found = self.evaluate(dataset, split, reader=learning or cache, progress=progress)
         if learning is not None and not math.isfinite(found.likelihood.nats):
