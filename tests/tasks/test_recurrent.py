@@ -300,6 +300,21 @@ def test_validation_by_windows(task):
         task(valid_windows=20)
 
 
+def test_a_softmax_begins_with_the_frequencies_of_what_is_learned_from(task, text):
+    def begun(**settings):
+        one = task(**settings)
+        return one, one.model.head.bias.detach().softmax(0)
+
+    whole, found = begun()
+    counts = torch.bincount(torch.from_numpy(whole.train.astype("int64")), minlength=len(found)) + 1
+    torch.testing.assert_close(found, counts / counts.sum())
+    windows, found = begun(sampling="overlapping", train_windows=9, valid_windows=9)
+    seen = torch.from_numpy(windows.train[: 9 + windows.config.num_steps].astype("int64"))
+    counts = torch.bincount(seen, minlength=len(found)) + 1
+    torch.testing.assert_close(found, counts / counts.sum())
+    assert not begun(output_bias="zeros")[0].model.head.bias.any()
+
+
 def test_what_the_text_has_not_is_refused_by_name(task, text):
     settings = {"sampling": "overlapping", "max_tokens": 60}  # 52 windows of 8 steps
     assert len(task(**settings, train_windows=50, valid_windows=2).batches(0, 1)) == 17

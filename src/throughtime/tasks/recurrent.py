@@ -171,6 +171,8 @@ def made(config: LanguageConfig, dataset: Dataset) -> RecurrentLanguage:
     language = with_codec(config, codec)
     if config.output_bias == "frequencies":
         ids = language.ids(dataset, "train")[: config.max_tokens]
+        if config.train_windows is not None:  # the rest may be for validation
+            ids = ids[: config.train_windows + config.num_steps]
         counts = np.bincount(ids, minlength=len(codec.vocabulary))
         language.model.head.begin_with(torch.from_numpy(counts))
     return language
