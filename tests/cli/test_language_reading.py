@@ -17,6 +17,7 @@ from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models.weights import save_weights
+from throughtime.tasks import readers
 from throughtime.tasks.language_config import LanguageConfig
 from throughtime.tasks.recurrent import made, task_of
 
@@ -157,6 +158,21 @@ def test_evaluate_learns_while_it_reads(trained, throughtime, tmp_path):
     assert "|reader:cache-50-0.3-0.4+dynamic-0.5-0.001-5|" in both["signature"]
     assert (run / "model.safetensors").read_bytes() == weights
     assert throughtime(*words, "--dynamic", 0).json["nats"] == pytest.approx(plain["nats"], rel=1e-5)
+
+
+def test_scales_are_measured_on_so_many_batches_of_the_training_text(trained, corpus, monkeypatch):
+    language, dataset = tt.load(trained("word")), open_dataset(str(corpus))
+    seen, told = [], []
+    monkeypatch.setattr(readers, "gradient_scales", lambda model, pieces: seen.extend(pieces))
+    monkeypatch.setattr(readers, "ROWS", 4)
+    monkeypatch.setattr(readers, "BATCHES", 2)
+    asked = {"dynamic": 0.1, "dynamic_steps": 3, "dynamic_scaled": True}
+    readers.dynamic_evaluation(asked, None, language, dataset, lambda *place: told.append(place))
+    assert told == [(0, 2), (1, 2)]
+    ids = torch.from_numpy(language.ids(dataset, "train").astype("int64"))
+    for number, (inputs, labels) in enumerate(seen):
+        assert torch.equal(inputs[:, 0], ids[3 * number : 3 * number + 3])
+        assert torch.equal(labels[:, 0], ids[3 * number + 1 : 3 * number + 4])
 
 
 def test_options_of_learning_are_refused_in_a_sentence(trained, counted, throughtime):

@@ -69,7 +69,7 @@ def test_scales_are_root_mean_squares_about_one(small):
         ):
             square += gradient**2
     mean = torch.cat([square.sqrt().flatten() for square in squares]).mean()
-    found = gradient_scales(model, iter(pieces), enough=2)
+    found = gradient_scales(model, iter(pieces[:2]))
     torch.testing.assert_close(found, [square.sqrt() / mean for square in squares])
     assert all(weight.grad is None for weight in model.parameters())
 

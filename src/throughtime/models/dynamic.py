@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from itertools import islice
 from types import TracebackType
 from typing import Self
 
@@ -19,8 +18,6 @@ from throughtime.models.neural_cache import NeuralCache
 
 FLOOR = 0.1
 """Added to every scale, so that a weight whose gradient was hardly ever there takes no giant's step."""
-ENOUGH = 500
-"""Batches that say how large gradients are."""
 
 
 class DynamicEvaluation:
@@ -105,7 +102,7 @@ class DynamicEvaluation:
         """Put the trained weights back."""
         for weight, trained in zip(self._weights, self._trained, strict=True):
             weight.copy_(trained)
-        self._model, self._weights, self._trained = None, [], []
+        self._model, self._weights, self._trained, self._divisors, self._decays = None, [], [], [], []
 
     def _keep(self, model: RecurrentLanguageModel) -> None:
         if self._model is None:
@@ -131,18 +128,16 @@ class DynamicEvaluation:
         torch._foreach_sub_(self._weights, gradients)
 
 
-def gradient_scales(
-    model: RecurrentLanguageModel, pieces: Iterable[tuple[Tensor, Tensor]], enough: int = ENOUGH
-) -> list[Tensor]:
+def gradient_scales(model: RecurrentLanguageModel, pieces: Iterable[tuple[Tensor, Tensor]]) -> list[Tensor]:
     """How large the gradient of each weight is as a rule, with one as the mean over all weights.
 
     `pieces` are inputs and labels [T, B], each going on where the one before stopped; the gradients are those
-    of their mean surprisals, and their root mean square is taken over at most `enough` pieces.
+    of their mean surprisals, and their root mean square is taken over all pieces.
     """
     weights = _learning(model)
     squares = [torch.zeros_like(weight) for weight in weights]
     state: State | None = None
-    for inputs, labels in islice(pieces, enough):
+    for inputs, labels in pieces:
         with torch.enable_grad():
             outputs, _, reached = model(inputs, state)
             loss = model.head.loss(outputs, labels) / labels.numel()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from throughtime.data.batching import SequentialPartition
 from throughtime.errors import InputError
-from throughtime.models.dynamic import ENOUGH, DynamicEvaluation, gradient_scales
+from throughtime.models.dynamic import DynamicEvaluation, gradient_scales
 from throughtime.models.neural_cache import NeuralCache
 from throughtime.tasks.report import Asked, Progress
 from throughtime.train.devices import products
@@ -24,6 +25,8 @@ READING_OPTIONS = frozenset(
 )
 ROWS = 100
 """Of the training text, read side by side to see how large gradients are."""
+BATCHES = 500
+"""Of such rows, which are enough to see it."""
 
 
 def neural_cache(asked: Asked) -> NeuralCache | None:
@@ -67,16 +70,16 @@ def _scales(
     ids, device = language.ids(dataset, "train"), language.model.embedding.weight.device
     rows = max(1, min(ROWS, (len(ids) - 1) // steps))
     batches = SequentialPartition(ids, rows, steps, random_start=False)
-    total = min(ENOUGH, len(batches))
+    total = min(BATCHES, len(batches))
 
     def pieces() -> Iterator[tuple[Tensor, Tensor]]:
-        for done, batch in enumerate(batches):
+        for done, batch in enumerate(islice(batches, total)):
             if progress is not None:
                 progress(done, total)
             yield batch.inputs.to(device), batch.labels.to(device)
 
     with products("float32"):
-        return gradient_scales(language.model.eval(), pieces(), total)
+        return gradient_scales(language.model.eval(), pieces())
 
 
 @contextlib.contextmanager

@@ -79,13 +79,14 @@ def fit(
     def improved(measured: dict[str, float]) -> None:
         save_weights(trainable.model, folder)
 
-    if resume and (out / FIRST).is_dir():
+    saved = Checkpoints(out / "checkpoints", config.keep)
+    if resume and not saved.names() and (out / FIRST).is_dir():
         read_weights(model, ModelFolder(out / FIRST))
     trainer = Trainer(task, config, out, reporter, improved=improved, processes=processes)
     with Claim(out, processes, trainer.device) as claim:
         if resume:
             claim.go_on()
-        found = Checkpoints(out / "checkpoints", config.keep).latest(checkpoint) if resume else None
+        found = saved.latest(checkpoint) if resume else None
         # Only now, when nothing is left to refuse: a command put right must not find the folder taken.
         claim.begin(begin)
         if processes.first and skip_bad:
