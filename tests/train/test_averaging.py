@@ -54,12 +54,23 @@ def test_ema_is_the_recursion_and_its_first_update_copies():
     averaging = Averaging(weights, "ema", decay=0.8)
     [first] = moved(weights, averaging, 1)
     assert all(torch.equal(a, b) for a, b in zip(averages(weights, averaging), first, strict=True))
-    walk = moved(weights, averaging, 9, seed=2)
+    walk = moved(weights, averaging, 79, seed=2)
     for index, average in enumerate(averages(weights, averaging)):
         expected = first[index]
-        for step in walk:
-            expected = 0.8 * expected + 0.2 * step[index]
+        for update, step in enumerate(walk, 2):
+            share = max(0.2, 10 / (update + 9))
+            expected = (1 - share) * expected + share * step[index]
         torch.testing.assert_close(average, expected)
+
+
+def test_a_young_ema_has_forgotten_its_beginning():
+    weight = torch.zeros(1)
+    averaging = Averaging([weight], "ema", decay=0.9999)
+    for update in range(1000):
+        weight.fill_(1.0 if update < 300 else 0.0)
+        averaging.update()
+    with averaging.applied():
+        assert 0 < float(weight) < 1e-4  # a plain mean has 0.3, a decay from the first update on 0.93
 
 
 def test_none_never_averages():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from itertools import count
 
 import numpy as np
 import pytest
@@ -243,11 +244,12 @@ def test_plateau_lowers_the_rate_by_what_was_judged(ramp, trainer_of):
 def test_averaged_weights_are_judged_and_saved(ramp, trainer_of):
     task, config = scripted(ramp, [3.0, 2.0], average="ema", ema_decay=0.5)
     trainer = trainer_of(task, config)
-    average, update = {}, trainer.learner.averaging.update
+    average, update, counted = {}, trainer.learner.averaging.update, count(1)
 
     def followed():
+        share = max(0.5, 10 / (next(counted) + 9))
         for name, weight in weights(task).items():
-            average[name] = weight if name not in average else 0.5 * average[name] + 0.5 * weight
+            average[name] = (1 - share) * average.get(name, 0) + share * weight
         update()
 
     trainer.learner.averaging.update = followed

@@ -179,7 +179,7 @@ A counted language model, {direction}, made by throughtime.
 
     throughtime evaluate FOLDER --split test
     throughtime score FOLDER "dog bites man" "man bites dog"
-    throughtime generate FOLDER --prompt "the" --seed 1
+    throughtime generate FOLDER --seed 1
 
-In Python: `throughtime.load("FOLDER").generate("the")`.
+In Python: `throughtime.load("FOLDER").generate()[0].text`.
 """

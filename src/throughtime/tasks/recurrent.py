@@ -141,9 +141,9 @@ Recurrent layers: {self._layers} units. Made by throughtime.
 
     throughtime evaluate FOLDER --split test
     throughtime score FOLDER "dog bites man" "man bites dog"
-    throughtime generate FOLDER --prompt "the" --seed 1
+    throughtime generate FOLDER --seed 1
 
-In Python: `throughtime.load("FOLDER").generate("the")`. The settings are in config.json.
+In Python: `throughtime.load("FOLDER").generate()[0].text`. The settings are in config.json.
 """
 
 

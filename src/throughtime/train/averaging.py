@@ -13,6 +13,8 @@ from throughtime.errors import InputError
 
 PREFIX = "average."
 COUNT = "average.count"
+YOUNG = 10
+"""A young exponential average looks back on this part of its updates, a tenth."""
 
 
 def first_trigger(scores: Sequence[float], nonmono: int) -> int | None:
@@ -41,8 +43,9 @@ def triggered(scores: Sequence[float], nonmono: int) -> bool:
 class Averaging:
     """The running average of some parameters, beside them.
 
-    `ema` averages from the first update on, with weight `1 - decay` for the newest; its first update copies,
-    so that it has no bias. `uniform` is the plain mean of all updates since `begin`. `none` never averages.
+    `ema` averages from the first update on, with weight `1 - decay` for the newest, and more for as long as
+    that would look back on more than the last tenth of the updates: the weights that training began with are
+    no model yet. `uniform` is the plain mean of all updates since `begin`. `none` never averages.
 
     >>> weight = torch.zeros(1)
     >>> averaging = Averaging([weight], "uniform")
@@ -90,7 +93,7 @@ class Averaging:
             return
         self._count += 1
         if self._kind == "ema":
-            weight = (self._count == 1).double().clamp(min=1 - self._decay)
+            weight = (YOUNG / (self._count.double() + YOUNG - 1)).clamp(min=1 - self._decay)
         else:
             weight = self._count.double().reciprocal()
         weights = {dtype: weight.to(dtype) for dtype in {average.dtype for average in self._averages}}

@@ -86,7 +86,9 @@ class TrainingConfig(Config):
     rise: Share = Field(0.3, description="one-cycle: the share of all updates in which the rate rises")
 
     average: Literal["none", "ema"] = Field("none", description="ema: judge and save averaged weights")
-    ema_decay: Annotated[float, Field(gt=0, lt=1)] = Field(0.999, description="how slowly the average moves")
+    ema_decay: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.999, description="ema: look back on 1 / (1 - this) updates, and on a tenth of all at most"
+    )
     nonmono: int = Field(5, ge=1, description="nt-asgd: epochs without a record before averaging begins")
 
     early_stopping: int | None = Field(
