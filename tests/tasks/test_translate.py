@@ -135,6 +135,15 @@ def test_sizes_of_vocabularies_may_differ(new):  # R73
     assert len(model.translate(["a b", "e"], max_length=4)) == 2
 
 
+def test_the_softmax_begins_with_the_frequencies_of_the_targets(new, opened):
+    begun = new()
+    found = begun.model.head.bias.detach().softmax(0)
+    labels = [begun.codecs.target.encode(pair.target, eos=True) for pair in opened.pairs("train")]
+    counts = torch.bincount(torch.tensor([*itertools.chain(*labels)]), minlength=len(found)) + 1
+    torch.testing.assert_close(found, counts / counts.sum())
+    assert not new(output_bias="zeros").model.head.bias.any()
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_a_sum_over_real_tokens_only(new, opened, smoothing):
     task = task_of(new(label_smoothing=smoothing, output_dropout=0.0), opened)
@@ -489,6 +498,8 @@ def test_a_model_starts_from_another(trained, pairs):
     assert texts(model.translate(["one ."])) == ["un !"]
     with pytest.raises(InputError, match="hidden_size"):
         inherited(out, config, {"hidden_size": 7})
+    with pytest.raises(InputError, match="--set output_bias: has no effect with --init-from"):
+        inherited(out, config, {"output_bias": "zeros"})
 
 
 def test_search_errors_are_counted(translator, opened):

@@ -12,7 +12,7 @@ from throughtime.models.widths import layer_widths
 from throughtime.tasks.framing import suggested
 from throughtime.tasks.report import Opening
 from throughtime.tasks.translate_config import MIN_FREQ
-from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
+from throughtime.train.config import HIDDEN_DROPOUT, OutputBias, Positive, Share, TrainingConfig
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -101,9 +101,7 @@ class LanguageConfig(TrainingConfig):
         "uniform U(-init_range, init_range)",
     )
     init_range: Annotated[float, Field(gt=0)] = Field(0.1, description="of uniform")
-    output_bias: Literal["frequencies", "zeros"] = Field(
-        "frequencies", description="first bias of the softmax: the tokens' log frequencies, or zeros"
-    )
+    output_bias: OutputBias = "frequencies"
     forget_bias: float = Field(0.0, description="added to the bias of an LSTM's forget gate at the start")
 
     embedding_dropout: Share = Field(0.0, description="share of words that are dropped, wherever they stand")

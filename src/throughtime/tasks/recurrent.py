@@ -194,10 +194,7 @@ def taken_up(out: Path, config: LanguageConfig) -> RecurrentLanguage:
 def inherited(source: Path, config: LanguageConfig, given: Mapping[str, Any]) -> RecurrentLanguage:
     """A model that starts from the weights and the vocabulary of the run `source`."""
     folder = ModelFolder.at(source)
-    known = inherited_settings(folder, TASK, LanguageConfig, ARCHITECTURE, given)
-    for key in FIRST_WEIGHTS & set(given):
-        if given[key] != LanguageConfig.model_fields[key].default:
-            raise InputError(f"--set {key}", "has no effect with --init-from; leave one of them out")
+    known = inherited_settings(folder, TASK, LanguageConfig, ARCHITECTURE, given, FIRST_WEIGHTS)
     return load(folder, config.model_copy(update=known).model_dump(mode="json"), "cpu")
 
 

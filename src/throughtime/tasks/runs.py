@@ -141,8 +141,12 @@ def inherited_settings(
     kind: type[TrainingConfig],
     architecture: Collection[str],
     given: Mapping[str, Any],
+    first_weights: Collection[str] = (),
 ) -> dict[str, Any]:
-    """What a model that starts from a run has from it; other wishes for these settings are refused."""
+    """What a model that starts from a run has from it; other wishes for these settings are refused.
+
+    So are wishes for `first_weights`, which it has from the run too.
+    """
     found, saved = folder.read_config()
     if found != task:
         raise InputError("--init-from", f"{folder.path} holds a model of the task {found!r}, not {task!r}")
@@ -155,6 +159,9 @@ def inherited_settings(
                 f"--set {key}",
                 f"is {given[key]!r}, but the model in {folder.path} has {saved[key]!r}; leave it out",
             )
+    for key in set(first_weights) & set(given):
+        if given[key] != kind.model_fields[key].default:
+            raise InputError(f"--set {key}", "has no effect with --init-from; leave one of them out")
     return {key: saved[key] for key in architecture}
 
 

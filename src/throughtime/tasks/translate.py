@@ -37,6 +37,7 @@ ARCHITECTURE = frozenset(
     "bidirectional attention scaled context bridge tied layer_norm".split()
 )
 """What a model that starts from another one's weights has from it."""
+FIRST_WEIGHTS = frozenset({"output_bias"})
 
 
 def made(config: TranslateConfig, dataset: Dataset) -> TrainedTranslator:
@@ -55,8 +56,15 @@ def made(config: TranslateConfig, dataset: Dataset) -> TrainedTranslator:
             if not any(text.strip() for text in dataset.texts("train", side)):
                 raise blank(f"{dataset.name}, {side}")
         shared = codec(None)
-        return with_codecs(config, Codecs(shared, shared))
-    return with_codecs(config, Codecs(codec("source"), codec("target")))
+        translator = with_codecs(config, Codecs(shared, shared))
+    else:
+        translator = with_codecs(config, Codecs(codec("source"), codec("target")))
+    if config.output_bias == "frequencies":
+        codecs, (_, target) = translator.codecs, translator.ids(dataset, "train")
+        counts = np.bincount(target.flat, minlength=len(codecs.target.vocabulary))
+        counts[codecs.end_id] += len(target)
+        translator.model.head.begin_with(torch.from_numpy(counts))
+    return translator
 
 
 def with_codecs(config: TranslateConfig, codecs: Codecs) -> TrainedTranslator:
@@ -113,7 +121,7 @@ def built(config: TranslateConfig, codecs: Codecs) -> EncoderDecoder:
 def inherited(source: Path, config: TranslateConfig, given: Mapping[str, Any]) -> TrainedTranslator:
     """A model that starts from the weights and the vocabularies of the run `source`."""
     folder = ModelFolder.at(source)
-    known = inherited_settings(folder, TASK, TranslateConfig, ARCHITECTURE, given)
+    known = inherited_settings(folder, TASK, TranslateConfig, ARCHITECTURE, given, FIRST_WEIGHTS)
     return load(folder, config.model_copy(update=known).model_dump(mode="json"), "cpu")
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from throughtime.effects import Effect, only_with
 from throughtime.errors import InputError
 from throughtime.tasks.report import Opening
-from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
+from throughtime.train.config import HIDDEN_DROPOUT, OutputBias, Positive, Share, TrainingConfig
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -97,6 +97,7 @@ class TranslateConfig(TrainingConfig):
     bridge: bool = Field(True, description="a layer from the encoder's state to the decoder's first one")
     tied: bool = Field(True, description="the output's weights are the target's embedding")
     layer_norm: bool = Field(False, description="normalise what each layer gives")
+    output_bias: OutputBias = "frequencies"
 
     embedding_dropout: Share = Field(0.2, description="on embedded tokens")
     encoder_dropout: Share = Field(0.0, description="on what the encoder gives")

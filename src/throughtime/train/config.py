@@ -11,6 +11,10 @@ from throughtime.effects import Effect, only_with
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
+OutputBias = Annotated[
+    Literal["frequencies", "zeros"],
+    Field(description="first bias of the softmax: the tokens' log frequencies, or zeros"),
+]
 LARGEST_SEED = 2**63 - 1
 """Of what torch and numpy both take."""
 
