@@ -38,6 +38,7 @@ ARCHITECTURE = frozenset(
 )
 """What a model that starts from another one's weights has from it."""
 FIRST_WEIGHTS = frozenset({"output_bias"})
+"""What has no effect there."""
 
 
 def made(config: TranslateConfig, dataset: Dataset) -> TrainedTranslator:
@@ -56,11 +57,12 @@ def made(config: TranslateConfig, dataset: Dataset) -> TrainedTranslator:
             if not any(text.strip() for text in dataset.texts("train", side)):
                 raise blank(f"{dataset.name}, {side}")
         shared = codec(None)
-        translator = with_codecs(config, Codecs(shared, shared))
+        codecs = Codecs(shared, shared)
     else:
-        translator = with_codecs(config, Codecs(codec("source"), codec("target")))
+        codecs = Codecs(codec("source"), codec("target"))
+    translator = with_codecs(config, codecs)
     if config.output_bias == "frequencies":
-        codecs, (_, target) = translator.codecs, translator.ids(dataset, "train")
+        _, target = translator.ids(dataset, "train")
         counts = np.bincount(target.flat, minlength=len(codecs.target.vocabulary))
         counts[codecs.end_id] += len(target)
         translator.model.head.begin_with(torch.from_numpy(counts))

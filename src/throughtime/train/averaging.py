@@ -14,7 +14,7 @@ from throughtime.errors import InputError
 PREFIX = "average."
 COUNT = "average.count"
 YOUNG = 10
-"""A young exponential average looks back on this part of its updates, a tenth."""
+"""A young exponential average looks back on the last of so many parts of its updates."""
 
 
 def first_trigger(scores: Sequence[float], nonmono: int) -> int | None:
