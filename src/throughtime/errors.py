@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Iterable
+from typing import Any
 
 
 class ThroughtimeError(Exception):
@@ -29,6 +31,37 @@ class InputError(ThroughtimeError, ValueError):
         self.skippable = False
         place = where if line is None else f"{where}:{line}"
         super().__init__(place if problem is None else f"{place}: {problem}")
+
+
+class MissingPackageError(ThroughtimeError):
+    """A feature needs an optional package that is not installed; the message names the extra that brings it.
+
+    >>> raise MissingPackageError("drawing a picture", "matplotlib", extra="plot")
+    Traceback (most recent call last):
+    throughtime.errors.MissingPackageError: drawing a picture needs matplotlib, which is not installed;
+    run: pip install 'throughtime[plot]'
+    """
+
+    exit_code = 2
+
+    def __init__(self, feature: str, package: str, *, extra: str) -> None:
+        super().__init__(
+            f"{feature} needs {package}, which is not installed; run: pip install 'throughtime[{extra}]'"
+        )
+
+
+def import_optional(package: str, *, feature: str, extra: str) -> Any:
+    """Import a package that only one feature needs; where it is missing, the error names the extra.
+
+    >>> import_optional("json", feature="reading JSON", extra="none").dumps([1])
+    '[1]'
+    """
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise  # the package is there, and something that it needs itself is not
+        raise MissingPackageError(feature, package, extra=extra) from None
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from throughtime.cli.main import main
 from throughtime.cli.tag import print_one
-from throughtime.runtime.tagged import TaggedWord
+from throughtime.results import TaggedWord
 from throughtime.tasks.tagged_sentence import TaggedSentence
 
 SMALL = [

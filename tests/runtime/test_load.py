@@ -46,13 +46,13 @@ def test_it_runs_where_there_is_no_torch(tmp_path):
     assert text.startswith("the")
 
 
-@pytest.mark.parametrize("module", ["throughtime.runtime.session", "throughtime.export.verify"])
-def test_nobody_is_told_of_what_runs(tmp_path, module):
+def test_nobody_is_told_of_what_runs(tmp_path):
     """onnxruntime would keep what it tells its makers in the user's cache until it is sent."""
     silent = {"CI", "GITHUB_ACTIONS", "TF_BUILD", "ORT_DISABLE_TELEMETRY", "ORT_RUNNING_UNIT_TESTS"}
     own = {name: value for name, value in os.environ.items() if name not in silent}
     own |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    subprocess.run([sys.executable, "-c", f"import {module}"], env=own, check=True)
+    program = "from throughtime.runtime.session import import_onnxruntime; import_onnxruntime()"
+    subprocess.run([sys.executable, "-c", program], env=own, check=True)
     assert not [path for path in tmp_path.rglob("*") if "onnxruntime" in path.name]
 
 

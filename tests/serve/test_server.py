@@ -16,7 +16,7 @@ import pytest
 from tests.serve.conftest import saved, serving
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.runtime.classified import Classified
+from throughtime.results import Classified
 from throughtime.serve.models import Models, Served
 from throughtime.serve.options import Options
 from throughtime.serve.server import address_of, bound

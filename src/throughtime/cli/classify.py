@@ -16,7 +16,7 @@ from throughtime.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from throughtime.runtime.classified import Classified
+    from throughtime.results import Classified
     from throughtime.tasks.trained_classifier import TrainedClassifier
 
 WIDTH = 30

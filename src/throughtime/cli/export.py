@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
-from throughtime.errors import ThroughtimeError
+from throughtime.errors import import_optional
 
 
 @reported
@@ -33,12 +33,10 @@ def export(
 
       throughtime export runs/en-fr --format onnx --int8 --out exported/en-fr-int8
     """
-    try:
-        from throughtime.export import export as write
-    except ModuleNotFoundError as error:
-        raise ThroughtimeError(
-            f"an export needs {error.name}, which is not installed; run: pip install 'throughtime[onnx]'"
-        ) from None
+    for package in ("onnx", "onnxruntime"):
+        import_optional(package, feature="exporting a model", extra="onnx")
+    from throughtime.export import export as write
+
     values = write(run, out, format_=format_, int8=int8, say=say)
     return Outcome({"out": str(out), **values}, [_told(out, values)])
 

@@ -15,7 +15,7 @@ from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
-    from throughtime.runtime.filling import Filling
+    from throughtime.results import Filling
     from throughtime.tasks.trained_filler import TrainedFiller
 
 SHOWN = 5

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from throughtime.runtime.scored import Scored
+    from throughtime.results import Scored
     from throughtime.tasks.framing import Framing
 
 SHADES = (

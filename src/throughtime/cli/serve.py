@@ -11,7 +11,7 @@ import typer
 
 from throughtime.cli.evaluate import Device
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
-from throughtime.errors import InputError, ThroughtimeError
+from throughtime.errors import InputError, import_optional
 
 if TYPE_CHECKING:
     from throughtime.serve.models import Models
@@ -90,13 +90,8 @@ def serve(
     """
     # Batches have ever new shapes, and oneDNN keeps code for the last 1,024 of them: some 300 MB.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError:
-        raise ThroughtimeError(
-            "serving needs fastapi and uvicorn: `pip install 'throughtime[serve]'`"
-        ) from None
+    for package in ("fastapi", "uvicorn", "python_multipart"):
+        import_optional(package, feature="serving models", extra="serve")
     from throughtime.serve.app import create_app
     from throughtime.serve.models import Models
     from throughtime.serve.options import Options

@@ -11,7 +11,7 @@ import onnx
 from throughtime.errors import ThroughtimeError
 from throughtime.export.exported import Case
 from throughtime.export.graph import Array
-from throughtime.runtime.session import onnxruntime
+from throughtime.runtime.session import import_onnxruntime
 
 TOLERANCE = {"float32": 1e-4, "int8": 0.15}
 """The root of the mean squared difference, as a share of the numbers' own size."""
@@ -21,6 +21,7 @@ def verified(
     models: Mapping[str, onnx.ModelProto], cases: Iterable[Case], precision: str
 ) -> list[dict[str, Any]]:
     """How far each output of each case is off; a difference above the tolerance is an error."""
+    onnxruntime = import_onnxruntime()
     sessions = {
         name: onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         for name, model in models.items()

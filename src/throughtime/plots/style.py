@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from throughtime.errors import InputError, ThroughtimeError
+from throughtime.errors import InputError, import_optional
 from throughtime.files import whole_file
 from throughtime.plots.fonts import complete_fonts
 
@@ -49,17 +49,18 @@ _STYLE: dict[Any, Any] = {
 }
 
 
+def import_matplotlib() -> Any:
+    """The package that draws; without it, one sentence says what to install."""
+    return import_optional("matplotlib", feature="drawing a picture", extra="plot")
+
+
 @contextmanager
 def figure(width: float = 7.0, height: float = 4.2) -> Iterator[Figure]:
     """An empty figure of this size in inches; what is drawn within the block has the common look."""
-    try:
-        import matplotlib
-        from cycler import cycler
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        raise ThroughtimeError(
-            "pictures need matplotlib, which is not installed; run: pip install 'throughtime[plot]'"
-        ) from None
+    matplotlib = import_matplotlib()
+    from cycler import cycler
+    from matplotlib.figure import Figure
+
     with matplotlib.rc_context({**_STYLE, "axes.prop_cycle": cycler(color=COLOURS)}):
         yield Figure(figsize=(width, height))
 

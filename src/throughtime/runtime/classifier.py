@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
-from throughtime.runtime.classified import Classified
+from throughtime.results import Classified
 from throughtime.runtime.folder import ExportFolder
 from throughtime.runtime.ragged import padded
 from throughtime.runtime.session import Session

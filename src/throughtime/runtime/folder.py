@@ -59,5 +59,7 @@ class ExportFolder:
             raise InputError(str(path), "is missing; the folder is not whole, export the run again")
         try:
             return Session(path, self.threads)
+        except ThroughtimeError:
+            raise
         except Exception as error:  # onnxruntime's errors share no public base
             raise ThroughtimeError(f"{path}: onnxruntime cannot open it ({error})") from None

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
+from throughtime.results import Generated, Scored
 from throughtime.runtime.folder import ExportFolder
 from throughtime.runtime.ragged import padded
 from throughtime.runtime.sampling import Sampling
-from throughtime.runtime.scored import Generated, Scored
 from throughtime.runtime.session import Session
 from throughtime.text.codec import Codec
 from throughtime.texts import checked_text, checked_texts

@@ -9,25 +9,26 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from throughtime.errors import ThroughtimeError
-
-# Since 1.29 it tells its makers of each model that is loaded, unless this is set when it is imported.
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-try:
-    import onnxruntime as onnxruntime
-except ModuleNotFoundError:
-    raise ThroughtimeError(
-        "an exported model needs onnxruntime, which is not installed; run: pip install onnxruntime"
-    ) from None
+from throughtime.errors import import_optional
 
 Array = NDArray[Any]
 SEVERE = 3  # onnxruntime warns of much that concerns nobody; errors are raised besides
+
+
+def import_onnxruntime() -> Any:
+    """The package that runs the graphs, imported only when the first one is opened.
+
+    Since 1.29 it reports each model that is loaded to its makers, unless a variable is set before the import.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    return import_optional("onnxruntime", feature="running an exported model", extra="onnx")
 
 
 class Session:
     """A graph of an export on the processor. Results are the same whatever is computed beside them."""
 
     def __init__(self, path: Path, threads: int | None = None) -> None:
+        onnxruntime = import_onnxruntime()
         options = onnxruntime.SessionOptions()
         options.log_severity_level = SEVERE
         options.inter_op_num_threads = 1

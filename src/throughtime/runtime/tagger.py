@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from throughtime.results import Tagged, TaggedWord
 from throughtime.runtime.chain import Chain
 from throughtime.runtime.folder import ExportFolder
 from throughtime.runtime.ragged import padded
-from throughtime.runtime.tagged import Tagged, TaggedWord
 from throughtime.text.codec import Codec
 from throughtime.text.tokenizers import tokenizer
 from throughtime.text.vocabulary import Vocabulary

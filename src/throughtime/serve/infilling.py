@@ -14,7 +14,7 @@ from throughtime.serve.service import service_of
 from throughtime.text.blanks import BLANK
 
 if TYPE_CHECKING:
-    from throughtime.runtime.filling import Filling
+    from throughtime.results import Filling
 
 MOST_BLANKS = 4
 """A fill-in model puts one token in each blank; so many blanks are tried at most."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from throughtime.errors import InputError
 from throughtime.metrics.likelihood import Likelihood
-from throughtime.runtime.scored import Generated, Scored
+from throughtime.results import Generated, Scored
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others
 from throughtime.texts import checked_text, checked_texts
 

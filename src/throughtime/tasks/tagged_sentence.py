@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from throughtime.metrics.tagging import chunks, is_chunked
-from throughtime.runtime.tagged import Tagged
+from throughtime.results import Tagged
 
 
 @dataclass(frozen=True)
 class TaggedSentence(Tagged):
     """The same with the chunks that the tags mark, for people and for JSON.
 
-    >>> from throughtime.runtime.tagged import TaggedWord
+    >>> from throughtime.results import TaggedWord
     >>> sentence = TaggedSentence((TaggedWord("play", "O", 0.9), TaggedWord("jazz", "B-genre", 0.8)), "Play")
     >>> sentence.line(), sentence.chunks
     ('play/O jazz/B-genre\\tPlay', [('genre', 'jazz')])

@@ -19,7 +19,7 @@ from throughtime.folder import ModelFolder
 from throughtime.metrics.classification import Confusion
 from throughtime.models.classifier import SequenceClassifier
 from throughtime.models.heads import IGNORED
-from throughtime.runtime.classified import Classified
+from throughtime.results import Classified
 from throughtime.tasks.classify_config import ClassifyConfig
 from throughtime.tasks.labels import Labels, labelled
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for

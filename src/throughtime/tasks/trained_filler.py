@@ -18,7 +18,7 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.fill import MaskedTokens
-from throughtime.runtime.filling import Filling
+from throughtime.results import Filling
 from throughtime.tasks.fill_config import FillConfig
 from throughtime.tasks.filling import Partial, best_first
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for

@@ -15,7 +15,7 @@ from throughtime.errors import InputError, unknown
 from throughtime.folder import ModelFolder
 from throughtime.metrics.tagging import Tagging, is_chunked
 from throughtime.models.tagger import Tagger
-from throughtime.runtime.tagged import TaggedWord
+from throughtime.results import TaggedWord
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
 from throughtime.tasks.tag_codec import TagCodec
 from throughtime.tasks.tag_config import TagConfig

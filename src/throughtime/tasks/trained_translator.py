@@ -15,7 +15,7 @@ from throughtime.folder import ModelFolder
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.rounded import Rounded
 from throughtime.models.seq2seq import EncoderDecoder
-from throughtime.runtime.scored import Scored
+from throughtime.results import Scored
 from throughtime.search import Ensemble, StepModel
 from throughtime.tasks.codecs import SIDES, Codecs
 from throughtime.tasks.judge import Judge, SentencePairs, search_errors

@@ -1,0 +1,99 @@
+"""The answers of models, as plain data: what a trained model and its exported copy both return.
+
+Nothing but the standard library is imported here, so that reading an answer never needs torch or onnxruntime.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A text and how likely the model finds it."""
+
+    text: str
+    tokens: tuple[str, ...]
+    log_probs: tuple[float, ...]
+
+    @property
+    def total(self) -> float:
+        """ln P(text)."""
+        return sum(self.log_probs)
+
+    @property
+    def per_token(self) -> float:
+        """ln P(text) divided by the number of tokens, so that long texts can be compared with short ones."""
+        return self.total / len(self.log_probs) if self.log_probs else 0.0
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A text that the model generated: `text` begins with the prompt."""
+
+    text: str
+    log_prob: float
+    ended: bool
+
+
+class TaggedWord(NamedTuple):
+    """A word, its tag, and the most likely tags with their probabilities, best first.
+
+    The tags of a chain are chosen together, so the chosen one need not be the most likely of its word alone.
+    """
+
+    word: str
+    tag: str
+    probability: float
+    likely: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """Words with their tags, and the label of the whole sentence where the model gives one."""
+
+    words: tuple[TaggedWord, ...]
+    label: str = ""
+    label_probability: float | None = None
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags alone."""
+        return tuple(word.tag for word in self.words)
+
+
+@dataclass(frozen=True)
+class Classified:
+    """A text and its labels, the most likely first."""
+
+    text: str
+    ranked: tuple[tuple[str, float], ...]  # label and probability
+
+    @property
+    def label(self) -> str:
+        """The most likely label."""
+        return self.ranked[0][0]
+
+    @property
+    def probability(self) -> float:
+        """The probability of the most likely label."""
+        return self.ranked[0][1]
+
+    def values(self) -> dict[str, Any]:
+        """Everything by name, ready for JSON."""
+        head = {"text": self.text, "label": self.label, "probability": self.probability}
+        return {**head, "probabilities": dict(self.ranked)}
+
+
+@dataclass(frozen=True)
+class Filling:
+    """A sentence with its blanks filled, the words put in, and their joint probability."""
+
+    text: str
+    tokens: tuple[str, ...]
+    probability: float
+
+    def values(self) -> dict[str, Any]:
+        """Everything by name, ready for JSON."""
+        return {"text": self.text, "tokens": list(self.tokens), "probability": self.probability}
