@@ -3,11 +3,11 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: help demo test lint bench results clean
+.PHONY: help demo test test-install lint bench results clean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -18,24 +18,27 @@ $(VENV)/.dev: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint constraints.txt
 	@touch $@
 
-demo: $(VENV)/.core ## a translator on embedded English and French, in about two minutes
+demo: $(VENV)/.core ## train a translator on embedded English and French, in about two minutes
 	$(BIN)/throughtime demo
 
-lint: $(VENV)/.dev ## format, lint, types and the direction of dependencies
+lint: $(VENV)/.dev ## check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint ## lint, then every test and doctest
-	$(BIN)/python -m pytest
+test: lint ## lint, then run every test and doctest, one process for each core
+	$(BIN)/python -m pytest --numprocesses logical --dist worksteal --durations 15
 
-bench: $(VENV)/.dev ## speed and memory beside peers, in one run
+test-install: ## install the wheel without extras into a fresh environment and use every task there
+	$(PYTHON) tools/check_install.py
+
+bench: $(VENV)/.dev ## measure speed and memory beside other libraries, in one run
 	$(BIN)/python -m benchmarks
 
-results: $(VENV)/.dev ## the measured figures of RESULTS.md, anew
+results: $(VENV)/.dev ## measure the figures of RESULTS.md again
 	$(BIN)/python -m recipes
 
-clean: ## everything that the other targets made
+clean: ## remove everything that the other targets made
 	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,10 @@ import pytest
 
 # Before torch is imported: tests are tiny, and threads that wait for each other crawl on a busy machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# As in an activated environment, so that the commands which the program suggests begin with `throughtime`.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+# TensorBoard is tested by name; elsewhere its event files would only slow each training down.
+sys.modules["torch.utils.tensorboard"] = None  # type: ignore[assignment]
 
 
 @pytest.fixture(scope="session")

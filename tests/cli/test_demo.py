@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +37,25 @@ def test_the_demo_trains_judges_translates_and_draws(few, tmp_path, capsys):
     again = shown_off(tmp_path / "demo", few)
     assert again.values == values
     assert "Using the translator in" in capsys.readouterr().err
+
+
+def test_what_it_suggests_works_when_pasted(few, tmp_path, monkeypatch):
+    """R106: the environment is not activated, as after `make demo`."""
+    environment = str(Path(sys.executable).parent)
+    outside = [place for place in os.environ["PATH"].split(os.pathsep) if place != environment]
+    monkeypatch.setenv("PATH", os.pathsep.join(outside))
+    monkeypatch.chdir(tmp_path)
+    shown = [part for part in shown_off(Path("demo"), few).shown if isinstance(part, str)]
+    suggested = [line.strip() for line in shown if line.startswith("  ")]
+    assert len(suggested) == 4
+    translated = subprocess.run(suggested[0], shell=True, capture_output=True, text=True)
+    assert translated.returncode == 0, translated.stderr
+    assert len(translated.stdout.splitlines()) == 4  # a sentence and three alternatives
+    judged = subprocess.run(suggested[1], shell=True, capture_output=True, text=True)
+    assert (judged.returncode, "BLEU" in judged.stdout) == (0, True), judged.stderr
+    activate = shown[-1].rpartition(": ")[2]
+    version = subprocess.run(f"{activate} && throughtime --version", shell=True, capture_output=True)
+    assert version.returncode == 0
 
 
 def test_its_new_sentences_are_new():

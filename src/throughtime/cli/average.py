@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.cli.output import Debug, Json, Outcome, command_name, reported
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def average(
     values = {"run": str(out), "averaged": str(run), "checkpoints": names[-last:], "steps": steps}
     text = (
         f"Averaged {last} checkpoints of {run}, from step {steps[0]:,} to {steps[-1]:,}.\n"
-        f"Saved in {out}. Go on with:\n  throughtime evaluate {out} --split valid"
+        f"Saved in {out}. Go on with:\n  {command_name()} evaluate {out} --split valid"
     )
     return Outcome(values, [text])
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.output import Debug, Json, Outcome, reported, say
-from throughtime.cli.training import Request, train
+from throughtime.cli.output import Debug, Json, Outcome, command_name, reported, say
+from throughtime.cli.training import Request, pasted, train
 from throughtime.errors import ThroughtimeError
 
 if TYPE_CHECKING:
@@ -114,18 +114,34 @@ def shown(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
     table.add_column("French, as the model writes it")
     for source, one in zip(NEW, translated, strict=True):
         table.add_row(source, one.text)
-    run = values["run"]
-    seen = f"What the first translation looked at is drawn in {values['plot']}.\n" if values["plot"] else ""
+    drawing = values["plot"]
+    looked_at = f"What the first translation looked at is drawn in {drawing}.\n" if drawing else ""
     return [
         Rule("How good it is", align="left"),
         f"BLEU on {values['sentences']:,} held-out pairs: [bold]{values['bleu']:.1f}[/bold] "
-        f"(chrF {values['chrf']:.1f}). 100 would be every word of every reference.",
+        f"(chrF {values['chrf']:.1f}). 100 would be every word of every reference.\n"
+        "All sentences come from one small grammar, so the task is much easier than real text.",
         Rule("New sentences", align="left"),
         table,
         Rule("Go on", align="left"),
-        f"{seen}The translator is in {run}. Try\n"
-        f'  throughtime translate {run} "My brother is reading a letter." --alternatives 3\n'
-        f"  throughtime evaluate {run} --split test\n"
-        "  throughtime train translate --data YOUR.tsv --source en --target fr --out runs/mine\n"
-        f"Look inside it, on a page of its own:\n  throughtime serve {run}",
+        f"{looked_at}The translator is in {values['run']}. Try",
+        *pasted(
+            [
+                'translate {run} "My brother is reading a letter." --alternatives 3',
+                "evaluate {run} --split test",
+                "serve {run}    # look inside it, on a page of its own",
+                "train translate --data YOUR.tsv --source en --target fr --out runs/mine",
+            ],
+            values["run"],
+        ),
+        *how_to_activate(),
     ]
+
+
+def how_to_activate() -> list[str]:
+    """Where the command is not on the PATH but in a virtual environment: how to put it there."""
+    name = command_name()
+    script = Path(name).with_name("activate")
+    if name == "throughtime" or not script.is_file():
+        return []
+    return [f"To type `throughtime` alone, activate the environment first: . {script}"]

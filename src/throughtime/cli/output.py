@@ -8,6 +8,8 @@ import json
 import math
 import os
 import re
+import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -76,6 +78,29 @@ def reported(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]
 
     run.__doc__ = flowing(command.__doc__ or "")
     return run
+
+
+def command_name() -> str:
+    """How to call this program again from the same shell, ready to be pasted.
+
+    `throughtime` where the shell finds the one that is running; otherwise the path of the installed script,
+    or `python -m throughtime` where there is no script.
+    """
+    script = shutil.which("throughtime", path=str(Path(sys.executable).parent))
+    if script is None:
+        found = shutil.which("python")
+        same = found is not None and Path(found).samefile(sys.executable)
+        return f"{'python' if same else shlex.quote(_from_here(sys.executable))} -m throughtime"
+    found = shutil.which("throughtime")
+    if found is not None and Path(found).samefile(script):
+        return "throughtime"
+    return shlex.quote(_from_here(script))
+
+
+def _from_here(path: str) -> str:
+    """The path as seen from the current folder where it lies inside it."""
+    here = f"{Path.cwd()}{os.sep}"
+    return path.removeprefix(here)
 
 
 def flowing(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from throughtime.cli.opening import opened, skipping, tell_skipped
-from throughtime.cli.output import InterruptedCommandError, Outcome, flags, say
+from throughtime.cli.output import InterruptedCommandError, Outcome, command_name, flags, say
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -118,7 +118,8 @@ def pasted(hints: Sequence[str], run: str) -> list[str]:
     """The commands as a shell takes them, and as they are printed."""
     from rich.markup import escape
 
-    return [escape("  throughtime " + hint.replace("{run}", shlex.quote(run))) for hint in hints]
+    name = command_name()
+    return [escape(f"  {name} " + hint.replace("{run}", shlex.quote(run))) for hint in hints]
 
 
 def settings_of(config: Path | None, settings: list[str] | None, named: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,174 @@
+"""R106: a core install runs every task, and each extra adds its own feature and nothing else.
+
+The packages of all other extras are hidden from a process of its own, as if they were not installed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from tests.export import untrained
+from tests.tiny import tiny_data, training
+
+HIDE = """
+import json, sys
+hidden = set(json.loads(sys.argv.pop(1)))
+
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+    def find_spec(self, name, path=None, target=None):
+        return None if name.partition(".")[0] in hidden else self.finder.find_spec(name, path, target)
+
+sys.meta_path = [Without(finder) for finder in sys.meta_path]
+"""
+COMMAND = HIDE + "from throughtime.cli.main import run; run()"
+IMPORT_ALL = (
+    HIDE
+    + """
+import importlib, pkgutil, throughtime
+names = [found.name for found in pkgutil.walk_packages(throughtime.__path__, "throughtime.")
+         if not found.name.startswith(("throughtime.export", "throughtime.serve", "throughtime.__main__"))]
+assert len(names) > 200, names
+for name in names:
+    importlib.import_module(name)
+"""
+)
+OPEN_EXPORT = HIDE + "import throughtime; throughtime.runtime.load(sys.argv[1])"
+
+REFUSED = {
+    "plot": ["stats", "embedded/ramp", "--plot", "OUT.png"],
+    "onnx": ["export", "RUN", "--out", "OUT"],
+    "serve": ["serve", "RUN", "--port", "0"],
+}
+"""A command of each extra that has one."""
+
+
+def packages_of(extra: str = "") -> set[str]:
+    """The distributions that `pip install throughtime[EXTRA]` brings along."""
+    found: set[tuple[str, str]] = set()
+    open_ = [("throughtime", extra)]
+    while open_:
+        name, wanted = open_.pop()
+        if (name, wanted) in found:
+            continue
+        found.add((name, wanted))
+        try:
+            needs = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:  # for another platform or Python
+            continue
+        for need in map(Requirement, needs):
+            if need.marker is None or need.marker.evaluate({"extra": wanted}):
+                open_ += [(canonicalize_name(need.name), each) for each in ("", *need.extras)]
+    return {name for name, _ in found}
+
+
+def hidden_beside(extra: str = "") -> str:
+    """The modules of all packages that this extra does not bring, as JSON."""
+    kept = packages_of(extra)
+    homes = metadata.packages_distributions()
+    return json.dumps(
+        sorted(
+            module
+            for module, distributions in homes.items()
+            if not kept & {canonicalize_name(name) for name in distributions}
+        )
+    )
+
+
+def start(program: str, extra: str, *words: object, **options) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", program, hidden_beside(extra), *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def run(program: str, extra: str, *words: object) -> tuple[int, str]:
+    process = start(program, extra, *words)
+    out, err = process.communicate()
+    return process.returncode, out + err
+
+
+@pytest.fixture(scope="module")
+def language_run(tmp_path_factory) -> Path:
+    return untrained.language(tmp_path_factory.mktemp("extras"))
+
+
+def command(extra: str, language_run: Path, out: Path) -> list[str]:
+    return [word.replace("RUN", str(language_run)).replace("OUT", str(out)) for word in REFUSED[extra]]
+
+
+def test_every_extra_is_tested_here():
+    extras = set(metadata.metadata("throughtime").get_all("Provides-Extra") or [])
+    assert extras - {"dev", "bench"} == {*REFUSED, "tensorboard"}
+    hidden = set(json.loads(hidden_beside()))
+    assert {"matplotlib", "onnx", "onnxruntime", "fastapi", "uvicorn", "tensorboard", "scipy"} <= hidden
+    assert not {"torch", "numpy", "typer", "throughtime", "tokenizers"} & hidden
+
+
+def test_no_module_needs_an_optional_package_to_be_imported():
+    assert run(IMPORT_ALL, "") == (0, "")
+
+
+@pytest.mark.parametrize("extra", REFUSED)
+def test_without_its_extra_a_feature_names_it(extra, language_run, tmp_path):
+    code, said = run(COMMAND, "", *command(extra, language_run, tmp_path / "out"))
+    assert code == 2
+    assert said.startswith("error: ")
+    assert f"pip install 'throughtime[{extra}]'" in said
+    assert len(said.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_without_onnxruntime_names_the_extra(language_run, tmp_path):
+    from throughtime.export import export
+
+    export(language_run, tmp_path / "exported")
+    code, said = run(OPEN_EXPORT, "", tmp_path / "exported")
+    assert (code, "pip install 'throughtime[onnx]'" in said) == (1, True)
+    assert run(OPEN_EXPORT, "onnx", tmp_path / "exported") == (0, "")
+
+
+@pytest.mark.parametrize("extra", ["plot", "onnx"])
+def test_an_extra_alone_is_enough(extra, language_run, tmp_path):
+    code, said = run(COMMAND, extra, *command(extra, language_run, tmp_path / "out"))
+    assert code == 0, said
+    made = {"plot": "out.png", "onnx": "out/export.json"}[extra]
+    assert (tmp_path / made).stat().st_size > 0
+
+
+def test_the_serve_extra_alone_serves(language_run):
+    process = start(COMMAND, "serve", *command("serve", language_run, Path()))
+    try:
+        first = process.stderr.readline()
+        address = re.search(r"http://[\d.]+:\d+", first)
+        assert address, first + process.stderr.read()
+        with urllib.request.urlopen(f"{address[0]}/health", timeout=30) as answer:
+            assert answer.status == 200
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("extra", ["", "tensorboard"])
+def test_tensorboard_is_written_where_it_is_installed(extra, tmp_path):
+    data = tiny_data(tmp_path)["forecast"]
+    code, said = run(COMMAND, extra, *training("forecast", data, tmp_path / "run", epochs=1))
+    assert code == 0, said
+    assert (tmp_path / "run" / "tensorboard").is_dir() == bool(extra)
+    assert not os.path.lexists(tmp_path / "run" / "learning-curve.png")
