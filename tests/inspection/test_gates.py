@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from throughtime.cells import CELLS, MogrifierLSTM
-from throughtime.errors import InputError, ThroughtimeError
-from throughtime.inspection.gates import gates, keeping_gate
+from throughtime.errors import InputError
+from throughtime.inspection.gates import gates
 from throughtime.inspection.graph import STEPS, Node, unrolled
 from throughtime.recurrence import scan
 
@@ -53,11 +53,27 @@ def test_the_others() -> None:
     torch.testing.assert_close(found["z"], 1 - found["1 - z"])
     found = recorded("minlstm")
     torch.testing.assert_close(found["i"], 1 - found["f"])
-    for name in ("lstm-layernorm", "lstm-projected"):
+    for name in ("lstm-layernorm", "lstm-projected", "lstm-mogrifier"):
         g = recorded(name)
         torch.testing.assert_close(g["c"], g["f"] * before(g["c"]) + g["i"] * g["g"])
-    with pytest.raises(ThroughtimeError, match="the gates of MogrifierLSTM have no names"):
-        gates(MogrifierLSTM(3, 4), torch.zeros(2, 3))
+    g = recorded("lstm-mogrifier")
+    torch.testing.assert_close(g["h"], g["o"] * torch.tanh(g["c"]))
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_every_registered_cell_tells_its_gates_or_has_none(name: str) -> None:
+    found, cell = recorded(name), CELLS[name](3, 4)
+    letters = {letter for part in cell.activations for letter in part}
+    assert set(found) == letters | set(("h", "c")[: len(cell.state_sizes)])
+    assert bool(letters) == (cell.keeping_gate in letters) == (not name.startswith("rnn"))
+    for letter in letters:
+        assert found[letter].shape == (6, cell.hidden_size)
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2])
+def test_the_rounds_of_a_mogrifier_are_no_gates_of_its_units(rounds: int) -> None:
+    found = gates(MogrifierLSTM(3, 4, rounds), torch.randn(5, 3))
+    assert set(found) == {"f", "i", "g", "o", "tanh c", "h", "c"}
 
 
 def test_the_gate_that_keeps_is_the_factor_of_the_old_state() -> None:
@@ -74,7 +90,7 @@ def test_the_gate_that_keeps_is_the_factor_of_the_old_state() -> None:
             if "weight_hh" in cell.weights():
                 cell.weights()["weight_hh"].zero_()
         found = gates(cell, torch.randn(2, 3, dtype=torch.float64))
-        letter = keeping_gate(cell)
+        letter = cell.keeping_gate
         assert letter is not None
         start = cell.initial_state(1)
         far = tuple(part + 1 for part in start)
@@ -83,7 +99,7 @@ def test_the_gate_that_keeps_is_the_factor_of_the_old_state() -> None:
         moved = cell.step(projected, far)[place] - cell.step(projected, start)[place]
         torch.testing.assert_close(moved[0], gates(cell, torch.zeros(1, 3, dtype=torch.float64))[letter][0])
         assert found[letter].shape == (2, 4)
-    assert keeping_gate(CELLS["rnn"](3, 4)) is None
+    assert CELLS["rnn"](3, 4).keeping_gate is None
 
 
 @pytest.mark.parametrize("name", STEPS)

@@ -239,22 +239,24 @@ def test_where_some_states_are_learned_the_others_are_zero(calls):
 
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("kind", ["forward_pre_hook", "forward_hook", "full_backward_hook"])
-def test_every_hook_on_a_layer_is_called(kind, layers, calls):
+@pytest.mark.parametrize("of_cell", [False, True])
+def test_every_hook_on_a_layer_or_its_cell_is_called(kind, of_cell, layers, calls):
     stack, seen = Stack("gru", 4, 4, layers).double(), []
-    getattr(stack.layers[0], f"register_{kind}")(lambda *given: seen.append(given))
+    watched = stack.layers[0].from_left if of_cell else stack.layers[0]
+    getattr(watched, f"register_{kind}")(lambda *given: seen.append(given))
     stack(X.clone().requires_grad_()).outputs.sum().backward()
     assert (len(seen), calls) == (1, [])
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-def test_who_watches_all_modules_sees_every_layer(layers, calls):
+def test_who_watches_all_modules_sees_every_layer_and_cell(layers, calls):
     stack, seen = Stack("gru", 4, 4, layers).double(), []
     hook = torch.nn.modules.module.register_module_forward_hook(lambda module, *_: seen.append(module))
     try:
         stack(X)
     finally:
         hook.remove()
-    assert [*stack.layers, stack] == seen
+    assert [part for layer in stack.layers for part in (layer.from_left, layer)] + [stack] == seen
 
 
 def test_a_layer_that_runs_in_its_own_way_does(calls):

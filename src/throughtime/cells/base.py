@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from throughtime.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from throughtime.recurrence.backend import Result
 
 State = tuple[Tensor, ...]
 """Flat, each tensor [batch, ...]; of a cell, state[0] is the output h."""
@@ -24,12 +28,18 @@ def check_whole(name: str, number: int) -> None:
 
 
 class Cell(nn.Module, ABC):
-    """One step of a recurrence. Time belongs to `scan`.
+    """One step of a recurrence. Time belongs to `scan`, and calling a cell is to `scan` it.
 
     A subclass declares its weights in `__init__` (names, shapes and gate order are torch's), and gives
     `project` and `step`. It reads them through `weights()`, never by attribute, so that one scan can run with
-    others.
+    others. One with gates names them in `activations` and `keeping_gate`, for those who look inside.
     """
+
+    activations: tuple[tuple[str, ...], ...] = ()
+    """The names of what sigmoid, tanh and relu give, in the order in which `step` calls them: a name for each
+    equal part of the result, none for a result that is not to be shown."""
+    keeping_gate: str | None = None
+    """The name of the gate that multiplies the old state."""
 
     def __init__(
         self, input_size: int, hidden_size: int, *, initial: str = "zero", state_sizes: tuple[int, ...] = ()
@@ -61,6 +71,24 @@ class Cell(nn.Module, ABC):
     @abstractmethod
     def step(self, projected: Tensor, state: State) -> State:
         """One step: [B, P] and the state, to the next state."""
+
+    def forward(
+        self,
+        x: Tensor,
+        state: State | Tensor | None = None,
+        lengths: Tensor | None = None,
+        *,
+        reverse: bool = False,
+        carry: Tensor | None = None,
+        batch_first: bool = False,
+        backend: str = "auto",
+    ) -> Result:
+        """Run the cell through time: `scan` with this cell, and all of its options."""
+        from throughtime.recurrence.scan import scan  # which is built on cells, so not before one is called
+
+        return scan(
+            self, x, state, lengths, reverse=reverse, carry=carry, batch_first=batch_first, backend=backend
+        )
 
     def initial_state(self, batch: int) -> State:
         """The state before the first step: zeros, or what was learned. Each [B, H]"""

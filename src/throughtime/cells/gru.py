@@ -26,6 +26,9 @@ class GRU(Cell):
     is torch's form; the notes use both, "after" with b_hn = 0.
     """
 
+    activations = (("r", "z"), ("n",))
+    keeping_gate = "z"
+
     def __init__(
         self, input_size: int, hidden_size: int, reset: str = "after", *, initial: str = "zero"
     ) -> None:

@@ -24,6 +24,9 @@ class LSTM(Cell):
     fresh network remember.
     """
 
+    activations = (("f",), ("i",), ("g",), ("o",), ("tanh c",))
+    keeping_gate = "f"
+
     def __init__(
         self, input_size: int, hidden_size: int, *, forget_bias: float = 0.0, initial: str = "zero"
     ) -> None:

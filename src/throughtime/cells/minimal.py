@@ -36,6 +36,9 @@ class MinGRU(LinearCell):
         h_t &= (1 - z_t) h_{t-1} + z_t \tilde h_t
     """
 
+    activations = (("1 - z",), ("z",))
+    keeping_gate = "1 - z"
+
     def __init__(self, input_size: int, hidden_size: int, *, initial: str = "zero") -> None:
         super().__init__(input_size, hidden_size, initial=initial)
         self.weight_ih = nn.Parameter(torch.empty(2 * hidden_size, input_size))  # z, candidate
@@ -60,6 +63,9 @@ class MinLSTM(LinearCell):
         f_t &= \sigma(W_f x_t + b_f), \quad i_t = \sigma(W_i x_t + b_i), \quad \tilde h_t = W_h x_t + b_h \\
         h_t &= \frac{f_t}{f_t + i_t} h_{t-1} + \frac{i_t}{f_t + i_t} \tilde h_t
     """
+
+    activations = (("f",), ("i",))
+    keeping_gate = "f"
 
     def __init__(self, input_size: int, hidden_size: int, *, initial: str = "zero") -> None:
         super().__init__(input_size, hidden_size, initial=initial)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm, linear
 
 from throughtime.cells.base import Cell, State, check_whole
+from throughtime.cells.lstm import LSTM
 from throughtime.errors import InputError
 
 
@@ -15,6 +16,9 @@ class CoupledLSTM(Cell):
 
     .. math:: i_t = 1 - f_t, \qquad c_t = f_t c_{t-1} + i_t g_t, \qquad h_t = o_t \tanh(c_t)
     """
+
+    activations = LSTM.activations
+    keeping_gate = LSTM.keeping_gate
 
     def __init__(self, input_size: int, hidden_size: int, *, initial: str = "zero") -> None:
         super().__init__(input_size, hidden_size, initial=initial, state_sizes=(hidden_size, hidden_size))
@@ -43,6 +47,9 @@ class LayerNormLSTM(Cell):
         (i, f, g, o) &= \mathrm{LN}(W_i x_t) + \mathrm{LN}(W_h h_{t-1}) + b \\
         c_t &= \sigma(f) c_{t-1} + \sigma(i) \tanh(g), \qquad h_t = \sigma(o) \tanh(\mathrm{LN}(c_t))
     """
+
+    activations = LSTM.activations
+    keeping_gate = LSTM.keeping_gate
 
     def __init__(self, input_size: int, hidden_size: int, *, initial: str = "zero") -> None:
         super().__init__(input_size, hidden_size, initial=initial, state_sizes=(hidden_size, hidden_size))
@@ -81,6 +88,9 @@ class ProjectedLSTM(Cell):
 
     .. math:: h_t = W_{hr} (o_t \tanh(c_t)) \in \mathbb{R}^P
     """
+
+    activations = LSTM.activations
+    keeping_gate = LSTM.keeping_gate
 
     def __init__(
         self, input_size: int, hidden_size: int, projection_size: int, *, initial: str = "zero"
@@ -122,12 +132,16 @@ class MogrifierLSTM(Cell):
     The input's product depends on the state, so `project` is the identity and a step costs more.
     """
 
+    keeping_gate = LSTM.keeping_gate
+
     def __init__(self, input_size: int, hidden_size: int, rounds: int = 5, *, initial: str = "zero") -> None:
         super().__init__(input_size, hidden_size, initial=initial, state_sizes=(hidden_size, hidden_size))
         check_whole("rounds", rounds)
         if rounds < 0:
             raise InputError("rounds", f"is {rounds}, expected 0 or more")
         self.rounds = rounds
+        # What gates the input is as wide as the input, so the rounds have no place beside the gates of units.
+        self.activations = ((),) * rounds + LSTM.activations
         self.weight_ih = nn.Parameter(torch.empty(4 * hidden_size, input_size))  # i, f, g, o
         self.weight_hh = nn.Parameter(torch.empty(4 * hidden_size, hidden_size))
         self.bias = nn.Parameter(torch.empty(4 * hidden_size))

@@ -7,43 +7,21 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from throughtime.cells import (
-    GRU,
-    LSTM,
-    RNN,
-    Cell,
-    CoupledLSTM,
-    LayerNormLSTM,
-    MinGRU,
-    MinLSTM,
-    ProjectedLSTM,
-    State,
-)
-from throughtime.errors import ThroughtimeError
+from throughtime.cells.base import Cell, State
+from throughtime.errors import InputError
 
-# The activations of one step in the order in which the cell computes them; a name for each equal part.
-_RECORDED: dict[type[Cell], tuple[tuple[str, ...], ...]] = {
-    RNN: (("h",),),
-    GRU: (("r", "z"), ("n",)),
-    LSTM: (("f",), ("i",), ("g",), ("o",), ("tanh c",)),
-    CoupledLSTM: (("f",), ("i",), ("g",), ("o",), ("tanh c",)),
-    LayerNormLSTM: (("f",), ("i",), ("g",), ("o",), ("tanh c",)),
-    ProjectedLSTM: (("f",), ("i",), ("g",), ("o",), ("tanh c",)),
-    MinGRU: (("1 - z",), ("z",)),
-    MinLSTM: (("f",), ("i",)),
-}
-_KEEPS: dict[type[Cell], str] = {
-    **dict.fromkeys((LSTM, CoupledLSTM, LayerNormLSTM, ProjectedLSTM, MinLSTM), "f"),
-    GRU: "z",
-    MinGRU: "1 - z",
-}
-_ACTIVATIONS = (torch.sigmoid, torch.tanh, torch.relu)
+_ACTIVATIONS = (
+    *(torch.sigmoid, torch.tanh, torch.relu),
+    *(Tensor.sigmoid, Tensor.tanh, Tensor.relu),
+    *(functional.sigmoid, functional.tanh, functional.relu),
+)
 
 
 class _Recorder(TorchFunctionMode):
-    """Keep what sigmoid and tanh give while a cell takes a step: its equations are written only once."""
+    """Keep what sigmoid, tanh and relu give while a cell steps: its equations are written only once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,6 +39,7 @@ class _Recorder(TorchFunctionMode):
 def gates(cell: Cell, x: Tensor) -> dict[str, Tensor]:
     """Every gate, candidate and state of one sequence x [T, I], by the letter of the equations: each [T, H].
 
+    >>> from throughtime.cells import GRU
     >>> sorted(gates(GRU(3, 5), torch.zeros(7, 3)))
     ['h', 'n', 'r', 'z']
     """
@@ -73,28 +52,26 @@ def gates(cell: Cell, x: Tensor) -> dict[str, Tensor]:
 
 
 def step_gates(cell: Cell, projected: Tensor, state: State) -> tuple[State, dict[str, Tensor]]:
-    """The next state, and the values of the step that led to it, by their letters: each [B, H]."""
-    if type(cell) not in _RECORDED:
-        raise ThroughtimeError(
-            f"the gates of {type(cell).__name__} have no names yet: add them to {__name__}"
-        )
+    """The next state, and the values of the step that led to it, by their letters: each [B, H].
+
+    Of a cell that declares no `activations` these are its states alone.
+    """
     with _Recorder() as recorder:
         reached = type(cell).step(cell, projected, state)
-    values = _named(_RECORDED[type(cell)], recorder.values)
+    values = _named(cell, recorder.values, len(projected)) if cell.activations else {}
     return reached, values | dict(zip(("h", "c"), reached, strict=False))
 
 
-def keeping_gate(cell: Cell) -> str | None:
-    """The letter of the gate that multiplies the old state; None where a cell has none.
-
-    >>> keeping_gate(GRU(3, 5)), keeping_gate(LSTM(3, 5)), keeping_gate(RNN(3, 5))
-    ('z', 'f', None)
-    """
-    return _KEEPS.get(type(cell))
-
-
-def _named(names: tuple[tuple[str, ...], ...], values: list[Tensor]) -> dict[str, Tensor]:
+def _named(cell: Cell, values: list[Tensor], batch: int) -> dict[str, Tensor]:
+    if len(cell.activations) != len(values):
+        raise InputError(
+            type(cell).__name__,
+            f"declares {len(cell.activations)} activations, but its step calls sigmoid, tanh and relu "
+            f"{len(values)} times; name each call in `activations`, with () for one not to be shown",
+        )
     found: dict[str, Tensor] = {}
-    for parts, value in zip(names, values, strict=True):
-        found |= dict(zip(parts, value.chunk(len(parts), dim=-1), strict=True))
+    for parts, value in zip(cell.activations, values, strict=True):
+        if parts:
+            rows = value.expand(batch, -1)  # a gate that sees neither input nor state is the same in all
+            found |= dict(zip(parts, rows.chunk(len(parts), dim=-1), strict=True))
     return found

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError
-from throughtime.inspection.gates import keeping_gate, step_gates
+from throughtime.inspection.gates import step_gates
 from throughtime.inspection.pieces import labels, pieces
 from throughtime.layers.stack import Stack
 from throughtime.models.seq2seq import EncoderDecoder
@@ -93,23 +93,44 @@ class LayerGates:
 
 @torch.inference_mode()
 def unit_gates(model: Any, text: str) -> list[LayerGates]:
-    """Every layer and direction of a loaded model that reads this text; a translator's decoder too."""
-    network: Any = getattr(model, "model", None)
+    """Every layer and direction of a loaded model that reads this text; a translator's decoder too.
+
+    A layer without gates shows its states; a model that has no gates in any layer is refused.
+    """
+    check_gates(model)
+    network: Any = model.model
     if isinstance(network, EncoderDecoder):
         return _of_translator(model, network, text)
     if isinstance(network, Tagger):
         return _of_tagger(model, network, text)
-    reader = getattr(network, "encoder", network)
-    stack, embedding = getattr(reader, "stack", None), getattr(reader, "embedding", None)
+    stack, embedding = _reader(network)
     framing = getattr(model, "framing", None)
-    if not isinstance(stack, Stack) or not isinstance(embedding, nn.Embedding):
-        raise InputError("model", "has no recurrent layers that read tokens, so it has no gates to show")
     codec = model.codec if framing is None else framing.codec
     ids = codec.encode(text) if framing is None else framing.ids(text, end=False)
     _check(text, ids)
     network.eval()
     x = embedding(torch.tensor(ids, device=embedding.weight.device)[:, None])
     return _of_stack(stack, x, labels(pieces(codec, ids)))
+
+
+def check_gates(model: Any) -> None:
+    """Refuse a loaded model that has no gates to show."""
+    network = getattr(model, "model", None)
+    if not isinstance(network, EncoderDecoder | Tagger):
+        stack, embedding = _reader(network)
+        if not isinstance(stack, Stack) or not isinstance(embedding, nn.Embedding):
+            raise InputError("model", "has no recurrent layers that read tokens, so it has no gates to show")
+    assert isinstance(network, nn.Module)
+    cells = [part for part in network.modules() if isinstance(part, Cell)]
+    if not any(cell.activations for cell in cells):
+        names = " and ".join(sorted({type(cell).__name__ for cell in cells}))
+        raise InputError("model", f"has layers of {names} cells, which have no gates")
+
+
+def _reader(network: Any) -> tuple[Any, Any]:
+    """The layers that read tokens, and the vectors of these tokens, where there are such."""
+    reader = getattr(network, "encoder", network)
+    return getattr(reader, "stack", None), getattr(reader, "embedding", None)
 
 
 def _of_stack(stack: Stack, x: Tensor, tokens: Sequence[str], part: str = "layer") -> list[LayerGates]:
@@ -196,5 +217,5 @@ def _told(module: nn.Module, seen: Seen, part: str, tokens: Sequence[str]) -> li
         number = next((int(word) + 1 for word in name.split(".") if word.isdigit()), None)
         title = f"{part} {number}" if number is not None else f"{part}, {name} cell"
         way = (" from the right" if from_right else " from the left") if both else ""
-        found.append(LayerGates(title + way, type(cell).__name__, tuple(tokens), values, keeping_gate(cell)))
+        found.append(LayerGates(title + way, type(cell).__name__, tuple(tokens), values, cell.keeping_gate))
     return found

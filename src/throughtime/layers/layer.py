@@ -12,7 +12,6 @@ from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError
 from throughtime.layers.dropout import checked_probability, weight_drop
 from throughtime.recurrence.backend import Result
-from throughtime.recurrence.scan import scan
 
 
 class Layer(nn.Module):
@@ -98,7 +97,8 @@ class Layer(nn.Module):
         reverse: bool = False,
     ) -> Result:
         with weight_drop(cell, self.weight_drop, self.training):
-            return scan(cell, x, state, lengths, reverse=reverse, carry=carry, backend=backend)
+            found: Result = cell(x, state, lengths, reverse=reverse, carry=carry, backend=backend)
+            return found
 
 
 def are_bare(layers: Iterable[Layer]) -> bool:
@@ -106,9 +106,16 @@ def are_bare(layers: Iterable[Layer]) -> bool:
     return not nn.modules.module._has_any_global_hook() and not any(
         type(layer) is not Layer
         or (layer.training and layer.weight_drop)
-        or layer._forward_pre_hooks
-        or layer._forward_hooks
-        or layer._backward_pre_hooks
-        or layer._backward_hooks
+        or _is_watched(layer)
+        or any(_is_watched(cell) for cell in layer.cells)
         for layer in layers
+    )
+
+
+def _is_watched(module: nn.Module) -> bool:
+    return bool(
+        module._forward_pre_hooks
+        or module._forward_hooks
+        or module._backward_pre_hooks
+        or module._backward_hooks
     )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Self, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
-from throughtime.cells import CELLS
 from throughtime.cells.base import Cell, State
+from throughtime.cells.building import Builder, build_cell
 from throughtime.cells.exchange import TorchRecurrence, counterpart, empty_module, load_torch, store_torch
-from throughtime.errors import InputError, unknown
+from throughtime.errors import InputError
 from throughtime.layers.dropout import checked_probability, variational_dropout
 from throughtime.layers.layer import Layer, are_bare
 from throughtime.recurrence.backend import Result
@@ -24,7 +24,8 @@ from throughtime.recurrence.scan import scan, scan_layers
 class Stack(nn.Module):
     """Layers of any cell, each reading what the one below it wrote.
 
-    `cell` is a name of `CELLS`, or what builds a cell from its input size and hidden size, such as its class.
+    `cell` is a name of `CELLS`, or what builds a cell from its input size and hidden size, such as its class:
+    one of your own needs nothing but that, `project` and `step`.
 
     - `bidirectional`: a second cell in each layer reads from the right; the outputs of both are concatenated.
     - `dropout` falls on what enters every layer but the first, in training only; `variational` keeps one mask
@@ -45,7 +46,7 @@ class Stack(nn.Module):
 
     def __init__(
         self,
-        cell: str | Callable[..., Cell],
+        cell: Builder,
         input_size: int,
         hidden_size: int,
         num_layers: int = 1,
@@ -62,11 +63,10 @@ class Stack(nn.Module):
         super().__init__()
         if num_layers < 1:
             raise InputError("num_layers", f"is {num_layers}, expected 1 or more")
-        build = _builder(cell)
         layers: list[Layer] = []
         for _ in range(num_layers):
             width = layers[-1].output_size if layers else input_size
-            cells = [build(width, hidden_size, initial=initial) for _ in range(1 + bidirectional)]
+            cells = [build_cell(cell, width, hidden_size, initial=initial) for _ in range(1 + bidirectional)]
             layers.append(Layer(*cells, weight_drop=weight_drop))
             if layers[-1].input_size != width:
                 raise InputError("cells", f"one reads {layers[-1].input_size} values but is given {width}")
@@ -102,7 +102,7 @@ class Stack(nn.Module):
         rows = zip(cells, backward, strict=True) if backward else ((cell,) for cell in cells)
         given = iter([cell for row in rows for cell in row])
         return cls(
-            lambda input_size, hidden_size, *, initial: next(given),
+            lambda input_size, hidden_size: next(given),
             cells[0].input_size,
             cells[0].hidden_size,
             len(cells),
@@ -294,13 +294,3 @@ class Stack(nn.Module):
         if got != wanted:
             raise InputError("state", f"has shapes {got}, this stack expects a flat tuple of {wanted}")
         return parts
-
-
-def _builder(cell: str | Callable[..., Cell]) -> Callable[..., Cell]:
-    if isinstance(cell, Cell):
-        raise InputError("cell", "is built already; give its name or class, or use Stack.of([cell])")
-    if not isinstance(cell, str):
-        return cell
-    if cell not in CELLS:
-        raise unknown("cell", cell, CELLS)
-    return CELLS[cell]

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, embedding
 from torch.nn.utils.rnn import pad_sequence
 
-from throughtime.cells import CELLS
 from throughtime.cells.base import Cell, State
+from throughtime.cells.building import build_cell
 from throughtime.errors import InputError, unknown
 from throughtime.layers.dropout import checked_probability, embedding_dropout, variational_dropout
 from throughtime.layers.stack import Stack
@@ -183,12 +183,10 @@ class RecurrentLanguageModel(nn.Module):
 
 
 def _cells(name: str, input_size: int, sizes: Sequence[int], initial: str) -> list[Cell]:
-    if name not in CELLS:
-        raise unknown("cell", name, CELLS)
     cells: list[Cell] = []
     for size in sizes:
         width = cells[-1].output_size if cells else input_size
-        cells.append(CELLS[name](width, size, initial=initial))
+        cells.append(build_cell(name, width, size, initial=initial))
     return cells
 
 

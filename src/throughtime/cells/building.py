@@ -1,0 +1,70 @@
+"""A cell from its name, its class or a function: the one way in which stacks and models build theirs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+from throughtime.cells import CELLS
+from throughtime.cells.base import Cell
+from throughtime.errors import InputError, unknown
+
+Builder = str | Callable[..., Cell]
+"""The name of a cell, its class, or a function of an input size and a hidden size."""
+
+
+def build_cell(builder: Builder, input_size: int, hidden_size: int, *, initial: str = "zero") -> Cell:
+    """The cell that `builder` makes of these sizes; a name is looked up in `CELLS`.
+
+    Every cell begins with zeros by itself. Any other first state is passed on as `initial`, which a cell of
+    one's own need not take.
+    """
+    if isinstance(builder, Cell):
+        raise InputError("cell", "is built already; give its name or class, or use Stack.of([cell])")
+    if isinstance(builder, str):
+        if builder not in CELLS:
+            raise unknown("cell", builder, CELLS)
+        builder = CELLS[builder]
+    options = _options(builder, initial)
+    cell = builder(input_size, hidden_size, **options)
+    if not isinstance(cell, Cell):
+        raise InputError(
+            "cell",
+            f"{_name(builder)} makes a {type(cell).__name__}, expected a throughtime.Cell; "
+            "Stack.from_torch takes the modules of torch",
+        )
+    return cell
+
+
+def _options(builder: Callable[..., Cell], initial: str) -> dict[str, str]:
+    """What the builder is given besides sizes; what it does not take is refused before Python does so."""
+    if not callable(builder):
+        raise InputError("cell", f"is {builder!r}, expected a name, a class or a function")
+    signature = inspect.signature(builder)
+    wanted = initial != "zero" or "initial" in signature.parameters
+    options = {"initial": initial} if wanted else {}
+    try:
+        signature.bind(1, 1, **options)
+    except TypeError as error:
+        if initial != "zero" and _takes_sizes(signature):
+            raise InputError(
+                "initial",
+                f"is {initial!r}, but {_name(builder)} takes no `initial`; leave it out, or let its __init__ "
+                "take it and hand it on to Cell.__init__",
+            ) from None
+        raise InputError(
+            "cell", f"{_name(builder)} cannot be built from an input size and a hidden size: {error}"
+        ) from None
+    return options
+
+
+def _takes_sizes(signature: inspect.Signature) -> bool:
+    try:
+        signature.bind(1, 1)
+    except TypeError:
+        return False
+    return True
+
+
+def _name(builder: Callable[..., Cell]) -> str:
+    return getattr(builder, "__name__", type(builder).__name__)

@@ -1,0 +1,73 @@
+"""Calling a cell is to scan it."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from throughtime.cells import CELLS, GRU
+from throughtime.cells.base import Cell
+from throughtime.recurrence import scan
+
+STATE = tuple(torch.randn(3, 4, generator=torch.Generator().manual_seed(1)) for _ in range(2))
+
+
+def options(cell: Cell) -> list[dict]:
+    """Every option of `scan`, alone and beside others."""
+    state = tuple(part[:, :size].double() for part, size in zip(STATE, cell.state_sizes, strict=False))
+    return [
+        {},
+        {"state": state},
+        {"lengths": torch.tensor([5, 2, 0]), "reverse": True},
+        {"carry": torch.linspace(0, 1, 15, dtype=torch.float64).reshape(5, 3), "backend": "reference"},
+    ]
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_calling_a_cell_is_to_scan_it(name):
+    torch.manual_seed(0)
+    cell = CELLS[name](3, 4).double()
+    x = torch.randn(5, 3, 3, dtype=torch.float64, requires_grad=True)
+    for chosen in options(cell):
+        found = []
+        for run in (cell, lambda *given, **named: scan(cell, *given, **named)):
+            y, state = run(x, **chosen)
+            loss = sum((part**2).sum() for part in (y, *state))
+            wanted = [x, *cell.weights().values()]
+            found.append(
+                [y, *state, *torch.autograd.grad(loss, wanted, materialize_grads=True, allow_unused=True)]
+            )
+        assert len(found[0]) == len(found[1])
+        for ours, theirs in zip(*found, strict=True):
+            assert torch.equal(ours, theirs)
+    by_row = cell(x.transpose(0, 1), batch_first=True).outputs
+    assert torch.equal(by_row.transpose(0, 1), scan(cell, x).outputs)
+
+
+def test_a_call_takes_what_scan_takes():
+    own, scanned = (list(inspect.signature(one).parameters.values()) for one in (Cell.forward, scan))
+    assert [(one.name, one.kind, one.default) for one in own[1:]] == [
+        (one.name, one.kind, one.default) for one in scanned[1:]
+    ]
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_hooks_of_a_cell_are_called(stacked):
+    from throughtime.layers.stack import Stack
+
+    cell, seen = GRU(3, 4), []
+    cell.register_forward_hook(lambda module, inputs, found: seen.append(found.outputs))
+    x = torch.randn(5, 2, 3)
+    y, _ = (Stack.of([cell]) if stacked else cell)(x)
+    assert len(seen) == 1
+    assert torch.equal(seen[0], y)
+
+
+def test_a_cell_alone_imports_no_recurrence():
+    program = "import sys, throughtime.cells; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not [name for name in done.stdout.split() if name.startswith("throughtime.recurrence")]
