@@ -86,13 +86,14 @@ def tagger(folder: Path, **settings) -> Path:
     return saved(folder, "tag", data, **{**given, **settings})
 
 
-def forecaster(folder: Path, **settings) -> Path:
+def forecaster(folder: Path, *, helped: bool = False, **settings) -> Path:
+    """One of two series; `helped` by columns named sale and heat."""
     data = folder / "series.csv"
     rows = [
-        f"{name},{place},{float(np.sin(place / 3) * size + place / 50)!r}\n"
+        f"{name},{place},{float(np.sin(place / 3) * size + place / 50)!r}{',1,2' * helped}\n"
         for name, size in (("north", 1.0), ("south", 7.0))
         for place in range(120)
     ]
-    data.write_text("unique_id,ds,y\n" + "".join(rows))
+    data.write_text(f"unique_id,ds,y{',sale,heat' * helped}\n" + "".join(rows))
     given = {"lookback": 24, "horizon": 6, "hidden_size": 12, "device": "cpu"}
     return saved(folder, "forecast", data, **{**given, **settings})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from itertools import chain
 
 import numpy as np
@@ -12,12 +13,49 @@ from tests.export import untrained
 import throughtime as tt
 from throughtime.errors import InputError
 from throughtime.export import export
+from throughtime.runtime import RUNNERS
+from throughtime.runtime.forecaster import History
+from throughtime.tasks.ngram import NgramLanguageModel
 
 
 def both(run, out):
     """The model in torch, and the same exported."""
     export(run, out)
     return tt.load(run, device="cpu"), tt.runtime.load(out, threads=1)
+
+
+MAKERS = {
+    "translate": untrained.translator,
+    "language": untrained.language,
+    "tag": untrained.tagger,
+    "classify": untrained.classifier,
+    "fill": untrained.filler,
+    "forecast": untrained.forecaster,
+}
+
+
+def keywords(method):
+    """The names and kinds of what a method takes, and what it does without."""
+    return {
+        one.name: (one.kind is inspect.Parameter.KEYWORD_ONLY, one.default)
+        for one in inspect.signature(method).parameters.values()
+    }
+
+
+@pytest.mark.parametrize("task", RUNNERS)
+def test_a_model_takes_every_keyword_that_its_runner_takes(task, tmp_path):
+    model, runner = both(MAKERS[task](tmp_path), tmp_path / "exported")
+    methods = [name for name, _ in inspect.getmembers(type(runner), inspect.isfunction) if name[0] != "_"]
+    assert methods
+    models = [model, *([NgramLanguageModel] if task == "language" else [])]
+    for one in models:
+        for name in methods:
+            ours, theirs = keywords(getattr(one, name)), keywords(getattr(runner, name))
+            assert theirs.keys() <= ours.keys(), (one, name)
+            for keyword, (only, default) in theirs.items():
+                # The data of training, which an export does not know, may be left out of a model's forecast.
+                if (name, keyword) != ("forecast", "data"):
+                    assert ours[keyword] == (only, default), (name, keyword)
 
 
 @pytest.fixture(scope="module")
@@ -88,21 +126,31 @@ def test_a_language_model_scores_and_writes_the_same(tmp_path, settings):
         assert mine.tokens == theirs.tokens
         assert mine.log_probs == pytest.approx(theirs.log_probs, abs=1e-4)
     for prompt in ("", "the old", "the " * 140):
-        told = model.generate(prompt, max_new_tokens=9, strategy=model.strategy(greedy=True))
+        told = model.generate(prompt, max_new_tokens=9, greedy=True)
         ours = runner.generate(prompt, max_new_tokens=9, greedy=True)
         assert [(one.text, one.ended) for one in ours] == [(one.text, one.ended) for one in told]
         assert ours[0].log_prob == pytest.approx(told[0].log_prob, abs=1e-4)
 
 
 def test_draws_follow_the_model_and_the_seed(tmp_path):
-    _, runner = both(untrained.language(tmp_path), tmp_path / "exported")
-    drawn = [
-        runner.generate("the", max_new_tokens=6, num_return_sequences=3, seed=seed) for seed in (1, 1, 2)
-    ]
-    assert drawn[0] == drawn[1] != drawn[2]
-    assert all(one.text.startswith("the") for one in drawn[0])
-    likely = runner.generate("the", max_new_tokens=6, top_k=1, seed=3)
-    assert likely == runner.generate("the", max_new_tokens=6, greedy=True)
+    for one in both(untrained.language(tmp_path), tmp_path / "exported"):
+        how = {"max_new_tokens": 6, "temperature": 0.8, "top_p": 0.9, "num_return_sequences": 3}
+        drawn = [one.generate("the", seed=seed, **how) for seed in (1, 1, 2)]
+        assert drawn[0] == drawn[1] != drawn[2]
+        assert len(drawn[0]) == 3
+        assert all(text.text.startswith("the") for text in drawn[0])
+        likely = one.generate("the", max_new_tokens=6, top_k=1, seed=3)
+        assert likely == one.generate("the", max_new_tokens=6, greedy=True)
+
+
+def test_the_keywords_of_a_model_are_those_of_its_strategy(tmp_path):
+    model = tt.load(untrained.language(tmp_path), device="cpu")
+    how = {"temperature": 0.7, "top_k": 5, "num_return_sequences": 2, "seed": 4}
+    expected = model.generate("the", max_new_tokens=6, strategy=model.strategy(**how))
+    assert model.generate("the", max_new_tokens=6, **how) == expected
+    for name, value in {**how, "greedy": True, "top_p": 0.5}.items():
+        with pytest.raises(InputError, match=f"{name}: is for a search without a strategy"):
+            model.generate("the", strategy=model.strategy(), **{name: value})
 
 
 @pytest.mark.parametrize(
@@ -118,10 +166,8 @@ def test_both_refuse_what_writes_nothing(tmp_path, options, sentence):
     model, runner = both(untrained.language(tmp_path), tmp_path / "exported")
     with pytest.raises(InputError, match=sentence):
         runner.generate("the", **options)
-    most = {"max_new_tokens": options.get("max_new_tokens", 5)}
     with pytest.raises(InputError, match=sentence):
-        how = {name: value for name, value in options.items() if name not in most}
-        model.generate("the", strategy=model.strategy(**how), **most)
+        model.generate("the", **options)
 
 
 def test_nothing_is_not_scored_by_a_model_of_a_stream(tmp_path):
@@ -213,6 +259,57 @@ def test_forecasts_are_the_same(tmp_path, settings):
         assert mine.quantiles.keys() == theirs.quantiles.keys()
         for probability, quantile in theirs.quantiles.items():
             assert mine.quantiles[probability] == pytest.approx(quantile, rel=1e-3, abs=1e-3)
+
+
+def test_plain_values_are_forecast_the_same(tmp_path):
+    run = untrained.forecaster(tmp_path, model="recurrent", head="gaussian", cell="lstm")
+    times = np.arange(60)
+    values = {"north": np.sin(times / 3), "new": np.cos(times / 4) * 3 + 10}
+    values["new"][7] = np.nan
+    given = [values, [History(name, y) for name, y in values.items()]]
+    found = [one.forecast(how, level=[80]) for one in both(run, tmp_path / "exported") for how in given]
+    for own in found[1:]:
+        for mine, theirs in zip(own, found[0], strict=True):
+            assert mine.unique_id == theirs.unique_id
+            assert mine.mean == pytest.approx(theirs.mean, rel=1e-3, abs=1e-3)
+            assert mine.quantiles[0.9] == pytest.approx(theirs.quantiles[0.9], rel=1e-3, abs=1e-3)
+    assert found[0][0].ds.tolist() == list(range(60, 66))
+
+
+def test_columns_of_plain_values_are_read_the_same(tmp_path):
+    run = untrained.forecaster(tmp_path, model="recurrent", known=["sale"], past=["heat"], helped=True)
+    model, runner = both(run, tmp_path / "exported")
+    times = np.arange(46.0)
+    history = History("north", np.sin(times[:40] / 3), np.cos(times)[:, None], (times[:40, None] % 7))
+    mine, theirs = (one.forecast([history])[0].mean for one in (runner, model))
+    assert mine == pytest.approx(theirs, rel=1e-3, abs=1e-3)
+    other = history.__class__("north", history.y, -np.cos(times)[:, None], history.past)
+    assert model.forecast([other])[0].mean != pytest.approx(theirs, rel=1e-3, abs=1e-3)
+    with pytest.raises(InputError, match=r"series 'north': its known columns have the shape \[0\], expected"):
+        model.forecast({"north": history.y})
+    with pytest.raises(InputError, match=r"data\[0\]: is of type float, expected a History"):
+        model.forecast([1.0, 2.0])
+    with pytest.raises(InputError, match="data: has two series named 'north'"):
+        model.forecast([history, history])
+
+
+def test_values_without_dates_are_for_models_that_read_none(tmp_path):
+    dated = tmp_path / "days.csv"
+    days = np.arange(np.datetime64("2020-01-01"), np.datetime64("2020-05-01"))
+    dated.write_text("ds,y\n" + "".join(f"{day},{np.sin(place)}\n" for place, day in enumerate(days)))
+    sizes = {"lookback": 24, "horizon": 6, "hidden_size": 12, "device": "cpu"}
+    values = np.sin(np.arange(len(days)))
+    for calendar in (False, True):
+        model = tt.load(
+            untrained.saved(tmp_path, "forecast", dated, calendar=calendar, **sizes), device="cpu"
+        )
+        if calendar:
+            with pytest.raises(InputError, match="data: has values without dates, and this model reads"):
+                model.forecast({"days": values})
+        else:
+            own = model.forecast()[0]
+            plain = model.forecast({own.unique_id: values})[0]
+            assert plain.mean == pytest.approx(own.mean, rel=1e-5)
 
 
 def test_drawn_paths_spread_as_the_models_do(tmp_path):

@@ -74,7 +74,11 @@ class PanelScaling:
         return series_scale_of(series.unique_id, series.y, scaling, transform)
 
     def check(self, panel: Panel) -> None:
-        """Refuse series with other steps than those of training."""
+        """Refuse series with other steps than those of training, and no dates where a model reads them."""
+        if panel.undated:
+            if self.calendar:
+                raise InputError("data", "has values without dates, and this model reads the calendar")
+            return
         if panel.frequency != self.frequency and all(len(one) > 1 for one in panel.series):
             steps = [str(each) if each else "position" for each in (panel.frequency, self.frequency)]
             raise InputError(

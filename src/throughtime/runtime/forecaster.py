@@ -74,7 +74,7 @@ class Forecaster:
 
     def forecast(
         self,
-        series: Mapping[str, Sequence[float]] | Sequence[History],
+        data: Mapping[str, Sequence[float]] | Sequence[History],
         h: int | None = None,
         level: Sequence[float] = (),
         paths: int = 0,
@@ -92,7 +92,7 @@ class Forecaster:
             )
         if paths and not self.head.probabilistic:
             raise InputError("paths", "need a model that says a distribution; this one says one number")
-        given = [History(*one) for one in series.items()] if isinstance(series, Mapping) else list(series)
+        given = [History(*one) for one in data.items()] if isinstance(data, Mapping) else list(data)
         probabilities = sorted({round(0.5 + side * each / 200, 10) for each in level for side in (-1, 1)})
         draws = np.random.default_rng(self.settings["seed"])
         found: list[Forecast] = []

@@ -130,15 +130,44 @@ class LanguageModel:
         prompt: str = "",
         *,
         max_new_tokens: int | None = None,
+        greedy: bool | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        num_return_sequences: int = 1,
+        seed: int | None = None,
         strategy: Strategy | None = None,
     ) -> list[Generated]:
-        """Continue a prompt; what is not given comes from generation_config.json."""
+        """Continue a prompt, the likeliest text first; what is not given comes from generation_config.json.
+
+        The options are those of an exported model. Greedy search writes what that writes; equal seeds give
+        equal draws of one model on one kind of device, but an exported one draws others from the same
+        distribution. A `strategy` of your own stands instead of `greedy`, `temperature` and the others.
+        """
         from throughtime.search import generate
 
+        options = {
+            "greedy": greedy,
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "num_return_sequences": None if num_return_sequences == 1 else num_return_sequences,
+            "seed": seed,
+        }
+        if strategy is not None:
+            for name, value in options.items():
+                if value is not None:
+                    raise InputError(name, "is for a search without a strategy of its own; leave one out")
         ids = self.framing.ids(checked_text(prompt, "prompt"), end=False)
-        results = generate(
-            self.model, [ids], strategy or self.strategy(), max_new_tokens=self._cap(max_new_tokens)
+        chosen = strategy or self.strategy(
+            greedy=greedy,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            num_return_sequences=num_return_sequences,
+            seed=seed,
         )
+        results = generate(self.model, [ids], chosen, max_new_tokens=self._cap(max_new_tokens))
         return [
             Generated(self.framing.text([*ids, *one.tokens]), one.log_prob, one.ended) for one in results[0]
         ]

@@ -27,6 +27,7 @@ from throughtime.tasks.forecast_config import ForecastConfig
 from throughtime.tasks.forecast_task import window_of
 from throughtime.tasks.forecasts import Forecast, Forecasting
 from throughtime.tasks.judged_windows import k_step_errors
+from throughtime.tasks.plain_series import PlainSeries, panels_of
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others
 from throughtime.tasks.saved_intervals import save_intervals, saved_intervals
 from throughtime.train.devices import products
@@ -49,7 +50,7 @@ class TrainedForecaster:
 
     def forecast(
         self,
-        data: str | Panel | None = None,
+        data: str | Panel | PlainSeries | None = None,
         h: int | None = None,
         level: Sequence[float] = (),
         future: str | Path | Panel | None = None,
@@ -57,8 +58,14 @@ class TrainedForecaster:
     ) -> list[Forecast]:
         """The same as the command: after the data of training or others, with intervals of these levels.
 
-        The interval of level 80 lies between the quantiles 0.1 and 0.9.
+        `data` may be plain values by the name of their series, or `History`s, as an exported model takes
+        them; a series of training has the scale that it had there, a new one that of its own values. The
+        interval of level 80 lies between the quantiles 0.1 and 0.9. Paths are drawn from the seed of
+        training; an exported model draws others from the same distribution.
         """
+        if isinstance(data, Mapping | Sequence) and not isinstance(data, str):
+            data, known = panels_of(data, self.config.known, self.config.past)
+            future = known if future is None else future
         if isinstance(future, str | Path):
             future = read_future(future, self.config.known)
         probabilities = sorted({end for each in level for end in ends(each)})
