@@ -65,8 +65,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "runtime":
-        return importlib.import_module("throughtime.runtime")
+    if name in ("plots", "runtime"):
+        return importlib.import_module(f"throughtime.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'throughtime' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)
