@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from throughtime.cells import CELLS
 from throughtime.data.datasets import open_dataset
 from throughtime.folder import ModelFolder
 from throughtime.models.weights import save_weights
-from throughtime.tasks import recurrent, translate
+from throughtime.tasks import ngram, recurrent, translate
 from throughtime.tasks.language_config import LanguageConfig
 from throughtime.tasks.translate_config import TranslateConfig
+from throughtime.text.codec import Codec
 
 PLAIN = {"device": "cpu", "precision": "float32"}
 
@@ -22,6 +24,8 @@ def runs(tmp_path_factory):
     out = tmp_path_factory.mktemp("runs")
     pairs = out / "pairs.tsv"
     pairs.write_text("one two\tun deux\nthree\ttrois\n" * 10)
+    pairs.with_suffix(".txt").write_text("one two\nthree\n" * 10)
+    text = open_dataset(str(pairs.with_suffix(".txt")))
     sizes = {"embedding_size": 12, "hidden_size": 12}
     translator = translate.made(
         TranslateConfig(
@@ -31,7 +35,19 @@ def runs(tmp_path_factory):
     )
     dataset = open_dataset("embedded/english")
     config = LanguageConfig(data="embedded/english", tokens="char", num_layers=2, **sizes, **PLAIN)
-    for name, model in (("en-fr", translator), ("english", recurrent.made(config, dataset))):
+    plain = config.model_copy(update={"cell": "rnn"})
+    one_vector = TranslateConfig(
+        **{**translator.config.model_dump(), "structure": "state-only", "tied": False}
+    )
+    models = {
+        "en-fr": translator,
+        "one-vector": translate.made(one_vector, open_dataset(str(pairs), source="en", target="fr")),
+        "english": recurrent.made(config, dataset),
+        "plain": recurrent.made(plain, dataset),
+    }
+    counted = ngram.fit(ngram.NgramConfig(data=str(pairs.with_suffix(".txt")), order=2), text)
+    counted.save(out / "counted", [], "")
+    for name, model in models.items():
         (out / name).mkdir()
         model.begin(ModelFolder(out / name))
         save_weights(model.model, ModelFolder(out / name))
@@ -79,9 +95,15 @@ def test_one_layer_with_all_its_gates(throughtime, runs, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["{english}", "one"], "choose what to see: --attention, --beam, --gates or --embedding"),
-        (["{english}", "one", "--gates", "--beam"], "--beam and --gates: can be seen one at a time"),
-        (["{english}", "one", "--beam"], "is no translator"),
+        (["{english}", "one"], "english: is a language model; choose what to see: --gates and --embedding"),
+        (["{english}"], "english: is a language model; choose what to see: --gates and --embedding"),
+        (["{en-fr}"], "a translator; choose what to see: --attention, --beam, --gates and --embedding"),
+        (["{en-fr}", "one", "--gates", "--beam"], "--beam and --gates: can be seen one at a time"),
+        (["{english}", "one", "--beam"], "is a language model without beam; it has --gates and --embedding"),
+        (["{plain}", "one", "--gates"], "is a language model without gates; it has --embedding"),
+        (["{one-vector}", "one", "--attention"], "without attention; it has --beam, --gates and --embedding"),
+        (["{counted}", "one", "--gates"], "is a language model that has none of these views"),
+        (["{english}", "--gates"], 'english "a sentence" --gates`'),
         (["{english}", "one", "--gates", "--plot", "g.gif"], "g.gif: is not a picture"),
         (["{en-fr}", "", "--attention"], "sentence: is empty"),
         (["nowhere", "one", "--gates"], "nowhere: no such model folder"),
@@ -93,6 +115,48 @@ def test_mistakes_get_one_sentence(throughtime, runs, words, sentence):
     assert ran.code == 2
     assert sentence in ran.err
     assert len(ran.err.strip().splitlines()) == 1
+
+
+VIEWS = ("--attention", "--beam", "--gates", "--embedding")
+
+
+@pytest.mark.parametrize(
+    ("run", "offered"),
+    [
+        ("en-fr", VIEWS),
+        ("one-vector", VIEWS[1:]),
+        ("english", VIEWS[2:]),
+        ("plain", VIEWS[3:]),
+        ("counted", ()),
+    ],
+)
+def test_help_for_a_run_offers_the_views_of_its_model(throughtime, runs, run, offered):
+    told = throughtime("inspect", runs / run, "--help").out
+    assert [view for view in VIEWS if f"{view} " in told] == list(offered)
+    assert ("--num-beams" in told) == ("--beam" in offered)
+    assert ("--layer" in told) == ("--gates" in offered)
+    assert ("--side" in told) == ("--embedding" in offered)
+    general = throughtime("inspect", "model", "--help").out
+    assert [view for view in VIEWS if f"{view} " in general] == list(VIEWS)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_gates_of_every_registered_cell_are_shown_or_refused(throughtime, runs, cell, tmp_path):
+    sizes = {"embedding_size": 6, "hidden_size": 4, "num_layers": 2, "tied": False}
+    config = LanguageConfig(data="embedded/english", tokens="char", cell=cell, **sizes, **PLAIN)
+    model = recurrent.with_codec(config, Codec.load(runs / "english"))
+    model.begin(ModelFolder(tmp_path))
+    save_weights(model.model, ModelFolder(tmp_path))
+    ran = throughtime("inspect", tmp_path, "one", "--gates", "--plot", tmp_path / "g.svg", "--json")
+    if cell.startswith("rnn"):
+        assert ran.code == 2
+        assert "is a language model without gates" in ran.json["error"]
+        return
+    assert ran.code == 0, ran.err
+    for layer in ran.json["layers"]:
+        assert layer["keep"] in layer["gates"]
+        assert all(len(row) == 3 for rows in layer["values"].values() for row in rows)
+        assert len(layer["half_lives"]) == len(layer["units"]) > 0
 
 
 def test_the_other_commands_are_where_they_were(throughtime):

@@ -296,7 +296,7 @@ def test_the_way_to_the_best_is_marked_without_a_terminal(throughtime: Any, runs
         ("en-fr", "--beam --layer 1", "--layer: goes with --gates; leave it out"),
         ("en-fr", "--gates --side source", "--side: goes with --embedding; leave it out"),
         ("en-fr", "--gates --neighbours 4", "--neighbours: goes with --embedding; leave it out"),
-        ("english", "--attention", "english: is no translator, and only those attend"),
+        ("english", "--attention", "english: is a language model without attention; it has"),
     ],
 )
 def test_what_has_no_effect_is_refused_and_a_run_is_named(

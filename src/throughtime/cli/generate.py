@@ -19,7 +19,10 @@ from throughtime.errors import InputError
 @reported
 def generate(
     run: Run,
-    prompt: Annotated[str, typer.Option(help="What the text begins with.")] = "",
+    text: Annotated[
+        str | None, typer.Argument(help="What the text begins with.", metavar="PROMPT", show_default=False)
+    ] = None,
+    prompt: Annotated[str | None, typer.Option(help="The same as an option.")] = None,
     max_new_tokens: Annotated[
         int | None, typer.Option(help="The most tokens to add; 100 unless the model says otherwise.", min=1)
     ] = None,
@@ -39,10 +42,11 @@ def generate(
 
     [bold]Examples[/bold]
 
-      throughtime generate runs/ptb-5gram --prompt "the stock market" --seed 1
+      throughtime generate runs/ptb-5gram "the stock market" --seed 1
 
-      throughtime generate runs/letters --prompt "the time " --max-new-tokens 300 --temperature 0.8
+      throughtime generate runs/letters "the time " --max-new-tokens 300 --temperature 0.8
     """
+    prompt = beginning(text, prompt)
     if greedy:
         refuse(
             "is for texts that are drawn; leave out --greedy",
@@ -76,6 +80,13 @@ def generate(
     from rich.text import Text
 
     return Outcome(values, [Text(one.text) for one in texts])
+
+
+def beginning(text: str | None, prompt: str | None) -> str:
+    """What the text begins with, from the argument or the option."""
+    if text is not None and prompt is not None and text != prompt:
+        raise InputError("--prompt", "is given beside another prompt on the command line; give one of them")
+    return text or prompt or ""
 
 
 def opened(run: Path, device: str) -> Any:

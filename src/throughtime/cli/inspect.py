@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from throughtime.cli.inspect_gradients import gradients
 from throughtime.cli.inspect_graph import graph
-from throughtime.cli.inspect_model import inspect_model
+from throughtime.cli.inspect_model import InspectsRun, inspect_model
 from throughtime.cli.inspect_truncation import truncation
 
 
@@ -37,7 +37,7 @@ inspect_app = typer.Typer(
     help='Look inside a trained model (`inspect RUN "sentence"`), or at recurrence itself: gradients through '
     "time, the unrolled graph, truncation.",
 )
-inspect_app.command("model")(inspect_model)
+inspect_app.command("model", cls=InspectsRun)(inspect_model)
 inspect_app.command("gradients")(gradients)
 inspect_app.command("graph")(graph)
 inspect_app.command("truncation")(truncation)

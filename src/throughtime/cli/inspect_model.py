@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.evaluate import Device
-from throughtime.cli.kinds import loaded
+from throughtime.cli.kinds import KINDS, kind_of, loaded
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import Plot, check_pictures
 from throughtime.cli.refusal import refuse
-from throughtime.errors import InputError
+from throughtime.cli.usage import RunFirst, is_run
+from throughtime.errors import InputError, ThroughtimeError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,12 +27,36 @@ if TYPE_CHECKING:
 VIEWS = ("attention", "beam", "gates", "embedding")
 NEIGHBOURS = 4
 SHOWN_UNITS = 4
+BELONGS = {"num_beams": "beam", "layer": "gates", "neighbours": "embedding", "side": "embedding"}
+"""The views that the other options are for."""
+
+
+class InspectsRun(RunFirst):
+    """The command, whose help for a run offers the views that its model has."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Keep the words for the help, which is asked for before they are read."""
+        ctx.meta[__name__] = list(args)
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The help, of a run without views that its model lacks."""
+        run = next((word for word in ctx.meta.get(__name__, ()) if is_run(word)), None)
+        with contextlib.suppress(ThroughtimeError):
+            if run is not None:
+                offered = _views(loaded(Path(run), "cpu"))
+                for param in self.params:
+                    view = BELONGS.get(param.name, param.name)
+                    param.hidden = view in VIEWS and view not in offered
+                what = f"is {KINDS[kind_of(Path(run))].what}"
+                self.help = f"{run} {what}, and has {_offer(offered)}." if offered else _none(run, what)
+        super().format_help(ctx, formatter)
 
 
 @reported
 def inspect_model(
     run: Annotated[Path, typer.Argument(help="The folder of a trained model.")],
-    sentence: Annotated[str, typer.Argument(help="What it reads.")],
+    sentence: Annotated[str | None, typer.Argument(help="What it reads.", show_default=False)] = None,
     attention: Annotated[
         bool, typer.Option("--attention", help="Translators: which source words each word looked at.")
     ] = False,
@@ -62,6 +87,8 @@ def inspect_model(
 ) -> Outcome:
     """Look at what a trained model does with a sentence; `model` may be left out.
 
+    `inspect RUN --help` shows the views that the model of this run has.
+
     [bold]Examples[/bold]
 
       throughtime inspect runs/en-fr "My mother is reading." --attention --plot attention.png
@@ -73,10 +100,6 @@ def inspect_model(
       throughtime inspect runs/english "mother garden red" --embedding --plot words.png
     """
     chosen = [name for name, given in zip(VIEWS, (attention, beam, gates, embedding), strict=True) if given]
-    if len(chosen) != 1:
-        problem = "choose what to see" if not chosen else "can be seen one at a time; choose"
-        where = " and ".join(f"--{name}" for name in chosen) or "inspect"
-        raise InputError(where, f"{problem}: --attention, --beam, --gates or --embedding")
     if not beam:
         refuse("goes with --beam; leave it out", num_beams=num_beams)
     if not gates:
@@ -85,6 +108,11 @@ def inspect_model(
         refuse("goes with --embedding; leave it out", neighbours=neighbours, side=side)
     check_pictures(plot)
     model = loaded(run, device)
+    _check_view(run, model, chosen)
+    if sentence is None:
+        raise InputError(
+            str(run), f'give a sentence, as in `throughtime inspect {run} "a sentence" --{chosen[0]}`'
+        )
     with _named(run):
         if attention:
             outcome = _attention(model, sentence, plot)
@@ -97,6 +125,35 @@ def inspect_model(
     if plot is not None:
         say(f"wrote {plot}")
     return Outcome({"run": str(run), "sentence": sentence, **outcome.values}, outcome.shown)
+
+
+def _views(model: Any) -> list[str]:
+    from throughtime.inspection.views import views
+
+    return views(model)
+
+
+def _check_view(run: Path, model: Any, chosen: list[str]) -> None:
+    """Refuse all but one view that the model has, by what it is and what it offers."""
+    what, offered = f"is {KINDS[kind_of(run)].what}", _views(model)
+    if not offered:
+        raise InputError(str(run), _none("", what).strip())
+    if not chosen:
+        raise InputError(str(run), f"{what}; choose what to see: {_offer(offered)}")
+    if lacking := [view for view in chosen if view not in offered]:
+        raise InputError(str(run), f"{what} without {' and '.join(lacking)}; it has {_offer(offered)}")
+    if len(chosen) > 1:
+        where = " and ".join(f"--{view}" for view in chosen)
+        raise InputError(where, f"can be seen one at a time; choose one of {_offer(offered)}")
+
+
+def _offer(views: list[str]) -> str:
+    *first, last = [f"--{view}" for view in views]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _none(run: str, what: str) -> str:
+    return f"{run} {what} that has none of these views: they are for recurrent models that read text"
 
 
 @contextlib.contextmanager

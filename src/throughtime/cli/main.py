@@ -43,11 +43,17 @@ from throughtime.cli.train_language import train_language
 from throughtime.cli.train_tag import train_tag
 from throughtime.cli.train_translate import train_translate
 from throughtime.cli.translate import translate
+from throughtime.cli.usage import (
+    ClickError,
+    Evaluates,
+    ReadsData,
+    RunFirst,
+    TakesLabel,
+    TakesSettings,
+    UsageError,
+    WritesOut,
+)
 from throughtime.errors import ThroughtimeError
-
-# Newer typers carry their own copy of click, so its errors are found by way of typer's.
-UsageError: Any = typer.BadParameter.__mro__[1]
-ClickError: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="throughtime",
@@ -82,28 +88,28 @@ data_app.command("convert")(convert)
 data_app.command("batches")(batches)
 app.command("stats")(stats)
 app.add_typer(train_app, name="train")
-train_app.command("language")(train_language)
-train_app.command("translate")(train_translate)
-train_app.command("forecast")(train_forecast)
-train_app.command("tag")(train_tag)
-train_app.command("fill")(train_fill)
-train_app.command("classify")(train_classify)
-train_app.command("compose")(train_compose)
-app.command("average")(average)
-app.command("evaluate")(evaluate)
-app.command("backtest")(backtest)
+train_app.command("language", cls=TakesSettings)(train_language)
+train_app.command("translate", cls=TakesSettings)(train_translate)
+train_app.command("forecast", cls=TakesSettings)(train_forecast)
+train_app.command("tag", cls=TakesSettings)(train_tag)
+train_app.command("fill", cls=TakesSettings)(train_fill)
+train_app.command("classify", cls=TakesSettings)(train_classify)
+train_app.command("compose", cls=TakesSettings)(train_compose)
+app.command("average", cls=WritesOut)(average)
+app.command("evaluate", cls=Evaluates)(evaluate)
+app.command("backtest", cls=ReadsData)(backtest)
 app.command("compare")(compare)
-app.command("translate")(translate)
-app.command("tag")(tag)
-app.command("fill")(fill)
-app.command("classify")(classify)
-app.command("compose")(compose)
-app.command("forecast")(forecast)
-app.command("score")(score)
-app.command("generate")(generate)
+app.command("translate", cls=RunFirst)(translate)
+app.command("tag", cls=RunFirst)(tag)
+app.command("fill", cls=RunFirst)(fill)
+app.command("classify", cls=RunFirst)(classify)
+app.command("compose", cls=TakesLabel)(compose)
+app.command("forecast", cls=ReadsData)(forecast)
+app.command("score", cls=RunFirst)(score)
+app.command("generate", cls=RunFirst)(generate)
 app.command("serve")(serve)
 app.add_typer(inspect_app, name="inspect")
-app.command("export")(export)
+app.command("export", cls=WritesOut)(export)
 app.command("doctor")(doctor)
 
 

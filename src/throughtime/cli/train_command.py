@@ -72,6 +72,7 @@ class TrainCommand:
         kept = [option for name, option in whole.parameters.items() if name not in without]
         command.__signature__ = whole.replace(parameters=kept)  # type: ignore[attr-defined]
         command.__doc__ = self.help
+        command.config = self.config  # type: ignore[attr-defined]  # for `TakesSettings`
         return reported(command)
 
     def _told(self, given: dict[str, Any], show_config: bool, request: Request) -> Outcome:

@@ -19,7 +19,7 @@ def attended(translator: Translator, text: str, search: Search | None = None) ->
     if any(one.alignment is None for one in found):
         raise InputError(
             "attention",
-            "this translator has none: it reads the source into one vector; see --beam or --gates",
+            "this translator has none: it reads the source into one vector",
         )
     return found
 

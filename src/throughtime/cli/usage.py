@@ -1,0 +1,214 @@
+"""Commands that know what was meant: settings given as options, and words in the wrong order."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, get_args
+
+import typer
+from typer.core import TyperCommand
+
+from throughtime.errors import InputError
+
+# Newer typers carry their own copy of click, so its errors are found by way of typer's.
+UsageError: Any = typer.BadParameter.__mro__[1]
+ClickError: Any = typer.BadParameter.__mro__[2]
+
+SPLITS = ("train", "valid", "test", "heldout", "all")
+LONGEST = 60
+_NUMBER = re.compile(r"-[0-9.]")
+_TRUTH = ("true", "false")
+
+
+class TakesSettings(TyperCommand):
+    """A command of `train`: a setting that was given as an option is told how `--set` takes it.
+
+    The command's function names its settings as `config`, module.Class under `throughtime.tasks`.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words; where one is no option, say what would do."""
+        words = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            if type(error).__name__ == "NoSuchOption":
+                self._refuse(words, error)
+            raise
+
+    def _refuse(self, words: list[str], error: Any) -> None:
+        """Refuse settings that were given as options, if that is what the error is about."""
+        module, name = getattr(self.callback, "config", "").split(".")
+        fields = getattr(import_module(f"throughtime.tasks.{module}"), name).model_fields
+        options = {one for param in self.params for one in param.opts}
+        meant: dict[str, str] = {}
+        for place, word in enumerate(words):
+            option, _, given = word.partition("=")
+            if word == "--":
+                break
+            if not option.startswith("-") or option in options:
+                continue
+            key, off = _setting(option, fields)
+            if key is not None and option not in meant:
+                after = given if "=" in word else _following(words[place + 1 :])
+                meant[option] = f"{key}={_value(after, fields[key].annotation, off)}"
+        if error.option_name not in meant:
+            return
+        several = len(meant) > 1
+        raise InputError(
+            ", ".join(meant),
+            f"{'are settings' if several else 'is a setting'} of the task, which --set takes: write "
+            f"`{' '.join(f'--set {shlex.quote(one)}' for one in meant.values())}`",
+        )
+
+
+def _setting(option: str, fields: dict[str, Any]) -> tuple[str | None, bool]:
+    """The setting that an option names, and whether it is to be off, as in --no-tied."""
+    key = option.lstrip("-").replace("-", "_")
+    if key in fields:
+        return key, False
+    rest = key.removeprefix("no_")
+    return (rest, True) if rest in fields and _is_truth(fields[rest].annotation) else (None, False)
+
+
+def _following(words: list[str]) -> str | None:
+    """The word after an option, unless it is an option too."""
+    return words[0] if words and (not words[0].startswith("-") or _NUMBER.match(words[0])) else None
+
+
+def _value(given: str | None, kind: Any, off: bool) -> str:
+    if _is_truth(kind) and (given is None or given.lower() not in _TRUTH):
+        return "false" if off else "true"
+    return "VALUE" if given is None else given
+
+
+def _is_truth(kind: Any) -> bool:
+    return bool in (kind, *get_args(kind))
+
+
+class RunFirst(TyperCommand):
+    """A command whose first word is the folder of a model: the right order is told where another one was it.
+
+    `stray` is the option that a word beside the run was perhaps meant for, where a command takes none.
+    """
+
+    stray: ClassVar[str | None] = None
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words, once their order is right."""
+        if not ctx.resilient_parsing:
+            self._check_order(ctx, list(args))
+        return super().parse_args(ctx, args)
+
+    def option_for(self, word: str) -> str | None:
+        """The option that a word beside the run was meant for."""
+        return self.stray
+
+    def _check_order(self, ctx: Any, words: list[str]) -> None:
+        first, *others = self._positional(ctx, words) or [""]
+        alone = sum(param.param_type_name == "argument" for param in self.params) == 1 and all(
+            param.nargs == 1 for param in self.params if param.param_type_name == "argument"
+        )
+        if is_run(first):
+            if alone and others:
+                raise InputError(
+                    _shortened(others[0]),
+                    f"is one word too many: this command takes a run and options; write "
+                    f"`{self._corrected(ctx, words, first, others)}`",
+                )
+            return
+        run = next((word for word in others if is_run(word)), None)
+        if run is None or _is_path(first):
+            return
+        strays = [word for word in (first, *others) if word != run] if alone else []
+        raise InputError(
+            "RUN",
+            f"comes first, and {_shortened(first)} is no folder of a trained model, but {run} is; write "
+            f"`{self._corrected(ctx, words, run, strays)}`",
+        )
+
+    def _positional(self, ctx: Any, words: list[str]) -> list[str] | None:
+        """The words that are neither options nor their values; None where help is wanted or one is wrong."""
+        try:
+            values, rest, _ = self.make_parser(ctx).parse_args(list(words))
+        except UsageError:
+            return None
+        if values.get("help"):
+            return None
+        found: list[str] = []
+        for param in self.params:
+            if param.param_type_name == "argument":
+                own = values.get(param.name)
+                found += [own] if isinstance(own, str) else [one for one in own or () if isinstance(one, str)]
+        return [*found, *rest]
+
+    def _corrected(self, ctx: Any, words: list[str], run: str, strays: list[str]) -> str:
+        """The command line as it should have been."""
+        rest = words
+        for word in (run, *strays):
+            rest = self._without(ctx, rest, word)
+        added: list[str] = []
+        for word in strays:
+            option = self.option_for(word)
+            if option is not None and option not in (*rest, *added):
+                added += [option, word]
+        path = ctx.command_path.replace("inspect model", "inspect")
+        return f"{path} {shlex.join([run, *rest, *added])}"
+
+    def _without(self, ctx: Any, words: list[str], word: str) -> list[str]:
+        """The words less this one, where it is not the value of an option."""
+        before = self._positional(ctx, words) or []
+        for place in (place for place, one in enumerate(words) if one == word):
+            left = [*words[:place], *words[place + 1 :]]
+            if len(self._positional(ctx, left) or []) == len(before) - 1:
+                return left
+        return words
+
+
+class Evaluates(RunFirst):
+    """A command about a split of data: a word beside the run names one of both."""
+
+    def option_for(self, word: str) -> str:
+        """The split if there is one of that name, else the data."""
+        return "--split" if word in SPLITS else "--data"
+
+
+class ReadsData(RunFirst):
+    """A command that may read other data than the model was trained on."""
+
+    stray = "--data"
+
+
+class TakesLabel(RunFirst):
+    """A command that writes from a label."""
+
+    stray = "--label"
+
+
+class WritesOut(RunFirst):
+    """A command that writes a folder."""
+
+    stray = "--out"
+
+
+def is_run(word: str) -> bool:
+    """Whether a word is the folder of a trained model."""
+    try:
+        return bool(word) and (Path(word) / "config.json").is_file()
+    except (OSError, ValueError):  # a sentence may be no path at all
+        return False
+
+
+def _is_path(word: str) -> bool:
+    """Whether a word was perhaps meant as a folder."""
+    try:
+        return Path(word).exists() or ("/" in word and not re.search(r"\s", word))
+    except (OSError, ValueError):
+        return False
+
+
+def _shortened(word: str) -> str:
+    return repr(word if len(word) <= LONGEST else f"{word[:LONGEST]}...")
