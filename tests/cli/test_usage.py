@@ -1,0 +1,189 @@
+"""What was meant is told: settings given as options, words in the wrong order, a prompt without an option."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+
+import pytest
+import typer
+from tests.export import untrained
+from tests.tiny import SMALL
+
+from throughtime.cli.main import app
+from throughtime.cli.usage import RunFirst, TakesSettings
+from throughtime.tasks import TASKS
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Untrained runs of several kinds in one folder, by kind."""
+    folder = tmp_path_factory.mktemp("runs")
+    makers = ("translator", "language", "filler", "classifier", "tagger", "forecaster")
+    return {name: getattr(untrained, name)(folder) for name in makers}
+
+
+def written(error: str) -> list[str]:
+    """The words of the command line, or its part, that an error tells to write."""
+    (line,) = re.findall(r"write `([^`]*)`", error)
+    return shlex.split(line)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("--epochs 3", ["--set", "epochs=3"]),
+        ("--epochs=3", ["--set", "epochs=3"]),
+        ("--lr 1e-3", ["--set", "lr=1e-3"]),
+        ("--lr -1", ["--set", "lr=-1"]),
+        ("--hidden-size 8", ["--set", "hidden_size=8"]),
+        ("--hidden_size=8", ["--set", "hidden_size=8"]),
+        ("--structure 'a b'", ["--set", "structure=a b"]),
+        ("--tied", ["--set", "tied=true"]),
+        ("--no-tied --resume", ["--set", "tied=false"]),
+        ("--tied=false", ["--set", "tied=false"]),
+        ("--epochs", ["--set", "epochs=VALUE"]),
+        ("--epochs --resume", ["--set", "epochs=VALUE"]),
+        ("--epochs 3 --out x --lr=2", ["--set", "epochs=3", "--set", "lr=2"]),
+    ],
+)
+def test_a_setting_given_as_an_option_is_told_the_way_that_works(throughtime, words, expected):
+    ran = throughtime("train", "translate", "--data", "pairs.tsv", *shlex.split(words))
+    assert ran.code == 2
+    assert len(ran.err.splitlines()) == 1
+    assert written(ran.err) == expected
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_every_setting_of_every_task_is_told(throughtime, task):
+    module = importlib.import_module(f"throughtime.tasks.{task}_config")
+    kind = getattr(module, f"{task.title()}Config")
+    own = {one.name for one in typer.main.get_command(app).commands["train"].commands[task].params}
+    names = [name for name in kind.model_fields if name not in own]
+    assert {"epochs", "lr", "batch_size"} <= set(names)
+    told = written(throughtime("train", task, *(f"--{name.replace('_', '-')}=7" for name in names)).err)
+    assert told[::2] == ["--set"] * len(names)
+    assert [one.partition("=")[0] for one in told[1::2]] == names
+
+
+def test_the_told_way_works(throughtime):
+    ran = throughtime("train", "translate", "--epochs", 3, "--hidden-size", 64, "--show-config")
+    told = throughtime("train", "translate", *written(ran.err), "--show-config", "--json")
+    assert (told.json["epochs"], told.json["hidden_size"]) == (3, 64)
+
+
+def test_what_is_no_setting_is_told_the_nearest_option(throughtime):
+    ran = throughtime("train", "translate", "--resum")
+    assert ran.code == 2
+    assert "No such option: --resum (Possible options: --resume)" in ran.err
+    assert "No such option: --zzz" in throughtime("train", "translate", "--zzz", "--epochs", 3).err
+
+
+ORDERS = [
+    ("translate", "translator", ["Where is it?"]),
+    ("score", "language", ["dog bites man", "it's"]),
+    ("generate", "language", ["the cat"]),
+    ("fill", "filler", ["the ___ sees"]),
+    ("tag", "tagger", ["the cat"]),
+    ("classify", "classifier", ["the cat"]),
+]
+
+
+@pytest.mark.parametrize(("command", "kind", "texts"), ORDERS)
+@pytest.mark.parametrize("json", [False, True])
+def test_a_text_before_its_run_is_told_the_right_order(throughtime, runs, command, kind, texts, json):
+    words = [texts[0], str(runs[kind]), *texts[1:], *(["--json"] if json else [])]
+    ran = throughtime(command, *words)
+    assert ran.code == 2
+    right = written(ran.err)
+    assert right == [
+        "throughtime",
+        command,
+        str(runs[kind]),
+        *[word for word in words if word != str(runs[kind])],
+    ]
+    assert throughtime(*right[1:]).code == 0
+
+
+def test_options_keep_their_values(throughtime, runs):
+    run = str(runs["translator"])
+    ran = throughtime("translate", "--num-beams", 2, "the cat", "--device", "cpu", "--", run)
+    assert written(ran.err)[1:] == ["translate", run, "--num-beams", "2", "the cat", "--device", "cpu", "--"]
+    ran = throughtime("evaluate", "all", "--with", run, run)
+    assert written(ran.err)[1:] == ["evaluate", run, "--with", run, "--split", "all"]
+
+
+def test_inspect_tells_the_right_order(throughtime, runs):
+    run = str(runs["language"])
+    ran = throughtime("inspect", "the cat", run, "--gates")
+    right = written(ran.err)
+    assert right == ["throughtime", "inspect", run, "the cat", "--gates"]
+    assert throughtime(*right[1:]).code == 0
+
+
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize(
+    ("command", "kind", "word", "option"),
+    [
+        ("evaluate", "language", "all", "--split"),
+        ("evaluate", "language", "other text", "--data"),
+        ("forecast", "forecaster", "today", "--data"),
+        ("backtest", "forecaster", "today", "--data"),
+        ("export", "language", "exported", "--out"),
+        ("compose", "language", "happy", "--label"),
+    ],
+)
+def test_a_word_that_is_an_option_is_told_which(throughtime, runs, command, kind, word, option, order):
+    run = str(runs[kind])
+    ran = throughtime(command, *((word, run) if order else (run, word)))
+    assert ran.code == 2
+    assert written(ran.err) == ["throughtime", command, run, option, word]
+
+
+def test_a_mistyped_run_is_no_text(throughtime, runs):
+    run = runs["translator"]
+    ran = throughtime("translate", run.parent / "typo", run, "the cat")
+    assert "typo: no such model folder" in ran.err
+    ran = throughtime("translate", "Where is it?", "now")
+    assert "Where is it?: no such model folder" in ran.err
+
+
+def test_a_long_sentence_is_told_in_full_where_it_is_to_be_written(throughtime, runs):
+    text, run = "the cat sees " * 40, str(runs["tagger"])
+    ran = throughtime("tag", text, run)
+    assert written(ran.err) == ["throughtime", "tag", run, text]
+
+
+def test_help_comes_before_all(throughtime, runs):
+    assert throughtime("translate", "the cat", runs["translator"], "--help").code == 0
+
+
+def test_a_prompt_is_a_word_or_an_option(throughtime, runs):
+    words = ["generate", runs["language"], "--seed", 1, "--json", "--max-new-tokens", 5]
+    word = throughtime(*words, "the cat")
+    assert word.code == 0
+    assert word.json["prompt"] == "the cat"
+    assert word.json == throughtime(*words, "--prompt", "the cat").json
+    assert word.json == throughtime(*words, "the cat", "--prompt", "the cat").json
+    assert throughtime(*words).json["prompt"] == ""
+    ran = throughtime(*words[:2], "the cat", "--prompt", "the dog")
+    assert ran.code == 2
+    assert (
+        ran.err == "error: --prompt: is given beside another prompt on the command line; give one of them\n"
+    )
+    assert "unexpected extra argument" in throughtime(*words[:2], "the", "cat").err
+
+
+def test_every_command_that_reads_a_run_checks_the_order():
+    group = typer.main.get_command(app)
+    several = {"compare", "serve"}  # all their words are runs
+    for name, command in group.commands.items():
+        first = next((one for one in command.params if one.param_type_name == "argument"), None)
+        if first is not None and (first.name == "run" or name == "translate"):
+            assert isinstance(command, RunFirst), name
+            assert name not in several
+    trained = group.commands["train"].commands
+    assert {name for name, one in trained.items() if isinstance(one, TakesSettings)} == TASKS.keys() - {
+        "ngram"
+    }
