@@ -95,9 +95,9 @@ def test_one_layer_with_all_its_gates(throughtime, runs, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["{english}", "one"], "english: is a language model; choose what to see: --gates and --embedding"),
-        (["{english}"], "english: is a language model; choose what to see: --gates and --embedding"),
-        (["{en-fr}"], "a translator; choose what to see: --attention, --beam, --gates and --embedding"),
+        (["{english}", "one"], "english: is a language model; choose what to see: --gates or --embedding"),
+        (["{english}"], "english: is a language model; choose what to see: --gates or --embedding"),
+        (["{en-fr}"], "a translator; choose what to see: --attention, --beam, --gates or --embedding"),
         (["{en-fr}", "one", "--gates", "--beam"], "--beam and --gates: can be seen one at a time"),
         (["{english}", "one", "--beam"], "is a language model without beam; it has --gates and --embedding"),
         (["{plain}", "one", "--gates"], "is a language model without gates; it has --embedding"),

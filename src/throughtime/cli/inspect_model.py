@@ -139,17 +139,17 @@ def _check_view(run: Path, model: Any, chosen: list[str]) -> None:
     if not offered:
         raise InputError(str(run), _none("", what).strip())
     if not chosen:
-        raise InputError(str(run), f"{what}; choose what to see: {_offer(offered)}")
+        raise InputError(str(run), f"{what}; choose what to see: {_offer(offered, 'or')}")
     if lacking := [view for view in chosen if view not in offered]:
         raise InputError(str(run), f"{what} without {' and '.join(lacking)}; it has {_offer(offered)}")
     if len(chosen) > 1:
         where = " and ".join(f"--{view}" for view in chosen)
-        raise InputError(where, f"can be seen one at a time; choose one of {_offer(offered)}")
+        raise InputError(where, f"can be seen one at a time; choose {_offer(offered, 'or')}")
 
 
-def _offer(views: list[str]) -> str:
+def _offer(views: list[str], link: str = "and") -> str:
     *first, last = [f"--{view}" for view in views]
-    return f"{', '.join(first)} and {last}" if first else last
+    return f"{', '.join(first)} {link} {last}" if first else last
 
 
 def _none(run: str, what: str) -> str:

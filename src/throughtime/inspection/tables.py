@@ -43,11 +43,13 @@ class Table:
 def tables(model: Any) -> list[Table]:
     """All tables of token vectors in a loaded model; the source's first."""
     network = getattr(model, "model", None)
-    if isinstance(network, EncoderDecoder):
+    if isinstance(network, EncoderDecoder) and hasattr(model, "codecs"):
         return _of_translator(network, model.codecs)
     if isinstance(network, Tagger):
         return [Table("words", network.embedding.weight.detach(), model.codec.words)]
-    embedding = getattr(getattr(network, "encoder", network), "embedding", None)
+    # What a composer's encoder reads are labels or numbers; its tokens are those that it writes.
+    part = network.decoder if isinstance(network, EncoderDecoder) else getattr(network, "encoder", network)
+    embedding = getattr(part, "embedding", None)
     framing = getattr(model, "framing", None)
     codec = framing.codec if framing is not None else getattr(model, "codec", None)
     if not isinstance(embedding, nn.Embedding) or codec is None:

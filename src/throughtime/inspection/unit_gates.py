@@ -116,7 +116,8 @@ def unit_gates(model: Any, text: str) -> list[LayerGates]:
 def check_gates(model: Any) -> None:
     """Refuse a loaded model that has no gates to show."""
     network = getattr(model, "model", None)
-    if not isinstance(network, EncoderDecoder | Tagger):
+    translates = isinstance(network, EncoderDecoder) and hasattr(model, "codecs")
+    if not translates and not isinstance(network, Tagger):
         stack, embedding = _reader(network)
         if not isinstance(stack, Stack) or not isinstance(embedding, nn.Embedding):
             raise InputError("model", "has no recurrent layers that read tokens, so it has no gates to show")
