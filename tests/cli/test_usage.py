@@ -110,8 +110,8 @@ def test_options_keep_their_values(throughtime, runs):
     run = str(runs["translator"])
     ran = throughtime("translate", "--num-beams", 2, "the cat", "--device", "cpu", "--", run)
     assert written(ran.err)[1:] == ["translate", run, "--num-beams", "2", "the cat", "--device", "cpu", "--"]
-    ran = throughtime("evaluate", "all", "--with", run, run)
-    assert written(ran.err)[1:] == ["evaluate", run, "--with", run, "--split", "all"]
+    ran = throughtime("evaluate", "all", "--with", run, "--lowercase", run)
+    assert written(ran.err)[1:] == ["evaluate", run, "--with", run, "--lowercase", "--split", "all"]
 
 
 def test_inspect_tells_the_right_order(throughtime, runs):

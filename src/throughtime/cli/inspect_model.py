@@ -45,7 +45,8 @@ class InspectsRun(RunFirst):
         with contextlib.suppress(ThroughtimeError):
             if run is not None:
                 offered = _views(loaded(Path(run), "cpu"))
-                for param in self.params:
+                params: list[Any] = self.params  # options, and arguments that are never hidden
+                for param in params:
                     view = BELONGS.get(param.name, param.name)
                     param.hidden = view in VIEWS and view not in offered
                 what = f"is {KINDS[kind_of(Path(run))].what}"
