@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from recipes.measure import Row, checked_row, measure, refuses, written
-from recipes.page import page
+from recipes.measure import Row, checked_row, measure, refuses, succeeding, written
+from recipes.page import page, stale
 from recipes.recipe import HERE, Recipe, read_recipes
+from recipes.sources import sources
 from throughtime.errors import InputError, ThroughtimeError, unknown
 from throughtime.files import whole_file
 
@@ -35,6 +36,8 @@ def main(words: Sequence[str] | None = None, folder: Path = HERE) -> int:
             print(_config(asked.names, recipes), end="")
             return 0
         store = Measured(folder, recipes)
+        if asked.check:
+            return store.check()
         if asked.rows is not None:
             store.take_in(_rows(asked.rows))
             return 0
@@ -49,21 +52,29 @@ class Measured:
 
     def __init__(self, folder: Path, recipes: Mapping[str, Recipe]) -> None:
         self.path, self.results = folder / "measured.json", folder.parent / "RESULTS.md"
-        self.recipes = recipes
+        self.recipes, self.now = recipes, sources(recipes)
 
-    def take_in(self, rows: Mapping[str, Row]) -> None:
-        """Add rows, or replace those of the same recipes."""
+    def take_in(self, rows: Mapping[str, Row]) -> dict[str, Row]:
+        """Add rows, or replace those of the same recipes, whose figures are kept as earlier readings."""
         for name in rows:
             if name not in self.recipes:
                 raise unknown("recipe", name, self.recipes)
         # Read anew, so that two runs side by side do not undo each other.
         before = json.loads(self.path.read_text()) if self.path.exists() else {}
-        measured = {**before, **rows}
+        measured = {**before, **{name: succeeding(before.get(name, {}), row) for name, row in rows.items()}}
         with whole_file(self.path) as file:
-            json.dump(measured, file, indent=2, sort_keys=True)
+            json.dump(measured, file, indent=2, sort_keys=True, ensure_ascii=False)
             file.write("\n")
         with whole_file(self.results) as file:
-            file.write(page(self.recipes, measured))
+            file.write(page(self.recipes, measured, self.now))
+        return measured
+
+    def check(self) -> int:
+        """Write the page and list the stale rows; 1 where there are some."""
+        rows = self.take_in({})
+        found = {name: stale(self.recipes[name], row, self.now[name]) for name, row in rows.items()}
+        print("\n".join(f"{name:28}{changed} changed" for name, changed in found.items() if changed))
+        return int(any(found.values()))
 
 
 def _run(names: Sequence[str], recipes: Mapping[str, Recipe], store: Measured, keep: Path | None) -> int:
@@ -105,6 +116,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m recipes", description=(__doc__ or "").split("\n\n")[1])
     parser.add_argument("names", nargs="*", metavar="NAME", help="a recipe; all where none is named")
     parser.add_argument("--list", action="store_true", help="name the recipes and stop")
+    parser.add_argument(
+        "--check", action="store_true", help="list the stale rows, bring RESULTS.md up to date and stop"
+    )
     parser.add_argument("--config", action="store_true", help="print the settings of a recipe and stop")
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="leave the run folders under DIR, and go on with those there"

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import platform
+import re
 import sys
 import tempfile
 import time
@@ -17,16 +18,19 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from recipes.asked import fillings, trained_on, training_loss, translations
 from recipes.recipe import Recipe
-from recipes.translated import said, training_loss
+from recipes.sources import sources
 from throughtime.cli.main import main as throughtime
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError, ThroughtimeError
+from throughtime.tasks import TASKS
 from throughtime.version import __version__
 
 Row = dict[str, Any]
 """What is known of a measured recipe; one object of measured.json."""
-ROW_KEYS = ("value", "seconds", "machine", "date", "version", "signature", "fingerprint")
+ROW_KEYS = ("value", "seconds", "machine", "date", "version", "signature", "fingerprint", "sources")
+NEVER_ON_A_GPU = ("ngram", "windows", "retrieval")
 
 
 def refuses(recipe: Recipe) -> str | None:
@@ -49,14 +53,17 @@ def measure(name: str, recipes: Mapping[str, Recipe], keep: Path | None = None) 
 
     Run folders stay under `keep`; one that is there is gone on with, or only judged if it is finished.
     """
-    recipe = recipes[name]
+    recipe, now = recipes[name], sources(recipes)
+    begun: list[Row] = []
     with contextlib.ExitStack() as stack:
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         found = []
         for number, config in enumerate(recipe.runs()):
             run = _folder(name, recipe, config, folder)
             print(f"== {name}, run {number + 1} of {len(recipe.runs())}", file=sys.stderr)
-            found.append(_once(recipe, {**config, **_runs(recipe, recipes, folder)}, run))
+            needed, earlier = _runs(recipe, recipes, folder, now)
+            begun += [_begun(run, recipe, now[name]), *earlier]
+            found.append(_once(recipe, {**config, **needed}, run))
     row = {**found[0], "value": mean(one["value"] for one in found)}
     row["seconds"] = round(mean(one["seconds"] for one in found), 1)
     row["also"] = {label: mean(one["also"][label] for one in found) for label in found[0]["also"]}
@@ -67,31 +74,53 @@ def measure(name: str, recipes: Mapping[str, Recipe], keep: Path | None = None) 
         row["said"] = {sentence: list(texts) for sentence, texts in zip(recipe.asks, told, strict=True)}
     return {
         **row,
-        "machine": _machine(recipe.machine),
+        "machine": "; ".join(dict.fromkeys(one["machine"] for one in begun)),
         "date": datetime.now(UTC).date().isoformat(),
         "version": __version__,
         "fingerprint": recipe.fingerprint,
+        "sources": now[name] if all(one["fresh"] for one in begun) else "earlier code",
     }
 
 
-def _runs(recipe: Recipe, recipes: Mapping[str, Recipe], folder: Path) -> dict[str, Any]:
-    """The settings that are run folders of other recipes, which are trained where they are not yet.
+def _begun(run: Path, recipe: Recipe, now: str) -> Row:
+    """The machine on which a run was begun, and whether by the code of today: it may have been kept."""
+    if recipe.task not in TASKS:
+        return {"machine": machine(recipe), "fresh": True}
+    stamp = run.with_name(f"{run.name}.begun.json")
+    if not (stamp.exists() and run.exists()):
+        by = "unknown" if run.exists() else now
+        run.parent.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(json.dumps({"machine": machine(recipe), "sources": by}))
+    begun: Row = json.loads(stamp.read_text())
+    if begun["sources"] != now:
+        print(f"== {run} was begun by earlier code; delete it, or the row stays stale", file=sys.stderr)
+    return {**begun, "fresh": begun["sources"] == now}
 
-    A recipe with several seeds stands for all of its runs.
+
+def _runs(
+    recipe: Recipe, recipes: Mapping[str, Recipe], folder: Path, now: Mapping[str, str]
+) -> tuple[dict[str, Any], list[Row]]:
+    """The settings that are run folders of other recipes, and how these were begun.
+
+    They are trained where they are not yet. A recipe with several seeds stands for all of its runs.
     """
+    begun: list[Row] = []
 
     def trained(name: str) -> str | list[str]:
         needed = recipes[name]
         runs = {_folder(name, needed, config, folder): config for config in needed.runs()}
         for run, config in runs.items():
-            trained_run(needed.task, {**config, **_runs(needed, recipes, folder)}, run)
+            settings, earlier = _runs(needed, recipes, folder, now)
+            begun.extend([_begun(run, needed, now[name]), *earlier])
+            trained_run(needed.task, {**config, **settings}, run)
         first, *others = map(str, runs)
         return [first, *others] if others else first
 
-    return {
+    runs = {
         key: trained(names) if isinstance(names, str) else [trained(name) for name in names]
         for key, names in recipe.needs.items()
     }
+    return runs, begun
 
 
 def _folder(name: str, recipe: Recipe, config: dict[str, Any], folder: Path) -> Path:
@@ -123,7 +152,8 @@ def _once(recipe: Recipe, config: dict[str, Any], run: Path) -> Row:
     if recipe.task == "translate":
         also |= {"chrF": judged["chrf"], "training loss": training_loss(run)}
     if recipe.asks:
-        row["said"] = said(run, recipe.asks)
+        row["said"] = (translations if recipe.task == "translate" else fillings)(run, recipe.asks)
+        row["trained_on"] = trained_on(run, recipe.asks) if recipe.task == "translate" else []
     return row
 
 
@@ -167,6 +197,27 @@ def checked_row(name: str, row: object) -> Row:
     return row
 
 
+def succeeding(before: Row, row: Row) -> Row:
+    """A row with the readings of the one that it replaces; figures that are the same are one reading."""
+
+    def same(one: Row, other: Row) -> bool:
+        rounded = [
+            [round(value, 4) for value in (each["value"], *each.get("also", {}).values())]
+            for each in (one, other)
+        ]
+        return rounded[0] == rounded[1] and one.get("fingerprint") == other.get("fingerprint")
+
+    last = {key: before[key] for key in ("date", "value", "also", "fingerprint") if key in before}
+    if last:
+        same_settings = last["fingerprint"] == row["fingerprint"]
+        last["setting"] = "the same settings" if same_settings else f"settings {last['fingerprint']}"
+    earlier: list[Row] = []
+    for one in (*before.get("earlier", ()), *([last] if last else ()), *row.get("earlier", ())):
+        if not same(one, row) and not any(same(one, other) for other in earlier):
+            earlier.append(one)
+    return {**row, "earlier": earlier} if earlier else row
+
+
 def _at(values: dict[str, Any], place: str) -> float:
     found: Any = values
     for key in place.split("."):
@@ -176,10 +227,18 @@ def _at(values: dict[str, Any], place: str) -> float:
     return float(found)
 
 
-def _machine(kind: str) -> str:
+def machine(recipe: Recipe) -> str:
+    """What computes it: the GPU where torch sees one, as training takes it, or the processor."""
     import torch
 
-    version = f"torch {torch.__version__}"
-    if kind == "gpu":
-        return f"{torch.cuda.get_device_name()}, {version}"
-    return f"{torch.get_num_threads()} of {os.cpu_count()} cores, {platform.machine()}, {version}"
+    versions = f"torch {torch.__version__}, Python {platform.python_version()}"
+    refused = recipe.task in NEVER_ON_A_GPU or recipe.config.get("device") == "cpu"
+    if torch.cuda.is_available() and not refused:
+        return f"{torch.cuda.get_device_name()}, {versions}"
+    told = re.search(r"^model name\s*: (.+)$", _cpu_info(), re.MULTILINE)
+    processor = told[1] if told else platform.processor() or platform.machine()
+    return f"{processor}, {torch.get_num_threads()} of {os.cpu_count()} cores, {versions}"
+
+
+def _cpu_info(path: Path = Path("/proc/cpuinfo")) -> str:
+    return path.read_text("utf-8", errors="replace") if path.exists() else ""

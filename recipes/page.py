@@ -6,82 +6,147 @@ from collections.abc import Mapping, Sequence
 from statistics import stdev
 from typing import Any, get_args
 
+from recipes.commands import judging, training
 from recipes.measure import Row
-from recipes.recipe import Recipe
+from recipes.recipe import Published, Recipe
+from throughtime.tasks import TASKS
 
 HEAD = """# Results
 
-Written by `make results`; `python -m recipes NAME` measures one row anew. A recipe is a file of `recipes/`,
-and its model is trained by the command alone: after `python -m recipes NAME --config > my.yaml`
+Written by `python -m recipes`; `python -m recipes NAME ...` measures rows anew, `python -m recipes --check` lists
+the stale ones. A recipe is a file of `recipes/`. Under each table stand the commands that trained and judged its
+rows, after
 
-    throughtime train language --config my.yaml --out RUN    # or translate, tag, ...: the recipe's task
-    throughtime evaluate RUN --split test
+```sh
+python -m recipes NAME --config > NAME.yaml
+```
 
-do the same by hand. Corpora are found through `THROUGHTIME_DATA`, or fetched; see `throughtime data list`.
-Choices are made on validation data; test is read once, at the end. Figures of language models are
-perplexities; other rows say what they are. A mean stands with the standard deviation over its seeds. Times
-are of the training, on a machine that may have done other things besides.
+Corpora are found through `THROUGHTIME_DATA`, or fetched; see `throughtime data list`.
+
+- Choices are made on validation data unless a note says otherwise. Test is read once per setting; earlier readings,
+  of other settings or by other code, are listed under the tables.
+- Figures of language models are perplexities; other rows say what they are. A mean stands with the standard
+  deviation over its seeds, and a row of one seed says so.
+- A published figure is called a tie where ours differs from it by less than the spread over our seeds (the largest less
+  the smallest), or, with one seed or none, by less than MARGIN % of it. "Not traced" is a figure whose source nobody here could
+  check.
+- `on` is what the code found out about the machine; "noted" is what somebody wrote down at the time. Times are of
+  the training, on a machine that may have done other things besides.
+- A row is stale where its settings, or the code that it runs, have changed since it was measured.
 """
+ONE_SEED_MARGIN = 0.02
 GROUPS: tuple[str, ...] = get_args(Recipe.model_fields["group"].annotation)
 UNSEEDED = ("ngram", "windows", "searches", "retrieval", "together", "sine")
-COLUMNS = ("what", "measured", "published", "seed", "trained in", "on", "date", "command")
+COLUMNS = ("what", "measured", "published", "seeds", "trained in", "on", "date", "stale", "recipe")
 
 
-def page(recipes: Mapping[str, Recipe], measured: Mapping[str, Row]) -> str:
-    """The whole page; recipes that were never measured are named at the end of their section."""
-    sections = [HEAD]
+def page(recipes: Mapping[str, Recipe], measured: Mapping[str, Row], now: Mapping[str, str]) -> str:
+    """The whole page; recipes that were never measured are named at the end of their section.
+
+    `now` are the digits of the code that each recipe would run (see `sources`).
+    """
+    sections = [HEAD.replace("MARGIN", f"{100 * ONE_SEED_MARGIN:g}")]
     for group in GROUPS:
-        chosen = {name: recipe for name, recipe in recipes.items() if recipe.group == group}
+        chosen = [name for name, recipe in recipes.items() if recipe.group == group]
         if chosen:
-            sections.append(_section(group, chosen, measured))
+            sections.append(_section(group, chosen, recipes, measured, now))
     return "\n".join(sections)
 
 
-def _section(group: str, recipes: Mapping[str, Recipe], measured: Mapping[str, Row]) -> str:
-    known = {name: recipe for name, recipe in recipes.items() if name in measured}
-    waiting = [f"`{name}`" for name in recipes if name not in measured]
-    rows = [_row(name, recipe, measured[name]) for name, recipe in known.items()]
+def stale(recipe: Recipe, row: Row, now: str) -> str:
+    """What has changed since the row was measured; nothing where it is fresh."""
+    changed = {"settings": row["fingerprint"] != recipe.fingerprint, "code": row.get("sources") != now}
+    return ", ".join(word for word, is_changed in changed.items() if is_changed)
+
+
+def _section(
+    group: str,
+    names: Sequence[str],
+    recipes: Mapping[str, Recipe],
+    measured: Mapping[str, Row],
+    now: Mapping[str, str],
+) -> str:
+    known = [name for name in names if name in measured]
     parts = [f"## {group}\n"]
-    if rows:
-        parts.append(table(COLUMNS, rows))
+    if known:
+        parts.append(table(COLUMNS, [_row(name, recipes[name], measured[name], now[name]) for name in known]))
     tables = [measured[name]["table"] for name in known if "table" in measured[name]]
     parts += [table(one["columns"], [tuple(map(_shown, line)) for line in one["rows"]]) for one in tables]
-    parts += [_said(name, measured[name]["said"]) for name in known if "said" in measured[name]]
-    parts += [f"`{name}`: {recipe.note}\n" for name, recipe in recipes.items() if recipe.note is not None]
-    if waiting:
+    parts += [_said(name, measured[name]) for name in known if "said" in measured[name]]
+    parts += [f"`{name}`: {recipes[name].note}\n" for name in names if recipes[name].note is not None]
+    parts += [_earlier(name, measured[name]["earlier"]) for name in known if "earlier" in measured[name]]
+    parts.append(_judged(names, recipes))
+    if waiting := [f"`{name}`" for name in names if name not in measured]:
         parts.append(f"Not measured yet: {', '.join(waiting)}.\n")
     return "\n".join(parts)
 
 
-def _row(name: str, recipe: Recipe, row: Row) -> tuple[str, ...]:
+def _row(name: str, recipe: Recipe, row: Row, now: str) -> tuple[str, ...]:
     value = _figure(row["value"])
     if len(values := row.get("values", {}).values()) > 1:
         value += f" ± {stdev(values):.2f}"
-    for label, one in sorted(row.get("also", {}).items()):  # as measured.json has them
-        value += f"; {label} {_figure(one)}"
-    if row["fingerprint"] != recipe.fingerprint:
-        value += " (with earlier settings)"
     seeds = recipe.seeds or (() if recipe.task in UNSEEDED else (recipe.config.get("seed", 0),))
     return (
         recipe.title,
-        value,
-        recipe.published or "-",
-        ", ".join(map(str, seeds)) or "-",
+        value + _further(row),
+        "; ".join(_compared(one, recipe, row) for one in recipe.published) or "-",
+        (", ".join(map(str, seeds)) or "-") + (" (one seed)" if len(seeds) == 1 else ""),
         _duration(row["seconds"]),
         row["machine"],
         row["date"],
-        f"`python -m recipes {name}`",
+        stale(recipe, row, now) or "-",
+        f"`{name}`",
     )
 
 
-def _said(name: str, said: Mapping[str, Sequence[str]]) -> str:
+def _further(row: Row) -> str:
+    return "".join(f"; {label} {_figure(one)}" for label, one in sorted(row.get("also", {}).items()))
+
+
+def _compared(other: Published, recipe: Recipe, row: Row) -> str:
+    """A figure of others, whose it is, and which of the two is better."""
+    shown = f"{other.of} " * (other.of is not None) + f"{other.figure} ({other.source})"
+    ours = row["value"] if other.of is None else row.get("also", {}).get(other.of)
+    if isinstance(other.figure, str):
+        return shown
+    if ours is None:
+        return f"{shown}: ours is not measured"
+    values = row.get("values", {}).values() if other.of is None else ()
+    margin = max(values) - min(values) if len(values) > 1 else ONE_SEED_MARGIN * other.figure
+    if abs(ours - other.figure) < margin:
+        return f"{shown}: tie"
+    return f"{shown}: {'better' if (ours > other.figure) == recipe.higher_is_better else 'worse'}"
+
+
+def _earlier(name: str, readings: Sequence[Row]) -> str:
+    told = [f"{_figure(one['value'])}{_further(one)} on {one['date']} ({one['setting']})" for one in readings]
+    return f"`{name}`, read before: {'; '.join(told)}.\n"
+
+
+def _judged(names: Sequence[str], recipes: Mapping[str, Recipe]) -> str:
+    """The commands of a section, those of like rows once."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        told = [f"`{training('NAME', recipes[name])}`"] if recipes[name].task in TASKS else []
+        for label, typed in judging(name, recipes).items():
+            told.append(": ".join(word for word in (label, typed and f"`{typed}`") if word))
+        if needed := recipes[name].needed:
+            told.append(f"with the runs of {', '.join(f'`{one}`' for one in needed)}")
+        groups.setdefault("; ".join(told), []).append(f"`{name}`")
+    return "".join(f"- {', '.join(known)}: {told}\n" for told, known in groups.items())
+
+
+def _said(name: str, row: Row) -> str:
     """Sentences and what became of them, run by run.
 
-    >>> print(_said("toy", {"Go!": ["Va !", "Pars !"]}), end="")
-    `toy`: “Go!” becomes “Va !”, “Pars !”.
+    >>> print(_said("toy", {"said": {"Go!": ["Va !", "Pars !"]}, "trained_on": ["Go!"]}), end="")
+    `toy`: “Go!” (a sentence of the training part) becomes “Va !”, “Pars !”.
     """
-    told = {source: ", ".join(f"“{text}”" for text in texts) for source, texts in said.items()}
-    return f"`{name}`: {'; '.join(f'“{source}” becomes {texts}' for source, texts in told.items())}.\n"
+    told = []
+    for sentence, texts in row["said"].items():
+        known = " (a sentence of the training part)" if sentence in row["trained_on"] else ""
+        told.append(f"“{sentence}”{known} becomes {', '.join(f'“{text}”' for text in texts)}")
+    return f"`{name}`: {'; '.join(told)}.\n"
 
 
 def _figure(value: float) -> str:

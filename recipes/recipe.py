@@ -16,6 +16,17 @@ from throughtime.settings import read_settings
 from throughtime.tasks import TASKS
 
 HERE = Path(__file__).parent
+HIGHER_IS_BETTER = ("bleu", "f1", "accuracy", "intent_accuracy")
+
+
+class Published(Config):
+    """A figure of others."""
+
+    figure: float | str = Field(description="a text, such as 1.0 to 1.1, is shown and not compared")
+    source: str = Field(description="whose it is, where it stands, and what was done to get it")
+    of: str | None = Field(
+        None, description="the further evaluation that it stands beside; null: the row's own"
+    )
 
 
 class Recipe(Config):
@@ -35,9 +46,10 @@ class Recipe(Config):
         "English to French",
         "Fill-in",
         "Tagging and classification",
+        "ETTh1",
         "Forecasting",
     ] = Field(description="the section of RESULTS.md")
-    published: str | None = Field(None, description="the figure of others, and whose it is")
+    published: tuple[Published, ...] = Field((), description="the figures of others")
     note: str | None = Field(None, description="what a reader must know, under the table")
     task: Literal[
         "language",
@@ -64,7 +76,9 @@ class Recipe(Config):
     seeds: tuple[int, ...] = Field((), description="the mean of these; empty: config's seed alone")
     evaluate: tuple[str, ...] = Field((), description="the words after `throughtime evaluate RUN`")
     also: dict[str, tuple[str, ...]] = Field({}, description="further evaluations, by what they are called")
-    asks: tuple[str, ...] = Field((), description="translate: sentences whose translations are shown as well")
+    asks: tuple[str, ...] = Field(
+        (), description="translate, fill: sentences that are shown with what becomes of them"
+    )
     measure: str = Field("perplexity", description="its place in the JSON of `from`, as in best.perplexity")
     source: Literal["train", "evaluate"] = Field(
         "evaluate", alias="from", description="the command whose JSON holds the measure"
@@ -90,6 +104,18 @@ class Recipe(Config):
         """Whether `throughtime train TASK --config` trains it."""
         return self.task in TASKS and self.task != "ngram"
 
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a larger figure is the better one."""
+        return self.measure in HIGHER_IS_BETTER
+
+    @property
+    def needed(self) -> list[str]:
+        """The recipes whose runs it needs."""
+        return [
+            name for names in self.needs.values() for name in ([names] if isinstance(names, str) else names)
+        ]
+
     def runs(self) -> list[dict[str, Any]]:
         """The settings of each run."""
         return [{**self.config, "seed": seed} for seed in self.seeds] or [self.config]
@@ -105,8 +131,8 @@ def read_recipe(path: Path) -> Recipe:
     recipe = configured(Recipe, read_settings(path), path.name)
     if (recipe.task == "ngram") != bool(recipe.train):
         raise InputError(path.name, "`train` goes with the task ngram, and only with it")
-    if recipe.asks and (recipe.task, recipe.source) != ("translate", "evaluate"):
-        raise InputError(path.name, "`asks` goes with the task translate, judged by `evaluate`")
+    if recipe.asks and recipe.task not in ("translate", "fill"):
+        raise InputError(path.name, "`asks` goes with the tasks translate and fill")
     if recipe.commanded:
         configured(importlib.import_module(TASKS[recipe.task]).CONFIG, recipe.config, path.name)
     return recipe

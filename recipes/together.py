@@ -18,17 +18,17 @@ class Together(Config):
     length_penalty: float = 0.75
 
 
-def measured(settings: dict[str, Any]) -> dict[str, Any]:
-    """BLEU on the test split, with chrF, and both on the validation split."""
-    asked = configured(Together, settings, "together")
+def words(asked: Together, split: str) -> list[str]:
+    """What stands after `throughtime evaluate`."""
     first, *others = asked.runs
     joined = [word for other in others for word in ("--with", other)]
     alpha = str(asked.length_penalty)
+    return [first, *joined, "--data", asked.data, "--split", split, "--length-penalty", alpha]
 
-    def judged(split: str) -> dict[str, Any]:
-        words = ["--data", asked.data, "--split", split, "--length-penalty", alpha]
-        return command("evaluate", first, *joined, *words)
 
-    test, valid = judged("test"), judged("valid")
+def measured(settings: dict[str, Any]) -> dict[str, Any]:
+    """BLEU on the test split, with chrF, and both on the validation split."""
+    asked = configured(Together, settings, "together")
+    test, valid = (command("evaluate", *words(asked, split)) for split in ("test", "valid"))
     also = {"chrF": test["chrf"], "valid": valid["bleu"], "valid chrF": valid["chrf"]}
     return {"value": test["bleu"], "also": also, "signature": test["signature"]}

@@ -17,6 +17,7 @@ from recipes.__main__ import main
 from recipes.measure import ROW_KEYS, command
 from recipes.page import page
 from recipes.recipe import HERE, Recipe, read_recipe, read_recipes
+from recipes.sources import sources
 
 from throughtime.config import configured
 from throughtime.errors import InputError
@@ -25,7 +26,7 @@ from throughtime.tasks import TASKS
 LANGUAGE = """
 title: A toy
 group: Time Machine
-published: 2.0 (nobody)
+published: [{figure: 2.0, source: nobody}]
 config: {data: DATA, tokens: char, hidden_size: 8, embedding_size: 8, batch_size: 2, num_steps: 5, epochs: 2}
 """
 
@@ -61,8 +62,8 @@ def test_runs_what_is_named_and_writes_the_page(folder: Path, tmp_path: Path) ->
     assert rows["trained"]["value"] == training["train"]["perplexity"]
     text = (tmp_path / "RESULTS.md").read_text()
     assert "| A toy | " in text
-    assert "2.0 (nobody)" in text
-    assert "`python -m recipes counted`" in text
+    assert "| 2.0 (nobody): worse |" in text
+    assert " | - | `counted` |" in text, "what was measured just now is not stale"
     assert "Not measured yet: `big`, `seeds`." in text
 
 
@@ -131,22 +132,43 @@ def test_a_translator_tells_chrf_its_training_loss_and_what_it_makes_of_sentence
     text = (tmp_path / "RESULTS.md").read_text()
     chrf, loss = (pages._figure(row["also"][label]) for label in ("chrF", "training loss"))
     assert f"; chrF {chrf}; training loss {loss}" in text
-    assert f"`asked`: “one two four” becomes “{told[0][0]['text']}”, “{told[1][0]['text']}”" in text
+    assert f"becomes “{told[0][0]['text']}”, “{told[1][0]['text']}”" in text
+    known = {line.split("\t")[0] for line in (tmp_path / "pairs.tsv").read_text().splitlines()}
+    assert set(row["trained_on"]) <= known & set(row["said"])
 
 
-def test_sentences_are_asked_of_translators_only(folder: Path) -> None:
+def test_a_model_of_blanks_is_asked_too(folder: Path, tmp_path: Path) -> None:
+    put(folder, tmp_path, {"filled": TOY_FILL})
+    assert main(["filled", "--keep", str(tmp_path / "kept")], folder) == 0
+    row: Any = measured(folder)["filled"]
+    found = command("fill", str(tmp_path / "kept" / "filled"), "one ___ two")["fillings"]
+    assert row["said"]["one ___ two"] == [
+        ", ".join(f"{one['tokens'][0]} {one['probability']:.2f}" for one in found[0])
+    ]
+
+
+def test_sentences_are_asked_of_those_who_answer_only(folder: Path) -> None:
     (folder / "trained.yaml").write_text((folder / "trained.yaml").read_text() + "asks: [one]\n")
-    with pytest.raises(InputError, match=r"trained.yaml: `asks` goes with the task translate"):
+    with pytest.raises(InputError, match=r"trained.yaml: `asks` goes with the tasks translate and fill"):
         read_recipes(folder)
 
 
 def test_the_sentence_about_lunch_is_asked() -> None:  # R104
     recipe, row = read_recipes()["hsk-en-zh"], json.loads((HERE / "measured.json").read_text())["hsk-en-zh"]
     assert "hey, randy, have you had your lunch yet?" in recipe.asks
-    # Until the row is measured anew, the note owns that its figures are not the recipe's.
-    assert "said" in row or "by hand" in (recipe.note or "")
+    # What the row says comes from the recipe; until it is measured anew, the note says what is missing.
+    assert (
+        set(row["said"]) == set(recipe.asks) if "said" in row else "are missing here" in (recipe.note or "")
+    )
 
 
+TOY_FILL = """
+title: A blank
+group: Fill-in
+task: fill
+config: {data: DATA, tokens: space, hidden_size: 8, batch_size: 8, epochs: 1, precision: float32}
+asks: [one ___ two]
+"""
 TOY_TOGETHER = """
 title: Translators as one
 group: Translation of Multi30k
@@ -188,7 +210,7 @@ def test_what_cannot_run_here_is_skipped_and_its_figure_stays(
     assert main(["big"], folder) == 0
     assert "big skipped: it needs a GPU" in capsys.readouterr().err
     assert measured(folder) == rows
-    assert "| 1.50 (with earlier settings) |" in (folder.parent / "RESULTS.md").read_text()
+    assert " | settings, code | `big` |" in (folder.parent / "RESULTS.md").read_text()
 
 
 def test_failure_is_told_and_the_others_still_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -255,10 +277,11 @@ def test_the_recipes_themselves_are_whole() -> None:
 def test_results_are_what_was_measured() -> None:
     recipes = read_recipes()
     rows = json.loads((HERE / "measured.json").read_text())
-    assert (HERE.parent / "RESULTS.md").read_text() == page(recipes, rows)
     assert set(rows) <= set(recipes), "recipes that are gone leave no figures"
-    stale = [name for name, row in rows.items() if row["fingerprint"] != recipes[name].fingerprint]
-    assert not stale, "measure them anew"
+    told = (HERE.parent / "RESULTS.md").read_text()
+    assert told == page(recipes, rows, sources(recipes)), "`python -m recipes --check` writes the page"
+    changed = [name for name, row in rows.items() if row["fingerprint"] != recipes[name].fingerprint]
+    assert not changed, "the commands of the page are not theirs: measure them anew"
 
 
 def settled(recipe: Recipe) -> Any:
@@ -336,7 +359,7 @@ def test_gru_learns_to_recall() -> None:  # R61
     assert found["value"] == far > 0.9
     recipe = Recipe(title="Recall", group="Long memory", task="recall")
     row = {**found, "seconds": 1.0, "machine": "m", "date": "d", "fingerprint": recipe.fingerprint}
-    assert "| gru | 1,600 | " in page({"recall": recipe}, {"recall": row})
+    assert "| gru | 1,600 | " in page({"recall": recipe}, {"recall": row}, {"recall": ""})
 
 
 @pytest.mark.parametrize("module", [pages, recall, retrieval])

@@ -1,0 +1,46 @@
+"""What a row tells beside its figure: chosen sentences, a translator's loss on its training pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from throughtime.data.datasets import Dataset, open_dataset
+from throughtime.tasks import load
+
+if TYPE_CHECKING:
+    from throughtime.tasks.trained_filler import TrainedFiller
+    from throughtime.tasks.trained_translator import TrainedTranslator
+
+
+def training_loss(run: Path) -> float:
+    """Nats per real target token of the training pairs, the end tokens among them and dropout off."""
+    translator: TrainedTranslator = load(run)
+    return translator.likelihood(_data(translator), "train").cross_entropy
+
+
+def translations(run: Path, sentences: Sequence[str]) -> list[str]:
+    """What it makes of each sentence, searched as it searches if nobody says otherwise."""
+    translator: TrainedTranslator = load(run)
+    return [own[0].text for own in translator.translate(list(sentences))]
+
+
+def fillings(run: Path, sentences: Sequence[str]) -> list[str]:
+    """The best words for the blanks of each sentence, with their probabilities."""
+    filler: TrainedFiller = load(run)
+    return [
+        ", ".join(f"{' '.join(one.tokens)} {one.probability:.2f}" for one in own)
+        for own in filler.fill_all(list(sentences))
+    ]
+
+
+def trained_on(run: Path, sentences: Sequence[str]) -> list[str]:
+    """Those that a translator knows from its training pairs."""
+    known = {pair.source for pair in _data(load(run)).pairs("train")}
+    return [sentence for sentence in sentences if sentence in known]
+
+
+def _data(translator: TrainedTranslator) -> Dataset:
+    opening = translator.config.opening
+    return open_dataset(translator.config.data, source=opening.source, target=opening.target)
