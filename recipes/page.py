@@ -13,9 +13,9 @@ from throughtime.tasks import TASKS
 
 HEAD = """# Results
 
-Written by `python -m recipes`; `python -m recipes NAME ...` measures rows anew, `python -m recipes --check` lists
-the stale ones. A recipe is a file of `recipes/`. Under each table stand the commands that trained and judged its
-rows, after
+Written by `python -m recipes`; `python -m recipes NAME ...` measures rows anew, `python -m recipes --check`
+lists the stale ones. A recipe is a file of `recipes/`. Under each table stand the commands that trained and
+judged its rows, after
 
 ```sh
 python -m recipes NAME --config > NAME.yaml
@@ -23,15 +23,15 @@ python -m recipes NAME --config > NAME.yaml
 
 Corpora are found through `THROUGHTIME_DATA`, or fetched; see `throughtime data list`.
 
-- Choices are made on validation data unless a note says otherwise. Test is read once per setting; earlier readings,
-  of other settings or by other code, are listed under the tables.
+- Choices are made on validation data unless a note says otherwise. Test is read once per setting; earlier
+  readings, of other settings or by other code, are listed under the tables.
 - Figures of language models are perplexities; other rows say what they are. A mean stands with the standard
   deviation over its seeds, and a row of one seed says so.
-- A published figure is called a tie where ours differs from it by less than the spread over our seeds (the largest less
-  the smallest), or, with one seed or none, by less than MARGIN % of it. "Not traced" is a figure whose source nobody here could
-  check.
-- `on` is what the code found out about the machine; "noted" is what somebody wrote down at the time. Times are of
-  the training, on a machine that may have done other things besides.
+- A published figure is called a tie where ours differs from it by less than the spread over our seeds (the
+  largest less the smallest), or, with one seed or none, by less than MARGIN % of it. "Not traced" is a figure
+  whose source could not be checked.
+- `on` is what the code found out about the machine, unless it says that somebody noted it. Times are of the
+  training, on a machine that may have done other things besides.
 - A row is stale where its settings, or the code that it runs, have changed since it was measured.
 """
 ONE_SEED_MARGIN = 0.02

@@ -1,7 +1,7 @@
 """The code that a row depends on, as twelve digits: they change when that code does something else.
 
-It is what the row's task and the modules of this folder import, within functions too. Comments, docstrings and
-layout do not count. Nor does what only passes words on or draws: the command line, plots, this machinery.
+It is what the row's task and the modules of this folder import, within functions too. Comments, docstrings
+and layout do not count. Nor does what only passes words on or draws: the command line, plots, this machinery.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def test_a_model_of_blanks_is_asked_too(folder: Path, tmp_path: Path) -> None:
     row: Any = measured(folder)["filled"]
     found = command("fill", str(tmp_path / "kept" / "filled"), "one ___ two")["fillings"]
     assert row["said"]["one ___ two"] == [
-        ", ".join(f"{one['tokens'][0]} {one['probability']:.2f}" for one in found[0])
+        ", ".join(f"{one['tokens'][0]} {one['probability']:.2f}" for one in found)
     ]
 
 
