@@ -207,7 +207,7 @@ def succeeding(before: Row, row: Row) -> Row:
         ]
         return rounded[0] == rounded[1] and one.get("fingerprint") == other.get("fingerprint")
 
-    last = {key: before[key] for key in ("date", "value", "also", "fingerprint") if key in before}
+    last: Row = {key: before[key] for key in ("date", "value", "also", "fingerprint") if key in before}
     if last:
         same_settings = last["fingerprint"] == row["fingerprint"]
         last["setting"] = "the same settings" if same_settings else f"settings {last['fingerprint']}"
