@@ -157,7 +157,7 @@ def decoded(
         "sentences_per_second": {name: round(speed, 1) for name, speed in speeds.items()},
         "ratios": {name: round(speed / speeds["joeynmt"], 2) for name, speed in speeds.items()},
         "bleu": {
-            name: round(corpus_bleu(own, [references], tokenize="none").value, 2)
+            name: round(corpus_bleu(own, references, tokenize="none").value, 2)
             for name, own in told.items()
         },
         "mean_words": {

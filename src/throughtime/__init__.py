@@ -32,7 +32,7 @@ _HOME = {
     "corpus_bleu": "throughtime.metrics.bleu",
     "generate": "throughtime.search.generate",
     "load": "throughtime.tasks",
-    "notes_bleu": "throughtime.metrics.bleu",
+    "notes_bleu": "throughtime.metrics.sentence_bleu",
     "open_dataset": "throughtime.data.datasets",
     "scan": "throughtime.recurrence",
     "tokenizer": "throughtime.text.tokenizers",
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from throughtime.errors import InputError as InputError
     from throughtime.layers.stack import Stack as Stack
     from throughtime.metrics.bleu import corpus_bleu as corpus_bleu
-    from throughtime.metrics.bleu import notes_bleu as notes_bleu
     from throughtime.metrics.likelihood import Likelihood as Likelihood
+    from throughtime.metrics.sentence_bleu import notes_bleu as notes_bleu
     from throughtime.ngram.counts import NgramCounts as NgramCounts
     from throughtime.ngram.markov import MarkovChain as MarkovChain
     from throughtime.ngram.model import NgramModel as NgramModel

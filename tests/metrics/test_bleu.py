@@ -10,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from throughtime.errors import InputError
-from throughtime.metrics.bleu import (
-    BleuSums,
-    _tokenizer,
-    corpus_bleu,
-    corpus_chrf,
-    corpus_ter,
-    ngram_precision,
-    notes_bleu,
-)
+from throughtime.metrics.bleu import BleuSums, corpus_bleu, corpus_chrf, corpus_ter
+from throughtime.metrics.sentence_bleu import ngram_precision, notes_bleu, notes_bleu_steps
 
 tokens = st.lists(st.sampled_from("ABCD"), min_size=1, max_size=8)
 
@@ -44,6 +37,23 @@ def test_no_match_and_no_prediction_are_zero():  # R91
     assert notes_bleu("A", "") == 0.0
 
 
+def test_the_steps_of_the_notes_example():  # R91, R92, R94
+    steps = notes_bleu_steps("ABBCD", "ABCDEF")
+    assert [(one.n, one.matches, one.total) for one in steps.ngrams] == [
+        (1, 4, 5),
+        (2, 3, 4),
+        (3, 1, 3),
+        (4, 0, 2),
+    ]
+    assert [one.exponent for one in steps.ngrams] == [1 / 2, 1 / 4, 1 / 8, 1 / 16]
+    assert steps.k == 3
+    assert steps.brevity_penalty == pytest.approx(math.exp(1 - 6 / 5))
+    assert steps.value == pytest.approx(math.exp(-0.2) * 0.8**0.5 * 0.75**0.25 * (1 / 3) ** 0.125)
+    given_k = notes_bleu_steps("ABBCD", "ABCDEF", k=2)
+    assert (given_k.k, len(given_k.ngrams)) == (2, 2)
+    assert notes_bleu_steps("", "ABC").brevity_penalty == 0.0
+
+
 @given(tokens, tokens)
 def test_it_is_never_above_one_and_one_only_for_the_label(prediction, label):  # R91
     assert 0.0 <= notes_bleu(prediction, label) <= 1.0
@@ -53,24 +63,61 @@ def test_it_is_never_above_one_and_one_only_for_the_label(prediction, label):  #
         assert (whole == 1.0) == (prediction == label)
 
 
-def test_sacrebleu_with_several_references_gives_100():  # R94
+def per_set(references):
+    """References per sentence as sacrebleu takes them: per set, None where a sentence has fewer."""
+    rows = [[row] if isinstance(row, str) else row for row in references]
+    longest = max(len(row) for row in rows)
+    return [[row[number] if number < len(row) else None for row in rows] for number in range(longest)]
+
+
+def test_the_notes_call_gives_100():  # R94
     predictions = ["hello there general kenobi", "foo bar foobar"]
-    references = [predictions, ["hello there !", "foo bar foobar"]]
+    references = [["hello there general kenobi", "hello there !"], ["foo bar foobar", "foo bar foobar"]]
     score = corpus_bleu(predictions, references)
     assert score.value == pytest.approx(100.0)
     assert "nrefs:2" in score.signature
     assert f"version:{sacrebleu.__version__}" in score.signature
 
 
-def test_corpus_scores_equal_sacrebleu_called_directly():  # R94
-    predictions = ["the cat sat on the mat .", "a dog barked at the moon"]
-    references = [["the cat is sitting on the mat .", "the dog barked at the moon"]]
-    assert corpus_bleu(predictions, references).value == sacrebleu.corpus_bleu(predictions, references).score
-    assert corpus_chrf(predictions, references).value == sacrebleu.corpus_chrf(predictions, references).score
-    assert corpus_ter(predictions, references).value == sacrebleu.corpus_ter(predictions, references).score
-    plus = corpus_chrf(predictions, references, word_order=2)
+TWO = ["the cat sat on the mat", "there is a dog in the old house"]
+TWO_BY_TWO = [
+    ["the cat is on the mat", "a cat sat on a mat today"],
+    ["there was a dog in the house", "a dog is in the old house"],
+]
+RAGGED = [["the cat is on the mat", "a cat sat on a mat today", "cats sit"], "a dog is in the old house"]
+
+
+@pytest.mark.parametrize("references", [TWO_BY_TWO, RAGGED, [row[0] for row in TWO_BY_TWO]])
+def test_corpus_scores_equal_sacrebleu_called_directly(references):  # R94
+    sets = per_set(references)
+    bleu, expected = corpus_bleu(TWO, references), sacrebleu.corpus_bleu(TWO, sets)
+    assert bleu.value == expected.score
+    assert bleu.precisions == tuple(expected.precisions)
+    assert bleu.brevity_penalty == expected.bp
+    assert (bleu.prediction_length, bleu.reference_length) == (expected.sys_len, expected.ref_len)
+    assert corpus_chrf(TWO, references).value == sacrebleu.corpus_chrf(TWO, sets).score
+    assert corpus_ter(TWO, references).value == sacrebleu.corpus_ter(TWO, sets).score
+    plus = corpus_chrf(TWO, references, word_order=2)
     assert plus.name == "chrF2++"
-    assert plus.value == sacrebleu.corpus_chrf(predictions, references, word_order=2).score
+    assert plus.value == sacrebleu.corpus_chrf(TWO, sets, word_order=2).score
+
+
+def test_references_belong_to_sentences_and_not_to_sets():  # R94
+    transposed = [list(column) for column in zip(*TWO_BY_TWO, strict=True)]
+    assert corpus_bleu(TWO, TWO_BY_TWO).value == pytest.approx(59.46, abs=0.005)
+    assert corpus_bleu(TWO, transposed).value == pytest.approx(37.00, abs=0.005)
+    assert "nrefs:var|" in corpus_bleu(TWO, RAGGED).signature
+
+
+def test_the_result_tells_what_it_is_made_of():  # R94
+    score = corpus_bleu(["the cat"], [["the cat sat on the mat"]])
+    assert "precisions 100.0/100.0/0.0/0.0, brevity penalty 0.135 (2 tokens for 6)" in str(score)
+    for part in ("value=", "precisions=(100.0, 100.0, ", "brevity_penalty=0.135", "signature='nrefs:1|"):
+        assert part in repr(score)
+
+
+def test_one_text_is_one_reference():  # R94
+    assert corpus_bleu(TWO, ["the cat sat", "a dog"]) == corpus_bleu(TWO, [["the cat sat"], ["a dog"]])
 
 
 def test_chinese_is_split_into_characters():  # R94
@@ -78,54 +125,50 @@ def test_chinese_is_split_into_characters():  # R94
     score = corpus_bleu(predictions, references, language="zh")
     assert "tok:zh" in score.signature
     assert score.value == sacrebleu.corpus_bleu(predictions, references, tokenize="zh").score
-    assert score.value > corpus_bleu(predictions, references).value  # 13a sees one word
+    assert score.value > corpus_bleu(predictions, references, tokenize="13a").value  # 13a sees one word
 
 
-def test_options_and_lengths_are_checked():
-    with pytest.raises(InputError, match="reference set 1 has 1 lines but there are 2 predictions"):
+def test_options_and_counts_are_checked():
+    with pytest.raises(InputError, match=r"^references: .*\b1 sentence but .*\b2 predictions"):
         corpus_bleu(["a", "b"], [["a"]])
-    with pytest.raises(InputError, match="--tokenize: is 'klingon'"):
+    with pytest.raises(InputError, match=r"^references: .*\b3 sentences but .*\b1 prediction;"):
+        corpus_chrf(["a"], ["a", "b", "c"])
+    with pytest.raises(InputError, match=r"^references\[1\]: is empty"):
+        corpus_bleu(["a", "b"], [["a"], []])
+    with pytest.raises(InputError, match="tokenize: is 'klingon'"):
         corpus_bleu(["a"], [["a"]], tokenize="klingon")
     with pytest.raises(InputError, match="no prediction"):
         corpus_bleu([], [[]])
-    with pytest.raises(InputError, match="no reference"):
+    with pytest.raises(InputError, match=r"\b0 sentences but .*\b1 prediction;"):
         corpus_chrf(["a"], [])
     with pytest.raises(InputError, match="k: is 0"):
         notes_bleu("A", "A", k=0)
 
 
+def test_a_tokenizer_without_its_package_is_one_sentence(monkeypatch):
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    with pytest.raises(InputError, match=r"tokenize: is 'ja-mecab'.* sacrebleu\[ja\]$"):
+        corpus_bleu(["a"], ["a"], tokenize="ja-mecab")
+
+
 def test_one_text_is_no_list_of_texts():
     with pytest.raises(InputError, match="predictions: is one text; give a list of them"):
         corpus_bleu("b", "a")
-    with pytest.raises(InputError, match="references: is one text; give a list of them for each set"):
+    with pytest.raises(InputError, match="references: is one text; give a list"):
         corpus_bleu(["b"], "a")
-    with pytest.raises(InputError, match="reference set 2: is one text; give a list of them"):
-        corpus_chrf(["b"], [["a"], "a"])
+    with pytest.raises(InputError, match=r"references\[0\]\[1\]: is of type int"):
+        corpus_chrf(["b"], [["a", 7]])
     with pytest.raises(InputError, match=r"predictions\[1\]: is of type NoneType, expected a text"):
-        corpus_ter(["b", None], [["a", "b"]])
-    with pytest.raises(InputError, match="references: is one text; give a list of them"):
+        corpus_ter(["b", None], [["a"], ["b"]])
+    with pytest.raises(InputError, match="references: is one text; give a list"):
         BleuSums.of(["b"], "a")
 
 
-@pytest.mark.parametrize(
-    ("language", "tokenizer"),
-    [
-        *((code, "zh") for code in ("zh", "zh-Hans", "ZH_tw", "cmn", "zho", "yue-HK")),
-        *((code, "char") for code in ("ja", "jpn", "ja-JP", "th", "lo", "km-KH", "my")),
-        *((code, "13a") for code in ("en", "fr-CA", "ko", "kor", "zhx", "de", "", None)),
-    ],
-)
-def test_each_language_is_cut_into_words_as_it_is_written(language, tokenizer, monkeypatch):
-    monkeypatch.setattr("throughtime.metrics.bleu._installed", lambda *packages: False)
-    found = corpus_bleu(["我今天吃了两个苹果。"], [["我今天吃了三个苹果。"]], language=language)
-    assert f"tok:{tokenizer}|" in found.signature
-    assert (found.value > 0) == (tokenizer != "13a")
-
-
-@pytest.mark.parametrize(("language", "tokenizer"), [("ja", "ja-mecab"), ("ko-KR", "ko-mecab")])
-def test_words_of_japanese_and_korean_where_their_package_is_installed(language, tokenizer, monkeypatch):
-    monkeypatch.setattr("throughtime.metrics.bleu._installed", lambda *packages: True)
-    assert _tokenizer(language) == tokenizer
+def test_ter_of_chinese_is_of_characters():
+    predictions, references = ["我今天吃了两个苹果。"], [["我昨天吃了两个苹果。"]]
+    expected = sacrebleu.corpus_ter(predictions, references, normalized=True, asian_support=True).score
+    assert corpus_ter(predictions, references, language="mandarin").value == expected
+    assert corpus_ter(predictions, references).value == expected < 100
 
 
 def test_case_counts_for_chrf_unless_it_is_not_to():

@@ -20,7 +20,7 @@ def test_shares_add_up_to_the_whole(pairs, shares, lowercase):
     for first in range(shares):
         own = slice(first, None, shares)
         total += BleuSums.of(predictions[own], references[own], lowercase=lowercase)
-    whole = corpus_bleu(predictions, [references], lowercase=lowercase)
+    whole = corpus_bleu(predictions, references, lowercase=lowercase)
     assert total.bleu == pytest.approx(whole.value, abs=1e-9)
 
 
@@ -40,7 +40,7 @@ def test_the_better_system_is_found():
     assert bad.value < good.value
     assert good.p_value is None
     assert bad.p_value < 0.05
-    assert bad.value == pytest.approx(corpus_bleu(worse, [references]).value)
+    assert bad.value == pytest.approx(corpus_bleu(worse, references).value)
     assert "bs:100" in bleu.signature
 
 

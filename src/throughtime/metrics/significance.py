@@ -8,6 +8,7 @@ from typing import Any
 
 from throughtime.errors import InputError
 from throughtime.metrics.bleu import bleu_metric
+from throughtime.texts import checked_texts
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,13 @@ def paired_bootstrap(
     for name, translations in systems.items():
         if len(translations) != len(references):
             raise InputError(name, f"has {len(translations)} lines for {len(references)} references")
-    metrics = {"BLEU": bleu_metric(tokenize, lowercase, language), "chrF": CHRF(lowercase=lowercase)}
+    references = checked_texts(references, "references")
+    metrics = {
+        "BLEU": bleu_metric(tokenize, lowercase, language, references),
+        "chrF": CHRF(lowercase=lowercase),
+    }
     named = [(name, translations) for name, translations in systems.items()]
-    test = PairedTest(named, metrics, [list(references)], "bs", n_samples=samples)
+    test = PairedTest(named, metrics, [references], "bs", n_samples=samples)
     signatures, scores = test()
     return [
         Comparison(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from throughtime.errors import InputError
-from throughtime.metrics.bleu import CorpusScore, corpus_bleu, corpus_chrf
+from throughtime.metrics.bleu import BleuSums, CorpusBleu, CorpusScore, corpus_bleu, corpus_chrf
+from throughtime.metrics.tokenizer_choice import choose_tokenizer
 from throughtime.search import Beam, Finished
 from throughtime.search.exact import ExactResult, SearchErrors, exact
 from throughtime.search.exact import search_errors as compared
@@ -38,13 +39,15 @@ class SentencePairs(NamedTuple):
 class Judged:
     """The scores of some translations."""
 
-    bleu: CorpusScore
+    bleu: CorpusBleu
     chrf: CorpusScore
 
     def values(self) -> dict[str, Any]:
         """Ready for JSON."""
         return {
             "bleu": self.bleu.value,
+            "bleu_precisions": list(self.bleu.precisions),
+            "brevity_penalty": self.bleu.brevity_penalty,
             "chrf": self.chrf.value,
             "bleu_signature": self.bleu.signature,
             "chrf_signature": self.chrf.signature,
@@ -63,13 +66,27 @@ class Judge:
         """The scores of translations of these pairs."""
         bleu = corpus_bleu(
             translations,
-            [pairs.references],
+            pairs.references,
             tokenize=self.tokenize,
             lowercase=self.lowercase,
             language=self.language,
         )
-        chrf = corpus_chrf(translations, [pairs.references], lowercase=self.lowercase)
+        chrf = corpus_chrf(translations, pairs.references, lowercase=self.lowercase)
         return Judged(bleu, chrf)
+
+    def settled(self, references: Sequence[str]) -> Judge:
+        """The same judge with the tokenizer that these references call for, whatever part of them is judged."""
+        return replace(self, tokenize=self.tokenize or choose_tokenizer(self.language, references))
+
+    def sums(self, translations: Sequence[str], references: Sequence[str]) -> BleuSums:
+        """What BLEU is computed from, for translations that are judged in parts."""
+        return BleuSums.of(
+            translations,
+            references,
+            tokenize=self.tokenize,
+            lowercase=self.lowercase,
+            language=self.language,
+        )
 
 
 def search_errors(

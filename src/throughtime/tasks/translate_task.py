@@ -45,6 +45,8 @@ class TranslateTask:
         self.translator, self.config = translator, translator.config
         self.model: EncoderDecoder = translator.model
         self.train, self.valid, self.judged_pairs = train, valid, judged_pairs
+        # As `evaluate` judges; settled here, as each process sees only its own part of the references.
+        self.judge = translator.judge().settled([pair.target for pair in judged_pairs])
         self.truncated = Truncated(0, 0)  # of the training pairs, once they are in batches
         self.measure = self.config.choose_by
         self.better = "more" if self.measure == "bleu" else "less"
@@ -136,9 +138,4 @@ class TranslateTask:
 
     def _bleu_sums(self, pairs: list[Pair]) -> BleuSums:
         found = self.translator.translate([pair.source for pair in pairs], num_beams=self.config.valid_beams)
-        return BleuSums.of(
-            [own[0].text for own in found],
-            [pair.target for pair in pairs],
-            lowercase=self.translator.lowercase,
-            language=self.config.target,
-        )
+        return self.judge.sums([own[0].text for own in found], [pair.target for pair in pairs])

