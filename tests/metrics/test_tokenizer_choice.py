@@ -25,7 +25,7 @@ def no_mecab(monkeypatch):
     [
         (
             "zh",
-            "zh zh-Hans ZH_tw cmn zho chi yue-HK zh-CN zh_Hans zho_Hant cmn-Hans-CN Mandarin chinese cantonese",
+            "zh zh-Hans ZH_tw cmn zho chi yue-HK zh-CN zh_Hans zho_Hant cmn-Hans-CN Mandarin chinese",
         ),
         ("zh", "中文 汉语 普通话 中文（简体） chinese_simplified traditional-chinese"),
         ("char", "ja jpn ja-JP jpn_Jpan japanese 日本語 ko kor ko_KR korean 한국어 th lo km-KH my Thai"),

@@ -8,6 +8,7 @@ import random
 import re
 from contextlib import nullcontext
 from functools import partial
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -124,6 +125,29 @@ def test_the_best_weights_are_those_of_the_highest_bleu(trained):
     assert values["best"]["bleu"] == max(found)[0]
     assert values["best_epoch"] == found.index(max(found)) + 1  # among several of 100, the smallest loss
     assert found[0][0] < max(found)[0]
+
+
+@pytest.mark.parametrize("columns", [("english", "mandarin"), ("question", "answer")])
+def test_training_is_validated_by_the_judge_of_evaluate(columns, tmp_path, monkeypatch):  # R94, R104
+    digits = "零一二三四五六七八九"
+    rows = [(f"{n:03d}", "".join(digits[int(digit)] for digit in f"{n:03d}") + "个苹果。") for n in range(40)]
+    path = tmp_path / "apples.csv"
+    path.write_text("".join(f"{one},{other}\n" for one, other in [columns, *rows]))
+    source, target = columns
+    dataset = open_dataset(str(path), source=source, target=target)
+    config = TranslateConfig(data=str(path), source=source, target=target, tokens="char", **SMALL)
+    model = made(config, dataset)
+    wrong = {one: other.replace("零", "十") for one, other in rows}
+    monkeypatch.setattr(
+        model, "translate", lambda texts, **options: [[SimpleNamespace(text=wrong[text])] for text in texts]
+    )
+    task, expected = task_of(model, dataset), model.report(dataset, "valid", {}).values
+    assert "|tok:zh|" in expected["bleu_signature"]
+    assert 0 < expected["bleu"] < 100
+    assert task.judged(task.validate(0, 1))["bleu"] == pytest.approx(expected["bleu"])
+    halves = [task.validate(rank, 2) for rank in range(2)]
+    added = {name: halves[0][name] + halves[1][name] for name in halves[0]}
+    assert task.judged(added)["bleu"] == pytest.approx(expected["bleu"])
 
 
 def test_sizes_of_vocabularies_may_differ(new):  # R73

@@ -16,6 +16,7 @@ import typer
 from throughtime.cli.average import average
 from throughtime.cli.backtest import backtest
 from throughtime.cli.batches import batches
+from throughtime.cli.bleu import bleu
 from throughtime.cli.classify import classify
 from throughtime.cli.compare import compare
 from throughtime.cli.compose import compose
@@ -99,6 +100,7 @@ app.command("average", cls=WritesOut)(average)
 app.command("evaluate", cls=Evaluates)(evaluate)
 app.command("backtest", cls=ReadsData)(backtest)
 app.command("compare")(compare)
+app.command("bleu")(bleu)
 app.command("translate", cls=RunFirst)(translate)
 app.command("tag", cls=RunFirst)(tag)
 app.command("fill", cls=RunFirst)(fill)

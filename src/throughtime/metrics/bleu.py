@@ -46,6 +46,7 @@ class CorpusBleu(CorpusScore):
     reference_length: int  # of each sentence the reference whose length is nearest
 
     def __str__(self) -> str:
+        """Everything but the signature, in one line."""
         precisions = "/".join(f"{one:.1f}" for one in self.precisions)
         return (
             f"{self.name} {self.value:.2f}, precisions {precisions}, brevity penalty "
@@ -166,7 +167,7 @@ def corpus_chrf(
 def corpus_ter(
     predictions: Sequence[str], references: References, *, language: str | None = None
 ) -> CorpusScore:
-    """Translation edit rate by sacrebleu: edits per reference word, lower is better; references as for BLEU."""
+    """Translation edit rate by sacrebleu: edits per reference word, lower is better."""
     from sacrebleu.metrics.ter import TER
 
     predictions, sets = aligned_references(predictions, references)
@@ -178,7 +179,7 @@ def corpus_ter(
 def bleu_metric(
     tokenize: str | None, lowercase: bool, language: str | None, references: Iterable[str]
 ) -> Any:
-    """BLEU by sacrebleu; the options are those of `corpus_bleu`, and `references` all texts of all sentences."""
+    """BLEU by sacrebleu, with the options of `corpus_bleu`; `references` are the texts of all sentences."""
     from sacrebleu.metrics.bleu import BLEU
 
     chosen = tokenize or choose_tokenizer(language, references)
@@ -190,6 +191,16 @@ def bleu_metric(
     except (RuntimeError, ImportError) as error:
         advice = " ".join(str(error).split())
         raise InputError("tokenize", f"is {chosen!r}, which cannot be used here: {advice}") from None
+
+
+def cut_into_tokens(texts: Iterable[str], tokenize: str, lowercase: bool = False) -> list[list[str]]:
+    """Texts cut into the tokens that BLEU counts.
+
+    >>> cut_into_tokens(["Two apples!", "两个苹果！"], "zh", lowercase=True)
+    [['two', 'apples', '!'], ['两', '个', '苹', '果', '！']]
+    """
+    tokenizer = bleu_metric(tokenize, lowercase, None, ()).tokenizer
+    return [tokenizer((text.lower() if lowercase else text).rstrip()).split() for text in texts]
 
 
 def aligned_references(

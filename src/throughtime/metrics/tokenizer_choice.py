@@ -17,7 +17,8 @@ _CODES = {
     WITHOUT_SPACES: "th tha lo lao my mya bur km khm bo bod tib dz dzo",
 }
 _NAMES = {
-    CHINESE: "chinese mandarin cantonese putonghua hanyu hanzi 中文 汉语 漢語 华语 華語 国语 國語 普通话 普通話 粤语 粵語",
+    CHINESE: "chinese mandarin cantonese putonghua hanyu hanzi 中文 汉语 漢語 华语 華語 国语 國語 普通话 "
+    "普通話 粤语 粵語",
     JAPANESE: "japanese nihongo 日本語 日语 日文",
     KOREAN: "korean hangul hangugeo 한국어 조선말 韩语 韓語",
     WITHOUT_SPACES: "thai laotian lao burmese khmer tibetan dzongkha",
@@ -25,7 +26,7 @@ _NAMES = {
 _BY_CODE = {code: language for language, codes in _CODES.items() for code in codes.split()}
 _BY_NAME = {name: language for language, names in _NAMES.items() for name in names.split()}
 
-# A code, then perhaps a script and a region: zh, zh-CN, zho_Hans, zh-Hant-TW. `my_translations` is no such code.
+# A code, perhaps with a script and a region: zh, zh-CN, zho_Hans, zh-Hant-TW. A column `my_text` is no code.
 _CODE = re.compile(
     r"([a-z]{2,3})"
     r"([-_](hans|hant|hani|latn|jpan|hira|kana|kore|hang|thai|laoo|mymr|khmr|tibt))?"
@@ -37,9 +38,9 @@ _KANA_SHARE = 0.1  # of Han and kana together; Japanese has far more, Chinese al
 def choose_tokenizer(language: str | None, references: Iterable[str] = ()) -> str:
     """The tokenizer for a language given by code or name, or else for the script of most of the references.
 
-    `zh` for Chinese. For Japanese and Korean `ja-mecab` and `ko-mecab`, if sacrebleu's extra packages for them
-    are installed, else `char`, which needs none. `char` for Thai and others written without spaces: to 13a a
-    sentence of theirs is one word, and BLEU is 0 unless the whole of it is right. 13a for all others.
+    `zh` for Chinese. For Japanese and Korean `ja-mecab` and `ko-mecab`, if sacrebleu's extra packages for
+    them are installed, else `char`, which needs none. `char` for Thai and others written without spaces: to
+    13a a sentence of theirs is one word, and BLEU is 0 unless all of it is right. 13a for all others.
 
     >>> choose_tokenizer("mandarin"), choose_tokenizer("zh_Hans"), choose_tokenizer("french")
     ('zh', 'zh', '13a')
@@ -59,8 +60,8 @@ def choose_tokenizer(language: str | None, references: Iterable[str] = ()) -> st
 def recognised_language(language: str | None) -> str | None:
     """The language meant by a code, a name, or a column named after it, if BLEU treats it specially.
 
-    >>> recognised_language("zh-CN"), recognised_language("Simplified Chinese"), recognised_language("jpn_Jpan")
-    ('Chinese', 'Chinese', 'Japanese')
+    >>> [recognised_language(given) for given in ("zh-CN", "Simplified Chinese", "jpn_Jpan")]
+    ['Chinese', 'Chinese', 'Japanese']
     >>> recognised_language("en"), recognised_language("my_text")
     (None, None)
     """
@@ -74,8 +75,8 @@ def recognised_language(language: str | None) -> str | None:
 def script_language(texts: Iterable[str]) -> str | None:
     """The language whose script has more than half of all letters, if BLEU treats it specially.
 
-    >>> script_language(["昨日は雨でした。"]), script_language(["어제는 비가 왔다."]), script_language(["rain, 雨"])
-    ('Japanese', 'Korean', None)
+    >>> [script_language([text]) for text in ("昨日は雨でした。", "어제는 비가 왔다.", "rain, 雨")]
+    ['Japanese', 'Korean', None]
     """
     scripts: Counter[str] = Counter()
     for letter, count in Counter("".join(texts)).items():

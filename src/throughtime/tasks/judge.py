@@ -75,7 +75,7 @@ class Judge:
         return Judged(bleu, chrf)
 
     def settled(self, references: Sequence[str]) -> Judge:
-        """The same judge with the tokenizer that these references call for, whatever part of them is judged."""
+        """The same judge, with a tokenizer chosen from all references though it will judge parts of them."""
         return replace(self, tokenize=self.tokenize or choose_tokenizer(self.language, references))
 
     def sums(self, translations: Sequence[str], references: Sequence[str]) -> BleuSums:

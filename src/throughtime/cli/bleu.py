@@ -1,0 +1,255 @@
+"""`throughtime bleu`: translations in a file against references in others, computed step by step."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.errors import InputError
+from throughtime.text.numbers import several
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from throughtime.metrics.sentence_bleu import NotesBleu
+
+SHOWN_ORDERS = 4
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A hypothesis cut into tokens, the reference that suits it best, and the steps of the notes' formula."""
+
+    hypothesis: list[str]
+    reference: list[str]
+    file: int  # of the reference files, counted from 0
+    steps: NotesBleu
+
+    def values(self, number: int, references: Sequence[Path]) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "number": number,
+            "hypothesis": self.hypothesis,
+            "reference": self.reference,
+            "reference_file": str(references[self.file]),
+            "bleu": self.steps.value,
+            "k": self.steps.k,
+            "brevity_penalty": self.steps.brevity_penalty,
+            "ngrams": [
+                {
+                    "n": one.n,
+                    "matches": one.matches,
+                    "total": one.total,
+                    "precision": one.precision,
+                    "exponent": one.exponent,
+                    "counted": one.n <= self.steps.k,
+                }
+                for one in self.steps.ngrams
+            ],
+        }
+
+
+@reported
+def bleu(
+    hypotheses: Annotated[Path, typer.Argument(help="The translations, one a line.", metavar="HYP")],
+    references: Annotated[
+        list[Path],
+        typer.Argument(
+            help="The references: files with as many lines. An empty line means that this file has no "
+            "reference for the sentence.",
+            metavar="REF...",
+        ),
+    ],
+    sentence: Annotated[
+        int, typer.Option(help="The line whose computation is shown step by step.", min=1)
+    ] = 1,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "--k", help="The longest n-grams of the notes' BLEU; the longest match if not given.", min=1
+        ),
+    ] = None,
+    language: Annotated[
+        str | None,
+        typer.Option(help="The language, such as zh or mandarin; by the references' script if not given."),
+    ] = None,
+    tokenize: Annotated[
+        str | None,
+        typer.Option(help="sacrebleu's tokenizer: 13a, zh, char, none, ...; by the language if not given."),
+    ] = None,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Judge without regard to case.")] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> Outcome:
+    """Judge translations of any origin: the lecture notes' BLEU step by step, sacrebleu's BLEU, and chrF.
+
+    The notes' BLEU is of one sentence and one reference; of several references the one with the highest score
+    counts. It is shown in detail for one sentence, and as the mean over all.
+
+    [bold]Examples[/bold]
+
+      throughtime bleu translations.txt references.txt
+
+      throughtime bleu translations.txt first.txt second.txt --sentence 7 --json
+
+      throughtime bleu chinese.txt references.txt --language zh
+    """
+    from throughtime.metrics.bleu import corpus_bleu, corpus_chrf
+    from throughtime.metrics.tokenizer_choice import choose_tokenizer
+
+    predictions = _lines(hypotheses)
+    rows = _references(hypotheses, len(predictions), references)
+    if sentence > len(predictions):
+        raise InputError(
+            "--sentence", f"is {sentence:,}, but {hypotheses} has {several(len(predictions), 'line')}"
+        )
+    texts = [[text for text in row if text] for row in rows]
+    chosen = tokenize or choose_tokenizer(language, (text for row in texts for text in row))
+    corpus = corpus_bleu(predictions, texts, tokenize=chosen, lowercase=lowercase)
+    chrf = corpus_chrf(predictions, texts, lowercase=lowercase)
+    judged = _judged(predictions, rows, chosen, lowercase, k)
+    average = _average(judged)
+    shown = judged[sentence - 1]
+    values = {
+        "hypotheses": str(hypotheses),
+        "references": [str(path) for path in references],
+        "sentences": len(predictions),
+        "tokenizer": chosen,
+        "bleu": corpus.value,
+        "bleu_precisions": list(corpus.precisions),
+        "brevity_penalty": corpus.brevity_penalty,
+        "hypothesis_tokens": corpus.prediction_length,
+        "reference_tokens": corpus.reference_length,
+        "chrf": chrf.value,
+        "bleu_signature": corpus.signature,
+        "chrf_signature": chrf.signature,
+        "notes": {**average, "sentence": shown.values(sentence, references)},
+    }
+    signatures = "\n".join(f"{one.name}|{one.signature}" for one in (corpus, chrf))
+    return Outcome(
+        values,
+        [
+            f"[bold]The notes' BLEU of sentence {sentence:,}[/bold], "
+            "brevity penalty x p_1^(1/2) x p_2^(1/4) x ... x p_k^(1/2^k)",
+            *_steps(shown, references, k),
+            f"\n[bold]Its mean over {several(len(judged), 'sentence')}[/bold]",
+            _means(average),
+            "\n[bold]sacrebleu over the whole corpus[/bold]",
+            f"{corpus}\n{chrf.name} {chrf.value:.2f}\n[dim]{signatures}[/dim]",
+        ],
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    from throughtime.data.source import read_lines
+
+    return [line for _, line in read_lines(path)]
+
+
+def _references(hypotheses: Path, count: int, paths: Sequence[Path]) -> list[list[str]]:
+    """For each sentence the line of each file; empty where a file has no reference for it."""
+    files = [_lines(path) for path in paths]
+    for path, lines in zip(paths, files, strict=True):
+        if len(lines) != count:
+            raise InputError(
+                str(path),
+                f"has {several(len(lines), 'line')} but {hypotheses} has {count:,}; line n of each file must "
+                "belong to sentence n",
+            )
+    rows = [[line.strip() for line in row] for row in zip(*files, strict=True)]
+    for number, row in enumerate(rows, start=1):
+        if not any(row):
+            problem = "is empty, and so is this line of every other reference file"
+            raise InputError(
+                str(paths[0]),
+                f"{problem if len(paths) > 1 else 'is empty'}; each sentence needs a reference",
+                line=number,
+            )
+    return rows
+
+
+def _judged(
+    predictions: list[str], rows: list[list[str]], tokenize: str, lowercase: bool, k: int | None
+) -> list[Sentence]:
+    """Each sentence with the reference by which it scores highest, the first of equals."""
+    from throughtime.metrics.bleu import cut_into_tokens
+    from throughtime.metrics.sentence_bleu import notes_bleu_steps
+
+    judged = []
+    files = [cut_into_tokens(column, tokenize, lowercase) for column in zip(*rows, strict=True)]
+    cut = cut_into_tokens(predictions, tokenize, lowercase)
+    for hypothesis, row, *tokens in zip(cut, rows, *files, strict=True):
+        found = [
+            Sentence(hypothesis, tokens[file], file, notes_bleu_steps(hypothesis, tokens[file], k))
+            for file, text in enumerate(row)
+            if text
+        ]
+        judged.append(max(found, key=lambda one: one.steps.value))
+    return judged
+
+
+def _average(judged: list[Sentence]) -> dict[str, Any]:
+    """The mean score and penalty of all sentences, and of those long enough the mean p_n."""
+    from throughtime.metrics.sentence_bleu import ngram_precision
+
+    precisions = []
+    for n in range(1, SHOWN_ORDERS + 1):
+        long = [one for one in judged if len(one.hypothesis) >= n]
+        found = [ngram_precision(one.hypothesis, one.reference, n) for one in long]
+        precisions.append(statistics.fmean(found) if found else 0.0)
+    return {
+        "bleu": statistics.fmean(one.steps.value for one in judged),
+        "brevity_penalty": statistics.fmean(one.steps.brevity_penalty for one in judged),
+        "precisions": precisions,
+    }
+
+
+def _steps(shown: Sentence, references: Sequence[Path], k: int | None) -> list[RenderableType]:
+    """The computation for one sentence, from its tokens to its score."""
+    from rich.table import Table
+    from rich.text import Text
+
+    steps = shown.steps
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for title in ("n", "clipped matches", "p_n", "exponent", "factor"):
+        table.add_column(title, justify="right")
+    for one in steps.ngrams:
+        counted = one.n <= steps.k
+        table.add_row(
+            str(one.n),
+            f"{one.matches} of {one.total}",
+            f"{one.precision:.4f}",
+            f"1/{2**one.n}" if counted else "-",
+            f"{one.factor:.4f}" if counted else "not counted",
+        )
+    why = "the longest match" if k is None else "as given" if steps.k == k else "the length of the hypothesis"
+    lengths = f"1 - {steps.label_length}/{steps.prediction_length}"
+    penalty = f"exp(min(0, {lengths}))" if steps.prediction_length else "of an empty hypothesis"
+    factors = [steps.brevity_penalty, *(one.factor for one in steps.ngrams[: steps.k])]
+    product = " x ".join(f"{factor:.4f}" for factor in factors)
+    told = f"BLEU {product} = {steps.value:.4f}" if steps.k else "BLEU 0: nothing matches"
+    return [
+        Text(f"hypothesis  {' '.join(shown.hypothesis)}"),
+        Text(f"reference   {' '.join(shown.reference)}   ({references[shown.file]})"),
+        table,
+        Text(f"k = {steps.k}, {why}\nbrevity penalty {penalty} = {steps.brevity_penalty:.4f}"),
+        f"[bold]{told}[/bold]",
+    ]
+
+
+def _means(average: dict[str, Any]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    cells = [average["bleu"], average["brevity_penalty"], *average["precisions"]]
+    for title in ("BLEU", "brevity penalty", *(f"p_{n}" for n in range(1, SHOWN_ORDERS + 1))):
+        table.add_column(title, justify="right")
+    table.add_row(*(f"{cell:.4f}" for cell in cells))
+    return table
