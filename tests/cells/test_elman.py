@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 
 import pytest
 import torch
@@ -11,7 +12,10 @@ from torch import nn
 from throughtime.cells import CELLS, RNN
 from throughtime.cells.exchange import load_torch
 from throughtime.errors import InputError
-from throughtime.recurrence import scan
+from throughtime.recurrence import scan as scan_by
+
+# By the equations of the cell itself: a faster backend has its own, and would hide what is wrong here.
+scan = partial(scan_by, backend="reference")
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,10 @@ from torch.nn.functional import linear
 from throughtime.cells import GRU, LSTM, RNN, MogrifierLSTM, ProjectedLSTM
 from throughtime.cells.exchange import load_torch
 from throughtime.errors import InputError
-from throughtime.recurrence import scan
+from throughtime.recurrence import scan as scan_by
+
+# By the equations of the cell itself: a faster backend has its own, and would hide what is wrong here.
+scan = partial(scan_by, backend="reference")
 
 FAR = 40.0  # the sigmoid of this is 1 in float64, of its negative 4e-18
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import nn
 
 from throughtime.cells import LSTM
 from throughtime.cells.exchange import load_torch
-from throughtime.recurrence import scan
+from throughtime.recurrence import scan as scan_by
+
+# By the equations of the cell itself: a faster backend has its own, and would hide what is wrong here.
+scan = partial(scan_by, backend="reference")
 
 FAR = 40.0  # the sigmoid of this is 1 in float64, of its negative 4e-18
 GATES = ("i", "f", "g", "o")

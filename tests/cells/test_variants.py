@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -9,7 +11,10 @@ from torch import Tensor, nn
 from throughtime.cells import CoupledLSTM, LayerNormLSTM, MinGRU, MinLSTM, MogrifierLSTM, ProjectedLSTM
 from throughtime.cells.exchange import load_torch
 from throughtime.errors import InputError
-from throughtime.recurrence import scan
+from throughtime.recurrence import scan as scan_by
+
+# By the equations of the cell itself: a faster backend has its own, and would hide what is wrong here.
+scan = partial(scan_by, backend="reference")
 
 H = 5
 
