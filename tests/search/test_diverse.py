@@ -46,10 +46,39 @@ def test_the_penalty_is_paid_for_every_earlier_group_that_took_the_token():
     assert chosen.log_prob.exp().tolist() == pytest.approx([0.5, 0.3, 0.5])
 
 
+def test_a_token_that_two_groups_took_costs_twice():  # R101
+    # Group 2 counts token 0 as .6 / e^.6 = .33 and takes it again. To group 3 it counts .6 / e^1.2 = .18,
+    # less than the .25 of token 1; to group 4 token 1 counts .25 / e^.6 = .14, and 0 still .18.
+    model = Contexts(4, {(): [0.6, 0.25, 0.1, 0.05]})
+    groups = DiverseBeam(END, 4, groups=4, penalty=0.6)
+    assert first_step(model, groups).last.tolist() == [0, 0, 1, 0]
+
+
+def test_a_token_that_one_group_took_twice_costs_twice():  # R101
+    # Both hypotheses of group 1 go on with token 2. To group 2 the first of them counts .275 / e^.8 = .12,
+    # less than .15 for token 1; paid for once it would be .275 / e^.4 = .18.
+    after = [0.1, 0.3, 0.55, 0.05]
+    model = Contexts(4, {(): [0.5, 0.45, 0.04, 0.01], (0,): after, (1,): after})
+    groups = DiverseBeam(END, 4, groups=2, penalty=0.4)
+    assert step_number(1, model, groups).last.tolist() == [0, 1, 0, 1]
+    assert step_number(2, model, groups).last.tolist() == [2, 2, 1, 1]
+
+
+def test_a_group_that_is_over_takes_nothing():  # R101
+    model = Contexts(4, {(): [0.4, 0.0, 0.0, 0.6], (0,): [0.5, 0.4, 0.05, 0.05]})
+    groups = DiverseBeam(END, 2, groups=2, penalty=1.0)
+    assert step_number(1, model, groups).last.tolist() == [0]  # of group 2: group 1 took the end token
+    assert step_number(2, model, groups).last.tolist() == [0]
+
+
 def first_step(model, strategy):
+    return step_number(1, model, strategy)
+
+
+def step_number(number, model, strategy):
     seen = []
-    generate(model, [[0]], strategy, max_new_tokens=1, watch=seen.append)
-    return seen[0].hypotheses
+    generate(model, [[0]], strategy, max_new_tokens=number, watch=seen.append)
+    return seen[number - 1].hypotheses
 
 
 def distinct_bigrams(results):
