@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
+
+from throughtime.cli.opening import opened
+from throughtime.data.datasets import open_dataset
+from throughtime.tasks import recurrent, translate
+from throughtime.tasks.language_config import LanguageConfig
+from throughtime.tasks.translate_config import TranslateConfig
 
 
 @pytest.mark.parametrize(("batch_size", "num_steps"), [(32, 35), (1024, 32)])
@@ -84,3 +92,41 @@ def test_rare_words_become_unknown(throughtime, tmp_path):  # R70
     assert ran.json["source"].split() == ["go", "<unk>", ".", "<eos>"]
     assert ran.json["labels"].split() == ["va", "<unk>", ".", "<eos>"]
     assert ran.json["source_vocabulary"] == 6  # go, the full stop, four reserved
+
+
+def vocabularies(throughtime, data, tokens, layout=None):
+    """The size of the vocabulary as `data batches`, `stats` and a language model in training have it."""
+    words = (str(data), "--tokens", tokens, "--split", "train", "--json")
+    fed = throughtime("data", "batches", *words, "--batch-size", 2, "--num-steps", 5).json["vocabulary"]
+    config = LanguageConfig(data=str(data), tokens=tokens, hidden_size=4, embedding_size=4)
+    model = recurrent.made(config, open_dataset(str(data), layout=layout))
+    return fed, throughtime("stats", *words).json["vocabulary"], len(model.framing.codec.vocabulary)
+
+
+@pytest.mark.parametrize("tokens", ["char", "word", "bpe"])
+@pytest.mark.parametrize("layout", ["lines", "stream"])
+def test_one_vocabulary_in_batches_stats_and_training(  # R32
+    throughtime, tmp_path, monkeypatch, layout, tokens
+):
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"the time traveller number {number} was late\n" for number in range(60)))
+    for command in ("batches", "stats"):
+        monkeypatch.setattr(f"throughtime.cli.{command}.opened", partial(opened, layout=layout))
+    fed, counted, trained = vocabularies(throughtime, text, tokens, layout)
+    assert fed == counted == trained
+
+
+def test_one_vocabulary_of_the_time_machine(throughtime, corpora):  # R32
+    assert vocabularies(throughtime, "timemachine", "char") == (28, 28, 28)
+
+
+def test_one_vocabulary_of_pairs(throughtime, tmp_path):  # R32
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"number {n} .\tnuméro {n} {n % 7} !\n" for n in range(60)))
+    words = (str(pairs), "--tokens", "space", "--split", "train", "--json")
+    fed = throughtime("data", "batches", *words).json
+    settings = {"embedding_size": 4, "hidden_size": 4, "tokens": "space", "shared": False}
+    model = translate.made(TranslateConfig(data=str(pairs), **settings), open_dataset(str(pairs)))
+    for side, codec in zip(("source", "target"), model.codecs, strict=True):
+        counted = throughtime("stats", *words, "--side", side).json["vocabulary"]
+        assert fed[f"{side}_vocabulary"] == counted == len(codec.vocabulary)

@@ -37,7 +37,8 @@ def poem(tmp_path: Path) -> Path:
 
 def test_a_file_is_counted(poem: Path, counted: Callable[..., dict[str, Any]]) -> None:
     found = counted(poem, tokens="word", min_freq=2, ngrams=2, top=1)
-    assert (found["tokens"], found["types"], found["vocabulary"]) == (9, 5, 3)
+    assert (found["tokens"], found["types"], found["vocabulary"]) == (9, 5, 4)
+    assert found["reserved"] == ["<unk>", "<eos>"]
     assert found["tokenizer"] == "word"
     assert found["ngrams"][0] == {
         "n": 1, "total": 9, "distinct": 5, "possible": 5, "zipf_exponent": None, "top": [[["the"], 3]]

@@ -84,8 +84,9 @@ def _of_text(
 ) -> Outcome:
     from throughtime.data.batching.samplings import SAMPLINGS
     from throughtime.data.idcache import token_ids
+    from throughtime.text.codec import language_reserved
 
-    codec = _codec(dataset, split, tokens, min_freq)
+    codec = _codec(dataset, split, tokens, min_freq, language_reserved(dataset.layout))
     tell_skipped(dataset)
     ids = token_ids(dataset, split, codec, eos=dataset.layout == "lines").ids
     cut = SAMPLINGS[sampling](ids, batch_size, num_steps, seed=seed)
@@ -117,8 +118,9 @@ def _of_pairs(
     seed: int,
 ) -> Outcome:
     from throughtime.data.batching import PairBatches, RaggedIds, Specials
+    from throughtime.text.codec import RESERVED
 
-    codecs = [_codec(dataset, split, tokens, min_freq, side) for side in ("source", "target")]
+    codecs = [_codec(dataset, split, tokens, min_freq, RESERVED, side) for side in ("source", "target")]
     pairs = list(dataset.pairs(split))
     tell_skipped(dataset)
     sides = [RaggedIds.of(codec.encode(pair[i]) for pair in pairs) for i, codec in enumerate(codecs)]
@@ -148,11 +150,22 @@ def _of_pairs(
     return Outcome(values, [_table(shown, "the first row of the first batch")])
 
 
-def _codec(dataset: Dataset, split: str, tokens: str, min_freq: int, side: str | None = None) -> Codec:
+def _codec(
+    dataset: Dataset,
+    split: str,
+    tokens: str,
+    min_freq: int,
+    reserved: tuple[str, ...],
+    side: str | None = None,
+) -> Codec:
     from throughtime.text.codec import Codec
 
     return Codec.build(
-        dataset.texts(split, side), tokens, min_freq=min_freq, normaliser=dataset.normaliser_for(tokens)
+        dataset.texts(split, side),
+        tokens,
+        min_freq=min_freq,
+        reserved=reserved,
+        normaliser=dataset.normaliser_for(tokens),
     )
 
 

@@ -95,7 +95,8 @@ def stats(
     for note in remainder.notes():
         say(note)
     counted = [ngram_counts(running, n) for n in range(1, (ngrams or NGRAMS) + 1)]
-    values = _values(counted, TOP if top is None else top, min_freq or 1)
+    values = _values(counted, TOP if top is None else top)
+    values |= _vocabulary(tokenizer, counted[0], min_freq, dataset)
     values |= {"tokenizer": tokenizer.name, "data": dataset.name, **_skipped(dataset)}
     if plot is not None:
         from throughtime.plots.zipf import zipf_plot
@@ -130,13 +131,28 @@ def _skipped(dataset: Dataset) -> dict[str, Any]:
     return {"skipped": dataset.bad.count, "skipped_reasons": dict(dataset.bad.reasons)}
 
 
-def _values(counted: list[Ngrams], top: int, min_freq: int) -> dict[str, Any]:
-    from throughtime.text.statistics import bits, coverage, entropy, zipf_fit
+def _vocabulary(
+    tokenizer: Tokenizer, unigrams: Ngrams, min_freq: int | None, dataset: Dataset
+) -> dict[str, Any]:
+    """The size of the vocabulary that a model of these tokens has, and what it holds beside them."""
+    from throughtime.text.codec import RESERVED, language_reserved, subword_vocabulary
+    from throughtime.text.subword import SubwordTokenizer
     from throughtime.text.vocabulary import Vocabulary
+
+    if isinstance(tokenizer, SubwordTokenizer):
+        refuse("is for whole tokens, and this tokenizer has its vocabulary; leave it out", min_freq=min_freq)
+        return {"vocabulary": len(subword_vocabulary(tokenizer)), "reserved": tokenizer.special_tokens()}
+    reserved = RESERVED if dataset.kind in ("pairs", "cards") else language_reserved(dataset.layout)
+    counts = {gram[0]: number for gram, number in unigrams.top(unigrams.distinct)}
+    vocabulary = Vocabulary.from_counts(counts, min_freq or 1, reserved=reserved)
+    return {"vocabulary": len(vocabulary), "reserved": list(reserved), "min_freq": min_freq or 1}
+
+
+def _values(counted: list[Ngrams], top: int) -> dict[str, Any]:
+    from throughtime.text.statistics import bits, coverage, entropy, zipf_fit
 
     unigrams = counted[0]
     nats = entropy(unigrams.counts)
-    counts = {gram[0]: number for gram, number in unigrams.top(unigrams.distinct)}
     rows = []
     for grams in counted:
         fit = zipf_fit(grams.counts)
@@ -153,8 +169,6 @@ def _values(counted: list[Ngrams], top: int, min_freq: int) -> dict[str, Any]:
     return {
         "tokens": unigrams.total,
         "types": unigrams.distinct,
-        "vocabulary": len(Vocabulary.from_counts(counts, min_freq)),
-        "min_freq": min_freq,
         "coverage": {str(size): share for size, share in coverage(unigrams.counts).items()},
         "entropy_bits": bits(nats),
         "entropy_nats": nats,
@@ -164,13 +178,16 @@ def _values(counted: list[Ngrams], top: int, min_freq: int) -> dict[str, Any]:
 
 def _shown(values: dict[str, Any]) -> list[RenderableType]:
     from rich.table import Table
+    from rich.text import Text
 
     summary = Table(box=None, show_header=False, title=values["data"], title_justify="left")
     summary.add_column()
     summary.add_column(justify="right")
     summary.add_row(f"tokens ({values['tokenizer']})", f"{values['tokens']:,}")
     summary.add_row("types", f"{values['types']:,}")
-    summary.add_row(f"vocabulary with <unk>, min-freq {values['min_freq']}", f"{values['vocabulary']:,}")
+    with_what = ", ".join(values["reserved"])
+    least = f", min-freq {values['min_freq']}" if "min_freq" in values else ""
+    summary.add_row(Text(f"vocabulary with {with_what}{least}"), f"{values['vocabulary']:,}")
     for size, share in values["coverage"].items():
         if int(size) < values["types"]:
             summary.add_row(f"covered by the {int(size):,} most frequent types", f"{share:.1%}")

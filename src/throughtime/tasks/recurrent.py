@@ -28,7 +28,7 @@ from throughtime.tasks.language_task import LanguageTask
 from throughtime.tasks.readers import READING_OPTIONS, dynamic_evaluation, neural_cache
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
 from throughtime.tasks.runs import inherited_settings
-from throughtime.text.codec import Codec
+from throughtime.text.codec import Codec, language_reserved
 from throughtime.train.devices import device_of, products
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def made(config: LanguageConfig, dataset: Dataset) -> RecurrentLanguage:
         config.tokens,
         min_freq=config.min_freq,
         max_size=config.max_size,
-        reserved=("<unk>", "<eos>") if config.layout == "lines" else ("<unk>",),
+        reserved=language_reserved(config.layout),
         normaliser=config.normaliser or "none",
         where=dataset.name,
     )

@@ -129,6 +129,11 @@ class Codec:
         return cls(tokenizers.tokenizer(name, **options), Vocabulary.load(folder / "vocabulary.txt"))
 
 
+def language_reserved(layout: str | None) -> tuple[str, ...]:
+    """The reserved tokens of whole-token language models: text in lines has one for the end of a line too."""
+    return ("<unk>", "<eos>") if layout == "lines" else ("<unk>",)
+
+
 def subword_vocabulary(tokenizer: SubwordTokenizer) -> Vocabulary:
     """The pieces under the ids that the tokenizer's definition gives them."""
     return Vocabulary(tokenizer.vocabulary_tokens(), reserved=tokenizer.special_tokens())
