@@ -100,6 +100,41 @@ def test_real_valued_answers_leak_neither():
     assert torch.equal(model.hidden(x, places)[2, 0], x[2, 0])
 
 
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_a_place_is_the_same_step_in_both_layouts(batch_first):  # R67
+    torch.manual_seed(6)
+    steps, rows = 5, 3
+    places = torch.tensor([1 * rows + 2, 4 * rows + 0])  # step 1 of row 2, step 4 of row 0
+    x, ids = torch.randn(steps, rows, 10), torch.randint(2, 20, (steps, rows))
+    lengths = torch.tensor([5, 3, 4])
+    one, other = (
+        Stack("gru", 10, 6, bidirectional=True, batch_first=first) for first in (False, batch_first)
+    )
+    other.load_state_dict(one.state_dict())
+    head, embedding = SoftmaxHead(12, 20), nn.Embedding(20, 10)
+
+    def laid_out(tensor):
+        return tensor.transpose(0, 1).contiguous() if batch_first else tensor
+
+    for model, expected, given in (
+        (MaskedSteps(other, head), MaskedSteps(one, head), x),
+        (MaskedTokens(embedding, other, head, mask_id=1), MaskedTokens(embedding, one, head, mask_id=1), ids),
+    ):
+        hidden = laid_out(model.hidden(laid_out(given), places))
+        vectors = given if given.is_floating_point() else embedding(given)
+        mask = 0 if given.is_floating_point() else embedding.weight[1]
+        for t in range(steps):
+            for b in range(rows):
+                covered = (t, b) in {(1, 2), (4, 0)}
+                assert torch.equal(hidden[t, b], vectors[t, b] * 0 + mask if covered else vectors[t, b])
+        found = model.log_probs(laid_out(given), places, lengths)
+        torch.testing.assert_close(found, expected.log_probs(given, places, lengths))
+        labels = torch.tensor([3, 4])
+        assert model.loss(laid_out(given), places, labels, lengths).item() == pytest.approx(
+            -(found[0, 3] + found[1, 4]).item(), rel=1e-5
+        )
+
+
 def test_a_padded_batch_is_each_row_alone():
     torch.manual_seed(5)
     model = build(20, mask_id=1, embedding_size=8, hidden_size=8, num_layers=2, layer_norm=True).eval()

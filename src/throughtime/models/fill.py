@@ -21,7 +21,8 @@ class MaskedModel(nn.Module, ABC):
 
     .. math:: P(x_t | \text{all but } t) = \text{softmax}(W (\overrightarrow{h}_t, \overleftarrow{h}_t) + b)
 
-    `places` [N] names the hidden steps in the flattened sequences: step t of row b of B rows is t * B + b.
+    `places` [N] names the hidden steps: step t of row b of B rows is t * B + b, all counted from 0. That holds
+    whether x is [T, B, ...] or, with a stack that is `batch_first`, [B, T, ...].
 
     The model hides them itself, before anything reads them. So depth leaks nothing: what a second layer hears
     of step t from its neighbours was made by a first layer that read the mask there, never the answer.
@@ -39,12 +40,20 @@ class MaskedModel(nn.Module, ABC):
 
     @abstractmethod
     def hidden(self, x: Tensor, places: Tensor) -> Tensor:
-        """The sequences as vectors [T, B, I], with nothing left of the steps at `places`."""
+        """The sequences as vectors in the layout of x, with nothing left of the steps at `places`."""
+
+    def flat_places(self, x: Tensor, places: Tensor) -> Tensor:
+        """Where the steps at `places` are after the first two dimensions of x were flattened."""
+        if not self.stack.batch_first:
+            return places
+        rows, steps = x.shape[:2]
+        return places % rows * steps + places // rows
 
     def forward(self, x: Tensor, places: Tensor, lengths: Tensor | None = None) -> Tensor:
         """What is known of each hidden step, [N, H]."""
         outputs = self.stack(self.hidden(x, places), None, lengths).outputs
-        asked = outputs.flatten(0, 1).index_select(0, places)  # the softmax never sees the other steps
+        # The softmax never sees the other steps.
+        asked = outputs.flatten(0, 1).index_select(0, self.flat_places(x, places))
         return cast(Tensor, self.output_dropout(self.projection(asked)))
 
     def loss(self, x: Tensor, places: Tensor, labels: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -83,7 +92,7 @@ class MaskedTokens(MaskedModel):
 
     def hidden(self, x: Tensor, places: Tensor) -> Tensor:
         """The ids' vectors, that of the mask at `places`."""
-        masked = x.flatten().index_fill(0, places, self.mask_id).view_as(x)
+        masked = x.flatten().index_fill(0, self.flat_places(x, places), self.mask_id).view_as(x)
         return cast(Tensor, self.embedding_dropout(self.embedding(masked)))
 
 
@@ -98,7 +107,7 @@ class MaskedSteps(MaskedModel):
 
     def hidden(self, x: Tensor, places: Tensor) -> Tensor:
         """The same vectors, zeros at `places`."""
-        return x.flatten(0, 1).index_fill(0, places, 0.0).view_as(x)
+        return x.flatten(0, 1).index_fill(0, self.flat_places(x, places), 0.0).view_as(x)
 
 
 def build(
