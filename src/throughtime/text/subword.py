@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from throughtime.errors import InputError, unknown
+from throughtime.text.joining import decoder_of
 from throughtime.text.tokenizer import Tokenizer
 
 SPECIAL_TOKENS = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
@@ -41,6 +42,7 @@ class SubwordTokenizer(Tokenizer):
         self.backend.no_truncation()
         # A text that spells "[SEP]" is a text, not the end of a sentence.
         self.backend.encode_special_tokens = True
+        self._decoder = decoder_of(self.backend)
 
     def tokenize(self, text: str) -> list[str]:
         """The pieces of the text, without special tokens around them."""
@@ -48,9 +50,9 @@ class SubwordTokenizer(Tokenizer):
         return pieces
 
     def detokenize(self, tokens: Sequence[str]) -> str:
-        """The text of these pieces, by the definition's own decoder."""
-        decoder = self.backend.decoder
-        return " ".join(tokens) if decoder is None else str(decoder.decode(list(tokens)))
+        """The text of these pieces, by the definition's own decoder, or else by the marks in its pieces."""
+        assert self._decoder is not None, "a definition without one is refused when it is read"
+        return str(self._decoder.decode(list(tokens)))
 
     def options(self) -> dict[str, Any]:
         """The definition."""
@@ -152,6 +154,12 @@ def read_definition(path: Path) -> str:
         backend.encode(_UNHEARD_OF, add_special_tokens=False)
     except Exception as error:
         raise InputError(str(path), f"cannot cut a text with a word that it does not know: {error}") from None
+    if decoder_of(backend) is None:
+        problem = (
+            "has no decoder, and its pieces do not show where a word begins, so that no text could be put "
+            "together from them; set the tokenizer's decoder and save it again"
+        )
+        raise InputError(str(path), problem)
     return definition
 
 
