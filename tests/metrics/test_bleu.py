@@ -129,9 +129,9 @@ def test_chinese_is_split_into_characters():  # R94
 
 
 def test_options_and_counts_are_checked():
-    with pytest.raises(InputError, match=r"^references: .*\b1 sentence but .*\b2 predictions"):
+    with pytest.raises(InputError, match=r"^references: has length 1 but predictions has length 2"):
         corpus_bleu(["a", "b"], [["a"]])
-    with pytest.raises(InputError, match=r"^references: .*\b3 sentences but .*\b1 prediction;"):
+    with pytest.raises(InputError, match=r"^references: has length 3 but predictions has length 1"):
         corpus_chrf(["a"], ["a", "b", "c"])
     with pytest.raises(InputError, match=r"^references\[1\]: is empty"):
         corpus_bleu(["a", "b"], [["a"], []])
@@ -139,7 +139,7 @@ def test_options_and_counts_are_checked():
         corpus_bleu(["a"], [["a"]], tokenize="klingon")
     with pytest.raises(InputError, match="no prediction"):
         corpus_bleu([], [[]])
-    with pytest.raises(InputError, match=r"\b0 sentences but .*\b1 prediction;"):
+    with pytest.raises(InputError, match=r"^references: has length 0 but predictions has length 1"):
         corpus_chrf(["a"], [])
     with pytest.raises(InputError, match="k: is 0"):
         notes_bleu("A", "A", k=0)

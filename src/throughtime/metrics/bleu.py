@@ -16,7 +16,6 @@ from throughtime.metrics.tokenizer_choice import (
     recognised_language,
     script_language,
 )
-from throughtime.text.numbers import several
 from throughtime.texts import checked_text, checked_texts
 
 References = Sequence[str | Sequence[str]]
@@ -219,8 +218,8 @@ def aligned_references(
     if len(references) != len(predictions):
         raise InputError(
             "references",
-            f"has those of {several(len(references), 'sentence')} but there are "
-            f"{several(len(predictions), 'prediction')}; give one list of references for each prediction",
+            f"has length {len(references):,} but predictions has length {len(predictions):,}; "
+            "give one list of references for each prediction",
         )
     rows = []
     for number, given in enumerate(references):
