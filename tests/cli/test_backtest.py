@@ -120,6 +120,7 @@ def test_windows_in_the_training_part_are_told(run: Path, throughtime: Callable[
         (("--n-windows", 60), "has 400 rows, and 60 windows of 7 rows, 7 apart, after at least 14"),
         (("--h", 8), "--h: is 8"),
         (("--level", 101), "--level: is 101"),
+        (("--level", 0.8), "--level: 0.8 is below 1; levels are percentages: use 80"),
         (("--intervals", "own"), "forecasts points only"),
         (("--plot", "picture.gif"), "picture.gif: is not a picture"),
     ],

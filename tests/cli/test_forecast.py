@@ -116,6 +116,7 @@ def test_points_have_intervals_once_they_are_measured(sales, tmp_path, throughti
     [
         (["--h", 8], "--h: is 8, but the model was trained for the next 7 rows"),
         (["--level", 100], "--level: is 100"),
+        (["--level", 0.95], "--level: 0.95 is below 1; levels are percentages: use 95"),
         (["--level", 99], "probabilities: 0.005 lies outside"),
         (["--future", "x.csv"], "--future: is for models"),
         (["--plot", "out.jpeg2"], "out.jpeg2"),

@@ -259,6 +259,11 @@ def test_forecasts_are_the_same(tmp_path, settings):
         assert mine.quantiles.keys() == theirs.quantiles.keys()
         for probability, quantile in theirs.quantiles.items():
             assert mine.quantiles[probability] == pytest.approx(quantile, rel=1e-3, abs=1e-3)
+    for level, problem in ((0.95, "level: 0.95 is below 1.* use 95$"), (100, "level: is 100")):
+        with pytest.raises(InputError, match=problem):
+            model.forecast(level=[level])
+        with pytest.raises(InputError, match=problem):
+            runner.forecast(values, level=[level])
 
 
 def test_plain_values_are_forecast_the_same(tmp_path):

@@ -315,3 +315,11 @@ def test_every_model_is_listed_with_its_task(client):
     assert client.get("/health").json() == {"status": "ok"}
     settings = client.get("/frontend/settings").json()
     assert settings["language"]["source"]["code"] == "en"
+
+
+def test_a_level_is_a_percentage(client):
+    series = [{"y": [math.sin(t) for t in range(20)]}]
+    for level, sentence in ((0.95, "level: 0.95 is below 1; levels are percentages: use 95"), (100, "is 100")):
+        answer = client.post("/forecast", json={"series": series, "level": [level]})
+        assert answer.status_code == 400
+        assert sentence in answer.json()["error"]

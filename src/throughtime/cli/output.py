@@ -65,6 +65,9 @@ def reported(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]
         try:
             outcome = command(*arguments, **read)
         except InputError as error:
+            if error.where in options:  # the library names a parameter, a person gave an option
+                option = f"--{error.where.replace('_', '-')}"
+                raise InputError(option, error.problem, error.line) from error
             if not error.skippable or "skip_bad" not in options:
                 raise
             cure = f"{(error.problem or '').removesuffix('.')}; --skip-bad leaves bad records out"

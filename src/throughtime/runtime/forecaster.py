@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from throughtime.errors import InputError
 from throughtime.runtime.folder import ExportFolder
+from throughtime.runtime.levels import ends_of
 from throughtime.runtime.said import Head
 
 ROWS_AT_ONCE = 4096
@@ -93,7 +94,7 @@ class Forecaster:
         if paths and not self.head.probabilistic:
             raise InputError("paths", "need a model that says a distribution; this one says one number")
         given = [History(*one) for one in data.items()] if isinstance(data, Mapping) else list(data)
-        probabilities = sorted({round(0.5 + side * each / 200, 10) for each in level for side in (-1, 1)})
+        probabilities = ends_of(level)
         draws = np.random.default_rng(self.settings["seed"])
         found: list[Forecast] = []
         at_once = max(1, ROWS_AT_ONCE // max(1, self._drawn(probabilities, paths)))

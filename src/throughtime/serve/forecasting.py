@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from throughtime.data.frequency import Times, spelled
 from throughtime.data.panel import Panel, Series, regular
+from throughtime.runtime.levels import ends, ends_of
 from throughtime.serve.batching import Left
 from throughtime.serve.bodies import Text
 from throughtime.serve.limits import check_key
@@ -19,7 +20,6 @@ from throughtime.serve.models import ServedForecaster
 from throughtime.serve.options import Options
 from throughtime.serve.refusals import RefusalError
 from throughtime.serve.service import service_of
-from throughtime.tasks.backtest_figures import ends
 from throughtime.tasks.forecasts import Forecast
 
 router = APIRouter(tags=["prediction"])
@@ -28,6 +28,8 @@ LARGEST = 1e30
 FARTHEST = 10**12
 
 Value = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)] | None
+# `check_levels` refuses others, with a sentence that a bound of the schema would not give.
+Level = Annotated[float, Field(json_schema_extra={"minimum": 1, "exclusiveMaximum": 100})]
 Place = Annotated[int, Field(ge=-FARTHEST, le=FARTHEST)]
 
 
@@ -45,7 +47,7 @@ class ForecastRequest(BaseModel):
     series: Annotated[list[SeriesRequest], Field(min_length=1)]
     model: Text | None = None
     h: int | None = Field(None, ge=1)
-    level: list[Annotated[float, Field(gt=0, lt=100)]] = Field(default=[], max_length=MOST_LEVELS)
+    level: list[Level] = Field(default=[], max_length=MOST_LEVELS)
 
 
 @router.post("/forecast")
@@ -58,8 +60,8 @@ async def forecast(request: Request, asked: ForecastRequest) -> dict[str, Any]:
     _check(asked, service.options)
     h = asked.h or served.model.model.horizon
     levels = sorted(set(asked.level))
+    probabilities = ends_of(levels)
     forecasting = served.forecasting(levels)
-    probabilities = sorted({end for level in levels for end in ends(level)})
     panel = panel_of(asked.series)
 
     def compute(panels: list[Panel], left: Left) -> list[list[Forecast]]:

@@ -14,10 +14,10 @@ from throughtime.data.panel import Panel
 from throughtime.errors import InputError, unknown
 from throughtime.metrics import forecast as measures
 from throughtime.models.naive import BASELINES
+from throughtime.runtime.levels import ends
 from throughtime.tasks.backtest_figures import (
     GRID,
     Judged,
-    ends,
     grid_within,
     infinite_intervals,
     judge,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.errors import InputError
 from throughtime.metrics import forecast as measures
+from throughtime.runtime.levels import ends, ends_of
 from throughtime.tasks.rolling import Rolled
 
 Array = NDArray[np.float64]
@@ -40,10 +40,7 @@ def probabilities(levels: Sequence[float], grid: Sequence[float]) -> list[float]
     >>> probabilities([50, 95], [0.25, 0.5, 0.75])
     [0.025, 0.25, 0.5, 0.75, 0.975]
     """
-    for level in levels:
-        if not 0 < level < 100:
-            raise InputError("--level", f"is {level:g}, expected a percentage between 0 and 100")
-    return sorted({*grid, *(p for level in levels for p in ends(level))})
+    return sorted({*grid, *ends_of(levels)})
 
 
 def grid_within(low: float, high: float) -> tuple[float, ...]:
@@ -54,15 +51,6 @@ def grid_within(low: float, high: float) -> tuple[float, ...]:
     """
     outermost = max(low, 1 - high) - 1e-9
     return tuple(p for p in GRID if outermost <= p <= 1 - outermost)
-
-
-def ends(level: float) -> tuple[float, float]:
-    """The probabilities between which an interval of this level, in per cent, lies.
-
-    >>> ends(80)
-    (0.1, 0.9)
-    """
-    return round(0.5 - level / 200, 10), round(0.5 + level / 200, 10)
 
 
 def judge(

@@ -18,8 +18,8 @@ from throughtime.data.readers.panel import panel_of, read_future
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models.forecaster import Forecaster
+from throughtime.runtime.levels import check_levels, ends_of
 from throughtime.tasks.backtest import AUTO, CONFORMAL, OWN, Backtest, Calibrated, backtest, calibrated
-from throughtime.tasks.backtest_figures import ends
 from throughtime.tasks.conformal import Conformal
 from throughtime.tasks.forecast_answers import answered, coming, last_window
 from throughtime.tasks.forecast_card import SERIES_FILE, card_of
@@ -68,23 +68,21 @@ class TrainedForecaster:
             future = known if future is None else future
         if isinstance(future, str | Path):
             future = read_future(future, self.config.known)
-        probabilities = sorted({end for each in level for end in ends(each)})
+        probabilities = ends_of(level)
         forecasting = self.with_intervals(level)
         return forecasting.predict(self._panel(data), h or self.model.horizon, probabilities, paths, future)
 
     def with_intervals(self, levels: Sequence[float]) -> Forecasting:
         """Itself, with conformal intervals where it is set to have them or its head has none."""
         own = self.model.head.probabilistic and self.config.intervals == "head"
-        for level in levels:
-            if not 0 < level < 100:
-                raise InputError("--level", f"is {level:g}, expected a percentage between 0 and 100")
+        check_levels(levels)
         if own or not levels:
             return self
         intervals = None if self.folder is None else saved_intervals(self.folder)
         if intervals is None:
             run = "RUN" if self.folder is None else self.folder.path
             raise InputError(
-                "--level",
+                "level",
                 f"needs intervals, which {run} has not yet: measure them with "
                 f"`throughtime backtest {run} --save-intervals`, or train with head=quantiles",
             )
