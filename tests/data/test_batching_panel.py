@@ -48,6 +48,22 @@ def test_what_is_missing_counts_nothing():
     assert batch.values[:, 2].tolist() == [2, 2, 4, 4]  # filled with what was before
 
 
+def orders(batches, epochs=2):
+    """The windows of some epochs, in the order in which they come."""
+    return [torch.cat([batch.indices for batch in batches]).tolist() for _ in range(epochs)]
+
+
+def test_windows_come_in_an_order_of_the_seed_and_the_epoch():  # R9
+    made = PanelWindows(arrays(np.arange(60.0), np.arange(40.0)), [range(60), range(40)], 3, 2)
+    first, second = orders(PanelBatches(made, 7, seed=1))
+    assert sorted(first) == sorted(second) == list(range(len(made)))
+    assert first != second
+    assert sorted(first) not in (first, second)
+    assert orders(PanelBatches(made, 7, seed=1)) == [first, second]
+    assert first not in orders(PanelBatches(made, 7, seed=2))
+    assert orders(PanelBatches(made, 7, seed=1, shuffle=False)) == [sorted(first)] * 2
+
+
 def test_processes_share_windows_and_count_alike():
     made = PanelWindows(arrays(np.arange(30.0)), [range(30)], 3, 2)
     whole = list(PanelBatches(made, 7, seed=1))

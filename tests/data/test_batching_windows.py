@@ -83,6 +83,8 @@ def test_windows_are_sampled_at_random_every_one_once() -> None:
     assert orders[0] != orders[1] != sorted(orders[1])
     again = SeriesBatches(made, batch_size=32, seed=1)
     assert torch.cat([batch.indices for batch in again]).tolist() == orders[0]
+    other = SeriesBatches(made, batch_size=32, seed=2)
+    assert torch.cat([batch.indices for batch in other]).tolist() != orders[0]
     batch = epochs[0][0]
     assert (batch.inputs.shape, batch.targets.shape) == ((8, 32, 2), (3, 32, 2))
     assert batch.inputs.dtype == torch.float32

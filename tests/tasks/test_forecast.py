@@ -114,6 +114,22 @@ def test_errors_grow_with_the_steps_ahead(autoregressions):  # R4
         assert one[1] == pytest.approx(error**0.5, rel=0.04)  # of 63 windows more
 
 
+def test_training_draws_its_windows_by_the_seed(tmp_path):  # R9
+    path = noisy("sine", tmp_path, 0)
+    dataset = open_dataset(str(path))
+
+    def orders(seed):
+        task = task_of(made(ForecastConfig(data=str(path), **{**NOTES, "seed": seed}), dataset), dataset)
+        batches = task.batches(0, 1)
+        return [torch.cat([batch.indices for batch in batches]).tolist() for _ in range(2)]
+
+    first, second = orders(0)
+    assert sorted(first) == sorted(second) == list(range(596))
+    assert first != second
+    assert orders(0) == [first, second]
+    assert first not in orders(1)
+
+
 def test_a_state_beats_a_window(autoregressions, tmp_path):  # R5
     for seed in range(2):
         settings = {"model": "recurrent", "lookback": 16, "hidden_size": 12, "optimizer": "adamw", "lr": 0.02}

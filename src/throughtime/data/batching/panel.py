@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from throughtime.data.batching.batch import Batch
-from throughtime.data.batching.draws import draws, permutation
-from throughtime.data.batching.position import Batches, at_least
+from throughtime.data.batching.position import at_least
 from throughtime.data.batching.ragged import RaggedIds
+from throughtime.data.batching.shuffled import ShuffledWindows
 
 Floats = NDArray[np.float32]
 
@@ -88,7 +88,7 @@ class PanelBatch(Batch):
     indices: Tensor  # [B]: which windows
 
 
-class PanelBatches(Batches[RaggedIds, PanelBatch]):
+class PanelBatches(ShuffledWindows[PanelBatch]):
     """Windows in batches, every one once an epoch: in random order, or in that of series and time.
 
     >>> flat = np.arange(6, dtype=np.float32)
@@ -109,24 +109,16 @@ class PanelBatches(Batches[RaggedIds, PanelBatch]):
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        settings = {
-            "windows": len(windows),
+        about = {
             "lookback": windows.lookback,
             "horizon": windows.horizon,
             "counted": windows.counted,
             "stride": windows.stride,
-            "batch_size": at_least("batch_size", batch_size, 1),
-            "shuffle": shuffle,
-            "seed": seed,
         }
-        super().__init__(settings, rank=rank, world_size=world_size)
-        self._windows, self._batch_size = windows, batch_size
-        self._seed, self._shuffle = seed, shuffle
-
-    def _plan(self, epoch: int) -> RaggedIds:
-        count = len(self._windows)
-        order = permutation(count, draws(self._seed, epoch)) if self._shuffle else np.arange(count)
-        return RaggedIds.chunks(order, self._batch_size)
+        super().__init__(
+            windows, about, batch_size, seed=seed, shuffle=shuffle, rank=rank, world_size=world_size
+        )
+        self._windows = windows
 
     def _collate(self, plan: RaggedIds, index: int) -> PanelBatch:
         windows, arrays = self._windows, self._windows.arrays

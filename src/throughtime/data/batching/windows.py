@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from throughtime.data.batching.batch import Batch
-from throughtime.data.batching.draws import draws, permutation
-from throughtime.data.batching.position import Batches, at_least
+from throughtime.data.batching.position import at_least
 from throughtime.data.batching.ragged import RaggedIds
+from throughtime.data.batching.shuffled import ShuffledWindows
 from throughtime.errors import InputError
 
 Values = NDArray[np.floating[Any]]
@@ -86,7 +86,7 @@ class SeriesBatch(Batch):
     indices: Tensor
 
 
-class SeriesBatches(Batches[RaggedIds, SeriesBatch]):
+class SeriesBatches(ShuffledWindows[SeriesBatch]):
     """Windows in batches, float32, every one once an epoch: in random order, or in time's without `shuffle`.
 
     >>> made = SeriesWindows(range(5), lookback=2, horizon=1)
@@ -105,28 +105,26 @@ class SeriesBatches(Batches[RaggedIds, SeriesBatch]):
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        at_least("batch_size", batch_size, 1)
         if not keep_last and len(windows) < batch_size:
             raise InputError("batch_size", f"is {batch_size}, more than the {len(windows)} windows; lower it")
-        settings = {
-            "windows": len(windows),
+        about = {
             "first_target": windows.first,
             "stride": windows.stride,
             "lookback": windows.inputs.shape[1],
             "horizon": windows.targets.shape[1],
-            "batch_size": batch_size,
-            "shuffle": shuffle,
             "keep_last": keep_last,
-            "seed": seed,
         }
-        super().__init__(settings, rank=rank, world_size=world_size)
-        self._windows, self._batch_size = windows, batch_size
-        self._seed, self._shuffle, self._keep_last = seed, shuffle, keep_last
-
-    def _plan(self, epoch: int) -> RaggedIds:
-        count = len(self._windows)
-        order = permutation(count, draws(self._seed, epoch)) if self._shuffle else np.arange(count)
-        return RaggedIds.chunks(order, self._batch_size, self._keep_last)
+        super().__init__(
+            windows,
+            about,
+            batch_size,
+            seed=seed,
+            shuffle=shuffle,
+            keep_last=keep_last,
+            rank=rank,
+            world_size=world_size,
+        )
+        self._windows = windows
 
     def _collate(self, plan: RaggedIds, index: int) -> SeriesBatch:
         rows = plan[index]

@@ -1,0 +1,49 @@
+"""Windows of series in random order: the one sampler that everything trained on them shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sized
+from typing import Any, TypeVar
+
+import numpy as np
+
+from throughtime.data.batching.batch import Batch
+from throughtime.data.batching.draws import draws, permutation
+from throughtime.data.batching.position import Batches, at_least
+from throughtime.data.batching.ragged import RaggedIds
+
+WindowBatch = TypeVar("WindowBatch", bound=Batch)
+
+
+class ShuffledWindows(Batches[RaggedIds, WindowBatch]):
+    """Every window once an epoch, in an order that the seed and the epoch decide; without `shuffle` in time's.
+
+    `about` are further settings of the windows, which a saved position has to agree with.
+    """
+
+    def __init__(
+        self,
+        windows: Sized,
+        about: Mapping[str, Any],
+        batch_size: int,
+        *,
+        seed: int,
+        shuffle: bool,
+        rank: int,
+        world_size: int,
+        keep_last: bool = True,
+    ) -> None:
+        settings = {
+            "windows": len(windows),
+            **about,
+            "batch_size": at_least("batch_size", batch_size, 1),
+            "shuffle": shuffle,
+            "seed": seed,
+        }
+        super().__init__(settings, rank=rank, world_size=world_size)
+        self._count, self._batch_size = len(windows), batch_size
+        self._seed, self._shuffle, self._keep_last = seed, shuffle, keep_last
+
+    def _plan(self, epoch: int) -> RaggedIds:
+        order = permutation(self._count, draws(self._seed, epoch)) if self._shuffle else np.arange(self._count)
+        return RaggedIds.chunks(order, self._batch_size, self._keep_last)
