@@ -1,0 +1,138 @@
+"""Ridge regression as a forecaster that stands beside every model, fitted to the rows that the model saw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from throughtime.data.panel import Panel, Series
+from throughtime.data.panel_scaling import filled
+from throughtime.data.power import PLAIN, powered
+from throughtime.data.scaling import PowerScale, SeriesScale, scale_of
+from throughtime.errors import InputError
+from throughtime.models.ridge import RidgeMap, fit_ridge, windows_within
+from throughtime.tasks.forecasts import Forecast
+
+Array = NDArray[np.float64]
+NAME = "ridge"
+LONGEST = 336  # rows looked back on at most: two weeks of hours
+SHARE = 3  # of the shortest series, a third at most
+SHORTEST = 2  # the last value alone says nothing once it is taken away
+
+
+class Fitting(NamedTuple):
+    """The rows of each series that fit and that choose the penalty, and the power of its scale."""
+
+    training: Sequence[range]
+    validation: Sequence[range]
+    powers: Sequence[float]
+
+    @classmethod
+    def before(cls, panel: Panel, cut: int) -> Self:
+        """All rows but the last `cut` ones."""
+        rows = [range(max(0, len(one) - cut)) for one in panel.series]
+        return cls(rows, [range(0)] * len(rows), [PLAIN] * len(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeBaseline:
+    """One linear map for all series, each standardised by its training rows; gaps repeat the row before.
+
+    Intervals are those of a normal distribution, as for the rules of thumb, with the deviation that the
+    errors of each series and step have on the validation rows.
+    """
+
+    found: RidgeMap
+    scales: dict[str, SeriesScale]
+    deviations: dict[str, Array]  # of each series [h], standardised
+    name: str = NAME
+
+    @classmethod
+    def fit(cls, panel: Panel, h: int, fitting: Fitting) -> RidgeBaseline:
+        """Fit for forecasts of `h` rows, or say why that cannot be."""
+        lookback = lookback_for([len(part) for part in fitting.training])
+        scales = {
+            one.unique_id: _standard(one, part, power)
+            for one, part, power in zip(panel.series, fitting.training, fitting.powers, strict=True)
+        }
+        values = [_scaled(one, scales[one.unique_id]) for one in panel.series]
+        found = fit_ridge(values, fitting.training, fitting.validation, lookback, h)
+        squares, counts = np.zeros((len(values), h)), np.zeros(len(values))
+        judged = fitting.validation if any(len(part) >= h for part in fitting.validation) else fitting.training
+        for place, (own, part) in enumerate(zip(values, judged, strict=True)):
+            for block in windows_within(own, part, lookback, h):
+                errors = found.forecasts(block[:, :lookback]) - block[:, lookback:]
+                squares[place] += (errors**2).sum(axis=0)
+                counts[place] += len(block)
+        shared = squares.sum(axis=0) / max(1, counts.sum())
+        spreads = np.where(counts[:, None] > 0, squares / np.maximum(counts, 1)[:, None], shared)
+        deviations = {
+            one.unique_id: np.sqrt(own) for one, own in zip(panel.series, spreads, strict=True)
+        }
+        return cls(found, scales, deviations)
+
+    @property
+    def lookback(self) -> int:
+        """How many rows a forecast is made from."""
+        return len(self.found.weights)
+
+    def standardised(self, series: Series, origins: NDArray[np.int64]) -> Array:
+        """What follows the rows before each origin, [n, h], on the series' standardised scale.
+
+        What lies before the first row of a series is taken to be like it.
+        """
+        values = _scaled(series, self.scales[series.unique_id])
+        padded = np.concatenate([np.full(self.lookback, values[0]), values])
+        return self.found.forecasts(sliding_window_view(padded, self.lookback)[origins])
+
+    def predict(
+        self,
+        panel: Panel,
+        h: int,
+        probabilities: Sequence[float] = (),
+        paths: int = 0,
+        future: Panel | None = None,
+    ) -> list[Forecast]:
+        """A forecast for each series, of the `h` rows that it was fitted for; it draws no paths."""
+        forecasts = []
+        for one in panel.series:
+            scale = self.scales[one.unique_id]
+            mean = self.standardised(one, np.array([len(one)]))[0]
+            wide = self.deviations[one.unique_id]
+            quantiles = {p: scale.undone(mean + NormalDist().inv_cdf(p) * wide) for p in probabilities}
+            ds = panel.after(one, h)
+            forecasts.append(
+                Forecast(one.unique_id, ds, scale.undone(mean), quantiles, power=scale.power)
+            )
+        return forecasts
+
+
+def lookback_for(rows: Sequence[int]) -> int:
+    """How many rows to look back on, where the series have so many rows to fit.
+
+    >>> lookback_for([8640]), lookback_for([96, 200])
+    (336, 32)
+    """
+    shortest = min(rows, default=0)
+    if shortest < SHARE * SHORTEST:
+        raise InputError(
+            "training rows", f"are {shortest} of the shortest series, and ridge regression needs {SHARE * SHORTEST}"
+        )
+    return min(LONGEST, shortest // SHARE)
+
+
+def _standard(series: Series, training: range, power: float) -> SeriesScale:
+    own = series.y[training.start : training.stop]
+    if power == PLAIN:
+        return scale_of(series.unique_id, own, "standard")
+    return PowerScale(*scale_of(series.unique_id, powered(own, power), "standard"), power)
+
+
+def _scaled(series: Series, scale: SeriesScale) -> Array:
+    return filled(scale.applied(series.y)[:, None])[:, 0]
