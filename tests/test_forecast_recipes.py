@@ -26,7 +26,7 @@ def test_back_tests_stand_beside_rules_of_thumb(table: Path) -> None:
     test = {"train": train, "backtest": ["--n-windows", "8", "--h", "3"]}
     found = backtests.measured({"data": str(table), "tests": [test]})
     rows = {row[1]: row for row in found["table"]["rows"]}
-    assert list(rows) == ["linear", "naive", "seasonal-naive", "drift"]
+    assert list(rows) == ["linear", "naive", "seasonal-naive", "drift", "ridge"]
     assert {len(row) for row in rows.values()} == {len(found["table"]["columns"])}
     place = found["table"]["columns"].index("RMSE")
     assert found["value"] == rows["linear"][place] < rows["naive"][place]

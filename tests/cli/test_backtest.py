@@ -39,7 +39,7 @@ def test_figures_stand_beside_rules_of_thumb(run: Path, throughtime: Callable[..
     assert ran.code == 0, ran.err
     values = ran.json
     figures = values["figures"]
-    assert list(figures) == ["linear", "naive", "seasonal-naive", "drift"]
+    assert list(figures) == ["linear", "naive", "seasonal-naive", "drift", "ridge"]
     assert (values["h"], values["season"], values["intervals"]) == (7, 7, "absolute")
     # 200 rows were not trained on: 20 windows, and those before them that fit.
     assert values["windows_trained_on"] == 0
@@ -50,6 +50,23 @@ def test_figures_stand_beside_rules_of_thumb(run: Path, throughtime: Callable[..
     assert len(own["by_step"]["rmse"]) == 7
     assert set(own["by_series"]) == {"north", "south"}
     assert own["by_series"]["south"]["mae"] > 5 * own["by_series"]["north"]["mae"]
+
+
+def test_a_model_that_loses_to_a_baseline_says_so(run: Path, throughtime: Callable[..., Any]) -> None:
+    """Six epochs of a linear model are fewer than the closed form of the same map is worth."""
+    words = ("backtest", run, "--n-windows", 20, "--step-size", 3)
+    values = throughtime(*words, "--json").json
+    own, ridge = (values["figures"][name]["total"] for name in ("linear", "ridge"))
+    assert ridge["rmse"] < own["rmse"]
+    assert "rmse" in values["beaten_by"]["ridge"]
+    assert values["left_out"] == {}
+    shown = throughtime(*words).out
+    assert "linear loses to ridge" in shown
+    assert f"RMSE {own['rmse']:,.4g} against {ridge['rmse']:,.4g}" in shown
+    judged = throughtime("evaluate", run, "--split", "test", "--json").json
+    assert judged["baselines"]["ridge"]["mse"] < judged["mse"]
+    assert "mse" in judged["beaten_by"]["ridge"]
+    assert "linear loses to ridge" in throughtime("evaluate", run, "--split", "test").out
 
 
 def test_people_see_a_table_and_pictures(run: Path, tmp_path: Path, throughtime: Callable[..., Any]) -> None:

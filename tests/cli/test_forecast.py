@@ -92,7 +92,7 @@ def test_evaluation_stands_beside_naive_forecasts(run, throughtime):
     ran = throughtime("evaluate", run, "--split", "test", "--json")
     assert ran.code == 0, ran.err
     assert {"mse", "mae", "mse_original", "mae_original", "windows"} <= ran.json.keys()
-    assert set(ran.json["baselines"]) == {"naive", "seasonal-naive"}
+    assert set(ran.json["baselines"]) == {"naive", "seasonal-naive", "ridge"}
     shown = throughtime("evaluate", run, "--split", "valid").out
     assert "seasonal-naive" in shown
 

@@ -52,6 +52,7 @@ def test_figures_by_hand() -> None:
     # From 4: 5 and 7; from 7: 4 and 8. The history before the first origin has changes of 1 and 2.
     own = found.judged[0]
     assert [one.name for one in found.judged] == ["naive", "naive", "seasonal-naive", "drift"]
+    assert "6" in found.left_out["ridge"]  # 3 rows before the first origin
     assert found.origins == ["2", "4"]
     assert own.total["mae"] == pytest.approx((1 + 3 + 3 + 1) / 4)
     assert own.total["rmse"] == pytest.approx(5**0.5)
@@ -153,7 +154,7 @@ def test_gaps_in_what_came_do_not_count() -> None:
 
 def test_bad_wishes_are_refused_in_a_sentence() -> None:
     panel = panel_of(walk(80))
-    with pytest.raises(InputError, match=r"--level: is 100, expected a percentage"):
+    with pytest.raises(InputError, match=r"level: is 100, expected a percentage"):
         backtest(Points(), panel, h=2, levels=[100])
     with pytest.raises(InputError, match="did you mean 'scaled'"):
         backtest(Points(), panel, h=2, intervals="scalde")

@@ -179,7 +179,7 @@ def test_it_learns_waves_of_any_level(trained, forecaster, waves):  # R8, of ser
     report = forecaster.report(open_dataset(str(waves)), "test", {})
     assert report.values["mse"] < 0.05
     assert report.values["windows"] == 2 * (26 - 7 + 1)
-    assert set(report.values["baselines"]) == {"naive", "seasonal-naive"}
+    assert set(report.values["baselines"]) == {"naive", "seasonal-naive", "ridge"}
     assert report.values["mse"] < 0.1 * report.values["baselines"]["naive"]["mse"]
 
 

@@ -86,7 +86,7 @@ def test_python_back_tests_in_the_words_of_the_command(model, run, throughtime):
 
 
 def test_kept_intervals_widen_with_the_level(model, run, throughtime, table):
-    with pytest.raises(InputError, match="--level: needs intervals"):
+    with pytest.raises(InputError, match="level: needs intervals"):
         model.forecast(level=[80])
     made = model.save_intervals(level=[80])
     assert made.trained_on == 0

@@ -1,4 +1,4 @@
-"""`throughtime backtest`: how good a forecaster would have been, beside rules of thumb."""
+"""`throughtime backtest`: how good a forecaster would have been, beside baselines."""
 
 from __future__ import annotations
 
@@ -78,10 +78,11 @@ def backtest(
 ) -> Outcome:
     """Forecast from one origin after another, as if the rest had not happened, and measure.
 
-    Beside the model stand the last value (naive), the last season (seasonal-naive) and the straight line
-    (drift), on the same windows. A model of points gets conformal intervals: those of each window come from
-    windows that were over before it, so that the coverage is honest. --json has every figure by step ahead
-    and by series too.
+    Beside the model stand the last value (naive), the last season (seasonal-naive), the straight line (drift)
+    and a linear map in closed form (ridge), fitted to the rows that trained the model, on the same windows; a
+    model that loses to one of them says so. A model of points gets conformal intervals: those of each window
+    come from windows that were over before it, so that the coverage is honest. --json has every figure by
+    step ahead and by series too.
 
     [bold]Examples[/bold]
 

@@ -68,7 +68,7 @@ def fit_ridge(
         rows = max((len(part) for part in training), default=0)
         raise InputError(
             "training rows",
-            f"are {rows:,} at most, too few for windows of {lookback} and {horizon} rows to fit and to validate",
+            f"are {rows:,} at most, too few to fit and validate windows of {lookback} and {horizon} rows",
         )
     penalty = min(penalties, key=lambda each: judge.squared_error(fitted.weights(each)))
     return RidgeMap(whole.weights(penalty), penalty)

@@ -1,4 +1,4 @@
-"""Back-testing: how good a model would have been, from one origin after another, beside rules of thumb."""
+"""Back-testing: how good a model would have been, from one origin after another, beside baselines."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from throughtime.runtime.levels import ends
 from throughtime.tasks.backtest_figures import (
     GRID,
     Judged,
+    beaten_by,
     grid_within,
     infinite_intervals,
     judge,
+    loss_sentences,
     probabilities,
 )
 from throughtime.tasks.baselines import Baseline, season_of
@@ -34,6 +36,8 @@ from throughtime.tasks.earlier_windows import (
     windows_before,
 )
 from throughtime.tasks.forecasts import Forecasting
+from throughtime.tasks.ridge import NAME as RIDGE
+from throughtime.tasks.ridge import Fitting, RidgeBaseline
 from throughtime.tasks.rolling import Rolled, Rolling, joined, roll
 
 Array = NDArray[np.float64]
@@ -46,7 +50,7 @@ CHOICES = (AUTO, OWN, CONFORMAL, *KINDS)
 
 @dataclass(frozen=True)
 class Backtest:
-    """A model's figures, and after them those of the rules of thumb on the same windows."""
+    """A model's figures, and after them those of the baselines on the same windows."""
 
     rolling: Rolling
     levels: tuple[float, ...]
@@ -59,6 +63,7 @@ class Backtest:
     origins: list[str]  # of the first series: the last time that was known
     trained_on: int  # windows, earlier ones included, that reach into rows that the model was trained on
     judged: list[Judged]
+    left_out: dict[str, str]  # a baseline that could not be made, and why
 
     def values(self) -> dict[str, Any]:
         """All of it, for machines."""
@@ -75,13 +80,24 @@ class Backtest:
             "windows_trained_on": self.trained_on,
             "origins": self.origins,
             "figures": {one.name: one.values() for one in self.judged},
+            "left_out": self.left_out,
+            "beaten_by": self.beaten_by,
+            "notes": self.notes,
         }
 
     @property
+    def beaten_by(self) -> dict[str, list[str]]:
+        """The baselines that have less error than the model, and by which measures."""
+        own, *others = ((one.name, one.total) for one in self.judged)
+        return beaten_by(own[1], dict(others), ("mae", "rmse"))
+
+    @property
     def notes(self) -> list[str]:
-        """A sentence on each level that some intervals have too few scores for."""
-        size = self.judged[0].windows.y.size
-        told = []
+        """Sentences on baselines that are better or left out, and on levels with too few scores."""
+        own, size = self.judged[0], self.judged[0].windows.y.size
+        totals = {one.name: one.total for one in self.judged[1:]}
+        told = loss_sentences(own.name, own.total, totals, self.beaten_by)
+        told += [f"{name} is left out: {why}." for name, why in self.left_out.items()]
         for level, count in self.infinite.items():
             why = f"takes {scores_needed([level])} earlier windows in which its step was observed"
             if level in self.levels:
@@ -117,6 +133,7 @@ def backtest(
     history: int = 1,
     unseen: int | None = None,
     reach: tuple[float, float] = (0.0, 1.0),
+    fitting: Fitting | None = None,
     progress: Progress | None = None,
 ) -> Backtest:
     """Forecast `h` rows from each of `n_windows` origins, `step_size` (else `h`) rows apart, and measure.
@@ -128,7 +145,8 @@ def backtest(
 
     `history` is how many rows the model needs before it can forecast; `unseen` how many rows at the end of
     every series it was not trained on: earlier windows are looked for there first. `reach` are the outermost
-    probabilities of which the model has quantiles.
+    probabilities of which the model has quantiles. `fitting` are the rows that ridge regression is fitted to:
+    those that trained and validated the model, and where nobody knows them, all before the first origin.
     """
     if intervals not in CHOICES:
         raise unknown("kind of intervals", intervals, CHOICES)
@@ -165,6 +183,13 @@ def backtest(
     for name in BASELINES:
         rolled = roll(Baseline(name, season), panel, rolling, probabilities(kept, grid), season)
         judged.append(judge(name, rolled, kept, scale, grid))
+    left_out = {}
+    try:
+        ridge = RidgeBaseline.fit(panel, h, fitting or Fitting.before(panel, rolling.cuts[0]))
+        rolled = roll(ridge, panel, rolling, probabilities(kept, grid), season)
+        judged.append(judge(ridge.name, rolled, kept, scale, grid))
+    except InputError as error:
+        left_out[RIDGE] = f"{error.where} {error.problem}"
     first = panel.series[0]
     return Backtest(
         rolling,
@@ -178,6 +203,7 @@ def backtest(
         spelled(first.ds[[len(first) - cut - 1 for cut in rolling.cuts]]),
         _trained_on(rolling.with_earlier(earlier), unseen),
         judged,
+        left_out,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,3 +104,37 @@ def infinite_intervals(windows: Rolled, level: float) -> NDArray[np.bool_]:
     """Where the interval of a level has an end that is infinite; on the scale of a power one may be 0."""
     low, high = (windows.quantiles[p] for p in ends(level))
     return np.isinf(low) | np.isinf(high)
+
+
+def beaten_by(
+    own: Mapping[str, float], others: Mapping[str, Mapping[str, float]], figures: Sequence[str]
+) -> dict[str, list[str]]:
+    """Which forecasters have less error than a model, in the four digits that are shown, by which figures.
+
+    >>> beaten_by({"mae": 3.0, "rmse": 4.0}, {"naive": {"mae": 9.0, "rmse": 3.5}}, ["mae", "rmse"])
+    {'naive': ['rmse']}
+    """
+    shown = {each: float(f"{own[each]:.4g}") for each in figures}
+    less = {
+        name: [each for each in figures if float(f"{total[each]:.4g}") < shown[each]]
+        for name, total in others.items()
+    }
+    return {name: found for name, found in less.items() if found}
+
+
+def loss_sentences(
+    name: str,
+    own: Mapping[str, float],
+    others: Mapping[str, Mapping[str, float]],
+    beaten: Mapping[str, Sequence[str]],
+) -> list[str]:
+    """A sentence on each of those that beat a model.
+
+    >>> loss_sentences("linear", {"mae": 3.0}, {"naive": {"mae": 2.5}}, {"naive": ["mae"]})
+    ['linear loses to naive: MAE 3 against 2.5.']
+    """
+    told = []
+    for other, figures in beaten.items():
+        against = (f"{each.upper()} {own[each]:,.4g} against {others[other][each]:,.4g}" for each in figures)
+        told.append(f"{name} loses to {other}: {', '.join(against)}.")
+    return told

@@ -1,17 +1,24 @@
-"""A forecaster judged: the errors of every window, beside those of naive forecasts of the same windows."""
+"""A forecaster judged: the errors of every window, beside those of baselines on the same windows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.data.batching.panel import PanelWindows
+from throughtime.data.panel import Panel
 from throughtime.data.readers.panel import panel_of
+from throughtime.data.scaling import SeriesScale
+from throughtime.errors import InputError
 from throughtime.models.naive import repeated_rows
+from throughtime.tasks.backtest_figures import beaten_by, loss_sentences
 from throughtime.tasks.judged_windows import JudgedWindows, judged_windows, windows_of
 from throughtime.tasks.report import Progress, Report
+from throughtime.tasks.ridge import NAME as RIDGE
+from throughtime.tasks.ridge import RidgeBaseline
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -30,21 +37,34 @@ def report_of(
     windows, scales = windows_of(forecaster, panel, split, model.horizon)
     sums: dict[str, Array] = {}
     rules = {"naive": 1, **({"seasonal-naive": config.season} if config.season else {})}
-    without: set[str] = set()
+    left_out: dict[str, str] = {}
+    ridge: RidgeBaseline | None = None
+    try:
+        ridge = RidgeBaseline.fit(panel, model.horizon, forecaster.fitting(panel))
+    except InputError as error:
+        left_out[RIDGE] = f"{error.where} {error.problem}"
     for one in judged_windows(forecaster, windows, progress):
-        naive = {name: _repeated(windows, one, season) for name, season in rules.items()}
-        without |= {name for name, said in naive.items() if np.isnan(said[one.weights > 0]).any()}
-        for name, said in {forecaster.name: one.forecast, **naive}.items():
+        baselines = {name: _repeated(windows, one, season) for name, season in rules.items()}
+        lacking = [name for name, said in baselines.items() if np.isnan(said[one.weights > 0]).any()]
+        left_out |= dict.fromkeys(lacking, "some windows have nothing observed to repeat")
+        if ridge is not None:
+            baselines[ridge.name] = _regressed(ridge, panel, windows, one, scales)
+        for name, said in {forecaster.name: one.forecast, **baselines}.items():
             own = one.own_errors(said, scales)
             sums[name] = sums.get(name, 0) + _sums(said - one.true, own, one.weights)
     figures = {
         name: dict(zip(FIGURES, (found[:-1] / found[-1]).tolist(), strict=True))
         for name, found in sums.items()
-        if name not in without
+        if name not in left_out
     }
+    own = figures[forecaster.name]
+    baselines_found = {name: found for name, found in figures.items() if name != forecaster.name}
+    beaten = beaten_by(own, baselines_found, ("mse", "mae"))
     values = {
-        **figures[forecaster.name],
-        "baselines": {name: found for name, found in figures.items() if name != forecaster.name},
+        **own,
+        "baselines": baselines_found,
+        "left_out": left_out,
+        "beaten_by": beaten,
         "windows": len(windows),
         "series": len(panel.series),
         "horizon": model.horizon,
@@ -62,7 +82,8 @@ def report_of(
         f"{dataset.name}, {split}: mse [bold]{values['mse']:.4f}[/bold], mae {values['mae']:.4f}, scaled,",
         f"over {len(windows):,} windows of {model.horizon} rows after {model.lookback}",
         *(_line(name, found) for name, found in figures.items()),
-        *(f"  {name:<16} none: some windows have nothing observed to repeat" for name in sorted(without)),
+        *(f"  {name:<16} none: {why}" for name, why in sorted(left_out.items())),
+        *loss_sentences(forecaster.name, own, baselines_found, beaten),
     ]
     return Report(values, how, "\n".join(lines))
 
@@ -79,6 +100,25 @@ def _repeated(windows: PanelWindows, one: JudgedWindows, season: int) -> Array:
         origins = one.starts[mine] + windows.lookback - begin
         rows = repeated_rows(arrays.observed[begin:end], origins, windows.horizon, season)
         found[:, mine] = np.where(rows < 0, np.nan, arrays.values[begin:end][rows])
+    return found
+
+
+def _regressed(
+    ridge: RidgeBaseline,
+    panel: Panel,
+    windows: PanelWindows,
+    one: JudgedWindows,
+    scales: Sequence[SeriesScale],
+) -> Array:
+    """What ridge regression says of each window, [h, B], scaled as the model's values are."""
+    found = np.empty(one.true.shape)
+    for number in np.unique(one.series):
+        series, mine = panel.series[number], one.series == number
+        origins = one.starts[mine] + windows.lookback - windows.arrays.offsets[number]
+        standard, scale = ridge.scales[series.unique_id], scales[number]
+        said = ridge.standardised(series, origins).T
+        # Both scales have the same power, so that one is a straight line of the other.
+        found[:, mine] = (said * standard.spread + standard.centre - scale.centre) / scale.spread
     return found
 
 

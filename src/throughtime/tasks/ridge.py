@@ -64,7 +64,9 @@ class RidgeBaseline:
         values = [_scaled(one, scales[one.unique_id]) for one in panel.series]
         found = fit_ridge(values, fitting.training, fitting.validation, lookback, h)
         squares, counts = np.zeros((len(values), h)), np.zeros(len(values))
-        judged = fitting.validation if any(len(part) >= h for part in fitting.validation) else fitting.training
+        judged = (
+            fitting.validation if any(len(part) >= h for part in fitting.validation) else fitting.training
+        )
         for place, (own, part) in enumerate(zip(values, judged, strict=True)):
             for block in windows_within(own, part, lookback, h):
                 errors = found.forecasts(block[:, :lookback]) - block[:, lookback:]
@@ -72,9 +74,7 @@ class RidgeBaseline:
                 counts[place] += len(block)
         shared = squares.sum(axis=0) / max(1, counts.sum())
         spreads = np.where(counts[:, None] > 0, squares / np.maximum(counts, 1)[:, None], shared)
-        deviations = {
-            one.unique_id: np.sqrt(own) for one, own in zip(panel.series, spreads, strict=True)
-        }
+        deviations = {one.unique_id: np.sqrt(own) for one, own in zip(panel.series, spreads, strict=True)}
         return cls(found, scales, deviations)
 
     @property
@@ -107,9 +107,7 @@ class RidgeBaseline:
             wide = self.deviations[one.unique_id]
             quantiles = {p: scale.undone(mean + NormalDist().inv_cdf(p) * wide) for p in probabilities}
             ds = panel.after(one, h)
-            forecasts.append(
-                Forecast(one.unique_id, ds, scale.undone(mean), quantiles, power=scale.power)
-            )
+            forecasts.append(Forecast(one.unique_id, ds, scale.undone(mean), quantiles, power=scale.power))
         return forecasts
 
 
@@ -122,7 +120,8 @@ def lookback_for(rows: Sequence[int]) -> int:
     shortest = min(rows, default=0)
     if shortest < SHARE * SHORTEST:
         raise InputError(
-            "training rows", f"are {shortest} of the shortest series, and ridge regression needs {SHARE * SHORTEST}"
+            "training rows",
+            f"are {shortest} of the shortest series, and ridge regression needs {SHARE * SHORTEST}",
         )
     return min(LONGEST, shortest // SHARE)
 

@@ -29,6 +29,7 @@ from throughtime.tasks.forecasts import Forecast, Forecasting
 from throughtime.tasks.judged_windows import k_step_errors
 from throughtime.tasks.plain_series import PlainSeries, panels_of
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others
+from throughtime.tasks.ridge import Fitting
 from throughtime.tasks.saved_intervals import save_intervals, saved_intervals
 from throughtime.train.devices import products
 
@@ -106,6 +107,8 @@ class TrainedForecaster:
         How many of the last rows were `unseen` is known of the data of training; of a panel, say it.
         """
         panel = self._panel(data)
+        if data in (None, self.config.data):
+            unseen = self.unseen(panel)
         return backtest(
             self,
             panel,
@@ -117,8 +120,9 @@ class TrainedForecaster:
             earlier_windows=earlier_windows,
             season=season or self.config.season,
             history=self.model.lookback,
-            unseen=self.unseen(panel) if data in (None, self.config.data) else unseen,
+            unseen=unseen,
             reach=self.model.head.reach,
+            fitting=self.fitting(panel) if self._knows(panel, unseen) else None,
             progress=progress,
         )
 
@@ -149,6 +153,20 @@ class TrainedForecaster:
         )
         save_intervals(self.folder, made.intervals)
         return made
+
+    def fitting(self, panel: Panel) -> Fitting:
+        """The rows of its series that trained and validated the model, for a baseline that sees the same."""
+        lengths = [len(one) for one in panel.series]
+        training, validation = (
+            self.config.timeline.part_of_each(split, lengths) for split in ("train", "valid")
+        )
+        scales = [self.scaling.scale(one, self.config.scaling, self.config.transform) for one in panel.series]
+        return Fitting(training, validation, [scale.power for scale in scales])
+
+    def _knows(self, panel: Panel, unseen: int | None) -> bool:
+        """Whether a panel, so many of whose last rows are unseen, is cut as the series of training were."""
+        longest = max(len(one) for one in panel.series)
+        return unseen is not None and self.config.timeline.cuts(longest) and self.unseen(panel) == unseen
 
     def unseen(self, panel: Panel) -> int:
         """How many rows at the end of every one of its series the model was not trained on."""

@@ -16,7 +16,7 @@ WindowBatch = TypeVar("WindowBatch", bound=Batch)
 
 
 class ShuffledWindows(Batches[RaggedIds, WindowBatch]):
-    """Every window once an epoch, in an order that the seed and the epoch decide; without `shuffle` in time's.
+    """Every window once an epoch, in an order of the seed and the epoch; in time's without `shuffle`.
 
     `about` are further settings of the windows, which a saved position has to agree with.
     """
@@ -45,5 +45,6 @@ class ShuffledWindows(Batches[RaggedIds, WindowBatch]):
         self._seed, self._shuffle, self._keep_last = seed, shuffle, keep_last
 
     def _plan(self, epoch: int) -> RaggedIds:
-        order = permutation(self._count, draws(self._seed, epoch)) if self._shuffle else np.arange(self._count)
+        count = self._count
+        order = permutation(count, draws(self._seed, epoch)) if self._shuffle else np.arange(count)
         return RaggedIds.chunks(order, self._batch_size, self._keep_last)
