@@ -53,9 +53,8 @@ def _line(name: str, train: dict[str, Any], asked: Sine) -> list[Any]:
             table.write_text("y\n" + "".join(f"{value!r}\n" for value in values.tolist()))
             trained_run("forecast", {**train, "data": str(table), "seed": seed}, run)
             model, panel = load(run, "cpu"), read_panel(table)
-            # On its own, for then every row of the validation part counts.
-            nearest = model.k_step_errors(panel, (1,))[1]
-            found.append((nearest**2, model.k_step_errors(panel, asked.steps)))
+            errors = model.k_steps(panel, (1, *asked.steps), split="valid").rmse
+            found.append((errors[1] ** 2, errors))
     squared = [one for one, _ in found]
     ahead = [mean(errors[step] for _, errors in found) for step in asked.steps]
     return [name, mean(squared), stdev(squared), NOISE, *ahead]

@@ -147,6 +147,34 @@ def test_mistakes_in_training_are_named(sales, tmp_path, throughtime):
     assert "model: recurrent" in shown
 
 
+def test_k_steps_ahead_with_a_picture(sales, tmp_path, throughtime):  # R4
+    out, plot = tmp_path / "run", tmp_path / "steps.png"
+    linear = ("model=linear", "hidden_size=64", "head=point", "strategy=recursive", "horizon=1")
+    assert throughtime(*words(sales, out, *linear)).code == 0
+    ran = throughtime("forecast", out, "--k-steps", "1,4,16", "--plot", plot, "--json")
+    assert ran.code == 0, ran.err
+    assert (ran.json["k_steps"], ran.json["tested"], ran.json["rows"]) == ([1, 4, 16], "heldout", 60)
+    assert list(ran.json["rmse"]) == ["1", "4", "16"]
+    assert list(ran.json["by_series"]) == ["north", "south"]
+    assert plot.stat().st_size > 5_000
+    shown = throughtime("forecast", out, "--k-steps", "1,4,16")
+    assert f"{ran.json['rmse']['16']:.4g}" in shown.out
+    assert "60 rows that did not train the model" in shown.out
+    other = tmp_path / "other.csv"
+    other.write_text(sales.read_text())
+    whole = throughtime("forecast", out, "--k-steps", "1", "--data", other, "--json").json
+    assert (whole["tested"], whole["rows"]) == ("all", 2 * (150 - 14) - 2)  # a row and a value are missing
+    for given, problem in (
+        (["--k-steps", "1,x"], "--k-steps: is '1,x'"),
+        (["--k-steps", "0"], "--k-steps: are (0,)"),
+        (["--k-steps", "1", "--level", 80], "--level: is for forecasts of what comes next"),
+        (["--k-steps", "1", "--out", tmp_path / "o.csv"], "--out: is for"),
+    ):
+        ran = throughtime("forecast", out, *given)
+        assert ran.code == 2
+        assert problem in ran.err
+
+
 def test_hints_are_what_the_model_can_do(sales, tmp_path, throughtime):
     own = throughtime(*words(sales, tmp_path / "own", "epochs=1")).out
     assert f"throughtime forecast {tmp_path / 'own'} --level 80 --level 95 --plot" in own

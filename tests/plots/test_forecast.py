@@ -15,8 +15,10 @@ from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_panel
 from throughtime.plots.dates import date_labels
 from throughtime.plots.forecast import backtest_plot, forecast_plot, horizon_plot
+from throughtime.plots.k_steps import k_steps_plot
 from throughtime.tasks.backtest import backtest
 from throughtime.tasks.baselines import Baseline
+from throughtime.tasks.k_steps import KSteps, SeriesKSteps
 
 DAYS = np.arange("2020-01-01", "2020-03-21", dtype="datetime64[D]").astype("datetime64[ns]")
 WALK = np.random.default_rng(0).normal(size=len(DAYS)).cumsum()
@@ -29,7 +31,8 @@ PROBABILITIES = (0.025, 0.1, 0.9, 0.975)
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     kept: list[Any] = []
-    monkeypatch.setattr("throughtime.plots.forecast.save", lambda drawing, path: kept.append(drawing))
+    for module in ("forecast", "k_steps"):
+        monkeypatch.setattr(f"throughtime.plots.{module}.save", lambda drawing, path: kept.append(drawing))
     return kept
 
 
@@ -149,3 +152,31 @@ def test_short_horizons_with_dates_are_written_and_always_the_same(tmp_path: Pat
     told = Baseline("naive").predict(PANEL, h, PROBABILITIES)
     first = forecast_plot(PANEL, told, LEVELS, tmp_path / "a.svg").read_bytes()
     assert forecast_plot(PANEL, told, LEVELS, tmp_path / "b.svg").read_bytes() == first
+
+
+def test_predictions_of_each_k_have_a_panel_of_their_own(drawn: list[Any]) -> None:  # R4
+    rmse = {1: 0.5, 16: 2.25}
+    ahead = {step: np.concatenate([np.full(step, np.nan), WALK[:-step]]) for step in rmse}
+    series = [SeriesKSteps(one, ahead, range(50, 80), rmse) for one in (*PANEL.series, *NUMBERED.series)]
+    k_steps_plot(KSteps((1, 16), rmse, 30, tuple(series[:1])), "k.png")
+    k_steps_plot(KSteps((1, 16), rmse, 30, tuple(series[1:])), "k.png", trained=False)
+    first, second = drawn[0].axes
+    assert [axes.get_title(loc="left").splitlines()[-1] for axes in (first, second)] == [
+        "1 step ahead, RMSE 0.5",
+        "16 steps ahead, RMSE 2.25",
+    ]
+    for axes, step in ((first, 1), (second, 16)):
+        [observed], [predicted] = lines(axes, "observed"), lines(axes, "predicted")
+        np.testing.assert_array_equal(observed.get_ydata(), WALK)
+        np.testing.assert_array_equal(predicted.get_ydata(), ahead[step])
+        begin = axes.lines[-1].get_xdata()[0]  # where the tested rows begin
+        assert np.datetime64(begin) == DAYS[50]
+    assert labels(drawn[0]) == ["observed", "predicted"]
+    assert len(drawn[1].axes) == 2 * 3
+    assert drawn[1].legends[0].get_title().get_text() == "3 of 10 series"
+    assert all(len(axes.lines) == 2 for axes in drawn[1].axes)
+    long = Series.of("long", np.zeros(1_500))
+    k_steps_plot(KSteps((1,), rmse, 9, (SeriesKSteps(long, {1: long.y}, range(9), rmse),)), "k.png")
+    [axes] = drawn[2].axes
+    assert len(lines(axes, "observed")[0].get_xdata()) == 1_000
+    assert "1,000 of 1,500" in axes.get_title(loc="left")

@@ -106,12 +106,13 @@ def test_linear_autoregression_beats_the_mean_and_the_bound(autoregressions):  #
 
 
 def test_errors_grow_with_the_steps_ahead(autoregressions):  # R4
-    found = [model.k_step_errors(panel, (1, 4, 16, 64)) for model, panel, _ in autoregressions]
-    means = [np.mean([one[step] for one in found]) for step in (1, 4, 16, 64)]
+    found = [model.k_steps(panel, (1, 4, 16, 64), split="valid") for model, panel, _ in autoregressions]
+    means = [np.mean([one.rmse[step] for one in found]) for step in (1, 4, 16, 64)]
     assert means == sorted(means)
     assert means[-1] > 1.5 * means[0]
     for (_, _, error), one in zip(autoregressions, found, strict=True):
-        assert one[1] == pytest.approx(error**0.5, rel=0.04)  # of 63 windows more
+        assert one.rows == 400
+        assert one.rmse[1] == pytest.approx(error**0.5, rel=0.04)  # of the best epoch, not the last
 
 
 def test_training_draws_its_windows_by_the_seed(tmp_path):  # R9

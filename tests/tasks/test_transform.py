@@ -70,8 +70,12 @@ def test_errors_in_own_units_are_those_of_the_forecasts(model, table):
     assert values["mae_original"] == pytest.approx(np.abs(errors).mean(), rel=1e-4)
     naive = [y[origin - 1] - y[origin : origin + 6] for origin in range(160, 235)]
     assert values["baselines"]["naive"]["mae_original"] == pytest.approx(np.abs(naive).mean(), rel=1e-4)
-    steps = model.k_step_errors(panel, (1, 6), "test")
-    assert steps[6] == pytest.approx(np.sqrt(np.square(errors)[:, 5].mean()), rel=1e-4)
+    found = model.k_steps(panel, (1, 6), "test")
+    for step in (1, 6):
+        cuts = range(80 + step - 1, step - 1, -1)
+        ahead = [model.predict(panel.until(cut), step)[0].mean[-1] for cut in cuts]
+        assert found.rmse[step] == pytest.approx(np.sqrt(np.square(ahead - y[160:240]).mean()), rel=1e-4)
+        np.testing.assert_allclose(found.series[0].predictions[step][160:240], ahead, rtol=1e-4)
 
 
 def test_python_back_tests_in_the_words_of_the_command(model, run, throughtime):

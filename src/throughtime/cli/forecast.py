@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.evaluate import Device, Run
+from throughtime.cli.k_steps import k_step_outcome, read_steps
 from throughtime.cli.kinds import loaded
 from throughtime.cli.opening import SkipBad, opened, skipping, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import check_pictures
+from throughtime.cli.refusal import refuse
 from throughtime.files import check_file
 
 if TYPE_CHECKING:
@@ -46,6 +48,12 @@ def forecast(
             max=100_000,
         ),
     ] = 0,
+    k_steps: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of what comes next, predict every row from so many rows before it: 1,4,16,64."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The CSV file to write.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the forecasts: .png, .svg or .pdf.")] = None,
     device: Device = "auto",
@@ -60,15 +68,24 @@ def forecast(
     strategy=direct are drawn row by row, so that sums over them look surer than they are; those of a
     recursive model hang together.
 
+    With --k-steps every row of the series is predicted from k rows before it, by a recursive model fed with
+    its own outputs, and the error of the rows that did not train the model is measured for each k.
+
     [bold]Examples[/bold]
 
       throughtime forecast runs/sales --level 80 --level 95 --out sales.csv --plot sales.png
 
       throughtime forecast runs/load --data today.csv --future weather.csv --json
+
+      throughtime forecast runs/sine --k-steps 1,4,16,64 --plot steps.png
     """
     from throughtime.data.readers.panel import panel_of, read_future
 
     check_pictures(plot)
+    steps = None if k_steps is None else read_steps(k_steps)
+    if steps is not None:
+        problem = "is for forecasts of what comes next; leave it out beside --k-steps"
+        refuse(problem, h=h, level=level, future=future, paths=paths or None, out=out)
     if out is not None:
         check_file(out)
     model: TrainedForecaster = loaded(run, device, "forecast")
@@ -79,6 +96,9 @@ def forecast(
     tell_skipped(dataset)
     for note in panel.notes:
         say(note)
+    if steps is not None:
+        own = data in (None, model.config.data)
+        return k_step_outcome(run, model, dataset.name, panel, steps, own, plot)
     coming = None if future is None else read_future(future, model.config.known)
     rows = h or model.model.horizon
     found = model.forecast(panel, rows, levels, coming, paths)

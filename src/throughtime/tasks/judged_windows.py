@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from throughtime.data.batching.panel import PanelBatches, PanelWindows
+from throughtime.data.batching.panel import PanelArrays, PanelBatches, PanelWindows
 from throughtime.data.panel import Panel
 from throughtime.data.scaling import SeriesScale
 from throughtime.errors import InputError
@@ -42,18 +42,25 @@ class JudgedWindows(NamedTuple):
         return errors
 
 
+def scaled_arrays(forecaster: TrainedForecaster, panel: Panel) -> tuple[PanelArrays, list[SeriesScale]]:
+    """The series as the model reads them, and the scale of each."""
+    forecaster.check(panel)
+    config, scaling = forecaster.config, forecaster.scaling
+    scales = [scaling.scale(one, config.scaling, config.transform) for one in panel.series]
+    return scaling.arrays(panel, scales), scales
+
+
 def windows_of(
     forecaster: TrainedForecaster, panel: Panel, split: str, horizon: int
 ) -> tuple[PanelWindows, list[SeriesScale]]:
     """All windows of a split, and the scale of each series."""
-    forecaster.check(panel)
     config, model, scaling = forecaster.config, forecaster.model, forecaster.scaling
     lengths = [len(one) for one in panel.series]
     parts, training = (config.timeline.part_of_each(each, lengths) for each in (split, "train"))
     names = [one.unique_id for one in panel.series]
     scaling.adopt(panel, dict(zip(names, training, strict=True)), config.scaling, config.transform)
-    scales = [scaling.series[one.unique_id] for one in panel.series]
-    found = PanelWindows(scaling.arrays(panel, scales), parts, model.lookback, horizon)
+    arrays, scales = scaled_arrays(forecaster, panel)
+    found = PanelWindows(arrays, parts, model.lookback, horizon)
     if not len(found):
         rows = max(len(part) for part in parts)
         raise InputError(
@@ -82,17 +89,3 @@ def judged_windows(
             yield JudgedWindows(windows.series[indices], windows.starts[indices], true, forecast, weights)
             if progress is not None:
                 progress(number, len(batches.plan()))
-
-
-def k_step_errors(
-    forecaster: TrainedForecaster, panel: Panel, steps: Sequence[int], split: str
-) -> dict[int, float]:
-    """The root of the mean squared error so many steps ahead, in the series' own units."""
-    if not steps or min(steps) < 1:
-        raise InputError("steps", f"are {tuple(steps)}, expected some of 1 or more, such as (1, 4, 16)")
-    windows, scales = windows_of(forecaster, panel, split, max(steps))
-    squared, counted = np.zeros(max(steps)), np.zeros(max(steps))
-    for one in judged_windows(forecaster, windows):
-        squared += (one.own_errors(one.forecast, scales) ** 2 * one.weights).sum(axis=1)
-        counted += one.weights.sum(axis=1)
-    return {step: float(np.sqrt(squared[step - 1] / counted[step - 1])) for step in steps}

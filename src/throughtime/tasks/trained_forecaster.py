@@ -26,7 +26,7 @@ from throughtime.tasks.forecast_card import SERIES_FILE, card_of
 from throughtime.tasks.forecast_config import ForecastConfig
 from throughtime.tasks.forecast_task import window_of
 from throughtime.tasks.forecasts import Forecast, Forecasting
-from throughtime.tasks.judged_windows import k_step_errors
+from throughtime.tasks.k_steps import KSteps, k_steps
 from throughtime.tasks.plain_series import PlainSeries, panels_of
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others
 from throughtime.tasks.ridge import Fitting
@@ -217,15 +217,23 @@ class TrainedForecaster:
                     forecasts.append(found.forecast(place, one, panel.after(one, h), scales[number]))
         return forecasts
 
-    def k_step_errors(
-        self, panel: Panel, steps: Sequence[int] = (1, 4, 16, 64), split: str = "valid"
-    ) -> dict[int, float]:
-        """The root of the mean squared error so many steps ahead, in the series' own units.
+    def k_steps(
+        self,
+        data: str | Panel | None = None,
+        steps: Sequence[int] = (1, 4, 16, 64),
+        split: str = "heldout",
+        progress: Progress | None = None,
+    ) -> KSteps:
+        """Every row forecast from so many rows before it, and the errors over the rows of a split.
 
-        Every window of the split counts whose last step lies in it; further ahead than one step a recursive
-        model feeds on its own forecasts.
+        Other data than those of training are tested as a whole: give split="all".
         """
-        return k_step_errors(self, panel, steps, split)
+        panel = self._panel(data)
+        lengths = [len(one) for one in panel.series]
+        parts = [range(length) for length in lengths]
+        if split != "all":
+            parts = self.config.timeline.part_of_each(split, lengths)
+        return k_steps(self, panel, steps, parts, progress)
 
     def report(self, dataset: Dataset, split: str, asked: Asked, progress: Progress | None = None) -> Report:
         """What `throughtime evaluate` shows of a split: every window, beside naive forecasts of the same."""

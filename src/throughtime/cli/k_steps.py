@@ -1,0 +1,74 @@
+"""`throughtime forecast --k-steps`: every row predicted from k rows before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from throughtime.cli.evaluate import bar
+from throughtime.cli.output import Outcome
+from throughtime.errors import InputError
+from throughtime.text.numbers import several
+
+if TYPE_CHECKING:
+    from throughtime.data.panel import Panel
+    from throughtime.tasks.trained_forecaster import TrainedForecaster
+
+
+def read_steps(text: str) -> list[int]:
+    """The numbers of `--k-steps`.
+
+    >>> read_steps("1,4, 16")
+    [1, 4, 16]
+    """
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise InputError(
+            "--k-steps", f"is {text!r}, expected whole numbers with commas between: 1,4,16"
+        ) from None
+
+
+def k_step_outcome(
+    run: Path,
+    model: TrainedForecaster,
+    name: str,
+    panel: Panel,
+    steps: Sequence[int],
+    own: bool,
+    plot: Path | None,
+) -> Outcome:
+    """The error for each k, over rows that did not train the model where there are some, and the picture."""
+    held_out = own and model.unseen(panel) > 0
+    with bar("windows") as advance:
+        found = model.k_steps(panel, steps, "heldout" if held_out else "all", advance)
+    if plot is not None:
+        from throughtime.plots.k_steps import k_steps_plot
+
+        k_steps_plot(found, plot, held_out)
+    which = "that did not train the model"
+    if not held_out:
+        which = "which trained the model" if own else "of these data"
+    about = f"{name}: RMSE over {several(found.rows, 'row')} {which}, each predicted from k rows before it"
+    values = {
+        "run": str(run),
+        "data": name,
+        "model": model.name,
+        **found.values(),
+        "tested": "heldout" if held_out else "all",
+        "plot": None if plot is None else str(plot),
+    }
+    shown: list[Any] = [about, _table(found.rmse)]
+    return Outcome(values, [*shown, *([] if plot is None else [f"Wrote {plot}."])])
+
+
+def _table(rmse: dict[int, float]) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("k", justify="right")
+    table.add_column("RMSE", justify="right")
+    for step, error in rmse.items():
+        table.add_row(str(step), f"{error:,.4g}")
+    return table
