@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+import throughtime as tt
 from throughtime.cli.main import main
 
 SMALL = ["hidden_size=12", "epochs=3", "lr=0.02", "lookback=14", "device=cpu"]
@@ -173,6 +174,43 @@ def test_k_steps_ahead_with_a_picture(sales, tmp_path, throughtime):  # R4
         ran = throughtime("forecast", out, *given)
         assert ran.code == 2
         assert problem in ran.err
+
+
+def test_a_date_format_is_remembered(sales, tmp_path, throughtime):
+    """Twelve days of hours, which could be twelve months with gaps: nobody can tell."""
+    table, future = tmp_path / "hours.csv", tmp_path / "coming.csv"
+    hours = np.arange("2023-01-01T00", "2023-01-07T04", dtype="datetime64[h]")
+    written = [hour.item().strftime("%d/%m/%Y %H:%M") for hour in hours]
+    rows = [f"{time},{place % 24},{place % 2}\n" for place, time in enumerate(written) if place != 30]
+    table.write_text("ds,y,odd\n" + "".join(rows[:140]))
+    future.write_text("ds,odd\n" + "".join(f"{time},{place % 2}\n" for place, time in enumerate(written)))
+    asked = words(table, tmp_path / "run", "known=[odd]", "model=linear", "hidden_size=64", "horizon=2")
+    refused = throughtime(*asked)
+    assert refused.code == 2
+    assert "hours.csv:2: has the date '01/01/2023 00:00'" in refused.err
+    assert "date_format" in refused.err
+    ran = throughtime(*asked, "--date-format", "%d/%m/%Y %H:%M")
+    assert ran.code == 0, ran.err
+    run = tmp_path / "run"
+    assert tt.load(run).config.date_format == "%d/%m/%Y %H:%M"
+    rows = throughtime("forecast", run, "--future", future, "--json").json["rows"]
+    assert [row["ds"] for row in rows] == ["2023-01-06 21:00:00", "2023-01-06 22:00:00"]
+    assert [one.ds[0] for one in tt.load(run).forecast(future=future)] == [np.datetime64("2023-01-06T21")]
+    assert throughtime("backtest", run, "--n-windows", 2).code == 0
+    assert throughtime("evaluate", run).code == 0
+    iso = tmp_path / "iso.csv"
+    iso.write_text("ds,y,odd\n" + "".join(f"{hour},{place},0\n" for place, hour in enumerate(hours)))
+    other = throughtime("evaluate", run, "--data", iso)
+    assert other.code == 2
+    assert "iso.csv:2" in other.err
+    for command in (["evaluate", run, "--split", "all"], ["backtest", run, "--n-windows", 2]):
+        ran = throughtime(*command, "--data", iso, "--date-format", "%Y-%m-%dT%H")
+        assert ran.code == 0, ran.err
+    shown = throughtime("stats", table, "--date-format", "%d/%m/%Y %H:%M", "--json")
+    assert shown.json["series"][0]["steps"] == 141
+    bad = throughtime("stats", table, "--date-format", "%d/%m")
+    assert bad.code == 2
+    assert "--date-format: is '%d/%m', which has no year" in bad.err
 
 
 def test_hints_are_what_the_model_can_do(sales, tmp_path, throughtime):

@@ -319,7 +319,28 @@ def test_every_model_is_listed_with_its_task(client):
 
 def test_a_level_is_a_percentage(client):
     series = [{"y": [math.sin(t) for t in range(20)]}]
-    for level, sentence in ((0.95, "level: 0.95 is below 1; levels are percentages: use 95"), (100, "is 100")):
+    for level, sentence in (
+        (0.95, "level: 0.95 is below 1; levels are percentages: use 95"),
+        (100, "is 100"),
+    ):
         answer = client.post("/forecast", json={"series": series, "level": [level]})
         assert answer.status_code == 400
         assert sentence in answer.json()["error"]
+
+
+def test_dates_are_read_in_the_one_order_that_fits(client):
+    y = [math.sin(t) for t in range(20)]
+    for ds in (
+        [f"{day}.01.2023" for day in range(1, 21)],
+        [f"1/{day}/2023" for day in range(1, 21)],
+    ):
+        answer = client.post("/forecast", json={"series": [{"y": y, "ds": ds}], "h": 1})
+        assert answer.status_code == 400, answer.json()  # the model counts rows, not days
+        assert "one day" in answer.json()["error"]
+    body = {"series": [{"y": y[:9], "ds": [f"1/{day}/2023" for day in range(1, 10)]}]}
+    refused = client.post("/forecast", json=body)
+    assert refused.status_code == 400
+    assert "date_format" in refused.json()["error"]
+    read = client.post("/forecast", json={**body, "date_format": "%d/%m/%Y"})
+    assert "one month" in read.json()["error"]
+    assert "has no year" in client.post("/forecast", json={**body, "date_format": "%d"}).json()["error"]

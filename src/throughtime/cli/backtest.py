@@ -9,7 +9,7 @@ import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
 from throughtime.cli.kinds import loaded
-from throughtime.cli.opening import SkipBad, opened, skipping, tell_skipped
+from throughtime.cli.opening import DateFormat, SkipBad, opened, skipping, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import check_pictures
 
@@ -71,6 +71,7 @@ def backtest(
     plot_steps: Annotated[
         Path | None, typer.Option(help="Draw the error against the steps ahead, likewise.")
     ] = None,
+    date_format: DateFormat = None,
     device: Device = "auto",
     skip_bad: SkipBad = False,
     json: Json = False,
@@ -100,7 +101,9 @@ def backtest(
     model: TrainedForecaster = loaded(run, device, "forecast")
     config = model.config
     name = data or config.data
-    dataset = opened(name, skip_bad=skipping(skip_bad, run, name, config.data))
+    written = date_format or config.date_format
+    skip_bad = skipping(skip_bad, run, name, config.data)
+    dataset = opened(name, date_format=written, skip_bad=skip_bad)
     panel = panel_of(dataset, config.roles)
     tell_skipped(dataset)
     for note in panel.notes:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from throughtime.cli.kinds import loaded
-from throughtime.cli.opening import SkipBad, opened, skipping, tell_skipped
+from throughtime.cli.opening import DateFormat, SkipBad, opened, skipping, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, stderr
 
 Run = Annotated[Path, typer.Argument(help="The folder of a trained model.", metavar="RUN")]
@@ -106,6 +106,7 @@ def evaluate(
             rich_help_panel=TRANSLATION,
         ),
     ] = None,
+    date_format: DateFormat = None,
     device: Device = "auto",
     skip_bad: SkipBad = False,
     json: Json = False,
@@ -154,13 +155,9 @@ def evaluate(
     }
     model = loaded(run, device)
     name, opening = data or model.config.data, model.config.opening
-    dataset = opened(
-        name,
-        source=opening.source,
-        target=opening.target,
-        layout=opening.layout,
-        skip_bad=skipping(skip_bad, run, name, model.config.data),
-    )
+    if date_format is not None:
+        opening = opening._replace(date_format=date_format)
+    dataset = opened(name, **opening._asdict(), skip_bad=skipping(skip_bad, run, name, model.config.data))
     asked = {option: value for option, value in options.items() if value is not None}
     with bar(split) as advance:
         report = model.report(dataset, split, asked, advance)

@@ -11,7 +11,7 @@ import typer
 from throughtime.cli.evaluate import Device, Run
 from throughtime.cli.k_steps import k_step_outcome, read_steps
 from throughtime.cli.kinds import loaded
-from throughtime.cli.opening import SkipBad, opened, skipping, tell_skipped
+from throughtime.cli.opening import DateFormat, SkipBad, opened, skipping, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import check_pictures
 from throughtime.cli.refusal import refuse
@@ -56,6 +56,7 @@ def forecast(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The CSV file to write.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the forecasts: .png, .svg or .pdf.")] = None,
+    date_format: DateFormat = None,
     device: Device = "auto",
     skip_bad: SkipBad = False,
     json: Json = False,
@@ -91,7 +92,9 @@ def forecast(
     model: TrainedForecaster = loaded(run, device, "forecast")
     levels = sorted(set(level or ()))
     name = data or model.config.data
-    dataset = opened(name, skip_bad=skipping(skip_bad, run, name, model.config.data))
+    written = date_format or model.config.date_format
+    skip_bad = skipping(skip_bad, run, name, model.config.data)
+    dataset = opened(name, date_format=written, skip_bad=skip_bad)
     panel = panel_of(dataset, model.config.roles)
     tell_skipped(dataset)
     for note in panel.notes:
@@ -99,7 +102,7 @@ def forecast(
     if steps is not None:
         own = data in (None, model.config.data)
         return k_step_outcome(run, model, dataset.name, panel, steps, own, plot)
-    coming = None if future is None else read_future(future, model.config.known)
+    coming = None if future is None else read_future(future, model.config.known, written)
     rows = h or model.model.horizon
     found = model.forecast(panel, rows, levels, coming, paths)
     columns, table = _rows(found, model.name, levels)

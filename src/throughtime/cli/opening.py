@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave bad records out and count them, instead of refusing.")
 ]
+DateFormat = Annotated[
+    str | None,
+    typer.Option(help="How series write their dates, such as %d.%m.%Y; found out where there is one way."),
+]
 Source = Annotated[str | None, typer.Option(help="Of pairs: the source language, such as en.")]
 Target = Annotated[str | None, typer.Option(help="Of pairs: the target language, such as fr.")]
 
@@ -30,6 +34,7 @@ def opened(
     source: str | None = None,
     target: str | None = None,
     layout: str | None = None,
+    date_format: str | None = None,
     skip_bad: bool = False,
 ) -> Dataset:
     """Open a data set by name or path; what is missing is fetched before the eyes of the user."""
@@ -37,7 +42,13 @@ def opened(
 
     with download_bars() as advance:
         return open_dataset(
-            data, source=source, target=target, layout=layout, skip_bad=skip_bad, progress=advance
+            data,
+            source=source,
+            target=target,
+            layout=layout,
+            date_format=date_format,
+            skip_bad=skip_bad,
+            progress=advance,
         )
 
 

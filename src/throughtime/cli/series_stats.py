@@ -68,15 +68,17 @@ def _of_file(path: Path, dataset: Dataset) -> tuple[list[Column], list[str]]:
     from throughtime.data.readers.panel import Roles, read_panel
     from throughtime.data.readers.series import SeriesTable
 
-    layout = SeriesTable().layout(path)
+    layout = SeriesTable(date_format=dataset.date_format).layout(path)
     names = layout.columns
     left: tuple[str, ...] = ()
     if layout.header and "y" in names:
         # Beside y a forecaster takes no notice of a column, so words in one are no reason to refuse.
-        faults = _faults(path, ("y",))
-        left = tuple(name for name in names if name != "y" and _faults(path, ("y", name)) > faults)
+        written = dataset.date_format
+        faults = _faults(path, ("y",), written)
+        left = tuple(name for name in names if name != "y" and _faults(path, ("y", name), written) > faults)
         names = tuple(name for name in names if name not in left)
-    panel = read_panel(path, Roles(target=names) if layout.header else Roles(), dataset.bad)
+    roles = Roles(target=names) if layout.header else Roles()
+    panel = read_panel(path, roles, dataset.bad, dataset.date_format)
     columns = []
     for place, one in enumerate(panel.series):
         name = names[place % len(names)]
@@ -88,13 +90,13 @@ def _of_file(path: Path, dataset: Dataset) -> tuple[list[Column], list[str]]:
     return columns, [*words, *panel.notes]
 
 
-def _faults(path: Path, columns: tuple[str, ...]) -> int:
+def _faults(path: Path, columns: tuple[str, ...], date_format: str | None) -> int:
     """How many rows cannot be read for the sake of these columns."""
     from throughtime.data.readers.series import SeriesTable
     from throughtime.data.source import BadRecords
 
     bad = BadRecords(skip=True)
-    for _ in SeriesTable(values=columns, missing=True).any_rows(path, bad):
+    for _ in SeriesTable(values=columns, missing=True, date_format=date_format).any_rows(path, bad):
         pass
     return bad.count
 

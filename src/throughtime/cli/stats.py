@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.opening import SkipBad, Source, Target, opened, tell_skipped
+from throughtime.cli.opening import DateFormat, SkipBad, Source, Target, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import check_pictures
 from throughtime.cli.refusal import refuse
@@ -55,6 +55,7 @@ def stats(
     ] = None,
     source: Source = None,
     target: Target = None,
+    date_format: DateFormat = None,
     skip_bad: SkipBad = False,
     json: Json = False,
     debug: Debug = False,
@@ -73,7 +74,7 @@ def stats(
     from throughtime.text.statistics import Running, ngram_counts, zipf_fit
 
     check_pictures(plot)
-    dataset = opened(data, source=source, target=target, skip_bad=skip_bad)
+    dataset = opened(data, source=source, target=target, date_format=date_format, skip_bad=skip_bad)
     if dataset.kind == "series":
         refuse(
             f"is for texts, and {data} holds numeric series; leave it out",

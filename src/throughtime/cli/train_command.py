@@ -8,7 +8,7 @@ from importlib import import_module
 from inspect import signature
 from typing import Any
 
-from throughtime.cli.opening import SkipBad, Source, Target
+from throughtime.cli.opening import DateFormat, SkipBad, Source, Target
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.cli.training import (
     CheckpointName,
@@ -39,11 +39,15 @@ class TrainCommand:
 
     def of_texts(self) -> Callable[..., None]:
         """The command, for data of one language."""
+        return self._command("source", "target", "date_format")
+
+    def of_series(self) -> Callable[..., None]:
+        """The command, for numbers through time."""
         return self._command("source", "target")
 
     def of_pairs(self) -> Callable[..., None]:
         """The command, for data in two languages."""
-        return self._command()
+        return self._command("date_format")
 
     def _command(self, *without: str) -> Callable[..., None]:
         """The command, but for these options."""
@@ -52,6 +56,7 @@ class TrainCommand:
             data: Data = None,
             source: Source = None,
             target: Target = None,
+            date_format: DateFormat = None,
             out: Out = None,
             config: ConfigFile = None,
             settings: Settings = None,
@@ -64,7 +69,8 @@ class TrainCommand:
             json: Json = False,
             debug: Debug = False,
         ) -> Outcome:
-            given = settings_of(config, settings, {"data": data, "source": source, "target": target})
+            named = {"data": data, "source": source, "target": target, "date_format": date_format}
+            given = settings_of(config, settings, named)
             request = Request(out, resume, checkpoint, init_from, find_lr, skip_bad, self.hints)
             return self._told(given, show_config, request)
 

@@ -41,4 +41,4 @@ def hints(model: TrainedForecaster, dataset: Dataset) -> list[str]:
     ]
 
 
-train_forecast = TrainCommand(HELP, "forecast", "forecast_config.ForecastConfig", hints).of_texts()
+train_forecast = TrainCommand(HELP, "forecast", "forecast_config.ForecastConfig", hints).of_series()

@@ -262,8 +262,7 @@ def _task(trade: Trade, model: Any, dataset: Dataset) -> Task:
 
 
 def _opened(config: Any, request: Request) -> Dataset:
-    source, target, layout = config.opening
-    return opened(config.data, source=source, target=target, layout=layout, skip_bad=request.skip_bad)
+    return opened(config.data, **config.opening._asdict(), skip_bad=request.skip_bad)
 
 
 def _shown(values: dict[str, Any], hints: Sequence[str]) -> str:

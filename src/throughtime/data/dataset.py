@@ -48,6 +48,7 @@ class Dataset:
         self.name, self.kind, self.layout = name, store.kind, layout
         self.tokens, self.normaliser, self.languages = tokens, normaliser, languages
         self.bad = BadRecords(skip_bad)
+        self.date_format: str | None = None
         self._store, self._reverse = store, reverse
         self._count: Counter[str] | None = None
         self._lots: dict[str, range] = {}
@@ -150,6 +151,14 @@ class Dataset:
             replace(series, ds=series.ds[cut], values=series.values[cut])
             for series, cut in zip(found, limits, strict=True)
         ]
+
+    def read_dates_as(self, date_format: str) -> None:
+        """Read the dates of series in a format of strptime, such as %d.%m.%Y."""
+        from throughtime.data.stores import FileStore
+
+        if not isinstance(self._store, FileStore):
+            raise InputError("date_format", f"is for tables in a file, and {self.name} is none; leave it out")
+        self._store, self.date_format = self._store.with_date_format(date_format), date_format
 
     def stretch(self, split: str, steps: int) -> slice:
         """The part of a series of so many steps, out of the files of a split, that is in the split."""

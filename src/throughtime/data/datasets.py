@@ -25,6 +25,7 @@ def open_dataset(
     source: str | None = None,
     target: str | None = None,
     layout: str | None = None,
+    date_format: str | None = None,
     skip_bad: bool = False,
     download: bool = True,
     progress: catalogue.FileProgress | None = None,
@@ -34,17 +35,22 @@ def open_dataset(
     A name of the catalogue goes before a file of the same name, unless that has a separator or a suffix.
     A folder holds files named after their splits, such as train.tsv, or train.en and train.fr, then taken in
     the order of the alphabet. `source` and `target` choose the languages of pairs, and so the direction;
-    `layout` is `lines` (a line is a text) or `stream` (the lines are one text); `download` allows fetching
-    what is missing, of which `progress` is told.
+    `layout` is `lines` (a line is a text) or `stream` (the lines are one text); `date_format` is how series
+    write their dates, in the words of strptime; `download` allows fetching what is missing, of which
+    `progress` is told.
 
     >>> dataset = open_dataset("embedded/en-fr", source="fr")
     >>> dataset.kind, dataset.languages, dataset.splits
     ('pairs', ('fr', 'en'), ('train', 'valid', 'test'))
     """
+    if date_format is not None and reader is None and _is_path(name):
+        reader = "series"
     if _is_path(name):
         dataset = _open_path(name, reader, source, target, skip_bad)
     else:
         dataset = _open_catalogued(name, reader, source, target, skip_bad, download, progress)
+    if date_format is not None:
+        dataset.read_dates_as(date_format)
     if layout is not None:
         if layout not in LAYOUTS:
             raise unknown("layout", layout, LAYOUTS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from throughtime.data.records import Line, Observation
 from throughtime.data.source import BadRecords
+from throughtime.errors import InputError
 
 if TYPE_CHECKING:
     from throughtime.data.corpora import Part
@@ -34,6 +35,16 @@ class FileStore:
     def __init__(self, reader: Reader, files: Mapping[str, tuple[Path, ...]]) -> None:
         self.reader, self.files, self.kind = reader, files, str(reader.kind)
         self.signature = f"{reader.name} {sorted(vars(reader).items())}"
+
+    def with_date_format(self, date_format: str) -> FileStore:
+        """The same files, of series whose dates are written so."""
+        from throughtime.data.readers.series import SeriesTable
+
+        if not isinstance(self.reader, SeriesTable):
+            raise InputError("date_format", f"is for tables of series, not for {self.kind}; leave it out")
+        chosen, old = self.reader.chosen, self.reader
+        options = (chosen.time, chosen.identifier, chosen.values, old.delimiter, old.missing)
+        return FileStore(SeriesTable(*options, date_format), self.files)
 
     def records(self, split: str, bad: BadRecords) -> Iterator[Any]:
         """The records that the reader finds."""

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from throughtime.data.frequency import Times, spelled
 from throughtime.data.panel import Panel, Series, regular
+from throughtime.data.readers.dates import ISO, DateCell, DateForm, check_date_format, settle_form
 from throughtime.runtime.levels import ends, ends_of
 from throughtime.serve.batching import Left
 from throughtime.serve.bodies import Text
@@ -42,11 +43,15 @@ class SeriesRequest(BaseModel):
 
 
 class ForecastRequest(BaseModel):
-    """Series to go on from, how many rows, and the levels of intervals in per cent."""
+    """Series to go on from, how many rows, and the levels of intervals in per cent.
+
+    Dates that are not in ISO format are read in the one order that fits, or as `date_format` says.
+    """
 
     series: Annotated[list[SeriesRequest], Field(min_length=1)]
     model: Text | None = None
     h: int | None = Field(None, ge=1)
+    date_format: Text | None = None
     level: list[Level] = Field(default=[], max_length=MOST_LEVELS)
 
 
@@ -62,7 +67,7 @@ async def forecast(request: Request, asked: ForecastRequest) -> dict[str, Any]:
     levels = sorted(set(asked.level))
     probabilities = ends_of(levels)
     forecasting = served.forecasting(levels)
-    panel = panel_of(asked.series)
+    panel = panel_of(asked.series, asked.date_format)
 
     def compute(panels: list[Panel], left: Left) -> list[list[Forecast]]:
         with np.errstate(all="ignore"):
@@ -73,13 +78,22 @@ async def forecast(request: Request, asked: ForecastRequest) -> dict[str, Any]:
     return {"model": served.name, "forecasts": [values(one, levels) for one in found], "notes": panel.notes}
 
 
-def panel_of(given: Sequence[SeriesRequest]) -> Panel:
+def panel_of(given: Sequence[SeriesRequest], date_format: str | None = None) -> Panel:
     """The series of a request on their common grid, sorted by time."""
     names = [one.unique_id for one in given]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise RefusalError(400, f"two series are named {twice!r}; give each a unique_id of its own")
-    series = [_series(one) for one in given]
+    form = ISO if date_format is None else DateForm(format=check_date_format(date_format))
+    dates = [
+        DateCell(None, one.unique_id, str(text))
+        for one in given
+        for text in one.ds or ()
+        if not isinstance(text, int)
+    ]
+    if form == ISO and dates and not _iso(dates[0].text):
+        form = settle_form(dates, "ds")
+    series = [_series(one, form) for one in given]
     if len({one.ds.dtype.kind for one in series}) > 1:
         raise RefusalError(400, "some series have dates and others numbers; give all the same")
     return regular(series)
@@ -107,7 +121,7 @@ def _check(asked: ForecastRequest, options: Options) -> None:
         raise RefusalError(400, f"h is {asked.h}, at most {options.max_horizon} rows are forecast")
 
 
-def _series(given: SeriesRequest) -> Series:
+def _series(given: SeriesRequest, form: DateForm) -> Series:
     y = np.array([np.nan if value is None else value for value in given.y], dtype=np.float64)
     if given.ds is None:
         return Series.of(given.unique_id, y)
@@ -116,25 +130,31 @@ def _series(given: SeriesRequest) -> Series:
             400,
             f"series {given.unique_id!r} has {len(given.ds)} times for {len(y)} values; give one for each",
         )
-    ds = _times(given.unique_id, given.ds)
+    ds = _times(given.unique_id, given.ds, form)
     order = np.argsort(ds, kind="stable")
     if len(np.unique(ds)) < len(ds):
         raise RefusalError(400, f"series {given.unique_id!r} has a time twice; keep one value for each time")
     return Series.of(given.unique_id, y[order], ds[order])
 
 
-def _times(name: str, given: Sequence[str] | Sequence[int]) -> Times:
+def _iso(text: str) -> datetime | None:
+    """The time that a text spells in ISO format, in UTC, or None."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _times(name: str, given: Sequence[str] | Sequence[int], form: DateForm) -> Times:
     if isinstance(given[0], int):
         return np.array(given, dtype=np.int64)
     moments = []
     for text in given:
-        try:
-            moment = datetime.fromisoformat(str(text))
-            moment = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
-        except (ValueError, OverflowError):
-            raise RefusalError(
-                400, f"series {name!r} has the time {str(text)[:40]!r}, which is no date"
-            ) from None
+        moment = _iso(str(text)) if form == ISO else form.read(str(text))
+        if moment is None:
+            wanted = "which is no date" if form == ISO else f"which is not {form.wanted}"
+            raise RefusalError(400, f"series {name!r} has the time {str(text)[:40]!r}, {wanted}")
         if not 1678 <= moment.year <= 2261:
             raise RefusalError(400, f"series {name!r} has the year of {text}; known are 1678 to 2261")
         moments.append(moment)

@@ -142,7 +142,9 @@ async def history(request: Request, asked: HistoryRequest) -> dict[str, Any]:
     def told(_: str) -> dict[str, Any]:
         config, skip_bad = served.model.config, served.model.skips_bad
         try:
-            dataset = open_dataset(config.data, download=False, skip_bad=skip_bad)
+            dataset = open_dataset(
+                config.data, date_format=config.date_format, download=False, skip_bad=skip_bad
+            )
             panel = panel_of(dataset, config.roles)
         except (InputError, OSError):
             raise RefusalError(

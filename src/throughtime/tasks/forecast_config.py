@@ -64,6 +64,9 @@ class ForecastConfig(TrainingConfig):
         (), description="columns that are known in the future too: [temp, holiday]"
     )
     past: tuple[str, ...] = Field((), description="columns that are known in the past only: [load]")
+    date_format: str | None = Field(
+        None, description="how dates are written, such as %d.%m.%Y; null: ISO, or the only way that fits"
+    )
     calendar: bool = Field(False, description="hour, weekday and month as columns known in the future")
     train_size: Rows | None = Field(
         None, description="rows, or below 1 a share, that train; null: all before those held out"
@@ -138,7 +141,7 @@ class ForecastConfig(TrainingConfig):
     @property
     def opening(self) -> Opening:
         """How the data are opened."""
-        return Opening()
+        return Opening(date_format=self.date_format)
 
     @property
     def roles(self) -> Roles:

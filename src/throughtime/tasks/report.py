@@ -21,6 +21,7 @@ class Opening(NamedTuple):
     source: str | None = None
     target: str | None = None
     layout: str | None = None
+    date_format: str | None = None
 
 
 @dataclass(frozen=True)

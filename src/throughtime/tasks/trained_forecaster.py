@@ -56,6 +56,7 @@ class TrainedForecaster:
         level: Sequence[float] = (),
         future: str | Path | Panel | None = None,
         paths: int = 0,
+        date_format: str | None = None,
     ) -> list[Forecast]:
         """The same as the command: after the data of training or others, with intervals of these levels.
 
@@ -68,10 +69,11 @@ class TrainedForecaster:
             data, known = panels_of(data, self.config.known, self.config.past)
             future = known if future is None else future
         if isinstance(future, str | Path):
-            future = read_future(future, self.config.known)
+            future = read_future(future, self.config.known, date_format or self.config.date_format)
         probabilities = ends_of(level)
         forecasting = self.with_intervals(level)
-        return forecasting.predict(self._panel(data), h or self.model.horizon, probabilities, paths, future)
+        panel = self._panel(data, date_format)
+        return forecasting.predict(panel, h or self.model.horizon, probabilities, paths, future)
 
     def with_intervals(self, levels: Sequence[float]) -> Forecasting:
         """Itself, with conformal intervals where it is set to have them or its head has none."""
@@ -100,13 +102,14 @@ class TrainedForecaster:
         intervals: str | None = None,
         earlier_windows: int | None = None,
         unseen: int | None = None,
+        date_format: str | None = None,
         progress: Progress | None = None,
     ) -> Backtest:
         """The same as the command: forecasts from `n_windows` origins, judged beside rules of thumb.
 
         How many of the last rows were `unseen` is known of the data of training; of a panel, say it.
         """
-        panel = self._panel(data)
+        panel = self._panel(data, date_format)
         if data in (None, self.config.data):
             unseen = self.unseen(panel)
         return backtest(
@@ -307,9 +310,10 @@ class TrainedForecaster:
         known = coming(series, ds, h, self.config.known, future)
         return self.scaling.columns(known, ds).astype(np.float32)
 
-    def _panel(self, data: str | Panel | None) -> Panel:
+    def _panel(self, data: str | Panel | None, date_format: str | None = None) -> Panel:
         if isinstance(data, Panel):
             return data
         name = data or self.config.data
         skip_bad = name == self.config.data and self.skips_bad
-        return panel_of(open_dataset(name, skip_bad=skip_bad), self.config.roles)
+        written = date_format or self.config.date_format
+        return panel_of(open_dataset(name, date_format=written, skip_bad=skip_bad), self.config.roles)

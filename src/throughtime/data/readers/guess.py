@@ -10,11 +10,12 @@ from pathlib import Path
 from throughtime.data.readers.columns import ColumnTags
 from throughtime.data.readers.conllu import ConlluTags
 from throughtime.data.readers.csv_pairs import USUAL_NAMES, CsvPairs
+from throughtime.data.readers.dates import as_date, like_date
 from throughtime.data.readers.described import VECTOR, DescribedText
 from throughtime.data.readers.hsk import HskCards
 from throughtime.data.readers.jsonl import JsonlPairs
 from throughtime.data.readers.labelled import LABEL, TEXT, LabelledText, tab_rows
-from throughtime.data.readers.layout import as_date, as_number, like_date, like_number
+from throughtime.data.readers.layout import as_number, like_number
 from throughtime.data.readers.moses import MosesPairs
 from throughtime.data.readers.plain import PlainText
 from throughtime.data.readers.reader import Reader

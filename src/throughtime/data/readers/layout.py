@@ -10,12 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from throughtime.data.readers.dates import DATE, DATE_PARTS, ISO, DateForm, like_date
 from throughtime.data.readers.rows import DECIMAL_COMMA, place, ragged
 from throughtime.errors import InputError
 
-DATE = re.compile(r"\d{4}-\d\d(-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?)?", re.ASCII)
-DATE_PARTS = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([ T]\d.*)?", re.ASCII)
-"""What a person reads as a date, in whatever order; which part is the month nobody can tell."""
 GROUPED = re.compile(r"[-+]?\d{1,3}([., '’_\u00a0\u202f]\d{3})+([.,]\d+)?", re.ASCII)
 WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 
@@ -52,6 +50,7 @@ class Layout:
     whole: bool
     values: tuple[int, ...]
     columns: tuple[str, ...]
+    form: DateForm = ISO
 
     def row(self, line: int, cells: list[str]) -> Row:
         """Read one row, or raise what is wrong with it."""
@@ -64,6 +63,8 @@ class Layout:
         if self.time is not None:
             ds = cells[self.time].strip()
             moment = self._moment(line, ds)
+            if isinstance(moment, datetime):
+                ds = self.form.spelled(ds, moment)
         numbers = [
             self._number(line, cells[place], column)
             for place, column in zip(self.values, self.columns, strict=True)
@@ -84,9 +85,9 @@ class Layout:
     def _moment(self, line: int, text: str) -> datetime | int:
         if self.whole and WHOLE.fullmatch(text):
             return int(text)
-        moment = None if self.whole else as_date(text)
+        moment = None if self.whole else self.form.read(text)
         if moment is None:
-            wanted = "a whole number" if self.whole else "YYYY-MM, YYYY-MM-DD or YYYY-MM-DD HH:MM:SS"
+            wanted = "a whole number" if self.whole else self.form.wanted
             raise InputError(str(self.path), f"has no readable time, {text!r} is not {wanted}", line=line)
         return moment
 
@@ -103,15 +104,17 @@ class Layout:
         raise InputError(str(self.path), problem, line=line)
 
 
-def find_layout(path: Path, name: str, chosen: Columns, first: list[str], second: list[str]) -> Layout:
+def find_layout(
+    path: Path, name: str, chosen: Columns, first: list[str], second: list[str], form: DateForm = ISO
+) -> Layout:
     """The layout that a file's first row shows, and its second, which may be empty, under a header."""
-    header = not all(as_number(cell) is not None or like_date(cell) for cell in first)
+    header = not all(as_number(cell) is not None or like_date(cell) or form.read(cell) for cell in first)
     names = [cell.strip() for cell in first] if header else [""] * len(first)
     sample = second if header else first
     if header:
         _check_names(path, names)
     identifier = _identifier(path, names, chosen.identifier)
-    time = _time(path, names, sample, chosen.time, identifier)
+    time = _time(path, names, sample, chosen.time, identifier, form)
     if chosen.values:
         values = tuple(place(path, names, column) for column in chosen.values)
     else:
@@ -129,9 +132,10 @@ def find_layout(path: Path, name: str, chosen: Columns, first: list[str], second
         header=header,
         identifier=identifier,
         time=time,
-        whole=time is not None and len(sample) > time and bool(WHOLE.fullmatch(sample[time].strip())),
+        whole=time is not None and form.format is None and _whole(sample[time:]),
         values=values,
         columns=tuple(names[each] for each in values) if header else numbered,
+        form=form,
     )
 
 
@@ -141,26 +145,6 @@ def as_number(text: str) -> float | None:
         return None if "_" in text else float(text)
     except ValueError:
         return None
-
-
-def as_date(text: str) -> datetime | None:
-    """The time that a cell spells in one of the ISO forms, or None."""
-    text = text.strip()
-    if not DATE.fullmatch(text):
-        return None
-    try:
-        return datetime.fromisoformat(f"{text}-01" if len(text) == len("YYYY-MM") else text)
-    except ValueError:
-        return None
-
-
-def like_date(text: str) -> bool:
-    """Whether a cell is meant as a date, also in a form that is not read.
-
-    >>> like_date("2022-01"), like_date("03.01.2022"), like_date("1/3/22 14:00"), like_date("1185.48")
-    (True, True, True, False)
-    """
-    return bool(DATE.fullmatch(text.strip()) or DATE_PARTS.fullmatch(text.strip()))
 
 
 def like_number(text: str) -> bool:
@@ -181,6 +165,11 @@ def _hint(text: str) -> str:
     return f"; write {' and '.join(ways)}" if ways else ""
 
 
+def _whole(cells: Sequence[str]) -> bool:
+    """Whether the first of these cells, if there is one, is a whole number."""
+    return any(WHOLE.fullmatch(cell.strip()) for cell in cells[:1])
+
+
 def _check_names(path: Path, names: Sequence[str]) -> None:
     twice = [name for name in names if name and names.count(name) > 1]
     if twice:
@@ -194,13 +183,24 @@ def _identifier(path: Path, names: list[str], chosen: str | None) -> int | None:
 
 
 def _time(
-    path: Path, names: list[str], sample: list[str], chosen: str | None, identifier: int | None
+    path: Path,
+    names: list[str],
+    sample: list[str],
+    chosen: str | None,
+    identifier: int | None,
+    form: DateForm,
 ) -> int | None:
     if chosen is not None:
         return place(path, names, chosen)
     if "ds" in names:
         return names.index("ds")
     others = [(each, cell) for each, cell in enumerate(sample) if each != identifier]
+    if form.format is not None:
+        read = [each for each, cell in others if form.read(cell)]
+        if not read:
+            problem = f"has no column with {form.wanted} in its first row of values"
+            raise InputError(str(path), f"{problem}; change date_format")
+        return read[0]
     dates = [each for each, cell in others if DATE.fullmatch(cell.strip())]
     # A date that cannot be read is the time all the same: the row says then what is wrong with it.
     return next(iter(dates or [each for each, cell in others if like_date(cell)]), None)

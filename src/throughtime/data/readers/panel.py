@@ -41,14 +41,19 @@ def panel_of(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noqa: B008
     files = dataset.files("all")
     if len(files) == 1:
         dataset.bad = BadRecords(dataset.bad.skip)  # counted anew, as by any other way of reading
-        return read_panel(files[0], roles, dataset.bad)
+        return read_panel(files[0], roles, dataset.bad, dataset.date_format)
     if files:
         raise InputError("--data", f"{dataset.name} has {len(files)} files; give one, it is cut along time")
     made = [Series.of(one.unique_id, one.values[:, 0], one.ds.astype(np.int64)) for one in dataset.series()]
     return regular(made)
 
 
-def read_panel(path: Path | str, roles: Roles = Roles(), bad: BadRecords | None = None) -> Panel:  # noqa: B008
+def read_panel(
+    path: Path | str,
+    roles: Roles = Roles(),  # noqa: B008
+    bad: BadRecords | None = None,
+    date_format: str | None = None,
+) -> Panel:
     r"""All series of a file; rows out of order are sorted, missing ones become NaN, and `notes` tell of it.
 
     >>> import tempfile
@@ -59,29 +64,29 @@ def read_panel(path: Path | str, roles: Roles = Roles(), bad: BadRecords | None 
     >>> panel.series[0].y, panel.series[0].known.ravel(), panel.known_names
     (array([ 1., nan,  3.]), array([8., 7., 9.]), ('heat',))
     """
-    return _panel(Path(path), roles, bad or BadRecords(), future=False)
+    return _panel(Path(path), roles, bad or BadRecords(), date_format, future=False)
 
 
-def read_future(path: Path | str, known: tuple[str, ...]) -> Panel:
+def read_future(path: Path | str, known: tuple[str, ...], date_format: str | None = None) -> Panel:
     """The columns that are known in the future, from a file that need not have any other."""
     if not known:
         raise InputError("--future", "is for models with columns that are known in the future; leave it out")
-    return _panel(Path(path), Roles(known=known), BadRecords(), future=True)
+    return _panel(Path(path), Roles(known=known), BadRecords(), date_format, future=True)
 
 
-def _panel(path: Path, roles: Roles, bad: BadRecords, future: bool) -> Panel:
-    layout = SeriesTable().layout(path)
+def _panel(path: Path, roles: Roles, bad: BadRecords, date_format: str | None, future: bool) -> Panel:
+    layout = SeriesTable(date_format=date_format).layout(path)
     target, note = ((), None) if future else _targets(layout, roles)
     wanted = (*target, *roles.known, *roles.past)
     if len(set(wanted)) < len(wanted):
         twice = next(name for name in wanted if wanted.count(name) > 1)
         raise InputError("known and past", f"and target name the column {twice!r} twice; it has one role")
-    table = SeriesTable(values=wanted if layout.header else (), missing=True)
+    table = SeriesTable(values=wanted if layout.header else (), missing=True, date_format=date_format)
     if not layout.header and (roles.known or roles.past or roles.target):
         raise InputError(str(path), "has no header, so its columns cannot be chosen by name", line=1)
     rows: dict[str, list[Row]] = {}
-    layout = table.layout(path)
-    for _, row in table.any_rows(path, bad):
+    for found_layout, row in table.any_rows(path, bad):
+        layout = found_layout
         rows.setdefault(row.unique_id, []).append(row)
     if not rows:
         raise InputError(str(path), "has no good row")

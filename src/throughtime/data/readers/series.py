@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from throughtime.data.readers.dates import ISO, DateCell, DateForm, as_date, check_date_format, settle_form
 from throughtime.data.readers.layout import Columns, Layout, Row, find_layout
 from throughtime.data.readers.reader import Kind
 from throughtime.data.readers.rows import NumberedRow, number_rows
@@ -40,7 +41,8 @@ class SeriesTable:
     holds dates; a column so named may hold whole numbers instead. The values are the columns `values`, else
     all others. A cell without a value (empty, NaN, NA, null) is an error, or NaN where `missing` allows it.
     Cells are parted by `delimiter`, else by what the first rows show: commas, tabs, or semicolons, among
-    which 1,5 is a number too.
+    which 1,5 is a number too. Dates are in ISO form, or as `date_format` says in the words of strptime;
+    without it, forms such as 31.12.2023 or 12/31/2023 are read where all of a file allow one order only.
     """
 
     name: ClassVar[str] = "series"
@@ -54,6 +56,7 @@ class SeriesTable:
         values: tuple[str, ...] = (),
         delimiter: str | None = None,
         missing: bool = False,
+        date_format: str | None = None,
     ) -> None:
         if delimiter is not None and len(delimiter) != 1:
             raise InputError(
@@ -61,6 +64,7 @@ class SeriesTable:
             )
         self.chosen = Columns(time, identifier, values)
         self.delimiter, self.missing = delimiter, missing
+        self.date_format = None if date_format is None else check_date_format(date_format)
 
     def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Observation]:
         """Yield one `Observation` for each value; several columns of a row are series of their own."""
@@ -98,6 +102,14 @@ class SeriesTable:
         """Which columns of a file hold what."""
         return self._layout(path, number_rows(path, self.delimiter))[0]
 
+    def _dates(self, path: Path, layout: Layout) -> Iterator[DateCell]:
+        """The dates of a whole file, as they are written."""
+        assert layout.time is not None
+        for line, cells in number_rows(path, self.delimiter):
+            if isinstance(cells, list) and len(cells) == layout.width:
+                series = "" if layout.identifier is None else cells[layout.identifier]
+                yield DateCell(line, series, cells[layout.time].strip())
+
     def _layout(self, path: Path, lines: Iterator[NumberedRow]) -> tuple[Layout, list[NumberedRow]]:
         """The layout, and those lines that it took to find it which are still to be read."""
         number, first = next(lines, (1, InputError(str(path), "has no rows")))
@@ -111,7 +123,11 @@ class SeriesTable:
             if isinstance(line[1], list) and len(line[1]) == len(first):
                 sample = line[1]
                 break
-        layout = find_layout(path, text_stem(path), self.chosen, first, sample)
+        form = ISO if self.date_format is None else DateForm(format=self.date_format)
+        layout = find_layout(path, text_stem(path), self.chosen, first, sample, form)
+        dates = sample if layout.header else first
+        if form == ISO and layout.dated and layout.time < len(dates) and not as_date(dates[layout.time]):
+            layout = replace(layout, form=settle_form(self._dates(path, layout), str(path)))
         if self.missing:
             layout = _WithGaps(**vars(layout))
         if not layout.header:

@@ -1,0 +1,203 @@
+"""Dates as tables write them: ISO, in a format that a person names, or in the one order that fits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import numpy as np
+
+from throughtime.data.frequency import infer_frequency
+from throughtime.errors import InputError
+
+DATE = re.compile(r"\d{4}-\d\d(-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?)?", re.ASCII)
+DATE_PARTS = re.compile(
+    r"(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})"
+    r"(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)? ?([AaPp][Mm])?)?",
+    re.ASCII,
+)
+"""Three numbers, in whatever order, and perhaps a time of the day."""
+ORDERS = {"dmy": "%d{0}%m{0}%Y", "mdy": "%m{0}%d{0}%Y", "ymd": "%Y{0}%m{0}%d"}
+WORDS = {"dmy": "day first", "mdy": "month first", "ymd": "year first"}
+CENTURY = 69  # a year of two digits from here on is of the 20th century, as strptime has it
+
+
+@dataclass(frozen=True)
+class DateForm:
+    """How the dates of one column are written: ISO, unless an order of the parts or a format is named."""
+
+    order: str | None = None  # a key of ORDERS
+    format: str | None = None  # of strptime
+
+    def read(self, text: str) -> datetime | None:
+        """The time that a cell spells, or None.
+
+        >>> str(DateForm("dmy").read("31/12/2023 13:00")), DateForm("mdy").read("31/12/2023")
+        ('2023-12-31 13:00:00', None)
+        """
+        text = text.strip()
+        if self.format is not None:
+            return _formatted(text, self.format)
+        return as_date(text) if self.order is None else _ordered(text, self.order)
+
+    def spelled(self, text: str, moment: datetime) -> str:
+        """The ISO form of a date; one that is written so already stays as it is."""
+        if self.order is None and self.format is None:
+            return text
+        midnight = moment == moment.replace(hour=0, minute=0, second=0, microsecond=0)
+        return moment.date().isoformat() if midnight else moment.isoformat(sep=" ")
+
+    @property
+    def wanted(self) -> str:
+        """How a date should look."""
+        if self.format is not None:
+            return f"a date in the format {self.format!r}"
+        if self.order is not None:
+            return f"a date with the {WORDS[self.order]}, as others of its column"
+        return "YYYY-MM, YYYY-MM-DD or YYYY-MM-DD HH:MM:SS"
+
+
+ISO = DateForm()
+
+
+class DateCell(NamedTuple):
+    """A date as it is written, on which line of the file, and of which series."""
+
+    line: int | None
+    series: str
+    text: str
+
+
+def check_date_format(date_format: str) -> str:
+    """The format, or an error where strptime cannot tell the year, or anything, by it.
+
+    >>> check_date_format("%d.%m")
+    Traceback (most recent call last):
+    throughtime.errors.InputError: date_format: is '%d.%m', which has no year; name it by %Y, as in %d.%m.%Y
+    """
+    one, other = datetime(2003, 4, 5, 6, 7, 8), datetime(2014, 4, 5, 6, 7, 8)
+    try:
+        written = one.strftime(date_format)
+        datetime.strptime(written, date_format)
+    except ValueError as error:
+        problem = f"is {date_format!r}, which strptime refuses ({error}); write it like %d.%m.%Y"
+        raise InputError("date_format", problem) from None
+    if written == other.strftime(date_format):
+        raise InputError(
+            "date_format", f"is {date_format!r}, which has no year; name it by %Y, as in %d.%m.%Y"
+        )
+    return date_format
+
+
+def settle_form(cells: Iterable[DateCell], where: str) -> DateForm:
+    """The one order of day, month and year in which a whole column can be read, or an error that asks for it.
+
+    A number above 12 cannot be a month. Where that leaves two orders, dates with dots have the day first, as
+    they have wherever dots are written; of others, the order counts in which all series run in equal steps,
+    if only one does.
+
+    >>> settle_form([DateCell(2, "a", "03/02/2023"), DateCell(3, "a", "31/12/2023")], "a.csv").order
+    'dmy'
+    """
+    dates = [cell for cell in cells if any(_ordered(cell.text, order) for order in ORDERS)]
+    if not dates:
+        return ISO
+    left = list(ORDERS)
+    settled: DateCell | None = None
+    for cell in dates:
+        fitting = [order for order in left if _ordered(cell.text, order)]
+        if not fitting:
+            before = settled or dates[0]
+            raise InputError(
+                where,
+                f"has the date {cell.text!r}, which cannot be read like {before.text!r}"
+                f"{'' if before.line is None else f' on line {before.line}'}; write all dates alike",
+                line=cell.line,
+            )
+        if len(fitting) < len(left):
+            left, settled = fitting, cell
+    if len(left) > 1 and "dmy" in left and all("." in cell.text.split()[0] for cell in dates):
+        left = ["dmy"]
+    regular = left if len(left) == 1 else [order for order in left if _regular(dates, order)]
+    if len(regular) == 1:
+        return DateForm(regular[0])
+    first = dates[0]
+    mark = first.text.strip().lstrip("0123456789")[0]
+    formats = " or ".join(ORDERS[order].format(mark) for order in left)
+    readings = " or ".join(WORDS[order] for order in left)
+    raise InputError(
+        where,
+        f"has the date {first.text!r}, and its dates can be read {readings}; give date_format, {formats}",
+        line=first.line,
+    )
+
+
+def as_date(text: str) -> datetime | None:
+    """The time that a cell spells in one of the ISO forms, or None."""
+    text = text.strip()
+    if not DATE.fullmatch(text):
+        return None
+    try:
+        return datetime.fromisoformat(f"{text}-01" if len(text) == len("YYYY-MM") else text)
+    except ValueError:
+        return None
+
+
+def like_date(text: str) -> bool:
+    """Whether a cell is meant as a date.
+
+    >>> like_date("2022-01"), like_date("03.01.2022"), like_date("1/3/22 14:00"), like_date("1185.48")
+    (True, True, True, False)
+    """
+    return bool(DATE.fullmatch(text.strip()) or DATE_PARTS.fullmatch(text.strip()))
+
+
+def _formatted(text: str, date_format: str) -> datetime | None:
+    try:
+        moment = datetime.strptime(text, date_format)
+        return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _ordered(text: str, order: str) -> datetime | None:
+    found = DATE_PARTS.fullmatch(text.strip())
+    if found is None:
+        return None
+    parts = dict(zip(order, found.group(1, 3, 4), strict=True))
+    if len(parts["y"]) not in (2, 4) or len(parts["d"]) > 2 or len(parts["m"]) > 2:
+        return None
+    year = int(parts["y"])
+    if len(parts["y"]) == 2:
+        year += 1900 if year >= CENTURY else 2000
+    hour, minute, second = (int(part or 0) for part in found.group(5, 6, 7))
+    if found[9] is not None:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if found[9].lower() == "pm" else 0)
+    try:
+        micro = int((found[8] or "").ljust(6, "0"))
+        return datetime(year, int(parts["m"]), int(parts["d"]), hour, minute, second, micro)
+    except ValueError:
+        return None
+
+
+def _regular(dates: Sequence[DateCell], order: str) -> bool:
+    """Whether every series runs in equal steps, of which there are two at least, when read in an order."""
+    series: dict[str, list[datetime]] = {}
+    for cell in dates:
+        moment = _ordered(cell.text, order)
+        if moment is None or not 1678 <= moment.year <= 2261:
+            return False
+        series.setdefault(cell.series, []).append(moment)
+    times = [np.array(moments, dtype="datetime64[ns]") for moments in series.values() if len(moments) > 1]
+    if max(map(len, times), default=0) < 3 or any((ds[1:] <= ds[:-1]).any() for ds in times):
+        return False
+    try:
+        frequency = infer_frequency(times)
+    except InputError:
+        return False
+    return frequency is not None and all((np.diff(frequency.places(ds)) == 1).all() for ds in times)
