@@ -94,9 +94,8 @@ class _Moments(NamedTuple):
     windows: int
 
     def weights(self, penalty: float) -> Array:
-        size = len(self.inner)
-        found: Array = np.linalg.solve(self.inner + penalty * np.eye(size), self.cross)
-        return found
+        whole = self.inner + penalty * np.eye(len(self.inner))
+        return np.asarray(np.linalg.solve(whole, self.cross), dtype=np.float64)
 
     def squared_error(self, weights: Array) -> float:
         """The sum of (Y - X W)^2 of these windows."""

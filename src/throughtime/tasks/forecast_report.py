@@ -57,11 +57,11 @@ def report_of(
         for name, found in sums.items()
         if name not in left_out
     }
-    own = figures[forecaster.name]
+    model_figures = figures[forecaster.name]
     baselines_found = {name: found for name, found in figures.items() if name != forecaster.name}
-    beaten = beaten_by(own, baselines_found, ("mse", "mae"))
+    beaten = beaten_by(model_figures, baselines_found, ("mse", "mae"))
     values = {
-        **own,
+        **model_figures,
         "baselines": baselines_found,
         "left_out": left_out,
         "beaten_by": beaten,
@@ -83,7 +83,7 @@ def report_of(
         f"over {len(windows):,} windows of {model.horizon} rows after {model.lookback}",
         *(_line(name, found) for name, found in figures.items()),
         *(f"  {name:<16} none: {why}" for name, why in sorted(left_out.items())),
-        *loss_sentences(forecaster.name, own, baselines_found, beaten),
+        *loss_sentences(forecaster.name, model_figures, baselines_found, beaten),
     ]
     return Report(values, how, "\n".join(lines))
 

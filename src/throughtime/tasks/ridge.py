@@ -40,7 +40,7 @@ class Fitting(NamedTuple):
         return cls(rows, [range(0)] * len(rows), [PLAIN] * len(rows))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class RidgeBaseline:
     """One linear map for all series, each standardised by its training rows; gaps repeat the row before.
 

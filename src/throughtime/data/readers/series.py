@@ -125,8 +125,9 @@ class SeriesTable:
                 break
         form = ISO if self.date_format is None else DateForm(format=self.date_format)
         layout = find_layout(path, text_stem(path), self.chosen, first, sample, form)
-        dates = sample if layout.header else first
-        if form == ISO and layout.dated and layout.time < len(dates) and not as_date(dates[layout.time]):
+        place, values = layout.time, sample if layout.header else first
+        unread = place is not None and place < len(values) and not as_date(values[place])
+        if form == ISO and layout.dated and unread:
             layout = replace(layout, form=settle_form(self._dates(path, layout), str(path)))
         if self.missing:
             layout = _WithGaps(**vars(layout))
