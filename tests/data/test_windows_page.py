@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[2] / "docs/forecasting.md"
 
 def test_the_windows_of_the_page() -> None:  # R1
     section = PAGE.read_text(encoding="utf-8").partition("## Windows")[2].partition("## Models")[0]
-    code = section.partition("```python\n")[2].partition("```")[0]
+    code = section.partition("```pycon\n")[2].partition("```")[0]
     examples = doctest.DocTestParser().get_doctest(code, {}, "windows", str(PAGE), 0)
     assert len(examples.examples) >= 6
     found = doctest.DocTestRunner().run(examples)
