@@ -20,6 +20,20 @@ TOO_MUCH = "nests too deeply, or holds a number of too many digits"
 """What is wrong with a file that a parser gives up on, though it may be well-formed."""
 
 
+def path_exists(path: Path | str) -> bool:
+    """Whether something lies at this path; what can be no path, such as a long sentence, is nowhere.
+
+    >>> path_exists("."), path_exists("a sentence " * 100), path_exists("\\0")
+    (True, False, False)
+    """
+    try:
+        return Path(path).exists()
+    except PermissionError:
+        raise
+    except (OSError, ValueError):
+        return False
+
+
 def check_place(path: Path | str) -> None:
     """Refuse a path that would lie inside a file; call it before long work that ends in writing there."""
     for above in Path(path).parents:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from throughtime.errors import InputError
-from throughtime.files import read_json, whole_file
+from throughtime.files import path_exists, read_json, whole_file
 from throughtime.version import __version__
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ModelFolder:
     def at(cls, path: Path | str) -> ModelFolder:
         """The model folder at this path, or one sentence that says why it is none."""
         folder = Path(path)
-        if not folder.exists():
+        if not path_exists(folder):
             raise InputError(str(path), "no such model folder; `throughtime train ... --out` makes one")
         if not folder.is_dir():
             raise InputError(str(path), "is a file, expected the folder of a trained model")

@@ -15,6 +15,15 @@ def test_only_line_breaks_end_a_line(typed, capsys, monkeypatch):
     assert capsys.readouterr().err == ""
 
 
+def test_all_three_line_ends_end_a_line(typed, tmp_path):
+    mixed = b"one\rtwo\r\n\rfour\nfive\r"
+    typed(mixed)
+    assert list(lines(None)) == [["one", "two", "", "four", "five"]]
+    file = tmp_path / "old.txt"
+    file.write_bytes(mixed)
+    assert list(lines(file)) == [["one", "two", "", "four", "five"]]
+
+
 def test_an_empty_line_is_a_line(typed, capsys):
     typed(b"\n")
     assert list(lines(None)) == [[""]]

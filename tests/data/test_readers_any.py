@@ -19,6 +19,7 @@ PIECES = [
     *(
         b"\n",
         b"\r\n",
+        b"\r",
         b"\t",
         b",",
         b'"',
@@ -131,3 +132,27 @@ def test_plain_files_stand_side_by_side(tmp_path: Path) -> None:
         path.write_text("Go.\nRun.\n")
     assert guess_reader(paths[:2]) is READERS["moses"]
     assert guess_reader(paths) is READERS["slots"]
+
+
+@pytest.mark.parametrize("ending", ["\r\n", "\r"])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("running.txt", "one\n\nthree\n"),
+        ("pairs.tsv", "Go.\tVa !\nHi.\tSalut !\n"),
+        ("pairs.csv", 'source,target\nGo.,Va !\n"a\nb","c\nd"\n'),
+        ("pairs.jsonl", '{"source": "Go.", "target": "Va !"}\n{"source": "Hi.", "target": "Salut !"}\n'),
+        ("words.conll", "Go\tVERB\n\nHi\tINTJ\n"),
+        ("cards.txt", "english: Go.\nhsk: 1\nmandarin: 去。\npinyin: qù.\n--\n"),
+        ("series.csv", "ds,y\n2020-01-01,1\n2020-01-02,2\n"),
+        ("labels.csv", "text,label\nplay jazz,music\nrain?,weather\n"),
+    ],
+)
+def test_old_line_ends_give_the_same_records(tmp_path: Path, name: str, content: str, ending: str) -> None:
+    found = []
+    for folder, text in (("new", content), ("old", content.replace("\n", ending))):
+        file = tmp_path / folder / name
+        file.parent.mkdir()
+        file.write_bytes(text.encode())
+        found.append(list(reader_for([file]).read([file], BadRecords())))
+    assert found[0] == found[1] != []

@@ -56,15 +56,19 @@ def test_truncated_packing_is_one_sentence(tmp_path: Path, name: str) -> None:
 
 
 @settings(deadline=None)
-@given(lines=st.lists(LINE, min_size=1), crlf=st.booleans(), mark=st.booleans(), final=st.booleans())
+@given(
+    lines=st.lists(LINE, min_size=1),
+    ending=st.sampled_from(["\n", "\r\n", "\r"]),
+    mark=st.booleans(),
+    final=st.booleans(),
+)
 def test_lines_come_back_as_written(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[str], crlf: bool, mark: bool, final: bool
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], ending: str, mark: bool, final: bool
 ) -> None:
     if not final and not lines[-1]:
         lines[-1] = "."  # without a final line break an empty last line is no line
     if lines[0].startswith("\ufeff") and not mark:
         lines[0] = "." + lines[0]
-    ending = "\r\n" if crlf else "\n"
     data = ("\ufeff" if mark else "") + ending.join(lines) + (ending if final else "")
     file = tmp_path_factory.mktemp("lines") / "file.txt"
     file.write_bytes(data.encode())
@@ -74,9 +78,20 @@ def test_lines_come_back_as_written(
 @pytest.mark.parametrize("block", [1, 2, 3, 7])
 def test_blocks_cut_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     file = tmp_path / "file.txt"
-    file.write_bytes("\ufeffun\r\n\r\n数百万\nno end".encode())
+    file.write_bytes("\ufeffun\r\n\r\n数百万\nold\r\rmac\r\nno end\r".encode())
     monkeypatch.setattr(source, "BLOCK", block)
-    assert texts(file) == ["un", "", "数百万", "no end"]
+    assert texts(file) == ["un", "", "数百万", "old", "", "mac", "no end"]
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("name", PACKERS)
+def test_faults_name_their_line_whatever_ends_lines(tmp_path: Path, name: str, ending: str) -> None:
+    PACKERS[name](tmp_path / name, ending.join(["un", "deux", "d\xe9j\xe0", "b\x07"]).encode("latin-1"))
+    found = list(lines_or_errors(tmp_path / name))
+    assert found[:2] == [(1, "un"), (2, "deux")]
+    place = 8 + 2 * len(ending) - 1  # "un", "deux" and a letter stand before the byte
+    assert f":3: is not UTF-8, byte 0xE9 at offset {place};" in str(found[2][1])
+    assert ":4: holds a control character, U+0007 at column 2" in str(found[3][1])
 
 
 def test_undecodable_byte_names_line_and_offset(tmp_path: Path) -> None:
@@ -108,7 +123,7 @@ def test_utf16_is_recognised(tmp_path: Path) -> None:
         texts(file)
 
 
-@pytest.mark.parametrize("control", ["\0", "\x0b", "\x0c", "\x1b", "\x7f", "\x85", "\r"])
+@pytest.mark.parametrize("control", ["\0", "\x0b", "\x0c", "\x1b", "\x7f", "\x85"])
 def test_control_characters_name_their_line(tmp_path: Path, control: str) -> None:
     file = tmp_path / "file.txt"
     file.write_bytes(f"a\tb\nab{control}c\n".encode())
@@ -163,9 +178,10 @@ def test_names_under_the_packing() -> None:
     assert text_stem("a/train.tsv.xz") == "train"
 
 
-def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", ["\n", "\r"])
+def test_memory_does_not_grow_with_the_file(tmp_path: Path, ending: str) -> None:
     file = tmp_path / "long.txt"
-    with file.open("w") as out:
+    with file.open("w", newline=ending) as out:
         for number in range(200_000):
             out.write(f"line {number} of a file that is a good deal longer than one block\n")
     tracemalloc.start()

@@ -11,6 +11,7 @@ import typer
 
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.errors import InputError
+from throughtime.files import path_exists
 
 if TYPE_CHECKING:
     from throughtime.data.filters import PairFilters
@@ -140,9 +141,9 @@ def _opened(
 
 def _is_file(path: Path) -> bool:
     """Whether a reader can take it; a suffix means a file even where there is none, for the better error."""
-    if path.is_dir():
-        return (path / "seq.in").exists()
-    return path.exists() or bool(path.suffix)
+    if not path_exists(path):
+        return bool(path.suffix)
+    return not path.is_dir() or (path / "seq.in").exists()
 
 
 def _pairs_of(options: list[str]) -> dict[str, str]:

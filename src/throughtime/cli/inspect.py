@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -13,6 +12,7 @@ from throughtime.cli.inspect_gradients import gradients
 from throughtime.cli.inspect_graph import graph
 from throughtime.cli.inspect_model import InspectsRun, inspect_model
 from throughtime.cli.inspect_truncation import truncation
+from throughtime.files import path_exists
 
 
 class RunOrCommand(TyperGroup):
@@ -27,7 +27,7 @@ class RunOrCommand(TyperGroup):
     def _is_command(self, word: str) -> bool:
         """Whether a word is a command, or was meant to be one."""
         return word in self.commands or (
-            not Path(word).exists() and bool(difflib.get_close_matches(word, self.commands))
+            not path_exists(word) and bool(difflib.get_close_matches(word, self.commands))
         )
 
 

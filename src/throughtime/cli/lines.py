@@ -24,8 +24,9 @@ def lines(file: Path | None) -> Iterator[list[str]]:
 
         yield from _blocks((line for _, line in read_lines(file)), LINES_AT_ONCE)
         return
-    sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")  # type: ignore[union-attr]
-    typed = (line.removesuffix("\n").removesuffix("\r") for line in sys.stdin)
+    # Without a newline of its own, Python ends lines where files end them here: at \n, \r\n and \r alone.
+    sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline=None)  # type: ignore[union-attr]
+    typed = (line.removesuffix("\n") for line in sys.stdin)
     empty = True
     for block in _blocks(typed, 1 if sys.stdin.isatty() else LINES_AT_ONCE):
         empty = False

@@ -12,6 +12,7 @@ from throughtime.data.readers import build_reader, reader_for
 from throughtime.data.splits import folder_splits, language_of
 from throughtime.data.stores import EmbeddedStore, FileStore, Store
 from throughtime.errors import InputError, unknown
+from throughtime.files import path_exists
 
 __all__ = ["Dataset", "open_dataset"]
 
@@ -61,7 +62,7 @@ def open_dataset(
 def _is_path(name: str) -> bool:
     path = Path(name)
     like_path = len(path.parts) > 1 or bool(path.suffix) or "," in name or name.startswith("~")
-    if all(piece.exists() for piece in _pieces(name)):
+    if all(path_exists(piece) for piece in _pieces(name)):
         return like_path or name not in CORPORA
     # What looks like a path and not like a corpus gets a path's error message.
     return like_path and path.parts[0] not in CORPORA
@@ -70,7 +71,7 @@ def _is_path(name: str) -> bool:
 def _pieces(name: str) -> list[Path]:
     """The file, or the two files, that a name stands for."""
     whole = Path(name).expanduser()
-    return [whole] if whole.exists() else [Path(piece).expanduser() for piece in name.split(",")]
+    return [whole] if path_exists(whole) else [Path(piece).expanduser() for piece in name.split(",")]
 
 
 def _open_catalogued(
@@ -133,7 +134,7 @@ def _open_path(
     name: str, reader: str | None, source: str | None, target: str | None, skip_bad: bool
 ) -> Dataset:
     paths = _pieces(name)
-    if absent := [path for path in paths if not path.exists()]:
+    if absent := [path for path in paths if not path_exists(path)]:
         raise InputError(
             str(absent[0]), "does not exist; give a file, a folder, or a name of `throughtime data list`."
         )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from throughtime.errors import InputError
+from throughtime.files import path_exists
 
 BLOCK = 1 << 18
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -23,6 +24,7 @@ PACKED_SUFFIXES = frozenset({".gz", ".xz", ".zip"})
 
 # Deleting these bytes and comparing lengths checks a block many times faster than a regular expression.
 _CONTROL_BYTES = bytes(set(range(32)) - {9, 10} | {127})
+_LINE = re.compile(rb"([^\r\n]*)(?:\r\n?|\n)")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _LATE_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _NOT_WINDOWS = frozenset(b"\x81\x8d\x8f\x90\x9d")
@@ -77,14 +79,15 @@ class BadRecords:
 def read_lines(path: Path | str) -> Iterator[tuple[int, str]]:
     r"""Number and text of each line, without its line break; the first bad line raises.
 
-    Only ``\n`` and ``\r\n`` end a line. Memory holds one block of the file, however long the file is.
+    A line ends with ``\n``, ``\r\n`` or, as in old Macintosh files, ``\r``, and with nothing else. Memory
+    holds one block of the file, however long the file is.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "poem.txt"
-    ...     _ = file.write_bytes(b"\xef\xbb\xbfTwo roads\r\ndiverged")
+    ...     _ = file.write_bytes(b"\xef\xbb\xbfTwo roads\r\ndiverged\rin a yellow wood")
     ...     list(read_lines(file))
-    [(1, 'Two roads'), (2, 'diverged')]
+    [(1, 'Two roads'), (2, 'diverged'), (3, 'in a yellow wood')]
     """
     for number, line in lines_or_errors(path):
         if isinstance(line, InputError):
@@ -115,10 +118,10 @@ def open_source(path: Path | str) -> Iterator[IO[bytes]]:
     """The bytes of a file, unpacked if it is gzip, xz or zip (`archive.zip!member` where many are in it)."""
     path = Path(path)
     archive, member = _archive_and_member(path)
+    if not path_exists(archive):
+        raise InputError(str(path), f"no such file;{_neighbour(archive)} check the path")
     if archive.is_dir():
         raise InputError(str(path), "is a folder, expected a file; name a file in it")
-    if not archive.exists():
-        raise InputError(str(path), f"no such file;{_neighbour(archive)} check the path")
     try:
         with contextlib.ExitStack() as stack:
             yield _unpacked(stack, stack.enter_context(archive.open("rb")), archive, member)
@@ -157,7 +160,7 @@ def _unpacked_name(path: Path | str) -> Path:
 def _archive_and_member(path: Path) -> tuple[Path, str]:
     """`data/a.zip!b/c.txt` is member `b/c.txt` of `data/a.zip`, unless a file has just that name."""
     archive, mark, member = str(path).partition("!")
-    if not mark or path.exists() or not archive.lower().endswith(".zip"):
+    if not mark or path_exists(path) or not archive.lower().endswith(".zip"):
         return path, ""
     return Path(archive), member
 
@@ -197,7 +200,7 @@ def _zip_member(
 
 
 def _neighbour(path: Path) -> str:
-    if not path.parent.is_dir():
+    if not path_exists(path.parent) or not path.parent.is_dir():
         return ""
     near = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
     return f" did you mean {near[0]!r}?" if near else ""
@@ -206,36 +209,40 @@ def _neighbour(path: Path) -> str:
 def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
     r"""Blocks of whole lines; the last line gets the ``\n`` that it may lack."""
     parts: list[bytes] = []
+    held = b""
     while chunk := file.read(BLOCK):
-        cut = chunk.rfind(b"\n") + 1
+        chunk = held + chunk
+        # A \r that ends a chunk may be the first half of \r\n: it waits for what follows.
+        held = b"\r" if chunk.endswith(b"\r") else b""
+        chunk = chunk.removesuffix(b"\r")
+        cut = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
         if cut:
             parts.append(chunk[:cut])
             yield b"".join(parts)
             parts = [chunk[cut:]]
         else:
             parts.append(chunk)
-    rest = b"".join(parts)
+    rest = b"".join([*parts, held])
     if rest:
         yield rest if rest == BYTE_ORDER_MARK else rest + b"\n"
 
 
 def _split(block: bytes, where: str, number: int, offset: int) -> Iterator[str | InputError]:
-    plain = block.replace(b"\r\n", b"\n")
+    plain = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     clean = len(plain.translate(None, _CONTROL_BYTES)) == len(plain)
     if clean and not (b"\xc2" in plain and _LATE_CONTROL.search(plain)):
         with contextlib.suppress(UnicodeDecodeError):
             yield from plain.decode("utf-8").split("\n")[:-1]
             return
     # Something is wrong in this block: go line by line to say where.
-    for raw in block.split(b"\n")[:-1]:
+    for line in _LINE.finditer(block):
         number += 1
-        yield _decoded(raw, where, number, offset)
-        offset += len(raw) + 1
+        yield _decoded(line[1], where, number, offset + line.start())
 
 
 def _decoded(raw: bytes, where: str, number: int, offset: int) -> str | InputError:
     try:
-        text = raw.removesuffix(b"\r").decode("utf-8")
+        text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         place = offset + error.start
         # Not Latin-1, which takes any byte and makes control characters of Windows' quotes and dashes.
