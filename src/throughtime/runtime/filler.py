@@ -14,7 +14,7 @@ from throughtime.results import Filling
 from throughtime.runtime.folder import ExportFolder
 from throughtime.runtime.ragged import padded
 from throughtime.runtime.session import Session
-from throughtime.text.blanks import Blanks, spoken
+from throughtime.text.blanks import BLANK, Blanks, spoken
 from throughtime.text.codec import Codec
 from throughtime.texts import checked_text, checked_texts
 
@@ -54,6 +54,10 @@ class Filler:
     def fill_all(self, texts: Sequence[str], *, k: int = TOP, beam: int = BEAM) -> list[list[Filling]]:
         """The same for each of several texts."""
         return [self.fill(text, k=k, beam=beam) for text in checked_texts(texts)]
+
+    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
+        """What should be known of the answers to these texts, by kind (see `InputWarnings.of`)."""
+        return self.codec.warnings.of([BLANK.sub(" ", text) for text in checked_texts(texts)], **how)
 
     def _grown(self, partials: Sequence[Partial], width: int) -> list[list[Partial]]:
         """Each partial filling with its most certain blank filled in several ways."""

@@ -39,13 +39,10 @@ class LanguageModel:
         texts, end = checked_texts(texts), self.settings["end_id"]
         sequences = [[*self._ids(text), *([] if end is None else [end])] for text in texts]
         skipped = int(self.settings["begin_id"] is not None)  # a beginning mark is given, not predicted
-        for number, ids in enumerate(sequences, start=1):
-            if len(ids) <= skipped:
-                raise InputError(
-                    f"sentence {number}", "holds no token, so there is nothing to score; leave it out"
-                )
-        found: dict[int, Array] = {}
-        order = sorted(range(len(texts)), key=lambda number: len(sequences[number]))
+        found = {number: np.empty(0) for number, ids in enumerate(sequences) if not ids}
+        order = sorted(
+            (number for number, ids in enumerate(sequences) if ids), key=lambda number: len(sequences[number])
+        )
         for first in range(0, len(order), TEXTS_AT_ONCE):
             chosen = order[first : first + TEXTS_AT_ONCE]
             found.update(zip(chosen, self._log_probs([sequences[one] for one in chosen]), strict=True))
@@ -57,6 +54,10 @@ class LanguageModel:
             )
             for number, (text, ids) in enumerate(zip(texts, sequences, strict=True))
         ]
+
+    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
+        """What should be known of the answers to these texts, by kind (see `InputWarnings.of`)."""
+        return self.codec.warnings.of(checked_texts(texts), **how)
 
     def generate(
         self,

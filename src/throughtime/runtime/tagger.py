@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from throughtime.runtime.chain import Chain
 from throughtime.runtime.folder import ExportFolder
 from throughtime.runtime.ragged import padded
 from throughtime.text.codec import Codec
+from throughtime.text.input_warnings import InputWarnings
 from throughtime.text.tokenizers import tokenizer
 from throughtime.text.vocabulary import Vocabulary
 from throughtime.texts import checked_sentences, checked_texts
@@ -46,6 +48,17 @@ class Tagger:
         """
         cut = tokenizer(tokenize)
         return self.tag_words([cut.tokenize(text) for text in checked_texts(texts)])
+
+    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
+        """What should be known of the answers to these texts, by kind (see `InputWarnings.of`).
+
+        A new word is read by its letters, so that it is the letters that have to be known.
+        """
+        return self._warnings.of(checked_texts(texts), **how)
+
+    @cached_property
+    def _warnings(self) -> InputWarnings:
+        return InputWarnings(tokenizer("char"), self.characters)
 
     def tag_words(self, sentences: Sequence[Sequence[str]]) -> list[Tagged]:
         """The same for sentences that are cut into words already."""

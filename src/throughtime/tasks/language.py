@@ -78,23 +78,23 @@ class LanguageModel:
         """What should be known of the text that its vocabulary was made of."""
         return self.framing.codec.notes
 
+    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
+        """What should be known of the answers to these texts, by kind (see `InputWarnings.of`)."""
+        return self.framing.codec.warnings.of(checked_texts(texts), **how)
+
     def score(self, texts: Sequence[str]) -> list[Scored]:
         """How likely each text is, token by token, in the order of the texts.
 
-        A text without tokens is refused by a model of a stream, which knows no end of a text: nothing is as
-        likely as anything.
+        To a model of a stream, which knows no end of a text, a text without tokens has none to score.
         """
         texts = checked_texts(texts)
         sequences = [self.framing.ids(text) for text in texts]
         skip, words = self.framing.given, self.framing.codec.vocabulary
-        for number, ids in enumerate(sequences, start=1):
-            if len(ids) <= skip:
-                raise InputError(
-                    f"sentence {number}", "holds no token, so there is nothing to score; leave it out"
-                )
+        found = iter(self.model.log_probs([ids for ids in sequences if ids]))
+        log_probs = [next(found)[skip:].tolist() if ids else [] for ids in sequences]
         return [
-            Scored(text, tuple(words.tokens(ids[skip:])), tuple(float(p) for p in log_probs[skip:]))
-            for text, ids, log_probs in zip(texts, sequences, self.model.log_probs(sequences), strict=True)
+            Scored(text, tuple(words.tokens(ids[skip:])), tuple(own))
+            for text, ids, own in zip(texts, sequences, log_probs, strict=True)
         ]
 
     def evaluate(self, dataset: Dataset, split: str) -> Evaluation:

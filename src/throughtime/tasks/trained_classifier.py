@@ -60,6 +60,10 @@ class TrainedClassifier:
             found.append(Classified(text, tuple(ranked)))
         return found
 
+    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
+        """What should be known of the answers to these texts, by kind (see `InputWarnings.of`)."""
+        return self.codec.warnings.of(checked_texts(texts), **how)
+
     @torch.inference_mode()
     def log_probs(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float64]:
         """ln P of every label for each text, [texts, labels]."""

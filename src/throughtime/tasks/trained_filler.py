@@ -22,7 +22,7 @@ from throughtime.results import Filling
 from throughtime.tasks.fill_config import FillConfig
 from throughtime.tasks.filling import Partial, best_first
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
-from throughtime.text.blanks import Blanks, mask_of, spoken
+from throughtime.text.blanks import BLANK, Blanks, mask_of, spoken
 from throughtime.text.codec import Codec
 from throughtime.text.numbers import several
 from throughtime.texts import checked_texts
@@ -98,6 +98,10 @@ class TrainedFiller:
                 if progress is not None:
                     progress(len(found), len(blanks))
         return found
+
+    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
+        """What should be known of the answers to these texts, by kind (see `InputWarnings.of`)."""
+        return self.codec.warnings.of([BLANK.sub(" ", text) for text in checked_texts(texts)], **how)
 
     def ids(self, dataset: Dataset, split: str) -> RaggedIds:
         """The sentences of a split as ids; empty ones are left out, and what is too long is cut."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,6 +23,7 @@ from throughtime.tasks.tag_config import TagConfig
 from throughtime.tasks.tag_languages import TagLanguage, copies
 from throughtime.tasks.tag_report import report_text
 from throughtime.tasks.tagged_sentence import TaggedSentence
+from throughtime.text.input_warnings import InputWarnings
 from throughtime.text.numbers import several
 from throughtime.text.subword import SUBWORDS
 from throughtime.text.tokenizers import TOKENIZERS, tokenizer
@@ -74,6 +76,17 @@ class TrainedTagger:
             raise InputError("--tokenize", str(unknown("tokenizer", tokenize, CUTTERS)))
         cut = tokenizer(tokenize)
         return self.tag_words([cut.tokenize(text) for text in checked_texts(texts)], progress=progress)
+
+    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
+        """What should be known of the answers to these texts, by kind (see `InputWarnings.of`).
+
+        A new word is read by its letters, so that it is the letters that have to be known.
+        """
+        return self._warnings.of(checked_texts(texts), **how)
+
+    @cached_property
+    def _warnings(self) -> InputWarnings:
+        return InputWarnings(tokenizer("char"), self.codec.characters)
 
     @torch.no_grad()
     def tag_words(

@@ -144,6 +144,10 @@ class Translator:
         rest = iter(told)
         return [_whole([next(rest) for _ in own], align) for own in cut]
 
+    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
+        """What should be known of the answers to these texts, by kind (see `InputWarnings.of`)."""
+        return self.codecs.source.warnings.of(checked_texts(texts), **how)
+
     def check_copying(self, asked: str = "copy_unknown") -> None:
         """Refuse to copy unknown words where none are, as parts of words spell them all, or none is found."""
         name = self.codecs.target.tokenizer.name

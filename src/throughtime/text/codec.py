@@ -13,6 +13,7 @@ from typing import Any
 from throughtime.errors import InputError
 from throughtime.files import whole_file
 from throughtime.text import tokenizers
+from throughtime.text.input_warnings import InputWarnings
 from throughtime.text.normalisers import check_normaliser
 from throughtime.text.remainder import Remainder, blank
 from throughtime.text.subword import (
@@ -97,6 +98,11 @@ class Codec:
         if skip_reserved:
             numbers = [number for number in numbers if number not in self._silent]
         return self.tokenizer.detokenize(self.vocabulary.tokens(numbers))
+
+    @cached_property
+    def warnings(self) -> InputWarnings:
+        """Who says what these tokens miss of a text."""
+        return InputWarnings(self.tokenizer, self.vocabulary)
 
     @cached_property
     def hash(self) -> str:

@@ -47,20 +47,21 @@ class Remainder:
         if self._empty:
             raise InputError(
                 self.where,
-                f"has nothing left for the tokenizer {self._name}; choose other tokens, such as unicode",
+                f"has nothing left for {tokenizer_name(self.tokenizer)}; choose other tokens, such as unicode",
             )
         if 2 * self._kept >= self._letters:
             return ()
         share = 1 - self._kept / self._letters
         return (
-            f"{self.where}: the tokenizer {self._name} drops {share:.0%} of the letters; "
+            f"{self.where}: {tokenizer_name(self.tokenizer)} drops {share:.0%} of the letters; "
             "other tokens, such as unicode, keep them",
         )
 
-    @property
-    def _name(self) -> str:
-        normaliser = self.tokenizer.options().get("normaliser", "none")
-        return f"{self.tokenizer.name!r}" + (f" with {normaliser!r}" if normaliser != "none" else "")
+
+def tokenizer_name(tokenizer: Tokenizer) -> str:
+    """What messages call a tokenizer, with its normaliser where it has one."""
+    normaliser = tokenizer.options().get("normaliser", "none")
+    return f"the tokenizer {tokenizer.name!r}" + (f" with {normaliser!r}" if normaliser != "none" else "")
 
 
 def blank(where: str) -> InputError:

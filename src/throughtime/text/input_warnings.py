@@ -1,0 +1,190 @@
+"""What should be said of a text before a model's answer to it is believed.
+
+A model answers whatever it is given. Where it can have learned nothing about a text - an empty one, one in a
+script that is not in its vocabulary, one of unknown words - its answer means little, and that is told.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+from throughtime.text.remainder import tokenizer_name
+from throughtime.text.scripts import common_scripts, count_scripts, script_name
+from throughtime.text.subword import SubwordTokenizer
+from throughtime.text.tokenizer import Tokenizer
+from throughtime.text.vocabulary import Vocabulary
+
+KNOWN_SCRIPT = 0.0005
+"""The least share of a vocabulary's tokens by which a script counts as seen: corpora hold stray letters."""
+TOO_MUCH = 0.5
+"""More than this share of a text unknown or dropped is worth a warning; a rare word is not."""
+SHOWN = 8
+EMPTY = "is empty, so the answer means little"
+
+
+class InputWarnings:
+    """Says what a tokenizer and a vocabulary miss of texts.
+
+    >>> from throughtime.text.codec import Codec
+    >>> codec = Codec.build(["the cat sleeps .", "a dog runs ."], "unicode")
+    >>> warnings = InputWarnings(codec.tokenizer, codec.vocabulary)
+    >>> warnings.of(["The dog sleeps quietly ."])
+    {}
+    >>> warnings.of(["the cat", "猫在睡觉"])
+    {'script': 'text 2 is in Chinese characters, which the model never saw, so the answer means little'}
+    """
+
+    def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary) -> None:
+        self.tokenizer, self.vocabulary = tokenizer, vocabulary
+
+    def of(
+        self,
+        texts: Sequence[str],
+        *,
+        numbers: Sequence[int] | None = None,
+        dropped: bool = False,
+        blank_lines: bool = False,
+    ) -> dict[str, str]:
+        """By the kind of trouble, a sentence about the first text that has it.
+
+        Kinds are `empty`, `script`, `unknown`, `letters`, `nothing` and `dropped`. `numbers` are what the
+        texts are called by, 1, 2, 3, ... if not given. With `dropped`, what the tokenizer drops is named
+        however little it is: two texts that differ there alone look the same to the model. With
+        `blank_lines`, empty texts among others are no news.
+        """
+        found: dict[str, list[tuple[int, str]]] = {}
+        quiet = blank_lines and any(text.strip() for text in texts)
+        for number, text in zip(numbers or range(1, len(texts) + 1), texts, strict=True):
+            if text.strip() or not quiet:
+                for kind, problem in self._problems(text, dropped):
+                    found.setdefault(kind, []).append((number, problem))
+        alone = numbers is None and len(texts) == 1
+        return {kind: _sentence(own, alone) for kind, own in found.items()}
+
+    @cached_property
+    def scripts(self) -> frozenset[str]:
+        """The scripts that the vocabulary is written in."""
+        words = (token for token in self.vocabulary if token not in self.vocabulary.reserved)
+        if self._in_bytes:
+            words = (_spelled(token) for token in words if len(token) > 1)
+        return common_scripts(words, KNOWN_SCRIPT)
+
+    def _problems(self, text: str, dropped: bool) -> Iterable[tuple[str, str]]:
+        """What is wrong with a text: one thing, and what the tokenizer drops."""
+        if not text.strip():
+            yield "empty", EMPTY
+            return
+        tokens = self.tokenizer.tokenize(text)
+        lost = [] if isinstance(self.tokenizer, SubwordTokenizer) else _dropped(text, tokens)
+        if problem := self._strange(text, tokens, lost):
+            yield problem
+        elif dropped and lost:
+            names = [one if one.isprintable() else f"U+{ord(one):04X}" for one in dict.fromkeys(lost)]
+            shown = " ".join(names[:SHOWN]) + (" ..." if len(names) > SHOWN else "")
+            yield (
+                "dropped",
+                f"has characters that {tokenizer_name(self.tokenizer)} drops, so its score ignores them: "
+                f"{shown}",
+            )
+
+    def _strange(self, text: str, tokens: list[str], lost: list[str]) -> tuple[str, str] | None:
+        letters = count_scripts(text)
+        strange = Counter({script: n for script, n in letters.items() if script not in self.scripts})
+        if strange.total() > TOO_MUCH * letters.total():
+            most = script_name(strange.most_common(1)[0][0])
+            return "script", f"is in {most}, which the model never saw, so the answer means little"
+        if lost and not any(token.strip() for token in tokens):
+            return "nothing", f"is dropped whole by {tokenizer_name(self.tokenizer)}, so the answer means little"
+        lost_letters = sum(map(str.isalpha, lost))
+        if lost_letters > TOO_MUCH * letters.total():
+            share = lost_letters / letters.total()
+            return (
+                "letters",
+                f"loses {share:.0%} of its letters to {tokenizer_name(self.tokenizer)}, so the answer means "
+                "little",
+            )
+        words = [token for token in tokens if any(map(str.isalnum, token))] or [
+            token for token in tokens if token.strip()
+        ]
+        unknown = sum(map(self._is_unknown, words))
+        # Bytes that are parts of a known letter stand alone in small vocabularies.
+        if unknown > TOO_MUCH * len(words) and not (self._in_bytes and unknown < len(words)):
+            known = f"{unknown} of {len(words)} tokens" if unknown < len(words) else "only tokens"
+            return (
+                "unknown",
+                f"has {known} that are not in the vocabulary, so the answer means little",
+            )
+        return None
+
+    def _is_unknown(self, token: str) -> bool:
+        if self._in_bytes:
+            return len(token) == 1 and _BYTES.get(token, 0) > 127
+        return token not in self.vocabulary or self.vocabulary[token] == self.vocabulary.unk_id
+
+    @cached_property
+    def _in_bytes(self) -> bool:
+        """Whether tokens are made of bytes: no token is unknown then, but a strange script falls apart."""
+        return isinstance(self.tokenizer, SubwordTokenizer) and '"ByteLevel"' in self.tokenizer.definition
+
+
+def _sentence(found: list[tuple[int, str]], alone: bool) -> str:
+    number, problem = found[0]
+    subject = "the text" if alone else f"text {number}"
+    return f"{subject} {problem}" + (f" (and {len(found) - 1:,} more)" if len(found) > 1 else "")
+
+
+def _dropped(text: str, tokens: Sequence[str]) -> list[str]:
+    """The visible characters of a text that are in none of its tokens, be it without their accents.
+
+    >>> _dropped("Eat, Grandma - café!", ["eat", "grandma", "cafe"])
+    [',', '-', '!']
+    """
+    kept, visible = "".join("".join(tokens).split()), "".join(text.split())
+    if len(kept) >= len(visible):
+        return []
+    left = Counter(kept.lower())
+    missing = []
+    for character in visible:
+        if left[character.lower()]:
+            left[character.lower()] -= 1
+        else:
+            missing.append(character)
+    return [character for character in missing if not _without_accents(character, left)]
+
+
+def _without_accents(character: str, left: Counter[str]) -> bool:
+    """Whether a character is there in a plainer form, which is then used up; marks are parts of letters."""
+    plain = unicodedata.normalize("NFKD", character.lower())
+    parts = [part for part in plain if not unicodedata.combining(part)]
+    if any(not left[part] for part in parts):
+        return False
+    left.subtract(parts)
+    return True
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The bytes that the characters of byte-level tokens stand for, as GPT-2 numbered them."""
+    visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in visible]
+    return {chr(byte): byte for byte in visible} | {chr(256 + n): byte for n, byte in enumerate(others)}
+
+
+_BYTES = _byte_alphabet()
+
+
+def _spelled(token: str) -> str:
+    """The text of a byte-level token; one that ends inside a letter is completed to one of the same script.
+
+    >>> _spelled("Ġthe"), _spelled("ä½"), _spelled("½ł")
+    (' the', '使', '')
+    """
+    raw = bytes(_BYTES.get(character, 63) for character in token).lstrip(bytes(range(128, 192)))
+    for missing in range(4):
+        try:
+            return (raw + b"\xbf" * missing).decode("utf-8")
+        except UnicodeDecodeError:
+            continue
+    return raw.decode("utf-8", "ignore")
