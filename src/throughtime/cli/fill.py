@@ -10,8 +10,8 @@ import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
 from throughtime.cli.kinds import loaded
-from throughtime.cli.lines import lines, one_line
-from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.cli.lines import lines, one_line, warn_of_lines
+from throughtime.cli.output import Debug, Json, Outcome, reported, warn
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,17 +64,20 @@ def fill(
     filler: TrainedFiller = loaded(run, device, "fill")
     if sentences:
         check(sentences, "SENTENCE")
+        warn(filler.input_warnings(sentences))
         found = filled(filler, sentences, k or SHOWN, beam, "filling")
         values = [_values(*one) for one in zip(sentences, found, strict=True)]
         told: dict[str, Any] = values[0] if len(values) == 1 else {"sentences": values}
         return Outcome({"run": str(run), **told}, [shown(own) for own in found])
     if json:
         texts = [text for block in checked_lines(file) for text in block]
+        warn(filler.input_warnings(texts, blank_lines=True))
         found = filled(filler, texts, k or SHOWN, beam, "filling")
         values = [_values(*one) for one in zip(texts, found, strict=True)]
         return Outcome({"run": str(run), "sentences": values})
     done = 0
     for block in checked_lines(file):
+        warn_of_lines(filler, block, done)
         found = filled(filler, block, k or 1, beam, f"lines {done + 1:,} to {done + len(block):,}")
         for number, own in enumerate(found, done):
             print_lines(number, own, numbered=k is not None)
@@ -87,7 +90,7 @@ def check(texts: list[str], where: str, first_line: int | None = None) -> None:
     from throughtime.text.blanks import BLANK, NO_BLANK
 
     for number, text in enumerate(texts):
-        if not BLANK.search(text) and (first_line is None or text.strip()):
+        if text.strip() and not BLANK.search(text):
             raise InputError(where, NO_BLANK, line=None if first_line is None else first_line + number)
 
 
@@ -102,10 +105,8 @@ def checked_lines(file: Path | None) -> Iterator[list[str]]:
 
 def filled(filler: TrainedFiller, texts: list[str], k: int, beam: int, title: str) -> list[list[Filling]]:
     """The fillings of each text; an empty one has none."""
-    given = [text for text in texts if text.strip()]
     with bar(title) as advance:
-        found = iter(filler.fill_all(given, k=k, beam=beam, progress=advance))
-    return [next(found) if text.strip() else [] for text in texts]
+        return filler.fill_all(texts, k=k, beam=beam, progress=advance)
 
 
 def shown(found: list[Filling]) -> Any:

@@ -10,7 +10,7 @@ import typer
 
 from throughtime.cli.evaluate import Device, Run
 from throughtime.cli.kinds import kind_of, loaded
-from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.cli.output import Debug, Json, Outcome, reported, warn
 from throughtime.cli.refusal import refuse
 from throughtime.cli.seed import SEED
 from throughtime.errors import InputError
@@ -65,6 +65,8 @@ def generate(
         num_return_sequences=num_return_sequences,
         seed=seed,
     )
+    if prompt:
+        warn(model.input_warnings([prompt]))
     if sys.stdout.isatty() and not json and num_return_sequences == 1 and not model.framing.backward:
         for piece in model.stream(prompt, max_new_tokens=max_new_tokens, strategy=strategy):
             print(piece, end="", flush=True)

@@ -6,8 +6,9 @@ import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from throughtime.cli.output import say
+from throughtime.cli.output import say, warn
 from throughtime.text.one_line import one_line as one_line
 
 LINES_AT_ONCE = 2_000
@@ -33,6 +34,12 @@ def lines(file: Path | None) -> Iterator[list[str]]:
         yield block
     if empty:
         say("stdin holds no lines: nothing to do")
+
+
+def warn_of_lines(model: Any, block: list[str], done: int) -> None:
+    """Warn of lines that a model can say little about, by their numbers; blank lines part paragraphs."""
+    numbers = range(done + 1, done + len(block) + 1)
+    warn(model.input_warnings(block, numbers=numbers, blank_lines=True))
 
 
 def _blocks(rest: Iterator[str], size: int) -> Iterator[list[str]]:

@@ -11,7 +11,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
@@ -43,6 +43,7 @@ class Flags:
 
     json: bool = False
     debug: bool = False
+    warnings: dict[str, str] = field(default_factory=dict)  # by kind
 
 
 flags = Flags()
@@ -61,6 +62,7 @@ def reported(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]
     def run(*arguments: Arguments.args, **options: Arguments.kwargs) -> None:
         flags.json = bool(options.get("json", False))
         flags.debug = bool(options.get("debug", False))
+        flags.warnings = {}
         read: Any = {name: _read(value) for name, value in options.items()}
         try:
             outcome = command(*arguments, **read)
@@ -73,7 +75,8 @@ def reported(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]
             cure = f"{(error.problem or '').removesuffix('.')}; --skip-bad leaves bad records out"
             raise InputError(error.where, cure, error.line) from error
         if flags.json:
-            print_json(outcome.values)
+            warnings = {"warnings": [*flags.warnings.values()]} if flags.warnings else {}
+            print_json(outcome.values | warnings)
         else:
             console = stdout()
             for renderable in outcome.shown:
@@ -165,6 +168,14 @@ def stderr() -> Console:
 def say(message: str) -> None:
     """Tell the person something that is not the result."""
     stderr().print(message, markup=False)
+
+
+def warn(found: Mapping[str, str]) -> None:
+    """Warn of what is found, by kind: each kind once, on stderr and in the JSON object."""
+    for kind, sentence in found.items():
+        if kind not in flags.warnings:
+            flags.warnings[kind] = sentence
+            say(f"warning: {sentence}")
 
 
 def _finite(value: Any) -> Any:

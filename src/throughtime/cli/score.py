@@ -13,7 +13,7 @@ from throughtime.cli.evaluate import Device, Run
 from throughtime.cli.kinds import loaded
 from throughtime.cli.lines import lines
 from throughtime.cli.opening import SkipBad, opened, skipping, tell_skipped
-from throughtime.cli.output import Debug, Json, Outcome, reported, stdout
+from throughtime.cli.output import Debug, Json, Outcome, reported, stdout, warn
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,9 +75,11 @@ def score(
     if hasattr(model, "translate"):
         raise InputError(str(run), "translates, so it scores translations: give --pairs FILE")
     texts = given(sentences, file)
+    warn(model.input_warnings(texts, dropped=True, blank_lines=not sentences))
     scored: list[Scored] = model.score(texts)
-    ranked = sorted(range(len(scored)), key=lambda i: -scored[i].total)
-    by_token = sorted(range(len(scored)), key=lambda i: -scored[i].per_token)
+    # What has no token to score is last, not best.
+    ranked = sorted(range(len(scored)), key=lambda i: (not scored[i].tokens, -scored[i].total))
+    by_token = sorted(range(len(scored)), key=lambda i: (not scored[i].tokens, -scored[i].per_token))
     values = {
         "run": str(run),
         "ranking": ranked,
@@ -96,6 +98,7 @@ def score(
 def of_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: bool) -> Outcome:
     """How likely a translator finds the translations of a file, in the file's order."""
     from throughtime.metrics.likelihood import Likelihood
+    from throughtime.tasks.codecs import SIDES
     from throughtime.tasks.framing import Framing
 
     model = loaded(run, device, "translate")
@@ -104,6 +107,9 @@ def of_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: bool) 
     dataset = opened(pairs, source=opening.source, target=opening.target, skip_bad=skip_bad)
     given_pairs = list(dataset.pairs("all"))
     tell_skipped(dataset)
+    for side, codec in zip(SIDES, model.codecs, strict=True):
+        found = codec.warnings.of([getattr(pair, side) for pair in given_pairs], dropped=True)
+        warn({f"{side} {kind}": f"{side} side: {sentence}" for kind, sentence in found.items()})
     scored: list[Scored] = model.score(given_pairs)
     total = Likelihood.of(p for one in scored for p in one.log_probs)
     values = {
@@ -128,7 +134,7 @@ def figures(one: Scored) -> dict[str, Any]:
     """What is known of a scored text, ready for JSON."""
     return {
         "log_prob": one.total,
-        "log_prob_per_token": one.per_token,
+        "log_prob_per_token": one.per_token if one.tokens else None,
         "tokens": list(one.tokens),
         "surprisal_bits": [bits(p) for p in one.log_probs],
     }

@@ -44,7 +44,9 @@ class Filler:
         """
         if k < 1 or beam < 1:
             raise InputError("k" if k < 1 else "beam", "is less than 1, so nothing would be found")
-        blanks = Blanks.of(checked_text(text, "text"), self.codec)
+        if not checked_text(text, "text").strip():
+            return []
+        blanks = Blanks.of(text, self.codec)
         partials, width = [Partial(blanks.ids, blanks.places)], max(k, beam)
         while partials[0].blanks:
             grown = [one for own in self._grown(partials, width) for one in own]
@@ -52,7 +54,7 @@ class Filler:
         return [self._filling(blanks, partial) for partial in partials[:k]]
 
     def fill_all(self, texts: Sequence[str], *, k: int = TOP, beam: int = BEAM) -> list[list[Filling]]:
-        """The same for each of several texts."""
+        """The same for each of several texts; an empty one has nothing to fill."""
         return [self.fill(text, k=k, beam=beam) for text in checked_texts(texts)]
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:

@@ -25,7 +25,7 @@ from throughtime.tasks.report import Asked, Progress, Report, refuse_others, tra
 from throughtime.text.blanks import BLANK, Blanks, mask_of, spoken
 from throughtime.text.codec import Codec
 from throughtime.text.numbers import several
-from throughtime.texts import checked_texts
+from throughtime.texts import checked_text, checked_texts
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:
@@ -71,13 +71,13 @@ class TrainedFiller:
 
     def fill(self, text: str, *, k: int = TOP, beam: int = BEAM) -> list[Filling]:
         """The k best ways to fill the blanks of a text, written `___` or `[MASK]`."""
-        return self.fill_all([text], k=k, beam=beam)[0]
+        return self.fill_all([checked_text(text, "text")], k=k, beam=beam)[0]
 
     @torch.no_grad()
     def fill_all(
         self, texts: Sequence[str], *, k: int = TOP, beam: int = BEAM, progress: Progress | None = None
     ) -> list[list[Filling]]:
-        """The same for each of several texts.
+        """The same for each of several texts; an empty one has nothing to fill.
 
         The blanks of a text are filled together, the most certain one first (see `best_first`); `beam`
         partial fillings are kept, or k where that is more.
@@ -85,7 +85,8 @@ class TrainedFiller:
         if k < 1 or beam < 1:
             raise InputError("k" if k < 1 else "beam", "is less than 1, so nothing would be found")
         self.model.eval()
-        blanks = [Blanks.of(text, self.codec) for text in checked_texts(texts)]
+        texts = checked_texts(texts)
+        blanks = [Blanks.of(text, self.codec) for text in texts if text.strip()]
         found: list[list[Filling]] = []
         with products("float32"):
             for first in range(0, len(blanks), SENTENCES_AT_ONCE):
@@ -97,7 +98,8 @@ class TrainedFiller:
                 ]
                 if progress is not None:
                     progress(len(found), len(blanks))
-        return found
+        rest = iter(found)
+        return [next(rest) if text.strip() else [] for text in texts]
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
         """What should be known of the answers to these texts, by kind (see `InputWarnings.of`)."""
