@@ -133,7 +133,6 @@ def test_what_cannot_be_is_refused_in_a_sentence(run, text, tmp_path, throughtim
     lines.write_text("a ___\n\nno blank\n")
     cases = {
         ("fill", run, "red goes left."): "SENTENCE: has no blank; write ___",
-        ("fill", run, ""): "SENTENCE: has no blank",
         ("fill", run, "--file", lines): f"{lines}:3: has no blank",
         ("fill", run, "a ___", "--file", lines): "--file",
         ("fill", tmp_path / "ngram", "a ___"): "holds a language model, not a model that fills blanks",

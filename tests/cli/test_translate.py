@@ -95,7 +95,8 @@ def test_evaluate_gives_scores_with_their_signatures(run, throughtime):
 def test_sentences_on_the_command_line(run, throughtime):
     ran = throughtime("translate", run, "one two", "", "five two five")
     assert ran.out == "un deux\n\ncinq deux cinq\n"
-    assert ran.err == ""
+    assert ran.err.startswith("warning: text 2 is empty")
+    assert ran.err.count("\n") == 1
 
 
 def test_json_has_scores_alignments_and_others(run, throughtime):

@@ -170,10 +170,11 @@ def test_both_refuse_what_writes_nothing(tmp_path, options, sentence):
         model.generate("the", **options)
 
 
-def test_nothing_is_not_scored_by_a_model_of_a_stream(tmp_path):
+def test_nothing_has_no_score_by_a_model_of_a_stream(tmp_path):
     for one in both(untrained.language(tmp_path, layout="stream"), tmp_path / "exported"):
-        with pytest.raises(InputError, match="sentence 2: holds no token, so there is nothing to score"):
-            one.score(["the cat", ""])
+        nothing, some = one.score(["", "the cat"])
+        assert (nothing.tokens, nothing.log_probs) == ((), ())
+        assert len(some.tokens) == len(some.log_probs) > 0
 
 
 @pytest.mark.parametrize("temperature", [1e-310, 1e-40, 1e-9])

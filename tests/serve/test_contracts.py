@@ -257,6 +257,9 @@ def test_taggers_classifiers_and_fillers_say_what_they_say_in_python(client, run
     asked = {"q": ["bring milk", ""]}
     tagged = client.post("/tag", json=asked).json()
     expected = [one.values() for one in tt.load(runs["tags"], "cpu").tag(asked["q"])]
+    warned = tagged.pop("warnings")
+    assert len(warned) == 1
+    assert "text 2 is empty" in warned[0]
     assert tagged == {"model": "tags", "results": json.loads(json.dumps(expected))}
     classified = client.post("/classify", json={"q": "some jazz", "k": 1}).json()["results"]
     assert classified == [one.values() for one in tt.load(runs["topics"], "cpu").classify(["some jazz"], k=1)]

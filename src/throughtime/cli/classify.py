@@ -9,8 +9,8 @@ import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
 from throughtime.cli.kinds import loaded
-from throughtime.cli.lines import lines, one_line, warn_of_lines
-from throughtime.cli.output import Debug, Json, Outcome, reported, warn
+from throughtime.cli.lines import lines, one_line, warn_of
+from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,18 +57,20 @@ def classify(
     classifier: TrainedClassifier = loaded(run, device, "classify")
     if json:
         given = texts or [text for block in lines(file) for text in block]
-        warn(classifier.input_warnings(given, blank_lines=not texts))
         with bar("classifying") as advance:
             found = classifier.classify(given, k=k, progress=advance)
+        warn_of(classifier, given, None if texts else 0)
         return Outcome({"run": str(run), "texts": [one.values() for one in found]})
     if texts:
-        warn(classifier.input_warnings(texts))
-        return Outcome({}, [shown(one) for one in classifier.classify(texts, k=k or SHOWN)])
+        found = classifier.classify(texts, k=k or SHOWN)
+        warn_of(classifier, texts)
+        return Outcome({}, [shown(one) for one in found])
     done = 0
     for block in lines(file):
-        warn_of_lines(classifier, block, done)
+        found = classifier.classify(block, k=k or 1)
+        warn_of(classifier, block, done)
         done += len(block)
-        for one in classifier.classify(block, k=k or 1):
+        for one in found:
             cells = [f"{one_line(label)}\t{share:.4f}" for label, share in one.ranked]
             print("\t".join(cells), flush=True)
     return Outcome({})

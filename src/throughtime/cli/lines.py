@@ -36,10 +36,16 @@ def lines(file: Path | None) -> Iterator[list[str]]:
         say("stdin holds no lines: nothing to do")
 
 
-def warn_of_lines(model: Any, block: list[str], done: int) -> None:
-    """Warn of lines that a model can say little about, by their numbers; blank lines part paragraphs."""
-    numbers = range(done + 1, done + len(block) + 1)
-    warn(model.input_warnings(block, numbers=numbers, blank_lines=True))
+def warn_of(model: Any, texts: list[str], done: int | None = None) -> None:
+    """Warn of texts that a model can say little about: once it has answered, as errors stand alone.
+
+    `done` is the number of lines before these, where they are lines; blank lines there part paragraphs.
+    """
+    if done is None:
+        warn(model.input_warnings(texts))
+    elif not done or any(text.strip() for text in texts):
+        numbers = range(done + 1, done + len(texts) + 1)
+        warn(model.input_warnings(texts, numbers=numbers, blank_lines=True))
 
 
 def _blocks(rest: Iterator[str], size: int) -> Iterator[list[str]]:

@@ -75,8 +75,8 @@ def score(
     if hasattr(model, "translate"):
         raise InputError(str(run), "translates, so it scores translations: give --pairs FILE")
     texts = given(sentences, file)
-    warn(model.input_warnings(texts, dropped=True, blank_lines=not sentences))
     scored: list[Scored] = model.score(texts)
+    warn(model.input_warnings(texts, dropped=True, blank_lines=not sentences))
     # What has no token to score is last, not best.
     ranked = sorted(range(len(scored)), key=lambda i: (not scored[i].tokens, -scored[i].total))
     by_token = sorted(range(len(scored)), key=lambda i: (not scored[i].tokens, -scored[i].per_token))

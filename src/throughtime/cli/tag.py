@@ -9,8 +9,8 @@ import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
 from throughtime.cli.kinds import loaded
-from throughtime.cli.lines import lines, warn_of_lines
-from throughtime.cli.output import Debug, Json, Outcome, reported, stdout, warn
+from throughtime.cli.lines import lines, warn_of
+from throughtime.cli.output import Debug, Json, Outcome, reported, stdout
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -63,17 +63,15 @@ def tag(
 
     if json:
         texts = sentences or [text for block in lines(file) for text in block]
-        warn(tagger.input_warnings(texts, blank_lines=not sentences))
         found = told(texts, "tagging")
+        warn_of(tagger, texts, None if sentences else 0)
         values = [{"text": text, **one.values()} for text, one in zip(texts, found, strict=True)]
         return Outcome({"run": str(run), "sentences": values})
     console, done = stdout(), 0
-    if sentences:
-        warn(tagger.input_warnings(sentences))
     for block in [sentences] if sentences else lines(file):
-        if not sentences:
-            warn_of_lines(tagger, block, done)
-        for one in told(block, f"lines {done + 1:,} to {done + len(block):,}"):
+        found = told(block, f"lines {done + 1:,} to {done + len(block):,}")
+        warn_of(tagger, block, None if sentences else done)
+        for one in found:
             print_one(console, one)
         done += len(block)
     return Outcome({})

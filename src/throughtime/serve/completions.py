@@ -56,6 +56,11 @@ async def completions(request: Request, asked: CompletionRequest) -> Response:
     if named.model.framing.backward:
         raise RefusalError(400, f"{named.name} reads from right to left and cannot go on", param="model")
     completion = Completion(service, named, asked)
+    # An empty prompt is no trouble: a language model begins anywhere.
+    numbers = [number for number, one in enumerate(asked.prompts, 1) if isinstance(one, str) and one]
+    written = [one for one in asked.prompts if isinstance(one, str) and one]
+    alone = len(asked.prompts) == 1
+    completion.warnings = await service.warnings(named, written, numbers=None if alone else numbers)
     if asked.stream:
         pieces = completion.streamed()
         first = await anext(pieces)  # so that a full queue is still answered with its own status
@@ -70,6 +75,7 @@ class Completion:
         self.service, self.served, self.asked = service, served, asked
         self.framing = served.model.framing
         self.head = _head(served)
+        self.warnings: dict[str, list[str]] = {}
         self.prompts = [self._ids(prompt) for prompt in asked.prompts]
         self.drafts = [
             Draft(ids, asked.manner(number * asked.choices + choice), Spelling(self.framing, ids))
@@ -97,7 +103,7 @@ class Completion:
             echoed = self._echoed(number)
             told = None if scores is None else self._log_probs(draft, scores)
             choices.append(_choice(index, echoed + draft.text, draft.finish or "length", told))
-        return self.head | {"choices": choices, "usage": self._usage()}
+        return self.head | {"choices": choices, "usage": self._usage()} | self.warnings
 
     async def streamed(self) -> AsyncIterator[dict[str, Any]]:
         """The answer in pieces, each as soon as it is written; the writing stops when nobody reads on."""
@@ -116,7 +122,8 @@ class Completion:
             if self.asked.tokens:
                 self.service.writers[self.served.name].submit(self.drafts)
             for index in range(len(self.drafts)):
-                yield self._piece(index, self._echoed(index // self.asked.choices), None)
+                first = self.warnings if not index else {}
+                yield self._piece(index, self._echoed(index // self.asked.choices), None) | first
             unfinished = list(self.drafts) if self.asked.tokens else []
             while unfinished:
                 await _heard(news, deadline, unfinished)

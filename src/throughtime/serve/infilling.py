@@ -54,7 +54,8 @@ async def infilled(
             written += len(one.tokens)
         read += len(filler.model.codec.encode(prompt)) + len(filler.model.codec.encode(suffix))
     usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
-    return {"choices": told, "usage": usage}
+    texts = [f"{_text(prompt)} {suffix}" for prompt in prompts]
+    return {"choices": told, "usage": usage} | await service.warnings(filler, texts)
 
 
 def with_blanks(prompt: str, suffix: str, blanks: int) -> str:

@@ -87,8 +87,10 @@ async def attention(request: Request, asked: AttentionRequest) -> dict[str, Any]
         return [[one.values() for one in own[:shown]] for own in told]
 
     key = ("attention", asked.alternatives)
-    (found,) = await service_of(request).computed(request, served, key, compute, [asked.q])
-    return {"model": served.name, "source": asked.q, "translations": found}
+    service = service_of(request)
+    (found,) = await service.computed(request, served, key, compute, [asked.q])
+    warnings = await service.warnings(served, [asked.q])
+    return {"model": served.name, "source": asked.q, "translations": found} | warnings
 
 
 @router.post("/beam")
@@ -193,5 +195,6 @@ async def _seen(
         except ThroughtimeError as error:
             raise RefusalError(400, str(error)) from error
 
-    (found,) = await service_of(request).computed(request, served, key, compute, [text])
-    return {"model": served.name, **found}
+    service = service_of(request)
+    (found,) = await service.computed(request, served, key, compute, [text])
+    return {"model": served.name, **found} | (await service.warnings(served, [text]) if text else {})

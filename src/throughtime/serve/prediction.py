@@ -43,13 +43,17 @@ class FillRequest(BaseModel):
 
 
 class Results(BaseModel):
-    """One result for each text, in their order, and the model that gave them."""
+    """One result for each text, in their order, and the model that gave them.
+
+    `warnings` say which texts the model can say little about; the field is absent where there are none.
+    """
 
     model: str
     results: list[Any]
+    warnings: list[str] = Field(default_factory=list)
 
 
-@router.post("/tag")
+@router.post("/tag", response_model_exclude_unset=True)
 async def tag(request: Request, asked: TagRequest) -> Results:
     """The tag of each word, with its probability and the likeliest tags."""
     served, texts = _asked(request, asked.q, asked.model, "tag")
@@ -60,10 +64,10 @@ async def tag(request: Request, asked: TagRequest) -> Results:
 
     key = ("tag", asked.tokenize)
     found = await service_of(request).computed(request, served, key, compute, texts)
-    return Results(model=served.name, results=found)
+    return await _told(request, served, texts, found)
 
 
-@router.post("/classify")
+@router.post("/classify", response_model_exclude_unset=True)
 async def classify(request: Request, asked: ClassifyRequest) -> Results:
     """The likeliest label of each text, and the probabilities of the others."""
     served, texts = _asked(request, asked.q, asked.model, "classify")
@@ -73,10 +77,10 @@ async def classify(request: Request, asked: ClassifyRequest) -> Results:
 
     key = ("classify", asked.k)
     found = await service_of(request).computed(request, served, key, compute, texts)
-    return Results(model=served.name, results=found)
+    return await _told(request, served, texts, found)
 
 
-@router.post("/fill")
+@router.post("/fill", response_model_exclude_unset=True)
 async def fill(request: Request, asked: FillRequest) -> Results:
     """The likeliest words for the blanks of each text, filled in together."""
     served, texts = _asked(request, asked.q, asked.model, "fill")
@@ -86,7 +90,13 @@ async def fill(request: Request, asked: FillRequest) -> Results:
 
     key = ("fill", asked.k)
     found = await service_of(request).computed(request, served, key, compute, texts)
-    return Results(model=served.name, results=found)
+    return await _told(request, served, texts, found)
+
+
+async def _told(request: Request, served: Served, texts: list[str], found: list[Any]) -> Results:
+    """The results, with what should be known of them."""
+    warnings = await service_of(request).warnings(served, texts)
+    return Results(model=served.name, results=found, **warnings)
 
 
 def _asked(request: Request, q: str | list[str], name: str | None, task: str) -> tuple[Served, list[str]]:

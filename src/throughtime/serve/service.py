@@ -34,6 +34,11 @@ class Service:
         """Tells the languages of the translators apart; made when it is first asked."""
         return Detector.of(self.models.of("translate"))
 
+    async def warnings(self, served: Served, texts: Sequence[str], **how: Any) -> dict[str, list[str]]:
+        """What should be known of a model's answers to these texts, as a field `warnings`, or nothing."""
+        found = await asyncio.to_thread(served.model.input_warnings, texts, **how)
+        return {"warnings": [*found.values()]} if found else {}
+
     async def computed(
         self, request: Request, served: Served, key: Hashable, compute: Compute, items: Sequence[Any]
     ) -> list[Any]:

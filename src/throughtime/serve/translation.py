@@ -51,11 +51,15 @@ class DetectRequest(BaseModel):
 
 
 class Translated(BaseModel):
-    """The translation; lists where `q` was one."""
+    """The translation; lists where `q` was one.
+
+    `warnings` say which texts the model can say little about; the field is absent where there are none.
+    """
 
     translatedText: str | list[str]  # noqa: N815 - the contract's name
     alternatives: list[str] | list[list[str]] | None = None
     detectedLanguage: dict[str, Any] | list[dict[str, Any]] | None = None  # noqa: N815
+    warnings: list[str] | None = None
 
 
 @router.post(
@@ -79,11 +83,14 @@ async def translate(request: Request) -> Translated:
         guesses = list(await asyncio.to_thread(lambda: [_best(service, text) for text in texts]))
     sources = [asked.source if guess is None else guess.language for guess in guesses]
     found: list[list[str]] = [[]] * len(texts)
+    warnings: list[str] = []
     for source in dict.fromkeys(sources):
         own = [number for number, one in enumerate(sources) if one == source]
         translated = await _translated(request, asked, source, [texts[number] for number in own])
         for number, one in zip(own, translated, strict=True):
             found[number] = one
+        numbers = None if len(texts) == 1 else [number + 1 for number in own]
+        warnings += await _warnings(service, asked, source, [texts[number] for number in own], numbers)
     single = isinstance(asked.q, str)
     told = [
         None if guess is None else {"confidence": guess.confidence, "language": guess.language}
@@ -94,6 +101,7 @@ async def translate(request: Request) -> Translated:
         translatedText=found[0][0] if single else [one[0] for one in found],
         alternatives=None if not asked.alternatives else others[0] if single else others,
         detectedLanguage=None if asked.source != "auto" else told[0] if single else told,  # type: ignore[arg-type]
+        warnings=warnings or None,
     )
 
 
@@ -158,6 +166,18 @@ async def _translated(
     inner = [text for page in pages for text in page.texts]
     rest = iter(await translations(request, served, inner, 0))
     return [[page.with_texts([next(rest)[0] for _ in page.texts])] for page in pages]
+
+
+async def _warnings(
+    service: Service, asked: TranslateRequest, source: str, texts: list[str], numbers: list[int] | None
+) -> list[str]:
+    """What should be known of the translations of these texts."""
+    served = _translator(service, asked, source)
+    if served is None:
+        return []
+    if asked.format == "html":
+        texts = [" ".join(Markup(text).texts) for text in texts]
+    return (await service.warnings(served, texts, numbers=numbers)).get("warnings", [])
 
 
 def _translator(service: Service, asked: TranslateRequest, source: str) -> Served | None:

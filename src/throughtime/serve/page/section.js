@@ -10,6 +10,7 @@ export class Section {
   constructor(id, title, hint, models) {
     this.models = models;
     this.problem = make("p", { class: "problem", role: "alert" });
+    this.warning = make("p", { class: "warning", role: "status" });
     this.controls = make("div", { class: "controls" });
     this.view = make("div", { class: "view", "aria-live": "off" });
     this.chooser = null;
@@ -33,6 +34,7 @@ export class Section {
       make("p", { class: "hint" }, hint),
       this.controls,
       this.problem,
+      this.warning,
       this.view,
     );
     this.request = null;
@@ -57,6 +59,7 @@ export class Section {
       if (this.request !== request) return;
       this.problem.textContent = "";
       this.view.classList.remove("stale");
+      this.warn(answer.warnings ?? []);
       show(answer);
     } catch (error) {
       if (error.name === "AbortError" || this.request !== request) return;
@@ -66,9 +69,16 @@ export class Section {
     }
   }
 
+  /** Say what should be known of an answer before it is believed. */
+  warn(warnings) {
+    const sentences = warnings.map((one) => `${one.charAt(0).toUpperCase()}${one.slice(1)}.`);
+    this.warning.textContent = sentences.join(" ");
+  }
+
   /** Say what went wrong; what is still shown belongs to an earlier question. */
   tell(error) {
     this.view.classList.add("stale");
+    this.warn([]);
     if (!(error instanceof Problem)) console.error(error);
     this.problem.textContent = error instanceof Problem ? error.message : "This answer could not be drawn.";
   }
