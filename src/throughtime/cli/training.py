@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from throughtime.cli.opening import opened, skipping, tell_skipped
-from throughtime.cli.output import InterruptedCommandError, Outcome, command_name, flags, say
+from throughtime.cli.output import InterruptedCommandError, Outcome, command_name, flags, warn
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ def _task(trade: Trade, model: Any, dataset: Dataset) -> Task:
     """The training task, with what a model has to say of the data."""
     task = trade.task_of(model, dataset)
     for note in getattr(model, "notes", ()):
-        say(note)
+        warn({note: note})
     return task
 
 

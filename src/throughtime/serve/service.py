@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from starlette.requests import Request
 
+from throughtime.ngram.detection import Detector
+from throughtime.ngram.languages import SAMPLES, plain
 from throughtime.serve.batching import Batcher, Compute
-from throughtime.serve.detection import Detector
 from throughtime.serve.ending import Ending
 from throughtime.serve.metrics import Metrics
 from throughtime.serve.models import Models, Served
 from throughtime.serve.options import Options
 from throughtime.serve.refusals import CLIENT_LEFT, RefusalError
 from throughtime.serve.writing import Draft, Writer
+
+
+WORDS = 3_000
+"""Words of a vocabulary that a language is known by."""
 
 
 class Service:
@@ -32,7 +38,7 @@ class Service:
     @cached_property
     def detector(self) -> Detector:
         """Tells the languages of the translators apart; made when it is first asked."""
-        return Detector.of(self.models.of("translate"))
+        return Detector(texts_of(self.models.of("translate")))
 
     async def warnings(self, served: Served, texts: Sequence[str], **how: Any) -> dict[str, list[str]]:
         """What should be known of a model's answers to these texts, as a field `warnings`, or nothing."""
@@ -132,6 +138,24 @@ class Service:
             (name, count + (self.writers[name].waiting if name in self.writers else 0))
             for name, count in waiting.items()
         ]
+
+
+def texts_of(translators: Iterable[Served]) -> dict[str, Sequence[str]]:
+    """Text in each language of these translators, as far as there is any.
+
+    A model folder holds no text: where nothing else is known of a language, it is the vocabulary of its side,
+    unless both sides share one.
+    """
+    texts: dict[str, list[str]] = {}
+    for served in translators:
+        codecs = served.model.codecs
+        for code, codec in ((served.source, codecs.source), (served.target, codecs.target)):
+            found = texts.setdefault(code, [])
+            if not found and plain(code) in SAMPLES:
+                found.append(SAMPLES[plain(code)])
+            if not found and not codecs.shared:
+                found += list(islice(filter(str.isalpha, codec.vocabulary), WORDS))
+    return {code: own for code, own in texts.items() if own}
 
 
 def service_of(request: Request) -> Service:

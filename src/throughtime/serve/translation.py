@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
+from throughtime.ngram.detection import Guess
+from throughtime.ngram.languages import name_of
 from throughtime.serve.batching import AbandonedError, Left
 from throughtime.serve.bodies import Text, Texts, listed, read_body, schema_of
-from throughtime.serve.detection import Guess
-from throughtime.serve.languages import name_of
 from throughtime.serve.limits import check_key, check_texts
 from throughtime.serve.markup import Markup
 from throughtime.serve.models import Served

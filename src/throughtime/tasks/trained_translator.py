@@ -45,6 +45,7 @@ class TrainedTranslator(Translator):
         )
         super().__init__(model, codecs, generation)
         self.model, self.config = model, config
+        self.data_notes: tuple[str, ...] = ()
         self.precision: str = config.precision
         """Of the products while it searches, as in training; likelihoods are in float32 always."""
         self._rounded = Rounded(model)
@@ -159,8 +160,8 @@ class TrainedTranslator(Translator):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What should be known of the text that its vocabularies were made of."""
-        return tuple(note for codec in self.codecs.distinct for note in codec.notes)
+        """What should be known of the text that its vocabularies were made of, and that it is trained on."""
+        return (*(note for codec in self.codecs.distinct for note in codec.notes), *self.data_notes)
 
     @property
     def title(self) -> str:

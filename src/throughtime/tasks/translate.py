@@ -20,6 +20,7 @@ from throughtime.tasks.runs import inherited_settings
 from throughtime.tasks.trained_translator import TASK as TASK
 from throughtime.tasks.trained_translator import TrainedTranslator
 from throughtime.tasks.translate_config import TranslateConfig
+from throughtime.tasks.translate_direction import swapped_sides
 from throughtime.tasks.translate_task import TranslateTask
 from throughtime.tasks.translator import Generation
 from throughtime.text.codec import Codec
@@ -86,6 +87,7 @@ def task_of(translator: TrainedTranslator, dataset: Dataset) -> Task:
     train = translator.ids(dataset, "train")
     usual = int(np.quantile(train[0].lengths, 0.999)) + 1 if len(train[0]) else 2  # and the end mark
     most = max(2, min(config.max_length, usual))
+    translator.data_notes = swapped_sides(dataset, config.source, config.target)
     translator.generation = translator.generation.model_copy(update={"max_source_tokens": most})
     if "valid" not in dataset.splits:
         return TranslateTask(translator, train, None, [])

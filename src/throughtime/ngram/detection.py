@@ -1,31 +1,29 @@
 """Which language a text is in, by counted characters: one small n-gram model for each language.
 
-A model folder holds no text to learn a language from, so the counts come from what is at hand: the commonest
-words of a few languages, and else the vocabulary of a translator's own side, where its two sides do not share
-one. A language of which there is neither is not detected.
+The counts come from samples of a few languages (`languages.SAMPLES`), or from whatever text a
+caller has. A language of which there is neither is not detected.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import Dirichlet
-from throughtime.serve.languages import SAMPLES, plain
-from throughtime.serve.models import Served
+from throughtime.text.scripts import script_of
 
 ORDER = 3
 STRENGTHS = (1.0, 5.0, 5.0)
 UNKNOWN = 0
 READ = 1_000
 """Characters of a text that are looked at."""
-WORDS = 3_000
+ONE_SIGN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL"})
+"""Scripts of which it is enough to know that a letter belongs to them."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +51,6 @@ class Detector:
             for code, own in numbered.items()
         }
         self._known = {code: frozenset(one for line in own for one in line) for code, own in numbered.items()}
-
-    @classmethod
-    def of(cls, translators: Iterable[Served]) -> Detector:
-        """For the languages of these translators, as far as anything is known of them."""
-        texts: dict[str, list[str]] = {}
-        for served in translators:
-            codecs = served.model.codecs
-            for code, codec in ((served.source, codecs.source), (served.target, codecs.target)):
-                found = texts.setdefault(code, [])
-                if not found and plain(code) in SAMPLES:
-                    found.append(SAMPLES[plain(code)])
-                if not found and not codecs.shared:
-                    found += list(islice(filter(str.isalpha, codec.vocabulary), WORDS))
-        return cls({code: own for code, own in texts.items() if own})
 
     def guesses(self, text: str) -> list[Guess]:
         """All languages, the likeliest first; the share of characters a language knows lowers its confidence.
@@ -99,8 +83,8 @@ def signs(text: str) -> list[str]:
     found = [" "]
     for character in unicodedata.normalize("NFC", text.lower()).replace("’", "'"):
         if character.isalpha() or character == "'":
-            script = unicodedata.name(character, "").partition(" ")[0]
-            found.append(script if script in ("CJK", "HIRAGANA", "KATAKANA", "HANGUL") else character)
+            script = script_of(character)
+            found.append(script if script in ONE_SIGN else character)
         elif found[-1] != " ":
             found.append(" ")
     return found if found[-1] == " " else [*found, " "]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+
 NAMES = {
     "ar": "Arabic",
     "bg": "Bulgarian",
@@ -44,7 +46,7 @@ NAMES = {
     "zh": "Chinese",
 }
 
-SAMPLES = {
+COMMON_WORDS = {
     "cs": (
         "já ty on ona my vy oni je jsem jsi jsme jsou byl byla bylo být mít má máme nemá a i ale nebo že "
         "když protože jako co kdo kde kdy proč jak ten ta to tento tato v ve na do z ze s se si k ke o po "
@@ -119,6 +121,86 @@ SAMPLES = {
 """The commonest words of languages, by hand: enough to tell languages apart, not to speak them."""
 
 
+def _sentences() -> dict[str, str]:
+    """The sentences of `sentences.txt` by language: how words are put together tells near ones apart."""
+    text = files(__package__).joinpath("sentences.txt").read_text("utf-8")
+    return {block[:2]: block[3:].replace("\n", " ") for block in text.removeprefix("[").split("\n[")}
+
+
+SAMPLES = {**COMMON_WORDS, **{code: f"{COMMON_WORDS[code]} {own}" for code, own in _sentences().items()}}
+"""Words and sentences of languages, by their codes."""
+
+
+SCRIPTS = {
+    "am": "ETHIOPIC",
+    "ar": "ARABIC",
+    "be": "CYRILLIC",
+    "bg": "CYRILLIC",
+    "bn": "BENGALI",
+    "bo": "TIBETAN",
+    "el": "GREEK",
+    "fa": "ARABIC",
+    "gu": "GUJARATI",
+    "he": "HEBREW",
+    "hi": "DEVANAGARI",
+    "hy": "ARMENIAN",
+    "ja": "CJK HIRAGANA KATAKANA",
+    "ka": "GEORGIAN",
+    "km": "KHMER",
+    "kn": "KANNADA",
+    "ko": "HANGUL",
+    "lo": "LAO",
+    "mk": "CYRILLIC",
+    "ml": "MALAYALAM",
+    "mr": "DEVANAGARI",
+    "my": "MYANMAR",
+    "ne": "DEVANAGARI",
+    "pa": "GURMUKHI",
+    "ru": "CYRILLIC",
+    "si": "SINHALA",
+    "ta": "TAMIL",
+    "te": "TELUGU",
+    "th": "THAI",
+    "uk": "CYRILLIC",
+    "ur": "ARABIC",
+    "yi": "HEBREW",
+    "zh": "CJK",
+}
+"""The scripts of languages that are not written in Latin letters, as `throughtime.text.scripts` calls them."""
+
+_CODES = {
+    "ara": "ar",
+    "ces": "cs",
+    "chi": "zh",
+    "cmn": "zh",
+    "cze": "cs",
+    "deu": "de",
+    "dut": "nl",
+    "ell": "el",
+    "eng": "en",
+    "fra": "fr",
+    "fre": "fr",
+    "ger": "de",
+    "gre": "el",
+    "heb": "he",
+    "hin": "hi",
+    "ita": "it",
+    "jpn": "ja",
+    "kor": "ko",
+    "mandarin": "zh",
+    "nld": "nl",
+    "pol": "pl",
+    "por": "pt",
+    "rus": "ru",
+    "spa": "es",
+    "swe": "sv",
+    "tha": "th",
+    "tur": "tr",
+    "ukr": "uk",
+    "zho": "zh",
+} | {name.lower(): code for code, name in NAMES.items()}
+
+
 def plain(code: str) -> str:
     """The language of a code without its country or script.
 
@@ -128,10 +210,30 @@ def plain(code: str) -> str:
     return code.lower().partition("-")[0].partition("_")[0]
 
 
+def language_code(name: str) -> str | None:
+    """The code of two letters for a language that is called by a code of two or three, or by its name.
+
+    >>> language_code("fr-CA"), language_code("deu"), language_code("English"), language_code("source")
+    ('fr', 'de', 'en', None)
+    """
+    code = plain(name.strip())
+    code = _CODES.get(code, code)
+    return code if code in NAMES or code in SCRIPTS else None
+
+
+def scripts_of(code: str) -> frozenset[str]:
+    """The scripts that a language is written in; none where that is not known.
+
+    >>> sorted(scripts_of("ja")), sorted(scripts_of("fr")), sorted(scripts_of("tlh"))
+    (['CJK', 'HIRAGANA', 'KATAKANA'], ['LATIN'], [])
+    """
+    return frozenset((SCRIPTS.get(code) or ("LATIN" if code in NAMES else "")).split())
+
+
 def name_of(code: str) -> str:
     """What a language is called in English; its code where that is not known.
 
-    >>> name_of("fr"), name_of("tlh")
-    ('French', 'tlh')
+    >>> name_of("fr"), name_of("eng"), name_of("tlh")
+    ('French', 'English', 'tlh')
     """
-    return NAMES.get(plain(code), code)
+    return NAMES.get(language_code(code) or "", code)
