@@ -97,7 +97,10 @@ class InputWarnings:
             most = script_name(strange.most_common(1)[0][0])
             return "script", f"is in {most}, which the model never saw, so the answer means little"
         if lost and not any(token.strip() for token in tokens):
-            return "nothing", f"is dropped whole by {tokenizer_name(self.tokenizer)}, so the answer means little"
+            return (
+                "nothing",
+                f"is dropped whole by {tokenizer_name(self.tokenizer)}, so the answer means little",
+            )
         lost_letters = sum(map(str.isalpha, lost))
         if lost_letters > TOO_MUCH * letters.total():
             share = lost_letters / letters.total()
@@ -106,9 +109,7 @@ class InputWarnings:
                 f"loses {share:.0%} of its letters to {tokenizer_name(self.tokenizer)}, so the answer means "
                 "little",
             )
-        words = [token for token in tokens if any(map(str.isalnum, token))] or [
-            token for token in tokens if token.strip()
-        ]
+        words = self._words(tokens)
         unknown = sum(map(self._is_unknown, words))
         # Bytes that are parts of a known letter stand alone in small vocabularies.
         if unknown > TOO_MUCH * len(words) and not (self._in_bytes and unknown < len(words)):
@@ -118,6 +119,13 @@ class InputWarnings:
                 f"has {known} that are not in the vocabulary, so the answer means little",
             )
         return None
+
+    def _words(self, tokens: list[str]) -> list[str]:
+        """The tokens that say something: words and numbers, or marks where there is nothing else."""
+        if self._in_bytes:
+            return [token for token in tokens if _BYTES.get(token, 255) > 32]  # no spaces alone
+        visible = [token for token in tokens if token.strip()]
+        return [token for token in visible if any(map(str.isalnum, token))] or visible
 
     def _is_unknown(self, token: str) -> bool:
         if self._in_bytes:
