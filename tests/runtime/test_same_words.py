@@ -385,3 +385,13 @@ def test_one_text_is_no_list_of_texts(kind, method, tmp_path):
         if kind == "language":
             with pytest.raises(InputError, match="prompt: is no valid text"):
                 model.generate("\ud800")
+
+
+@pytest.mark.parametrize("task", ["translator", "language", "filler", "classifier", "tagger"])
+def test_both_warn_of_the_same_texts(tmp_path, task):
+    model, runner = both(getattr(untrained, task)(tmp_path), tmp_path / "exported")
+    texts = [*untrained.sentences(3, 5), "", "猫在睡觉"]
+    found = runner.input_warnings(texts)
+    assert found == model.input_warnings(texts)
+    assert list(found) == ["empty", "script"]
+    assert runner.input_warnings(texts[:3]) == {}

@@ -351,3 +351,16 @@ def test_a_key_is_asked_for_where_one_is_needed(opened, models):
         page.locator("#write textarea").fill("the")
         page.locator("#write .next").first.wait_for()
         page.context.close()
+
+
+def test_a_warning_is_noted_and_taken_back(page):
+    box = page.locator("#translate textarea")
+    box.fill("猫在睡觉")
+    box.press("Enter")
+    told(page, "#translate .warning", "The text is in Chinese characters")
+    assert page.locator("#translate .warning").is_visible()
+    box.fill("the cat sleeps")
+    box.press("Enter")
+    told(page, "#translate .words", "sleeps")
+    answered(page, "translate")
+    assert not page.locator("#translate .warning").is_visible()
