@@ -118,7 +118,8 @@ def test_bytes_that_are_no_text_are_read_as_on_stdin(throughtime, tmp_path):
     assert scored.code == 0
     assert "the a\N{REPLACEMENT CHARACTER}" in scored.out
     told = throughtime("generate", tmp_path / "run", "--prompt", NOT_UTF8, "--max-new-tokens", "1")
-    assert (told.code, told.err) == (0, "")
+    assert told.code == 0
+    assert told.err.startswith("warning: the text has only tokens that are not in the vocabulary")
 
 
 @pytest.mark.parametrize("option", ["--data", "--out"])

@@ -16,11 +16,20 @@ from throughtime.ngram.languages import SAMPLES
 TEXTS = {
     "en": ["The kitchen window was open all night.", "Nobody knows where my brother went yesterday."],
     "fr": ["La fenêtre de la cuisine est restée ouverte.", "Personne ne sait où mon frère est allé hier."],
-    "de": ["Das Fenster der Küche war die ganze Nacht offen.", "Niemand weiß, wohin mein Bruder gestern ging."],
+    "de": [
+        "Das Fenster der Küche war die ganze Nacht offen.",
+        "Niemand weiß, wohin mein Bruder gestern ging.",
+    ],
     "es": ["La ventana de la cocina estuvo abierta toda la noche.", "Nadie sabe adónde fue mi hermano ayer."],
-    "it": ["La finestra della cucina è rimasta aperta tutta la notte.", "Nessuno sa dove è andato mio fratello."],
+    "it": [
+        "La finestra della cucina è rimasta aperta tutta la notte.",
+        "Nessuno sa dove è andato mio fratello.",
+    ],
     "pt": ["A janela da cozinha ficou aberta a noite toda.", "Ninguém sabe para onde foi o meu irmão ontem."],
-    "nl": ["Het raam van de keuken stond de hele nacht open.", "Niemand weet waar mijn broer gisteren heen ging."],
+    "nl": [
+        "Het raam van de keuken stond de hele nacht open.",
+        "Niemand weet waar mijn broer gisteren heen ging.",
+    ],
     "ru": ["Окно кухни было открыто всю ночь.", "Никто не знает, куда вчера ушёл мой брат."],
     "uk": ["Вікно кухні було відчинене всю ніч.", "Ніхто не знає, куди вчора пішов мій брат."],
     "zh": ["厨房的窗户开了一整夜。", "没有人知道我哥哥昨天去了哪里。"],

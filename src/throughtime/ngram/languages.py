@@ -166,7 +166,7 @@ SCRIPTS = {
     "yi": "HEBREW",
     "zh": "CJK",
 }
-"""The scripts of languages that are not written in Latin letters, as `throughtime.text.scripts` calls them."""
+"""The scripts of languages that are not written in Latin letters, as `text/scripts.py` calls them."""
 
 _CODES = {
     "ara": "ar",

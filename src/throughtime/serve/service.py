@@ -21,7 +21,6 @@ from throughtime.serve.options import Options
 from throughtime.serve.refusals import CLIENT_LEFT, RefusalError
 from throughtime.serve.writing import Draft, Writer
 
-
 WORDS = 3_000
 """Words of a vocabulary that a language is known by."""
 

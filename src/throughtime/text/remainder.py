@@ -47,7 +47,8 @@ class Remainder:
         if self._empty:
             raise InputError(
                 self.where,
-                f"has nothing left for {tokenizer_name(self.tokenizer)}; choose other tokens, such as unicode",
+                f"has nothing left for {tokenizer_name(self.tokenizer)}; choose other tokens, "
+                "such as unicode",
             )
         if 2 * self._kept >= self._letters:
             return ()
