@@ -157,8 +157,7 @@ def decoded(
         "sentences_per_second": {name: round(speed, 1) for name, speed in speeds.items()},
         "ratios": {name: round(speed / speeds["joeynmt"], 2) for name, speed in speeds.items()},
         "bleu": {
-            name: round(corpus_bleu(own, references, tokenize="none").value, 2)
-            for name, own in told.items()
+            name: round(corpus_bleu(own, references, tokenize="none").value, 2) for name, own in told.items()
         },
         "mean_words": {
             name: round(sum(len(one.split()) for one in own) / len(own), 2) for name, own in told.items()

@@ -13,6 +13,7 @@ from throughtime.cli.kinds import loaded
 from throughtime.cli.lines import lines, one_line, warn_of
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.cli.refusal import refuse
+from throughtime.cli.usage import is_run
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -135,20 +136,8 @@ def translate(
 
 def divided(words: list[str]) -> tuple[list[Path], list[str]]:
     """The runs that come first, and the sentences after them; the first word is always a run."""
-    runs = [words[0], *itertools.takewhile(_is_run, words[1:])]
+    runs = [words[0], *itertools.takewhile(is_run, words[1:])]
     return [Path(run) for run in runs], words[len(runs) :]
-
-
-def _is_run(word: str) -> bool:
-    """Whether a word names the folder of a model; a sentence may be longer than any name, or no name at all.
-
-    >>> _is_run("a long sentence " * 100), _is_run("")
-    (False, False)
-    """
-    try:
-        return bool(word) and (Path(word) / "config.json").is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def opened_together(runs: list[Path], device: str) -> Translator:
