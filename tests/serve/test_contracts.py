@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import urllib.error
+from collections import Counter
 
 import openai
 import pytest
@@ -157,9 +159,27 @@ def test_auto_tells_what_it_detected_and_leaves_the_target_language_alone(client
 def test_html_keeps_its_tags(client):
     asked = {"source": "en", "target": "fr"}
     text = client.post("/translate", json={**asked, "q": "the cat"}).json()["translatedText"]
-    page = '<p class="a">the cat</p>, <!-- the cat --><script>the cat</script>'
+    page = '<p class="a > b">the cat</p>, <!-- the cat --><script>the cat</script>'
     found = client.post("/translate", json={**asked, "q": page, "format": "html"}).json()["translatedText"]
     assert found == page.replace("the cat", text, 1)
+    inside = client.post("/translate", json={**asked, "q": "the <b>cat</b>", "format": "html"}).json()
+    assert re.sub("</?b>", "", inside["translatedText"]) == text
+    assert re.findall("</?b>", inside["translatedText"]) == ["<b>", "</b>"]
+    plain = client.post("/translate", json={**asked, "q": "the <b>cat", "format": "text"}).json()
+    assert "&lt;" not in plain["translatedText"]
+
+
+def test_html_has_alternatives(client):
+    asked = {"source": "en", "target": "fr", "alternatives": 2}
+    text = client.post("/translate", json={**asked, "q": "the cat sees"}).json()
+    page = client.post(
+        "/translate", json={**asked, "q": "<p>the <i>cat</i> sees</p>", "format": "html"}
+    ).json()
+    assert [re.sub("<.*?>", "", one) for one in page["alternatives"]] == text["alternatives"]
+    assert all(
+        Counter(re.findall("<.*?>", one)) == Counter(["<p>", "<i>", "</i>", "</p>"])
+        for one in page["alternatives"]
+    )
 
 
 def test_openai_client_lists_models_and_completes(gpt, models):

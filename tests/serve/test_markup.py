@@ -1,20 +1,46 @@
-"""Texts inside HTML, cut out and put back."""
+"""HTML pages through a translator that attends."""
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from throughtime.serve.markup import Markup
+from throughtime.inspection.pieces import END
+from throughtime.serve.markup import Written, links_of, translated_pages
+from throughtime.tasks.alignment import Alignment
+from throughtime.tasks.translator import Translation
 
 
-@pytest.mark.parametrize("before", ["I", "\u0130", "stra\u00dfe", "\ufb01"])
-@pytest.mark.parametrize("tag", ["code", "CODE", "Script"])
-def test_letters_that_grow_when_made_small_move_no_place(before, tag):
-    source = f"{before * 9} <{tag}>x > y</{tag.swapcase()}> hello <b>world</b>"
-    page = Markup(source)
-    assert page.texts == [before * 9, "hello", "world"]
-    assert page.with_texts(page.texts) == source
+def told(text, source, weights):
+    """A translation whose words looked at the words of its source like this."""
+    return Translation(text, 0.0, 0.0, True, Alignment((*source, END), (*text.split(), END), weights))
 
 
-def test_a_raw_tag_that_never_ends_hides_nothing():
-    assert Markup("a <code>b <i>c</i>").texts == ["a", "b", "c"]
+def test_links_follow_attention_and_never_point_to_the_end():
+    one = told("Chat BLANC", ["a", "white", "cat"], ((0.1, 0, 0.9, 0), (0, 0.3, 0.1, 0.6), (0, 0, 0, 1)))
+    assert [(link.start, link.source_start) for link in links_of("A white cat", one)] == [(0, 8), (5, 2)]
+    assert links_of("a", Translation("b", 0.0, 0.0, True)) == []
+
+
+def test_words_that_are_spelled_otherwise_do_not_move_the_others():
+    one = told("x y z", ["<unk>", "cat", "sees"], ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)))
+    assert [link.source_start for link in links_of("Zoë  cat sees", one)] == [0, 5, 9]
+
+
+@pytest.mark.parametrize("alternatives", [0, 2])
+def test_pages_have_as_many_alternatives_as_a_sentence_of_theirs(alternatives):
+    asked = []
+
+    async def write(texts, linked):
+        asked.append((list(texts), linked))
+        return [
+            [Written(f"{text}{rank}") for rank in range(min(len(text), alternatives + 1))] for text in texts
+        ]
+
+    pages = ["<p>a</p><p>b<i>b</i>b</p>", "a", "<hr>"]
+    found = asyncio.run(translated_pages(pages, write))
+    assert asked == [(["a", "a"], False), (["bbb"], True)]
+    assert [len(own) for own in found] == [alternatives + 1, 1, 1]
+    assert found[0][-1] == f"<p>a0</p><p><i>bbb{alternatives}</i></p>"
+    assert found[1:] == [["a0"], ["<hr>"]]

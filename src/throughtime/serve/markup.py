@@ -1,75 +1,66 @@
-"""Texts inside HTML: cut out, translated, and put back between the same tags."""
+"""HTML pages through a translator: the sentences of each page, their alternatives, and the tags in them."""
 
 from __future__ import annotations
 
-import html
-import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-RAW = re.compile(r"<(script|style|pre|code|textarea)\b", re.IGNORECASE | re.ASCII)
-"""What such a tag encloses is no text to translate."""
-_NAME = re.compile(r"[a-zA-Z/!?]")
+from throughtime.inspection.pieces import END
+from throughtime.text.html_links import Link, word_links
+from throughtime.text.html_page import HtmlPage
 
-
-class Markup:
-    """A piece of HTML: tags, and texts between them.
-
-    Tags, comments, and what scripts, styles and code hold stay as they are. Each stretch of text between two
-    tags is a text of its own, so that a tag inside a sentence cuts it in two.
-
-    >>> page = Markup('<p class="x">Hello!</p> <b>a &amp; b</b>')
-    >>> page.texts
-    ['Hello!', 'a & b']
-    >>> page.with_texts(["Bonjour !", "a < b"])
-    '<p class="x">Bonjour !</p> <b>a &lt; b</b>'
-    """
-
-    def __init__(self, source: str) -> None:
-        self._parts: list[str] = []
-        self._places: list[int] = []
-        self.texts: list[str] = []
-        place = 0
-        while place < len(source):
-            end = _tag(source, place) if source[place] == "<" else None
-            if end is None:
-                following = source.find("<", place + 1)
-                end = len(source) if following < 0 else following
-                self._text(source[place:end])
-            else:
-                self._parts.append(source[place:end])
-            place = end
-
-    def with_texts(self, texts: Sequence[str]) -> str:
-        """The same HTML with other texts."""
-        parts = list(self._parts)
-        for place, text in zip(self._places, texts, strict=True):
-            parts[place] = html.escape(text, quote=False)
-        return "".join(parts)
-
-    def _text(self, text: str) -> None:
-        inner = text.strip()
-        if not any(character.isalnum() for character in inner):
-            self._parts.append(text)
-            return
-        before, _, after = text.partition(inner)
-        self._places.append(len(self._parts) + 1)
-        self._parts += [before, inner, after]
-        self.texts.append(html.unescape(inner))
+if TYPE_CHECKING:
+    from throughtime.tasks.translator import Translation
 
 
-def _tag(source: str, start: int) -> int | None:
-    """Where the tag ends that begins here, with all that it encloses raw; None where this is no tag."""
-    if not _NAME.match(source, start + 1):
-        return None
-    if source.startswith("<!--", start):
-        return _after(source.find("-->", start + 4), 3)
-    end = _after(source.find(">", start), 1)
-    if end is None or (raw := RAW.match(source, start)) is None:
-        return end
-    # Not by a source in small letters: there some letters are longer, and places are others.
-    closing = re.compile(f"</{raw[1]}", re.IGNORECASE | re.ASCII).search(source, end)
-    return end if closing is None else _after(source.find(">", closing.start()), 1)
+class Written(NamedTuple):
+    """A translation, with links to its source where the model attends."""
+
+    text: str
+    links: Sequence[Link] = ()
 
 
-def _after(place: int, size: int) -> int | None:
-    return None if place < 0 else place + size
+Write = Callable[[Sequence[str], bool], Awaitable[list[list[Written]]]]
+"""For each text its translations, the best first; with links where they are asked for."""
+
+
+async def translated_pages(pages: Sequence[str], write: Write) -> list[list[str]]:
+    """For each page its translation and the alternatives, as many as one of its sentences has."""
+    opened = [HtmlPage(page) for page in pages]
+    segments = [segment for page in opened for segment in page.segments]
+    found: dict[int, list[Written]] = {}
+    for linked in (False, True):
+        numbers = [number for number, segment in enumerate(segments) if segment.has_tags == linked]
+        told = await write([segments[number].text for number in numbers], linked)
+        found.update(zip(numbers, told, strict=True))
+    rest = iter(range(len(segments)))
+    whole = []
+    for page in opened:
+        own = [found[next(rest)] for _ in page.segments]
+        ranks = max(map(len, own), default=1)
+        whole.append([_with_rank(page, own, rank) for rank in range(ranks)])
+    return whole
+
+
+def links_of(source: str, translation: Translation) -> list[Link]:
+    """Each target word with the source word that it looked at most; none where the model has no attention."""
+    alignment = translation.alignment
+    if alignment is None:
+        return []
+    words = [number for number, word in enumerate(alignment.source) if word != END]
+    origins: list[int | None] = []
+    for target, row in zip(alignment.target, alignment.weights, strict=True):
+        if target == END or not words:
+            origins.append(None)
+            continue
+        best = row.index(max(row))
+        origins.append(best if alignment.source[best] != END else max(words, key=row.__getitem__))
+    return word_links(source, translation.text, alignment.source, alignment.target, origins)
+
+
+def _with_rank(page: HtmlPage, found: Sequence[Sequence[Written]], rank: int) -> str:
+    """The page from the translations of this rank; a sentence with fewer of them has its last one."""
+    chosen = [own[min(rank, len(own) - 1)] for own in found]
+    return page.with_segments(
+        [segment.translated(one.text, one.links) for segment, one in zip(page.segments, chosen, strict=True)]
+    )

@@ -14,7 +14,7 @@ from throughtime.ngram.languages import name_of
 from throughtime.serve.batching import AbandonedError, Left
 from throughtime.serve.bodies import Text, Texts, listed, read_body, schema_of
 from throughtime.serve.limits import check_key, check_texts
-from throughtime.serve.markup import Markup
+from throughtime.serve.markup import Written, links_of, translated_pages
 from throughtime.serve.models import Served
 from throughtime.serve.refusals import RefusalError
 from throughtime.serve.service import Service, service_of
@@ -71,7 +71,7 @@ class Translated(BaseModel):
 async def translate(request: Request) -> Translated:
     """Translate a text or several.
 
-    With format html, tags stay as they are and each text between two tags is translated on its own.
+    With format html, a sentence is translated as a whole, and its inline tags go around the same words.
     """
     asked = await read_body(request, TranslateRequest)
     service = service_of(request)
@@ -160,12 +160,11 @@ async def _translated(
         return [[text] for text in texts]
     if asked.format == "text":
         return await translations(request, served, texts, asked.alternatives)
-    if asked.alternatives:
-        raise RefusalError(400, "alternatives are for format text; with html there are none")
-    pages = [Markup(text) for text in texts]
-    inner = [text for page in pages for text in page.texts]
-    rest = iter(await translations(request, served, inner, 0))
-    return [[page.with_texts([next(rest)[0] for _ in page.texts])] for page in pages]
+
+    async def write(sentences: Sequence[str], linked: bool) -> list[list[Written]]:
+        return await written(request, served, sentences, asked.alternatives, linked)
+
+    return await translated_pages(texts, write)
 
 
 async def _warnings(
@@ -210,14 +209,25 @@ async def translations(
     request: Request, served: Served, texts: Sequence[str], alternatives: int = 0
 ) -> list[list[str]]:
     """The best translation of each text and the alternatives, batched with those of other requests."""
+    found = await written(request, served, texts, alternatives, linked=False)
+    return [[one.text for one in own] for own in found]
+
+
+async def written(
+    request: Request, served: Served, texts: Sequence[str], alternatives: int, linked: bool
+) -> list[list[Written]]:
+    """The same, where `linked` with what each word stems from."""
     translator: Translator = served.model
 
-    def compute(items: list[str], left: Left) -> list[list[str]]:
+    def compute(items: list[str], left: Left) -> list[list[Written]]:
         search = translator.unlike_each_other(alternatives) if alternatives else translator.beam()
-        told = translator.translate(items, search=lambda most: Leaving(search(most), left))
-        return [[one.text for one in own[: alternatives + 1]] for own in told]
+        told = translator.translate(items, search=lambda most: Leaving(search(most), left), align=linked)
+        return [
+            [Written(one.text, links_of(item, one)) for one in own[: alternatives + 1]]
+            for item, own in zip(items, told, strict=True)
+        ]
 
-    key = ("translate", alternatives)
+    key = ("translate", alternatives, linked)
     return await service_of(request).computed(request, served, key, compute, texts)
 
 

@@ -1,0 +1,76 @@
+"""Which word of a translation stems from which word of its source, as places in both texts."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from throughtime.text.unicode import UnicodeTokenizer
+
+_FARTHEST = 64
+"""Characters that may lie between two words: a word that is not found costs no more than that."""
+
+
+class Link(NamedTuple):
+    """A word of the translation, and the source word that it stems from: where each begins and ends."""
+
+    start: int
+    end: int
+    source_start: int
+    source_end: int
+
+
+def word_links(
+    source: str,
+    translation: str,
+    source_words: Sequence[str],
+    target_words: Sequence[str],
+    origins: Sequence[int | None],
+) -> list[Link]:
+    """Links from the number of each target word's source word; None where it stems from none.
+
+    >>> word_links("a white cat", "chat", ["a", "white", "cat"], ["chat"], [2])
+    [Link(start=0, end=4, source_start=8, source_end=11)]
+    """
+    places = _places(source_words, source)
+    return [
+        Link(start, end, *places[origin])
+        for (start, end), origin in zip(_places(target_words, translation), origins, strict=True)
+        if origin is not None and start < end
+    ]
+
+
+def even_links(source: str, translation: str) -> list[Link]:
+    """Links for want of better ones: each word stems from the word at the same share of the source.
+
+    >>> [(link.start, link.source_start) for link in even_links("one two", "un deux")]
+    [(0, 0), (3, 4)]
+    """
+    tokenizer = UnicodeTokenizer()
+    places = _places(tokenizer.tokenize(source), source)
+    starts = [start for start, _ in places]
+    size = max(1, len(translation))
+    links = []
+    for start, end in _places(tokenizer.tokenize(translation), translation):
+        at = bisect_right(starts, (start + end) * len(source) // (2 * size)) - 1
+        if start < end and at >= 0:
+            links.append(Link(start, end, *places[at]))
+    return links
+
+
+def _places(words: Sequence[str], text: str) -> list[tuple[int, int]]:
+    """Where each word stands, in the order given; an empty place for a word that is not found."""
+    # Some letters are longer when made small, which would move the places of all that follow.
+    small = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
+    places, reached = [], 0
+    for word in words:
+        start = small.find(word.lower(), reached, reached + len(word) + _FARTHEST) if word else -1
+        if start < 0:
+            while reached < len(text) and text[reached].isspace():
+                reached += 1
+            places.append((reached, reached))
+        else:
+            reached = start + len(word)
+            places.append((start, reached))
+    return places

@@ -1,0 +1,239 @@
+"""The inline tags of a sentence, put around the words of its translation.
+
+A tag goes around the target words that stem from the source words it enclosed, as links tell. Elements stay
+inside the elements that they stood in, and each encloses one stretch of the translation.
+"""
+
+from __future__ import annotations
+
+import html
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from throughtime.text.html_links import Link
+from throughtime.text.html_tokens import Kind, Token
+
+DEEPEST = 100
+"""Elements inside so many others, each around fewer words, are left empty: this bounds the time."""
+
+
+@dataclass(eq=False)
+class Node:
+    """An element, or what stands between words.
+
+    An element that begins before the sentence has no start tag, and one that goes on after it no end tag.
+    """
+
+    start: str = ""
+    end: str = ""
+    name: str = ""
+    first: int = 0  # where it begins and ends in the source text
+    last: int = 0
+    children: list[Node] = field(default_factory=list)
+    spaced: bool = False  # stands between two spaces
+    low: int = 0  # the words of the translation that it encloses
+    high: int = 0
+    placed: list[Node] = field(default_factory=list)  # the children in the order of the translation
+
+    @property
+    def begins_before(self) -> bool:
+        """Whether only its end is here."""
+        return not self.start
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether only its beginning is here; so it seems of an atom, which has no words of its own."""
+        return not self.end and self.first < self.last
+
+    def set(self, low: int, high: int) -> None:
+        """Enclose these words."""
+        self.low, self.high = low, high
+
+
+def tree_of(tokens: Iterable[Token], decoded: Sequence[str]) -> tuple[Node, str]:
+    """The elements of a sentence under one root, and its text; `decoded` are the texts, without entities."""
+    root = Node()
+    stack, open_names = [root], Counter[str]()
+    texts, length, ends_in_space = [], 0, False
+    lonely: list[Node] = []  # atoms since the last text
+    rest = iter(decoded)
+
+    def close() -> Node:
+        node = stack.pop()
+        node.last = length
+        open_names[node.name] -= 1
+        stack[-1].children.append(node)
+        return node
+
+    for token in tokens:
+        if token.kind is Kind.TEXT:
+            text = next(rest)
+            if ends_in_space and text[:1].isspace():
+                text = text.lstrip()
+                for atom in lonely:
+                    atom.spaced = True
+            if text:
+                texts.append(text)
+                length += len(text)
+                ends_in_space = text[-1].isspace()
+            lonely = []
+        elif token.kind is Kind.START:
+            stack.append(Node(token.source, name=token.name, first=length))
+            open_names[token.name] += 1
+        elif token.kind is Kind.ATOM:
+            atom = Node(token.source, first=length, last=length)
+            stack[-1].children.append(atom)
+            lonely.append(atom)
+        elif open_names[token.name]:
+            while stack[-1].name != token.name:
+                close()
+            close().end = token.source
+        else:  # it ends what began before: all until here
+            around = stack[-1]
+            before = Node("", token.source, first=around.first, last=length, children=around.children)
+            around.children = [before]
+    while len(stack) > 1:
+        close()
+    root.last = length
+    return root, "".join(texts)
+
+
+def with_tags(root: Node, source: str, translation: str, links: Sequence[Link]) -> str:
+    """The translation as HTML with the tags of the tree. Links are in the order of the translation.
+
+    >>> tokens = [Token(Kind.TEXT, "a "), Token(Kind.START, "<b>", "b"), Token(Kind.TEXT, "white"),
+    ...           Token(Kind.END, "</b>", "b"), Token(Kind.TEXT, " cat")]
+    >>> root, text = tree_of(tokens, ["a ", "white", " cat"])
+    >>> with_tags(root, text, "un chat blanc", [Link(0, 2, 0, 1), Link(3, 7, 8, 11), Link(8, 13, 2, 7)])
+    'un chat <b>blanc</b>'
+    """
+    root.set(0, len(links))
+    waiting = [(root, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        only = node.children[0] if len(node.children) == 1 else None
+        if only is not None and (only.first, only.last) == (node.first, node.last):
+            only.set(node.low, node.high)  # however deep, it costs nothing
+            node.placed = [only]
+            waiting.append((only, depth))
+            continue
+        if depth < DEEPEST and node.low < node.high:
+            _divide(node, links)
+        else:
+            node.placed = node.children
+            for child in node.children:
+                child.set(node.low, node.low)
+        waiting += [(child, depth + 1) for child in node.children if child.children]
+    return _written(root, source, translation, links)
+
+
+def _divide(node: Node, links: Sequence[Link]) -> None:
+    """Give each child its words, and bring the children into the order of the translation."""
+    low, high = node.low, node.high
+    middle = list(node.children)
+    if middle and middle[0].begins_before:
+        child = middle.pop(0)
+        own = [1 if link.source_start < child.last else -1 for link in links[low:high]]
+        child.set(low, low := low + _best_prefix(own))
+    if middle and middle[-1].goes_on:
+        child = middle.pop()
+        own = [1 if link.source_end > child.first else -1 for link in reversed(links[low:high])]
+        child.set(high := high - _best_prefix(own), node.high)
+    with_text = [child for child in middle if child.first < child.last]
+    for child, (first, last) in zip(with_text, _stretches(with_text, links, low, high), strict=True):
+        child.set(first, last)
+    placed = sorted((child for child in with_text if child.low < child.high), key=lambda child: child.low)
+    points = [child for child in middle if child.first == child.last or child.low == child.high]
+    if points:
+        _place(points, placed, links, low, high)
+    node.placed = sorted(node.children, key=lambda child: (child.low, child.low < child.high))
+
+
+def _best_prefix(scores: Sequence[int]) -> int:
+    """How many scores from the first have the largest sum; the fewest of those."""
+    best = total = length = 0
+    for count, score in enumerate(scores, 1):
+        total += score
+        if total > best:
+            best, length = total, count
+    return length
+
+
+def _stretches(children: Sequence[Node], links: Sequence[Link], low: int, high: int) -> list[tuple[int, int]]:
+    """For each child a stretch of many words of its own, few of no child, and none of other children.
+
+    It is empty where no word is the child's own.
+    """
+    firsts = [child.first for child in children]
+    best = [(0, 0, 0)] * len(children)  # score, first word, place after the last
+    latest = -1  # the child that the last owned word belongs to, with its stretch so far
+    score = begun = before = 0
+    for word in range(low, high):
+        owner = bisect_right(firsts, links[word].source_start) - 1
+        if owner < 0 or links[word].source_start >= children[owner].last:
+            # A tag may enclose the end of a word only.
+            owner = bisect_right(firsts, links[word].source_end - 1) - 1
+            if owner < 0 or links[word].source_start >= children[owner].last:
+                continue
+        bridged = score - (word - before - 1)
+        score, begun = (bridged + 1, begun) if owner == latest and bridged > 0 else (1, word)
+        latest, before = owner, word
+        if score > best[owner][0]:
+            best[owner] = (score, begun, word + 1)
+    return [(first, last) for _, first, last in best]
+
+
+def _place(
+    points: Sequence[Node], placed: Sequence[Node], links: Sequence[Link], low: int, high: int
+) -> None:
+    """Put what has no words behind the word before it, but never into another element."""
+    order = sorted((links[word].source_start, word) for word in range(low, high))
+    lows = [child.low for child in placed]
+    for point in points:
+        earlier = bisect_left(order, (point.first, -1))
+        place = low if earlier == 0 else high if earlier == len(order) else order[earlier - 1][1] + 1
+        number = bisect_left(lows, place) - 1
+        if number >= 0 and place < placed[number].high:
+            place = placed[number].high if point.first >= placed[number].last else placed[number].low
+        point.set(place, place)
+
+
+def _written(root: Node, source: str, translation: str, links: Sequence[Link]) -> str:
+    """All tags and words in their order. No recursion: elements may be nested deeply."""
+    out: list[str] = []
+    reached = 0
+
+    def write_to(place: int) -> None:
+        nonlocal reached
+        if place > reached:
+            out.append(html.escape(translation[reached:place], quote=False))
+            reached = place
+
+    def point(node: Node, around: Node) -> int:
+        """Where in the text an empty node stands."""
+        if node.low == around.low:
+            return links[node.low].start if node.low < around.high else reached
+        if node.low == around.high:
+            return len(translation) if around is root else links[node.low - 1].end
+        spaced = node.first > 0 and source[node.first - 1].isspace()
+        return links[node.low].start if spaced else links[node.low - 1].end
+
+    waiting: list[tuple[Node, Node] | tuple[Node, None]] = [(child, root) for child in reversed(root.placed)]
+    while waiting:
+        node, around = waiting.pop()
+        empty = node.low == node.high
+        if around is None:
+            if not empty:
+                write_to(links[node.high - 1].end)
+            out.append(node.end)
+            continue
+        write_to(point(node, around) if empty else links[node.low].start)
+        out.append(node.start)
+        if node.spaced and around.low < node.low < around.high:
+            out.append(" ")
+        waiting.append((node, None))
+        waiting += [(child, node) for child in reversed(node.placed)]
+    write_to(len(translation))
+    return "".join(out)
