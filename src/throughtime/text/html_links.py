@@ -61,11 +61,10 @@ def even_links(source: str, translation: str) -> list[Link]:
 
 def _places(words: Sequence[str], text: str) -> list[tuple[int, int]]:
     """Where each word stands, in the order given; an empty place for a word that is not found."""
-    # Some letters are longer when made small, which would move the places of all that follow.
-    small = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
+    lowered = _lowered(text)
     places, reached = [], 0
     for word in words:
-        start = small.find(word.lower(), reached, reached + len(word) + _FARTHEST) if word else -1
+        start = lowered.find(_lowered(word), reached, reached + len(word) + _FARTHEST) if word else -1
         if start < 0:
             while reached < len(text) and text[reached].isspace():
                 reached += 1
@@ -74,3 +73,8 @@ def _places(words: Sequence[str], text: str) -> list[tuple[int, int]]:
             reached = start + len(word)
             places.append((start, reached))
     return places
+
+
+def _lowered(text: str) -> str:
+    """In lower case, but for letters that grow longer by it and would move the places of all that follow."""
+    return "".join(lower if len(lower := letter.lower()) == 1 else letter for letter in text)
