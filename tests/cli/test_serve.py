@@ -36,8 +36,8 @@ run()
 """
 
 
-def started(command, request):
-    """A server in a process of its own, which ends with the test, and its first three lines."""
+def started(command, request, lines=3):
+    """A server in a process of its own, which ends with the test, and its first lines."""
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -46,7 +46,7 @@ def started(command, request):
         env={**os.environ, "COLUMNS": "200"},
     )
     request.addfinalizer(lambda: (process.kill(), process.communicate()))
-    return process, [process.stderr.readline() for _ in range(3)]
+    return process, [process.stderr.readline() for _ in range(lines)]
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
@@ -56,8 +56,10 @@ def test_serve_greets_answers_and_ends_in_order(tmp_path, throughtime, request, 
     fit(NgramConfig(data="lines", order=2, layout="lines", tokens="space"), lines).save(
         tmp_path / "cats", [], ""
     )
-    command = [sys.executable, "-m", "throughtime", "serve", str(tmp_path / "cats"), "--port", "0", "--json"]
-    process, greeting = started(command, request)
+    folders = [str(tmp_path / "nowhere"), str(tmp_path / "cats")]
+    command = [sys.executable, "-m", "throughtime", "serve", *folders, "--port", "0", "--json"]
+    process, [warning, *greeting] = started(command, request, 4)
+    assert warning.startswith(f"Warning: {folders[0]} is left out: no such model folder")
     address = re.search(r"Serving at (http://127.0.0.1:\d+)", greeting[0])
     assert address is not None
     assert greeting[1] == "  cats: ngram\n"
@@ -75,6 +77,7 @@ def test_serve_greets_answers_and_ends_in_order(tmp_path, throughtime, request, 
     assert "POST /v1/completions 200" in err
     assert err.endswith("Stopped after 1 requests.\n")
     assert json.loads(out)["requests"] == 1
+    assert [one["run"] for one in json.loads(out)["left_out"]] == folders[:1]
     with bound("127.0.0.1", 0) as listener:
         listener.listen()
         port = listener.getsockname()[1]

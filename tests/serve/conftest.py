@@ -96,6 +96,9 @@ def runs(tmp_path_factory) -> dict[str, Path]:
         "blanks": saved(out / "blanks", "fill", "fill", data / "lines.txt", tokens="space", **SMALL),
         "tags": saved(out / "tags", "tag", "tag", slots, word_size=8, **small),
         "topics": saved(out / "topics", "classify", "classify", data / "labelled.csv", **SMALL),
+        "composer": saved(
+            out / "composer", "compose", "compose", data / "labelled.csv", condition_size=4, **SMALL
+        ),
         "waves": saved(out / "waves", "forecast", "forecast", data / "series.csv", **rows, **small),
         "days": saved(
             out / "days",

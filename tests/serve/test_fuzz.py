@@ -79,6 +79,7 @@ FIELDS = {
     "/tag": {"q": "the cat", "tokenize": "space"},
     "/classify": {"q": "the cat", "k": 1},
     "/fill": {"q": "the ___", "k": 1},
+    "/compose": {"label": "music", "n": 2, "temperature": 0.5, "top_p": 0.9, "max_tokens": 3, "seed": 1},
     "/forecast": {
         "series": [{"unique_id": "a", "y": [1.0] * 9, "ds": list(range(9))}],
         "h": 2,

@@ -111,13 +111,14 @@ def answered(page, section):
 
 def test_a_section_for_each_thing_the_models_can_show(page):
     sections = [one.get_attribute("id") for one in page.locator("section").all()]
-    assert sections == ["translate", "search", "write", "gates", "fill", "forecast"]
+    assert sections == ["translate", "search", "write", "gates", "fill", "compose", "forecast"]
     assert page.locator("nav a").all_inner_texts() == [
         "Translate",
         "Search",
         "Write",
         "Gates",
         "Fill in",
+        "Compose",
         "Forecast",
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.errors import InputError, import_optional
 
 if TYPE_CHECKING:
-    from throughtime.serve.models import Models
+    from throughtime.serve.models import Models, Served
 
 ACCESS, AMOUNTS = "Who may ask", "How much"
 CALLS = {
@@ -22,6 +23,7 @@ CALLS = {
     "fill": ("/fill", '{{"q": "I am ___ ."}}'),
     "tag": ("/tag", '{{"q": "The old man the boats ."}}'),
     "classify": ("/classify", '{{"q": "play some jazz"}}'),
+    "compose": ("/compose", '{{"{kind}": {condition}, "n": 3}}'),
 }
 COMPLETION = ("/v1/completions", '{{"model": "{name}", "prompt": "the", "max_tokens": 40}}')
 
@@ -76,9 +78,9 @@ def serve(
     """Serve models over HTTP until Ctrl-C.
 
     Translators answer as LibreTranslate does (/translate, /languages, /detect), language models as OpenAI's
-    completions (/v1/completions), the others plain JSON (/tag, /classify, /fill, /forecast). /docs tells all
-    of it. A model is called by the name of its folder. Ctrl-C and SIGTERM finish what runs; a second Ctrl-C
-    does not wait for it.
+    completions (/v1/completions), the others plain JSON (/tag, /classify, /fill, /compose, /forecast). /docs
+    tells all of it. A model is called by the name of its folder; a folder that cannot be served is left out
+    with a warning. Ctrl-C and SIGTERM finish what runs; a second Ctrl-C does not wait for it.
 
     [bold]Examples[/bold]
 
@@ -112,6 +114,8 @@ def serve(
     )
     with bound(host, port) as listener:
         models = Models.open(runs, device)
+        for one in models.left_out:
+            say(f"Warning: {one.run} is left out: {one.reason}")
         app = create_app(models, options)
         address = address_of(listener)
         if not loopback(host) and api_key is None:
@@ -125,7 +129,14 @@ def serve(
         atexit.register(os._exit, 0)
     requests = service.metrics.requests
     say(f"Stopped after {requests:,} requests.")
-    return Outcome({"address": address, "models": [one.values() for one in models], "requests": requests})
+    return Outcome(
+        {
+            "address": address,
+            "models": [one.values() for one in models],
+            "left_out": [one.values() for one in models.left_out],
+            "requests": requests,
+        }
+    )
 
 
 def greeting(models: Models, address: str) -> str:
@@ -141,5 +152,15 @@ def greeting(models: Models, address: str) -> str:
     names = {"name": first.name}
     if first.task == "translate":
         names |= {"source": first.source, "target": first.target}
-    said = body.format(**names)
+    if first.task == "compose":
+        names |= _condition(first)
+    said = body.format(**names).replace("'", "'\\''")
     return "\n".join([*lines, f"Try: curl {address}{path} -H 'Content-Type: application/json' -d '{said}'"])
+
+
+def _condition(served: Served) -> dict[str, str]:
+    """A label or a vector that a model writes from, as JSON has it."""
+    labels = served.model.labels
+    if labels is None:
+        return {"kind": "vector", "condition": dumps([0] * served.model.width)}
+    return {"kind": "label", "condition": dumps(labels.names[0], ensure_ascii=False)}

@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from throughtime.errors import InputError
-from throughtime.serve import completions, forecasting, insight, prediction, translation
+from throughtime.serve import completions, composing, forecasting, insight, prediction, translation
 from throughtime.serve.bodies import sentence_of
 from throughtime.serve.docs import docs_page, without_validation_errors
 from throughtime.serve.limits import Limits
@@ -29,7 +29,14 @@ from throughtime.serve.service import Service, service_of
 from throughtime.version import __version__
 
 PAGE = Path(__file__).with_name("page")
-ROUTERS = (translation.router, completions.router, prediction.router, forecasting.router, insight.router)
+ROUTERS = (
+    translation.router,
+    completions.router,
+    prediction.router,
+    composing.router,
+    forecasting.router,
+    insight.router,
+)
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"description": "Bad request, in one sentence"},
     401: {"description": "The API key is missing or wrong (under /v1)"},
@@ -103,9 +110,10 @@ class Page(StaticFiles):
 
 
 @state.get("/health")
-async def health() -> dict[str, str]:
-    """Whether the server answers."""
-    return {"status": "ok"}
+async def health(request: Request) -> dict[str, Any]:
+    """Whether the server answers, and which of the models that it was given it could not open."""
+    left_out = [one.name for one in service_of(request).models.left_out]
+    return {"status": "ok", **({"left_out": left_out} if left_out else {})}
 
 
 @state.get("/models")

@@ -52,7 +52,9 @@ async def completions(request: Request, asked: CompletionRequest) -> Response:
         whole = await infilled(request, named, asked.prompts, asked.suffix, asked.tokens, asked.choices)
         return JSONResponse(_head(named) | whole)
     if not named.writes:
-        raise RefusalError(400, f"{named.name} writes no text; ask a language model", param="model")
+        raise RefusalError(
+            400, f"{named.name} does not go on from a text; ask a language model", param="model"
+        )
     if named.model.framing.backward:
         raise RefusalError(400, f"{named.name} reads from right to left and cannot go on", param="model")
     completion = Completion(service, named, asked)

@@ -15,6 +15,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "/tag": {"q": "The old man the boats ."},
     "/classify": {"q": "play some jazz"},
     "/fill": {"q": "I am ___ hungry.", "k": 3},
+    "/compose": {"label": "LABEL", "n": 3, "temperature": 0.8, "seed": 1},
     "/forecast": {"series": [{"unique_id": "sales", "y": [112, 118, 132, 129]}], "h": 2, "level": [80]},
 }
 

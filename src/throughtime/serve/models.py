@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
 from throughtime.serve.refusals import RefusalError
 from throughtime.tasks import load
@@ -23,6 +23,7 @@ TASKS = {
     "tag": "tags",
     "classify": "classifies",
     "forecast": "forecasts",
+    "compose": "writes from labels or vectors",
 }
 """What is served besides language models, and what such a model does."""
 
@@ -57,6 +58,10 @@ class Served:
             values |= {"source": self.source, "target": self.target}
         if self.task == "forecast":
             values |= {"horizon": self.model.model.horizon, "lookback": self.model.model.lookback}
+        if self.task == "compose" and self.model.labels is not None:
+            values |= {"labels": list(self.model.labels.names)}
+        elif self.task == "compose":
+            values |= {"vector_size": self.model.width}
         return values
 
 
@@ -87,10 +92,28 @@ class ServedForecaster(Served):
         return Conformal(self.model, self.intervals)
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """A folder that cannot be served, and why."""
+
+    run: Path
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """What the model would be called."""
+        return self.run.resolve().name
+
+    def values(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {"run": str(self.run), "reason": self.reason}
+
+
 class Models:
     """All that is served. Where a request names no model, the first that can do it answers."""
 
-    def __init__(self, served: Sequence[Served]) -> None:
+    def __init__(self, served: Sequence[Served], left_out: Sequence[LeftOut] = ()) -> None:
+        self.left_out = tuple(left_out)
         self._by_name: dict[str, Served] = {}
         for one in served:
             if one.name in self._by_name:
@@ -101,13 +124,24 @@ class Models:
 
     @classmethod
     def open(cls, runs: Sequence[Path], device: str = "auto") -> Models:
-        """Load the models of these folders."""
+        """Load the models of these folders. What cannot be served is left out, unless nothing is left."""
         import torch
 
         # Each computation sets how products round and restores it; in several threads at once that is only
         # safe where there is nothing to restore.
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-        return cls([_opened(run, device) for run in runs])
+        served, left_out = [], []
+        for run in runs:
+            try:
+                served.append(_opened(run, device))
+            except Exception as error:  # whatever is wrong with one, the others can be served
+                left_out.append(LeftOut(run, _reason(run, error)))
+        if left_out and not served:
+            if len(left_out) == 1:
+                raise InputError(str(left_out[0].run), left_out[0].reason)
+            reasons = "; ".join(f"{one.run}: {one.reason}" for one in left_out)
+            raise InputError(f"none of the {len(left_out)} folders can be served: {reasons}")
+        return cls(served, left_out)
 
     def __iter__(self) -> Iterator[Served]:
         """All, as they were given."""
@@ -138,6 +172,14 @@ class Models:
         if served.task != task:
             raise RefusalError(400, f"{served.name} is no model that {TASKS[task]}", param="model")
         return served
+
+
+def _reason(run: Path, error: Exception) -> str:
+    """Why a folder cannot be served, in one line; the folder itself is named before it."""
+    if isinstance(error, ThroughtimeError):
+        return str(error).removeprefix(f"{run}: ").removeprefix(f"{run}/")
+    lines = str(error).splitlines()
+    return f"cannot be opened ({type(error).__name__}: {lines[0] if lines else 'no message'})"
 
 
 def _opened(run: Path, device: str) -> Served:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +13,7 @@ from throughtime.data.batching import RaggedIds, Specials
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models.conditioned import ConditionedLanguageModel
-from throughtime.search import Beam, Constraint, Greedy, Sampling, Strategy, generate, no_token
+from throughtime.search import Beam, Constraint, Greedy, Moment, Sampling, Strategy, generate, no_token
 from throughtime.tasks.compose_config import ComposeConfig
 from throughtime.tasks.compose_task import ConditionedTexts
 from throughtime.tasks.labels import Labels, labelled
@@ -72,11 +72,12 @@ class TrainedComposer:
         max_new_tokens: int | None = None,
         wishes: Wishes | None = None,
         progress: Progress | None = None,
+        watch: Callable[[Moment], None] | None = None,
     ) -> list[list[Composed]]:
         """Texts for each label or vector, the best first, in the order of the conditions.
 
         They are drawn, unless `greedy` or `num_beams` ask for the likeliest; what is not given comes from
-        generation_config.json.
+        generation_config.json. `watch` sees every step, and may end all by an exception.
         """
         prompts = [self.condition(one) for one in conditions]
         most = max_new_tokens or int(self.generation.get("max_new_tokens", 100))
@@ -102,7 +103,9 @@ class TrainedComposer:
             with products("float32"):
                 # A search hands prompts through to the model, which here takes numbers of any kind.
                 given = cast(Sequence[Sequence[int]], batch)
-                results = generate(self.model, given, strategy, max_new_tokens=most, constraints=rules)
+                results = generate(
+                    self.model, given, strategy, max_new_tokens=most, constraints=rules, watch=watch
+                )
             found += [
                 [Composed(self.codec.decode(one.tokens), one.score, one.log_prob, one.ended) for one in own]
                 for own in results

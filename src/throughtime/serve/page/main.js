@@ -1,6 +1,7 @@
 // The page: one section for each thing that the loaded models can show.
 
 import { beamSection } from "./beam.js";
+import { composeSection } from "./composing.js";
 import { make } from "./dom.js";
 import { fillSection } from "./filling.js";
 import { forecastSection } from "./forecast.js";
@@ -15,6 +16,7 @@ const SECTIONS = [
   { name: "Write", tasks: ["language", "ngram"], build: writingSection },
   { name: "Gates", tasks: ["language", "translate", "fill", "tag", "classify"], build: gatesSection },
   { name: "Fill in", tasks: ["fill"], build: fillSection },
+  { name: "Compose", tasks: ["compose"], build: composeSection },
   { name: "Forecast", tasks: ["forecast"], build: forecastSection },
 ];
 

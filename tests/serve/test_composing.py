@@ -1,0 +1,129 @@
+"""/compose, and servers that cannot open all that they are given."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+
+import pytest
+from starlette.testclient import TestClient
+from tests.serve.conftest import SMALL
+
+import throughtime as tt
+from throughtime.data.datasets import open_dataset
+from throughtime.errors import InputError
+from throughtime.serve.app import create_app
+from throughtime.serve.composing import MOST_CHOICES
+from throughtime.serve.models import Models, Served
+from throughtime.serve.options import Options
+from throughtime.tasks.compose import made
+from throughtime.tasks.compose_config import ComposeConfig
+
+
+def asked(client, **body):
+    answer = client.post("/compose", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["results"]
+
+
+def refused(client, **body):
+    answer = client.post("/compose", json=body)
+    return answer.status_code, answer.json()["error"]
+
+
+def test_texts_from_labels_are_those_of_the_library(client, runs):
+    body = {"label": ["music", "animal"], "n": 3, "seed": 5, "temperature": 0.7, "max_tokens": 6}
+    found = asked(client, **body)
+    composer = tt.load(runs["composer"], "cpu")
+    told = composer.compose(body["label"], num_return_sequences=3, seed=5, temperature=0.7, max_new_tokens=6)
+    assert [one["condition"] for one in found] == body["label"]
+    assert [[text["text"] for text in one["texts"]] for one in found] == [
+        [text.text for text in own] for own in told
+    ]
+    assert asked(client, **body) == found  # by its seed, whatever others ask meanwhile
+    assert [one["condition"] for one in asked(client, label="music", n=2, max_tokens=3)] == ["music"]
+    assert asked(client, label="music", temperature=0) == asked(client, label="music", temperature=0)
+
+
+def test_what_cannot_be_composed_is_one_sentence(client):
+    assert refused(client) == (400, "give either label or vector")
+    assert refused(client, label="a", vector=[1])[0] == 400
+    code, told = refused(client, label="musik")
+    assert code == 400
+    assert "did you mean 'music'?" in told
+    assert refused(client, vector=[1.0])[1].startswith("vector: composer writes from a label")
+    assert refused(client, label="music", n=3, temperature=0)[1].startswith("n is 3, but temperature 0")
+    assert refused(client, label="music", max_tokens=5_000) == (400, "max_tokens is 5000, at most 2000")
+    assert refused(client, label=["music"] * 100, n=MOST_CHOICES)[0] == 413
+    assert refused(client, label="music", model="letters") == (
+        400,
+        "letters is no model that writes from labels or vectors",
+    )
+
+
+def test_a_composer_is_listed_with_its_labels(client):
+    (listed,) = [one for one in client.get("/models").json() if one["name"] == "composer"]
+    assert listed == {"name": "composer", "task": "compose", "labels": ["animal", "music"]}
+    assert client.get("/health").json() == {"status": "ok"}
+
+
+@pytest.fixture
+def vector_models(tmp_path):
+    rows = ({"text": "the cat", "vector": [0, 1]}, {"text": "the dog", "vector": [1, 0]})
+    (tmp_path / "described.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in rows * 10))
+    config = ComposeConfig(data=str(tmp_path / "described.jsonl"), condition_size=4, **SMALL)
+    return Models([Served("reports", "compose", made(config, open_dataset(config.data)))])
+
+
+def test_vectors_have_the_size_of_the_model(vector_models):
+    with TestClient(create_app(vector_models, Options(), log=io.StringIO())) as client:
+        assert client.get("/models").json() == [{"name": "reports", "task": "compose", "vector_size": 2}]
+        (one,) = asked(client, vector=[0.5, 1], max_tokens=2)
+        assert one["condition"] == [0.5, 1]
+        assert len(asked(client, vector=[[0, 1], [1, 0]], n=2, max_tokens=2)) == 2
+        assert refused(client, vector=[1]) == (400, "vector: has 1 numbers, reports writes from 2")
+        assert refused(client, label="x")[1] == "label: reports writes from a vector of 2 numbers"
+
+
+def damaged(run, folder):
+    """A copy whose weights are torn."""
+    shutil.copytree(run, folder)
+    (folder / "model.safetensors").write_bytes(b"torn")
+    return folder
+
+
+def test_what_cannot_be_served_is_left_out(runs, tmp_path):
+    strange = tmp_path / "strange"
+    shutil.copytree(runs["composer"], strange)
+    config = strange / "config.json"
+    config.write_text(config.read_text().replace('"compose"', '"juggle"', 1))
+    given = [damaged(runs["topics"], tmp_path / "torn"), runs["counted"], strange, tmp_path / "nowhere"]
+    models = Models.open(given, "cpu")
+    assert [one.name for one in models] == ["counted"]
+    assert [one.name for one in models.left_out] == ["torn", "strange", "nowhere"]
+    assert [one.reason.partition(" ")[0] for one in models.left_out] == ["model.safetensors:", "holds", "no"]
+    with TestClient(create_app(models, Options(), log=io.StringIO())) as client:
+        assert client.get("/health").json() == {"status": "ok", "left_out": ["torn", "strange", "nowhere"]}
+        assert [one["name"] for one in client.get("/models").json()] == ["counted"]
+
+
+def test_a_failure_nobody_thought_of_leaves_one_model_out(runs, monkeypatch):
+    def broken(run, device):
+        if run == runs["topics"]:
+            raise RuntimeError("size mismatch\nfor weight")
+        return tt.load(run, device)
+
+    monkeypatch.setattr("throughtime.serve.models.load", broken)
+    models = Models.open([runs["topics"], runs["counted"]], "cpu")
+    assert [one.reason for one in models.left_out] == ["cannot be opened (RuntimeError: size mismatch)"]
+
+
+def test_where_nothing_is_left_all_reasons_are_told(runs, tmp_path):
+    torn = damaged(runs["topics"], tmp_path / "torn")
+    with pytest.raises(InputError, match=r"torn: model\.safetensors: cannot be read"):
+        Models.open([torn], "cpu")
+    with pytest.raises(
+        InputError, match=r"none of the 2 folders can be served: .*torn: .*; .*nowhere: no such"
+    ):
+        Models.open([torn, tmp_path / "nowhere"], "cpu")
