@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
+import httpx2
 import pytest
 from starlette.testclient import TestClient
-from tests.serve.conftest import SMALL
+from tests.serve.conftest import SMALL, serving
 
 import throughtime as tt
 from throughtime.data.datasets import open_dataset
@@ -44,6 +46,17 @@ def test_texts_from_labels_are_those_of_the_library(client, runs):
     assert asked(client, **body) == found  # by its seed, whatever others ask meanwhile
     assert [one["condition"] for one in asked(client, label="music", n=2, max_tokens=3)] == ["music"]
     assert asked(client, label="music", temperature=0) == asked(client, label="music", temperature=0)
+
+
+def test_a_seed_gives_the_same_texts_beside_other_requests(models, client):
+    bodies = [{"label": label, "n": 2, "seed": 3, "max_tokens": 6} for label in ("animal", "music")]
+    alone = [asked(client, **body) for body in bodies]
+    with (
+        serving(models, Options(batch_wait=0.3)) as (_, address),
+        httpx2.Client(base_url=address, timeout=20) as together,
+        ThreadPoolExecutor() as threads,
+    ):
+        assert list(threads.map(lambda body: asked(together, **body), bodies)) == alone
 
 
 def test_what_cannot_be_composed_is_one_sentence(client):

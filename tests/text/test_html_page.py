@@ -112,6 +112,19 @@ def test_without_links_tags_go_to_the_same_share_of_the_text():
     assert segment.translated("") == "<b></b>"
 
 
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("x<img> <b>b c d e</b>", "<img><b>B C X D E</b>"),
+        ("<b>b c d e</b> x<img> ", "<b>B C X D E</b><img> "),
+        ("<b>b c d e</b> x<img> y", "<b>B C X D E</b><img> Y"),
+    ],
+)
+def test_what_has_no_words_never_enters_another_element(source, expected):
+    said = expected.replace("<img>", "").replace("<b>", "").replace("</b>", "").lower().split()
+    assert translated(source, lambda words: [words.index(word) for word in said]) == expected
+
+
 def test_one_segment_is_written_again_and_again():
     (segment,) = HtmlPage("a <b>b</b> <i>c</i>").segments
     words = ["a", "b", "c"]
