@@ -104,6 +104,13 @@ def told(page, place, words):
     expect(page.locator(place).first).to_contain_text(words, timeout=8_000)
 
 
+def expect_count(page, place, count):
+    """Wait until there are so many of these."""
+    from playwright.sync_api import expect
+
+    expect(page.locator(place)).to_have_count(count, timeout=8_000)
+
+
 def answered(page, section):
     """Wait until the newest question of a section is answered."""
     page.locator(f"#{section}:not([aria-busy])").wait_for()
@@ -153,6 +160,15 @@ def test_a_word_of_the_translation_lights_its_sources(page):
     assert "looked" in page.locator("#translate .readout").inner_text()
     page.locator("#translate svg").hover(position={"x": 120, "y": 60})
     assert page.locator("#translate .word.lit").count() == 1
+
+
+def test_texts_are_written_from_a_label(page):
+    label = page.locator("#compose select")
+    assert label.locator("option").all_inner_texts() == ["animal", "music"]
+    page.locator("#compose input[type=number]").first.fill("3")
+    label.select_option("music")
+    answered(page, "compose")
+    expect_count(page, "#compose .composed", 3)
 
 
 def test_alternatives_can_be_chosen(page):

@@ -59,17 +59,17 @@ def texts_of(source):
         ("&nbsp;a &lt;b&gt;&#8201;", "&nbsp;&lt;B&gt; A&#8201;"),
         ("<p>fish &amp; <i>chips &quot;x&quot;</i></p>", '<p><i>"X" CHIPS</i> &amp; FISH</p>'),
         ('<a href="?a=1&b=2&amp;c">x</a> y', 'Y <a href="?a=1&b=2&amp;c">X</a>'),
-        ("<p>press <code>a &lt; <b>b</code> now</p>", "<p>NOW PRESS<code>a &lt; <b>b</code></p>"),
+        ("<p>press <code>a &lt; <b>b</code> now</p>", "<p>NOW PRESS <code>a &lt; <b>b</code></p>"),
         ('<p>in <span translate="no">New <i>York</i></span> now</p>',
-         '<p>NOW IN<span translate="no">New <i>York</i></span></p>'),
+         '<p>NOW IN <span translate="no">New <i>York</i></span></p>'),
         ("<p translate=no>Foo bar<p>a b", "<p translate=no>Foo bar<p>B A"),
         ('<div translate="no">a<div>b</div>c</div>d e', '<div translate="no">a<div>b</div>c</div>E D'),
         ("<!doctype html><title>a <b> c</title>", "<!doctype html><title>C &lt;B&gt; A</title>"),
         ("<![CDATA[a > b]]>c d<?php e ?>", "<![CDATA[a > b]]>D C<?php e ?>"),
-        ("a <!-- x > y --> b", "B A<!-- x > y -->"),
+        ("a <!-- x > y --> b", "B A <!-- x > y -->"),
         ("<SCRIPT>a</b></SCRIPT >b c", "<SCRIPT>a</b></SCRIPT >C B"),
         ("b c<style>p > q {}</style>", "C B<style>p > q {}</style>"),
-        ("\u0130\u0130 <CODE>x > y</code> b", "B \u0130\u0130<CODE>x > y</code>"),
+        ("\u0130\u0130 <CODE>x > y</code> b", "B \u0130\u0130 <CODE>x > y</code>"),
         ("<pre>a <b>b</b></pre>c<textarea>d</textarea>", "<pre>a <b>b</b></pre>C<textarea>d</textarea>"),
         ("the <b>ca</b>ts", "<b>CATS</b> THE"),
         ("the ca<b>ts</b>", "<b>CATS</b> THE"),
@@ -123,6 +123,14 @@ def test_without_links_tags_go_to_the_same_share_of_the_text():
 def test_what_has_no_words_never_enters_another_element(source, expected):
     said = expected.replace("<img>", "").replace("<b>", "").replace("</b>", "").lower().split()
     assert translated(source, lambda words: [words.index(word) for word in said]) == expected
+
+
+def test_an_image_between_spaces_stays_between_spaces_but_before_a_full_stop():
+    (segment,) = HtmlPage("Press <img> now.").segments
+    assert segment.text == "Press now."
+    text, words = "Maintenant appuyez.", ["Maintenant", "appuyez", "."]
+    links = word_links(segment.text, text, ["Press", "now", "."], words, [1, 0, 2])
+    assert segment.translated(text, links) == "Maintenant appuyez <img>."
 
 
 def test_one_segment_is_written_again_and_again():

@@ -203,13 +203,13 @@ def _place(
 def _written(root: Node, source: str, translation: str, links: Sequence[Link]) -> str:
     """All tags and words in their order. No recursion: elements may be nested deeply."""
     out: list[str] = []
-    reached = 0
+    reached, after_space = 0, True
 
     def write_to(place: int) -> None:
-        nonlocal reached
+        nonlocal reached, after_space
         if place > reached:
             out.append(html.escape(translation[reached:place], quote=False))
-            reached = place
+            reached, after_space = place, translation[place - 1].isspace()
 
     def point(node: Node, around: Node) -> int:
         """Where in the text an empty node stands."""
@@ -230,9 +230,12 @@ def _written(root: Node, source: str, translation: str, links: Sequence[Link]) -
             out.append(node.end)
             continue
         write_to(point(node, around) if empty else links[node.low].start)
-        out.append(node.start)
-        if node.spaced and around.low < node.low < around.high:
+        if node.spaced and not after_space:
             out.append(" ")
+        out.append(node.start)
+        if node.spaced and translation[reached : reached + 1].isalnum():
+            out.append(" ")
+            after_space = True
         waiting.append((node, None))
         waiting += [(child, node) for child in reversed(node.placed)]
     write_to(len(translation))
