@@ -1,0 +1,1 @@
+"""Programs that keep the project in order; none of them is installed."""

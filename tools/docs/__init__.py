@@ -1,0 +1,1 @@
+"""Run what README.md and docs/*.md show: `python -m tools.docs`."""

@@ -1,0 +1,117 @@
+"""What pages take for granted: files of the reader's own, and runs that other pages train. Made when first named."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from threading import Lock
+
+from tools.docs.commands import mentions, shortened
+
+PLACES = ("Oslo", "Lima", "New York", "Cape Town", "Quito", "Port Louis", "Rome", "San Marino")
+PEOPLE = ("We", "They", "Our neighbours", "Both of you", "The twins")
+DEEDS = ("saw", "left", "love", "know", "drove through")
+
+
+def _tagged_places() -> str:
+    lines = []
+    for who in PEOPLE:
+        for deed in DEEDS:
+            for place in PLACES:
+                lines += [f"{word}\tO" for word in f"{who} {deed}".split()]
+                first, *rest = place.split()
+                lines += [f"{first}\tB-LOC", *(f"{word}\tI-LOC" for word in rest), ""]
+    return "\n".join(lines) + "\n"
+
+
+def _daily_sales() -> str:
+    first = datetime.date(2023, 1, 1)
+    rows = [f"{first + datetime.timedelta(n)},{100 + n // 10 + (n % 7) ** 2 + n * n % 11}" for n in range(400)]
+    return "\n".join(["ds,y", *rows]) + "\n"
+
+
+CARDS = (("We drink tea.", "我们喝茶。", "wǒ men hē chá。"), ("The dog sleeps.", "狗在睡觉。", "gǒu zài shuì jiào。"))
+
+FILES = {
+    "broken.tsv": "Good morning.\tBonjour.\nGood night.\n",
+    "чехов.txt": "Дождь шёл всю ночь.\nУтром сад был тих и светел.\n",
+    "english.txt": "She likes tea.\n\nWhere is the station?\n",
+    "hsk.txt": "".join(f"english: {e}\nhsk: 1\nmandarin: {m}\npinyin: {p}\n--\n" for e, m, p in CARDS),
+    "places.conll": _tagged_places(),
+    "sales.csv": _daily_sales(),
+}
+
+# Commands that make what is named; what they name themselves is made before.
+MADE = {
+    "pairs.tsv": "throughtime data convert embedded/en-fr --out pairs.tsv",
+    "demand.csv": "throughtime data convert embedded/sine --out demand.csv",
+    "book.txt": "throughtime data convert embedded/english --out book.tsv && cut -f 1 book.tsv > book.txt",
+    "runs/en-fr": "throughtime train translate --data embedded/en-fr --source en --target fr --out runs/en-fr",
+    "runs/other": "throughtime train translate --data pairs.tsv --source en --target fr --set seed=2 --out runs/other",
+    "runs/english": "throughtime train language --data embedded/english --out runs/english",
+    "runs/letters": "throughtime train language --data embedded/english --set tokens=char --out runs/letters",
+    "runs/fill-in": "throughtime train fill --data embedded/english --out runs/fill-in",
+    "runs/blanks": "throughtime train fill --data embedded/english --out runs/blanks",
+    "runs/slots": "throughtime train tag --data places.conll --out runs/slots",
+    "runs/sine": "throughtime train forecast --data embedded/sine --set epochs=2 --out runs/sine",
+    "runs/sales": "throughtime train forecast --data sales.csv --set epochs=2 --out runs/sales",
+}
+
+
+class FixtureError(RuntimeError):
+    """A fixture could not be made."""
+
+
+class Fixtures:
+    """Makes each of them once in a folder of its own, and copies it to the pages that name it."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self._folder, self._environment = folder, environment
+        self._locks = {path: Lock() for path in (*FILES, *MADE)}
+        self.absent = _absent(environment)
+
+    def put(self, text: str, makes: list[str], page: Path) -> list[str]:
+        """Copy what a text names, and neither is there nor made by it, into the page's folder; its names."""
+        wanted = [path for path in (*FILES, *MADE) if path not in makes and mentions(text, path)]
+        missing = [path for path in wanted if not (page / path).exists()]
+        for path in missing:
+            (page / path).parent.mkdir(parents=True, exist_ok=True)
+            kept = self._made(path)
+            (shutil.copytree if kept.is_dir() else shutil.copy)(kept, page / path)
+        return missing
+
+    def _made(self, path: str) -> Path:
+        with self._locks[path]:
+            kept = self._folder / path
+            if kept.exists():
+                return kept
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            if path in FILES:
+                kept.write_text(FILES[path], encoding="utf-8")
+                return kept
+            command = MADE[path]
+            for other in (*FILES, *MADE):
+                if other != path and mentions(command, other):
+                    self._made(other)
+            done = subprocess.run(
+                ["bash", "-c", shortened(command)],
+                cwd=self._folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode or not kept.exists():
+                raise FixtureError(f"{path} could not be made by `{command}`:\n{done.stdout}{done.stderr}")
+            return kept
+
+
+def _absent(environment: dict[str, str]) -> set[str]:
+    """The corpora of the catalogue that would have to be fetched."""
+    command = ["throughtime", "data", "list", "--json"]
+    listed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    return {corpus["name"] for corpus in json.loads(listed)["corpora"] if corpus["where"] in ("fetchable", "missing")}
