@@ -13,7 +13,7 @@ Strictness = Literal["exact", "near", "loose"]
 NEAR = 0.3  # of a trained model's figures: another processor rounds otherwise, and training makes more of it
 
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
-_MEASURED = re.compile(r"\d+:\d\d(?::\d\d)?|[\d.,]+[kM]? tokens/s|in [\d.]+ s\b|[\d.]+ ms\b|after epoch \d+")
+_MEASURED = re.compile(r"\d+:\d\d(?::\d\d)?|[\d.,]+[kM]? (?:tokens|values)/s|in [\d.]+ s\b|[\d.]+ ms\b|after epoch \d+")
 
 
 def difference(shown: str, got: str, strictness: Strictness) -> str | None:

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from threading import Lock
 
-from tools.docs.commands import mentions, shortened
+from tools.docs.commands import mentions, shortened, words
 
 PLACES = ("Oslo", "Lima", "New York", "Cape Town", "Quito", "Port Louis", "Rome", "San Marino")
 PEOPLE = ("We", "They", "Our neighbours", "Both of you", "The twins")
@@ -34,12 +34,14 @@ def _daily_sales() -> str:
 
 
 CARDS = (("We drink tea.", "我们喝茶。", "wǒ men hē chá。"), ("The dog sleeps.", "狗在睡觉。", "gǒu zài shuì jiào。"))
+TOPICS = "rain snow freeze clear thunder hail drizzle storm".split()
 
 FILES = {
     "broken.tsv": "Good morning.\tBonjour.\nGood night.\n",
     "чехов.txt": "Дождь шёл всю ночь.\nУтром сад был тих и светел.\n",
     "english.txt": "She likes tea.\n\nWhere is the station?\n",
     "hsk.txt": "".join(f"english: {e}\nhsk: 1\nmandarin: {m}\npinyin: {p}\n--\n" for e, m, p in CARDS),
+    "topics.csv": "text,label\n" + "".join(f"will it {w} ?,weather\nplay {w} songs,music\n" for w in TOPICS),
     "places.conll": _tagged_places(),
     "sales.csv": _daily_sales(),
 }
@@ -47,10 +49,10 @@ FILES = {
 # Commands that make what is named; what they name themselves is made before.
 MADE = {
     "pairs.tsv": "throughtime data convert embedded/en-fr --out pairs.tsv",
-    "demand.csv": "throughtime data convert embedded/sine --out demand.csv",
     "book.txt": "throughtime data convert embedded/english --out book.tsv && cut -f 1 book.tsv > book.txt",
     "runs/en-fr": "throughtime train translate --data embedded/en-fr --source en --target fr --out runs/en-fr",
     "runs/other": "throughtime train translate --data pairs.tsv --source en --target fr --set seed=2 --out runs/other",
+    "runs/ptb": "throughtime train language --data ptb --set max_size=500 --out runs/ptb",
     "runs/english": "throughtime train language --data embedded/english --out runs/english",
     "runs/letters": "throughtime train language --data embedded/english --set tokens=char --out runs/letters",
     "runs/fill-in": "throughtime train fill --data embedded/english --out runs/fill-in",
@@ -58,6 +60,12 @@ MADE = {
     "runs/slots": "throughtime train tag --data places.conll --out runs/slots",
     "runs/sine": "throughtime train forecast --data embedded/sine --set epochs=2 --out runs/sine",
     "runs/sales": "throughtime train forecast --data sales.csv --set epochs=2 --out runs/sales",
+    "runs/topics": "throughtime train classify --data topics.csv --out runs/topics",
+    "exported/novel": "throughtime export runs/letters --out exported/novel",
+    "exported/slots": "throughtime export runs/slots --out exported/slots",
+    "exported/topics": "throughtime export runs/topics --out exported/topics",
+    "exported/blanks": "throughtime export runs/blanks --out exported/blanks",
+    "exported/load": "throughtime export runs/sine --out exported/load",
 }
 
 
@@ -73,15 +81,25 @@ class Fixtures:
         self._locks = {path: Lock() for path in (*FILES, *MADE)}
         self.absent = _absent(environment)
 
+    def lacking(self, text: str, makes: list[str], page: Path) -> str | None:
+        """A corpus without which what a text names cannot be made, if there is one."""
+        return next((name for path in self._missing(text, makes, page) for name in self._corpora(path)), None)
+
     def put(self, text: str, makes: list[str], page: Path) -> list[str]:
         """Copy what a text names, and neither is there nor made by it, into the page's folder; its names."""
-        wanted = [path for path in (*FILES, *MADE) if path not in makes and mentions(text, path)]
-        missing = [path for path in wanted if not (page / path).exists()]
+        missing = self._missing(text, makes, page)
         for path in missing:
             (page / path).parent.mkdir(parents=True, exist_ok=True)
             kept = self._made(path)
             (shutil.copytree if kept.is_dir() else shutil.copy)(kept, page / path)
         return missing
+
+    def _missing(self, text: str, makes: list[str], page: Path) -> list[str]:
+        wanted = [path for path in (*FILES, *MADE) if path not in makes and mentions(text, path)]
+        return [path for path in wanted if not (page / path).exists()]
+
+    def _corpora(self, path: str) -> list[str]:
+        return [name for name in words(MADE.get(path, "")) if name in self.absent]
 
     def _made(self, path: str) -> Path:
         with self._locks[path]:

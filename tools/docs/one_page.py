@@ -85,10 +85,17 @@ def _prepared(step: Step, text: str, block: Block, run: Run, makes: list[str]) -
     for path, reason in run.missing.items():
         if step.skipped is None and path not in makes and mentions(text, path):
             step.skipped = f"{path} was not made: {reason}"
+    if step.skipped is None and (corpus := run.fixtures.lacking(text, makes, run.folder)):
+        step.skipped = lacks(corpus)
     if step.skipped is None:
         for path in run.fixtures.put(text, makes, run.folder):
             run.strictness[path] = "loose"
     return step.skipped is None
+
+
+def lacks(corpus: str) -> str:
+    """Why a step is skipped that would fetch a corpus."""
+    return f"needs the corpus {corpus}, which is not on this machine"
 
 
 def _strictness(text: str, run: Run) -> Strictness:
@@ -100,7 +107,7 @@ def _command(step: Step, block: Block, command: Command, run: Run) -> None:
     text, makes = command.text, made(command.text)
     step.skipped = left_out(text)
     if step.skipped is None and (absent := [name for name in words(text) if name in run.fixtures.absent]):
-        step.skipped = f"needs the corpus {absent[0]}, which is not on this machine"
+        step.skipped = lacks(absent[0])
     if step.skipped is not None or not _prepared(step, text, block, run, makes):
         run.missing |= dict.fromkeys(makes, step.skipped or "")
         return
@@ -124,10 +131,10 @@ def _command(step: Step, block: Block, command: Command, run: Run) -> None:
     step.failed = _judged(command, code, output, "exact" if command.refused else level)
     if step.failed:
         step.failed += f"\n  as it was run: {text}"
-        run.missing |= dict.fromkeys(makes, "its command failed")
-    else:
-        for path in makes:
-            run.missing.pop(path, None)
+    for path in makes:
+        run.missing.pop(path, None)
+        if not (run.folder / path).exists():
+            run.missing[path] = "its command failed"
 
 
 def _judged(command: Command, code: int, output: str, level: Strictness) -> str | None:
