@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: help demo test test-install lint bench results clean
+.PHONY: help demo test test-install test-docs lint bench results clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -32,6 +32,9 @@ test: lint ## lint, then run every test and doctest, one process for each core
 
 test-install: ## install the wheel without extras into a fresh environment and use every task there
 	$(PYTHON) tools/check_install.py
+
+test-docs: $(VENV)/.dev ## run every command and every Python line of README.md and docs/*.md
+	$(BIN)/python -m tools.docs
 
 bench: $(VENV)/.dev ## measure speed and memory beside other libraries, in one run
 	$(BIN)/python -m benchmarks

@@ -1,7 +1,7 @@
 """`python -m tools.docs [PAGE ...]`: run every command and every Python line of README.md and docs/*.md.
 
-Each page runs from top to bottom in a folder of its own, two pages side by side. Trainings are shortened, corpora that are
-not on this machine are not fetched: what is left out is told with its reason. `--keep FOLDER` keeps the pages' folders.
+Each page runs from top to bottom in a folder of its own, two pages side by side. Trainings are shortened,
+corpora that are not on this machine are not fetched: what is left out is told with its reason.
 """
 
 from __future__ import annotations
@@ -24,12 +24,19 @@ ROOT = Path(__file__).parents[2]
 
 def main() -> int:
     """Run the pages, tell what happened, and say by the exit code whether all is well."""
-    parser = argparse.ArgumentParser(prog="python -m tools.docs", description=(__doc__ or "").split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.docs", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument("pages", nargs="*", help="such as README.md docs/training.md; all of them by default")
     parser.add_argument("--jobs", type=int, default=2, help="how many pages run side by side (default: 2)")
-    parser.add_argument("--keep", type=Path, help="a new folder for what the pages make (default: thrown away)")
+    parser.add_argument(
+        "--keep", type=Path, help="a new folder for what the pages make (default: thrown away)"
+    )
     asked = parser.parse_args()
-    names = asked.pages or ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+    names = asked.pages or [
+        "README.md",
+        *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+    ]
     try:
         pages = {name: blocks_of((ROOT / name).read_text(encoding="utf-8"), name) for name in names}
     except (PageError, FileNotFoundError) as error:
@@ -97,7 +104,9 @@ def _report(done: dict[str, list[Step]], seconds: float) -> int:
         counts = (sum(1 for step in page if not step.skipped), sum(bool(step.skipped) for step in page))
         lost = sum(bool(step.failed) for step in page)
         print(f"  {name:<32}{sum(step.seconds for step in page):6.0f} {counts[0]:4} {counts[1]:4} {lost:4}")
-    print(f"{len(steps) - len(skipped)} run, {len(skipped)} skipped, {len(failed)} failed in {seconds:.0f} s.")
+    print(
+        f"{len(steps) - len(skipped)} run, {len(skipped)} skipped, {len(failed)} failed in {seconds:.0f} s."
+    )
     return 1 if failed else 0
 
 

@@ -1,11 +1,11 @@
-"""What is known of a command before it runs: what it makes, what it needs, why it is left out, how it is shortened."""
+"""What is known of a command before it runs: what it makes, why it is left out, how it is shortened."""
 
 from __future__ import annotations
 
 import re
 import shlex
 
-# What makes a training last seconds. Two epochs of a language model, so that the plural of what it prints stays.
+# What makes a training last seconds. A language model has two epochs, as pages show what it prints of several.
 SHORTER = {
     "language": "epochs=2 embedding_size=32 max_tokens=40000",
     "translate": "epochs=1 embedding_size=48 hidden_size=48 valid_sentences=50",

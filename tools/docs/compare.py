@@ -1,7 +1,7 @@
 """Is what a command printed what the page shows?
 
-Shown output may leave out lines (a line `...`) and parts of lines (`...`); line breaks and runs of spaces are alike, as
-pages are narrower than screens. Times and speeds are never compared.
+Shown output may leave out lines (a line `...`) and parts of lines (`...`); line breaks and runs of spaces are
+alike, as pages are narrower than screens. Times and speeds are never compared.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ Strictness = Literal["exact", "near", "loose"]
 NEAR = 0.3  # of a trained model's figures: another processor rounds otherwise, and training makes more of it
 
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
-_MEASURED = re.compile(r"\d+:\d\d(?::\d\d)?|[\d.,]+[kM]? (?:tokens|values)/s|in [\d.]+ s\b|[\d.]+ ms\b|after epoch \d+")
+_MEASURED = re.compile(
+    r"\d+:\d\d(?::\d\d)?|[\d.,]+[kM]? (?:tokens|values)/s|in [\d.]+ s\b|[\d.]+ ms\b|after epoch \d+"
+)
 
 
 def difference(shown: str, got: str, strictness: Strictness) -> str | None:
     """What is wrong with the output, or None.
 
-    exact: the same text and numbers. near: the same text, numbers within 30 %. loose: of a shortened training, whose
-    numbers and best guesses are others: the first line and at least half of all agree but for their numbers.
+    exact: the same text and numbers. near: the same text, numbers within 30 %. loose: of a shortened training,
+    whose numbers and best guesses are others: the first line and at least half of all agree but for numbers.
     """
     if strictness == "loose":
         return _loosely(shown, got)

@@ -1,4 +1,4 @@
-"""What pages take for granted: files of the reader's own, and runs that other pages train. Made when first named."""
+"""What pages take for granted, made when first named: files of the reader's, runs that other pages train."""
 
 from __future__ import annotations
 
@@ -29,11 +29,16 @@ def _tagged_places() -> str:
 
 def _daily_sales() -> str:
     first = datetime.date(2023, 1, 1)
-    rows = [f"{first + datetime.timedelta(n)},{100 + n // 10 + (n % 7) ** 2 + n * n % 11}" for n in range(400)]
+    rows = [
+        f"{first + datetime.timedelta(n)},{100 + n // 10 + (n % 7) ** 2 + n * n % 11}" for n in range(400)
+    ]
     return "\n".join(["ds,y", *rows]) + "\n"
 
 
-CARDS = (("We drink tea.", "我们喝茶。", "wǒ men hē chá。"), ("The dog sleeps.", "狗在睡觉。", "gǒu zài shuì jiào。"))
+CARDS = (
+    ("We drink tea.", "我们喝茶。", "wǒ men hē chá。"),
+    ("The dog sleeps.", "狗在睡觉。", "gǒu zài shuì jiào。"),
+)
 TOPICS = "rain snow freeze clear thunder hail drizzle storm".split()
 
 FILES = {
@@ -46,12 +51,14 @@ FILES = {
     "sales.csv": _daily_sales(),
 }
 
+TRANSLATE = "throughtime train translate --data pairs.tsv --source en --target fr"
+
 # Commands that make what is named; what they name themselves is made before.
 MADE = {
     "pairs.tsv": "throughtime data convert embedded/en-fr --out pairs.tsv",
     "book.txt": "throughtime data convert embedded/english --out book.tsv && cut -f 1 book.tsv > book.txt",
-    "runs/en-fr": "throughtime train translate --data embedded/en-fr --source en --target fr --out runs/en-fr",
-    "runs/other": "throughtime train translate --data pairs.tsv --source en --target fr --set seed=2 --out runs/other",
+    "runs/en-fr": f"{TRANSLATE} --out runs/en-fr",
+    "runs/other": f"{TRANSLATE} --set seed=2 --out runs/other",
     "runs/ptb": "throughtime train language --data ptb --set max_size=500 --out runs/ptb",
     "runs/english": "throughtime train language --data embedded/english --out runs/english",
     "runs/letters": "throughtime train language --data embedded/english --set tokens=char --out runs/letters",
@@ -132,4 +139,8 @@ def _absent(environment: dict[str, str]) -> set[str]:
     """The corpora of the catalogue that would have to be fetched."""
     command = ["throughtime", "data", "list", "--json"]
     listed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    return {corpus["name"] for corpus in json.loads(listed)["corpora"] if corpus["where"] in ("fetchable", "missing")}
+    return {
+        corpus["name"]
+        for corpus in json.loads(listed)["corpora"]
+        if corpus["where"] in ("fetchable", "missing")
+    }

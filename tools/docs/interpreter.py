@@ -1,7 +1,7 @@
 """One Python session for a page: names of a block are there in the next.
 
-`Session` is the side of the runner; run as a program, this file is the session itself: it reads a JSON object a line
-(`source`, `language`, `compared`) and answers with one (`error`, null where all is well).
+`Session` is the side of the runner; run as a program, this file is the session itself: it reads a JSON object
+a line (`source`, `language`, `compared`) and answers with one (`error`, null where all is well).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 An instruction stands in a comment of its own above the fence of a block, where readers do not see it:
 
     <!-- test-docs: skip REASON -->         the block is not run
-    <!-- test-docs: file NAME -->           the block is the content of a file, there from the beginning of the page
-    <!-- test-docs: set KEY=VALUE ... -->   its trainings are shortened by these settings, not by the usual ones
+    <!-- test-docs: file NAME -->           the block is a file that is there from the beginning of the page
+    <!-- test-docs: set KEY=VALUE ... -->   its trainings are shortened by these settings only
     <!-- test-docs: whole -->               its trainings are not shortened
 """
 

@@ -1,4 +1,4 @@
-"""One shell for a page, as a reader has one: what a command exports, the next one sees. And the page's server."""
+"""One shell for a page, as a reader has one (what a command exports the next one sees), and its server."""
 
 from __future__ import annotations
 
