@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-# What makes a training last seconds. A language model has two epochs, as pages show what it prints of several.
+# What makes a training last seconds. A language model has two epochs, as pages show more than one.
 SHORTER = {
     "language": "epochs=2 embedding_size=32 max_tokens=40000",
     "translate": "epochs=1 embedding_size=48 hidden_size=48 valid_sentences=50",

@@ -21,8 +21,8 @@ _MEASURED = re.compile(
 def difference(shown: str, got: str, strictness: Strictness) -> str | None:
     """What is wrong with the output, or None.
 
-    exact: the same text and numbers. near: the same text, numbers within 30 %. loose: of a shortened training,
-    whose numbers and best guesses are others: the first line and at least half of all agree but for numbers.
+    exact: the same text and numbers. near: the same text, numbers within 30 %. loose, of a shortened
+    training, whose numbers and guesses are others: the first line and half of all agree but for numbers.
     """
     if strictness == "loose":
         return _loosely(shown, got)

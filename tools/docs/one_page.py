@@ -82,7 +82,7 @@ def _timed(step: Step, run: Run, act: Callable[[], None], tell: Callable[[Step],
 
 
 def _prepared(step: Step, text: str, block: Block, run: Run, makes: list[str]) -> bool:
-    """Whether a step can run: what it takes for granted is made first; what cannot be is the reason to skip it."""
+    """Whether a step can run: what it takes for granted is made first; if that cannot be, it is skipped."""
     step.skipped = block.instructions.get("skip")
     for path, reason in run.missing.items():
         if step.skipped is None and path not in makes and mentions(text, path):
