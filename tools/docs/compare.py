@@ -37,6 +37,7 @@ def difference(shown: str, got: str, strictness: Strictness) -> str | None:
 
 
 def _plain(text: str) -> str:
+    text = re.sub("─{4,}", "────", text)  # rules are as wide as the screen
     lines = [line.removesuffix(" *").rstrip() for line in _MEASURED.sub("(measured)", text).splitlines()]
     return " ".join(" ".join(lines).split())
 
