@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from tools.docs.commands import left_out, made, mentions, shortened, words
 from tools.docs.compare import difference
+from tools.docs.fixtures import Fixtures
 from tools.docs.interpreter import run_examples, run_python
+from tools.docs.one_page import Run, run_page
 from tools.docs.pages import PYTHON, SHELL, Block, PageError, blocks_of
 from tools.docs.shell import Shell, at_port, with_port
 
@@ -179,3 +181,56 @@ def test_servers_and_clients_meet_at_a_free_port():
     assert with_port("throughtime serve runs/x --port 8000", 9) == "throughtime serve runs/x --port 9"
     assert with_port("throughtime serve runs/x   # a page", 9) == "throughtime serve runs/x --port 9"
     assert at_port("curl localhost:8000/tag", 9) == "curl 127.0.0.1:9/tag"
+
+
+def test_a_page_runs_to_its_end_and_says_what_failed_and_what_was_left_out(tmp_path):
+    page = """\
+<!-- test-docs: file greeting.txt -->
+```text
+hello there
+```
+
+```console
+$ cat greeting.txt
+hello ...
+$ cat greeting.txt
+good bye
+$ sh -c 'echo "error: no"; exit 2'
+error: no
+$ sh -c 'echo "error: no"; exit 1'
+error: no
+$ sort english.txt > sorted.txt
+$ grep -c station sorted.txt
+1
+$ throughtime train ngram --data ptb --out runs/counted
+$ throughtime evaluate runs/counted --split test
+```
+
+<!-- test-docs: skip a reason -->
+```python
+nonsense
+```
+
+```python
+open("greeting.txt").read().strip()  # 'hello there'
+len(open("greeting.txt").read())  # 5
+```
+"""
+    here, log, made_here = tmp_path / "here", tmp_path / "log", tmp_path / "made"
+    here.mkdir()
+    log.mkdir()
+    environment = {"PATH": "/usr/bin:/bin"}
+    run = Run(here, log, environment, Fixtures(made_here, environment, absent={"ptb"}))
+    told: list[str] = []
+    steps = run_page(blocks_of(page, "page.md"), run, lambda step: told.append(step.where))
+    assert [step.where for step in steps] == told
+    failed = {step.where: step.failed.splitlines()[0] for step in steps if step.failed}
+    assert list(failed) == ["page.md:9", "page.md:13", "page.md:28"]
+    assert failed["page.md:9"] == "the text is another one"
+    assert failed["page.md:13"] == "exit code 1, not 2"
+    assert "is shown as 5 and is 12" in failed["page.md:28"]
+    skipped = {step.where: step.skipped for step in steps if step.skipped}
+    assert list(skipped) == ["page.md:18", "page.md:19", "page.md:24"]
+    assert "ptb" in skipped["page.md:18"]
+    assert "runs/counted was not made" in skipped["page.md:19"]
+    assert skipped["page.md:24"] == "a reason"

@@ -15,7 +15,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools.docs.fixtures import Fixtures
+from tools.docs.fixtures import Fixtures, absent_corpora
 from tools.docs.one_page import Run, Step, run_page
 from tools.docs.pages import Block, PageError, blocks_of
 
@@ -54,18 +54,29 @@ def main() -> int:
 
 def _run(pages: dict[str, list[Block]], folder: Path, jobs: int) -> dict[str, list[Step]]:
     environment = _environment()
-    fixtures = Fixtures(folder / "made", environment)
+    fixtures = Fixtures(folder / "made", environment, absent_corpora(environment))
+    runs: list[Run] = []
 
     def one(name: str) -> list[Step]:
         here, log = folder / name / "reader", folder / name / "log"
         here.mkdir(parents=True)
         log.mkdir()
-        return run_page(pages[name], Run(here, log, environment, fixtures), _tell)
+        run = Run(here, log, environment, fixtures)
+        runs.append(run)
+        return run_page(pages[name], run, _tell)
 
     # The page with most to do first, so that the two lanes end together.
     longest = sorted((name for name in pages if pages[name]), key=lambda name: -len(pages[name]))
     with ThreadPoolExecutor(jobs) as lanes:
-        return dict(zip(longest, lanes.map(one, longest), strict=True))
+        asked = [lanes.submit(one, name) for name in longest]
+        try:
+            return {name: page.result() for name, page in zip(longest, asked, strict=True)}
+        except KeyboardInterrupt:
+            lanes.shutdown(wait=False, cancel_futures=True)
+            for run in runs:  # the shells are no children of the terminal, so Ctrl-C does not reach them
+                run.stopped = True
+                run.shell.close()
+            raise
 
 
 def _environment() -> dict[str, str]:

@@ -83,10 +83,10 @@ class FixtureError(RuntimeError):
 class Fixtures:
     """Makes each of them once in a folder of its own, and copies it to the pages that name it."""
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, folder: Path, environment: dict[str, str], absent: set[str]) -> None:
         self._folder, self._environment = folder, environment
         self._locks = {path: Lock() for path in (*FILES, *MADE)}
-        self.absent = _absent(environment)
+        self.absent = absent
 
     def lacking(self, text: str, makes: list[str], page: Path) -> str | None:
         """A corpus without which what a text names cannot be made, if there is one."""
@@ -135,7 +135,7 @@ class Fixtures:
             return kept
 
 
-def _absent(environment: dict[str, str]) -> set[str]:
+def absent_corpora(environment: dict[str, str]) -> set[str]:
     """The corpora of the catalogue that would have to be fetched."""
     command = ["throughtime", "data", "list", "--json"]
     listed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tools.docs.commands import WRITERS, left_out, made, mentions, shortened, subcommand, trained_task, words
 from tools.docs.compare import Strictness, difference
-from tools.docs.fixtures import Fixtures
+from tools.docs.fixtures import FixtureError, Fixtures
 from tools.docs.interpreter import Session
 from tools.docs.pages import PYTHON, SHELL, Block, Command
 from tools.docs.shell import Server, Shell, at_port
@@ -42,10 +42,19 @@ class Run:
     missing: dict[str, str] = field(default_factory=dict)
     server: Server | None = None
     session: Session | None = None
+    stopped: bool = False
 
     def __post_init__(self) -> None:
         """Begin with a new shell."""
         self.shell = Shell(self.folder, self.environment, self.log)
+
+    def close(self) -> None:
+        """End all that runs for the page."""
+        if self.server:
+            self.server.stop()
+        if self.session:
+            self.session.close()
+        self.shell.close()
 
 
 def run_page(blocks: list[Block], run: Run, tell: Callable[[Step], None]) -> list[Step]:
@@ -64,18 +73,21 @@ def run_page(blocks: list[Block], run: Run, tell: Callable[[Step], None]) -> lis
             elif block.language in PYTHON:
                 step = Step(f"{block.page}:{block.line}", f"{block.language} block")
                 _timed(step, run, partial(_python, step, block, run), tell)
-    finally:
         if run.server and (wrong := run.server.stop()):
             run.steps.append(Step(f"{blocks[0].page}: the end", "throughtime serve", failed=wrong))
-        if run.session:
-            run.session.close()
-        run.shell.close()
+    finally:
+        run.close()
     return run.steps
 
 
 def _timed(step: Step, run: Run, act: Callable[[], None], tell: Callable[[Step], None]) -> None:
+    if run.stopped:
+        return
     begun = time.monotonic()
-    act()
+    try:
+        act()
+    except (FixtureError, ValueError) as error:
+        step.failed = str(error)
     step.seconds = time.monotonic() - begun
     run.steps.append(step)
     tell(step)
