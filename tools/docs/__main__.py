@@ -46,6 +46,9 @@ def main() -> int:
     folder = (asked.keep or Path(tempfile.mkdtemp(prefix="test-docs-"))).resolve()
     try:
         done = _run(pages, folder, asked.jobs)
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return 130
     finally:
         if asked.keep is None:
             shutil.rmtree(folder, ignore_errors=True)
