@@ -78,7 +78,7 @@ def _run(pages: dict[str, list[Block]], folder: Path, jobs: int) -> dict[str, li
             lanes.shutdown(wait=False, cancel_futures=True)
             for run in runs:  # the shells are no children of the terminal, so Ctrl-C does not reach them
                 run.stopped = True
-                run.shell.close()
+                run.shell.kill()
             raise
 
 

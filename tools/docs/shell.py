@@ -46,11 +46,16 @@ class Shell:
             self.close()
         return (int(code) if code else 124), output
 
+    def kill(self) -> None:
+        """End what it runs, from another thread: `run` then returns."""
+        if (bash := self._bash) is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(bash.pid, signal.SIGKILL)
+
     def close(self) -> None:
         """End the shell and what it still runs."""
+        self.kill()
         if self._bash is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._bash.pid, signal.SIGKILL)
             self._bash.communicate()
             self._bash = None
 
