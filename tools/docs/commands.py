@@ -27,7 +27,18 @@ LEFT_OUT = {
 }
 
 # Commands whose output is what a model writes: from a shortened training it is another text.
-WRITERS = ("translate", "generate", "tag", "fill", "classify", "compose", "complete", "forecast", "score")
+WRITERS = (
+    "translate",
+    "generate",
+    "tag",
+    "fill",
+    "classify",
+    "compose",
+    "complete",
+    "forecast",
+    "score",
+    "curl",
+)
 
 _TRAINING = re.compile(r"(?:throughtime|-m throughtime) train (\w+)")
 _WORD = re.compile(r"throughtime (\w+)")
@@ -40,9 +51,9 @@ def trained_task(command: str) -> str | None:
 
 
 def subcommand(command: str) -> str:
-    """`evaluate` of `throughtime evaluate ...`, or ""."""
+    """`evaluate` of `throughtime evaluate ...`, `curl` of a question to a server, or ""."""
     found = _WORD.search(command)
-    return found[1] if found else ""
+    return found[1] if found else "curl" if command.startswith("curl ") else ""
 
 
 def shortened(command: str, settings: str | None = None) -> str:

@@ -47,6 +47,8 @@ FILES = {
     "english.txt": "She likes tea.\n\nWhere is the station?\n",
     "hsk.txt": "".join(f"english: {e}\nhsk: 1\nmandarin: {m}\npinyin: {p}\n--\n" for e, m, p in CARDS),
     "topics.csv": "text,label\n" + "".join(f"will it {w} ?,weather\nplay {w} songs,music\n" for w in TOPICS),
+    "requests.csv": "text,label\n"
+    + "".join(f"will it {w} ?,GetWeather\nplay {w} songs,PlayMusic\n" for w in TOPICS),
     "places.conll": _tagged_places(),
     "sales.csv": _daily_sales(),
 }
@@ -56,6 +58,7 @@ TRANSLATE = "throughtime train translate --data pairs.tsv --source en --target f
 # Commands that make what is named; what they name themselves is made before.
 MADE = {
     "pairs.tsv": "throughtime data convert embedded/en-fr --out pairs.tsv",
+    "swapped.tsv": """awk -F '\\t' '{print $2 "\\t" $1}' pairs.tsv > swapped.tsv""",
     "book.txt": "throughtime data convert embedded/english --out book.tsv && cut -f 1 book.tsv > book.txt",
     "runs/en-fr": f"{TRANSLATE} --out runs/en-fr",
     "runs/other": f"{TRANSLATE} --set seed=2 --out runs/other",
@@ -68,6 +71,10 @@ MADE = {
     "runs/sine": "throughtime train forecast --data embedded/sine --set epochs=2 --out runs/sine",
     "runs/sales": "throughtime train forecast --data sales.csv --set epochs=2 --out runs/sales",
     "runs/topics": "throughtime train classify --data topics.csv --out runs/topics",
+    "runs/requests": "throughtime train compose --data requests.csv --out runs/requests",
+    "runs/words": "throughtime train ngram --data embedded/english --tokens word --out runs/words",
+    "runs/damaged": "cp -r runs/letters runs/damaged && head -c 9 runs/letters/config.json "
+    "> runs/damaged/model.safetensors",
     "exported/novel": "throughtime export runs/letters --out exported/novel",
     "exported/slots": "throughtime export runs/slots --out exported/slots",
     "exported/topics": "throughtime export runs/topics --out exported/topics",

@@ -41,6 +41,7 @@ class Run:
     strictness: dict[str, Strictness] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     server: Server | None = None
+    served: Strictness = "exact"
     session: Session | None = None
     stopped: bool = False
 
@@ -136,12 +137,14 @@ def _command(step: Step, block: Block, command: Command, run: Run) -> None:
     if subcommand(text) == "serve":
         if run.server:
             run.server.stop()
-        run.server = Server(text, run.folder, run.environment, run.log)
+        run.server, run.served = Server(text, run.folder, run.environment, run.log), level
         step.failed = run.server.wait(LIMIT)
         return
     if run.server:
         text = at_port(text, run.server.port)
-    if text.startswith("curl "):  # which ends well whatever the server answers, unless told otherwise
+    if text.startswith("curl "):
+        level = run.served
+        # It ends well whatever the server answers, unless told otherwise.
         text = text.replace("curl ", "curl --silent --show-error --fail-with-body ", 1)
     code, output = run.shell.run(text, LIMIT)
     step.failed = _judged(command, code, output, "exact" if command.refused else level)
