@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from throughtime.train.progress import Bars, Lines, Pace, Report, Reporter, Silent, reporter
+from throughtime.train.pace import Pace, Report
+from throughtime.train.progress import Bars, Lines, Reporter, Silent, reporter
 
 
 class Clock:

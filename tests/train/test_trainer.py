@@ -190,36 +190,24 @@ def test_an_unforeseen_end_is_judged_once(ramp, trainer_of):
     assert trainer.checkpoints.latest().step == summary.steps
 
 
-def test_time_is_up(ramp, trainer_of):
-    task, config = scripted(ramp, [3.0, 2.0, 1.0], max_minutes=1e-9)
-    summary = trainer_of(task, config).fit()
-    assert summary.epochs == 0 or summary.why == "1e-09 minutes are over"
-    assert summary.epochs < 3
-
-
 @pytest.mark.parametrize("broken", [math.inf, math.nan])
 def test_what_went_astray_is_not_saved(broken, ramp, trainer_of):
-    """It may find its way back; if it never does, that is an error. It could not write a sample either."""
-    task, config = scripted(ramp, [broken, 3.0, broken, 4.0])
+    """It could not write a sample either."""
+    task, config = scripted(ramp, [3.0, broken, 2.0])
     asked = []
     task.sample = lambda: asked.append(task.judgements)
     trainer = trainer_of(task, config)
-    summary = trainer.fit()
-    assert (summary.best, summary.best_epoch) == ({"mse": 3.0}, 2)
+    with pytest.raises(ThroughtimeError, match=r"validation loss .*update 10 \(epoch 2\).*lr \(it was 0.05"):
+        trainer.fit()
     assert [measured for measured, _ in trainer.saved] == [{"mse": 3.0}]
-    assert len(asked) == 2
+    assert len(asked) == 1
+    assert trainer.checkpoints.names() == ["step-00000005"]  # which a resumed run goes on from
     task, config = scripted(ramp, [broken, broken])
     lost = trainer_of(task, config)
-    with pytest.raises(
-        ThroughtimeError, match=r"its mse is infinite or no number.*lower lr \(it was up to 0.05"
-    ):
+    with pytest.raises(ThroughtimeError, match="validation loss"):
         lost.fit()
     assert lost.saved == []
-    # Nor is it fine once nothing is left to train.
-    again = trainer_of(task, config)
-    again.restore(lost.checkpoints.latest())
-    with pytest.raises(ThroughtimeError, match="went astray"):
-        again.fit()
+    assert lost.checkpoints.names() == []
 
 
 def test_the_rate_that_is_blamed_is_that_of_the_update(language_task, trainer_of):
@@ -311,7 +299,7 @@ def test_nan_names_its_update_and_keeps_what_was_good(language_task, trainer_of)
         trainer.fit()
     assert told.value.exit_code == 1
     assert "lower lr" in str(told.value)
-    assert f"step-{per_epoch:08d} is kept" in str(told.value)
+    assert f"from step-{per_epoch:08d}, which is kept" in str(told.value)
     assert trainer.step == 50
     last = trainer.checkpoints.latest()
     assert last.step == per_epoch

@@ -182,8 +182,8 @@ def trained(trade: Trade, given: dict[str, Any], request: Request, processes: Pr
         )
     if goes_on:
         config = going_on(trade.CONFIG, out, trade.TASK, given)
-        if finished(out, config):
-            return Outcome({"run": str(out), "resumed": True}, [f"{out} is already trained; nothing to do."])
+        if (why := finished(out, config)) is not None:
+            return Outcome({"run": str(out), "resumed": True, "why": why}, [_already_trained(out, why)])
         request = replace(request, skip_bad=skipping(request.skip_bad, out, config.data, config.data))
         dataset, model = _opened(config, request), trade.taken_up(out, config)
     else:
@@ -265,6 +265,13 @@ def _opened(config: Any, request: Request) -> Dataset:
     return opened(config.data, **config.opening._asdict(), skip_bad=request.skip_bad)
 
 
+def _already_trained(out: Path, why: str) -> str:
+    """That nothing is left to do, and which setting would leave something to do."""
+    longer = "epochs" if why == "all epochs done" else "early_stopping"
+    longer = "max_minutes" if why.endswith("minutes are over") else longer
+    return f"{out} is already trained ({why}); nothing to do. A larger {longer} goes on."
+
+
 def _shown(values: dict[str, Any], hints: Sequence[str]) -> str:
     """The summary for people."""
     from throughtime.tasks.report import trained_for
@@ -274,8 +281,13 @@ def _shown(values: dict[str, Any], hints: Sequence[str]) -> str:
     told = [
         f"Trained {trained_for(values)}, in {values['seconds']:.0f} s on {values['device']}: "
         f"{values['why']}.",
-        f"Best after epoch {values['best_epoch']}: {best}.",
+        f"Best after {_best_place(values)}: {best}.",
         f"Saved in {run}, with its learning curve. Go on with:",
         *pasted(hints, run),
     ]
     return "\n".join(told)
+
+
+def _best_place(values: dict[str, Any]) -> str:
+    """The epoch of the best weights, or the update where a run had to stop before the end of its first one."""
+    return f"epoch {values['best_epoch']}" if values["best_epoch"] else f"update {values['steps']:,}"

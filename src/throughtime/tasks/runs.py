@@ -117,12 +117,10 @@ def fit(
     return values
 
 
-def finished(out: Path, config: TrainingConfig | None = None) -> bool:
-    """Whether nothing is left to do there; a run that is told anew how long to train may have more to do."""
+def finished(out: Path, config: TrainingConfig) -> str | None:
+    """Why nothing is left to do there; a run that is told anew how long to train may have more to do."""
     if not (out / FINISHED).is_file():
-        return False
-    if config is None:
-        return True
+        return None
     folder = ModelFolder.at(out)
     done = folder.read_json(FINISHED)
     if not isinstance(done.get("epochs"), int) or not isinstance(done.get("why"), str):
@@ -132,7 +130,8 @@ def finished(out: Path, config: TrainingConfig | None = None) -> bool:
     _, before = folder.read_config()
     told = config.model_dump(mode="json")
     same = all(told[key] == before[key] for key in ("max_minutes", "early_stopping"))
-    return config.epochs <= done["epochs"] or (same and done["why"] != "all epochs done")
+    why: str = done["why"]
+    return why if config.epochs <= done["epochs"] or (same and why != "all epochs done") else None
 
 
 def inherited_settings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,7 +17,7 @@ class Clock:
         self._device = device
         self._began = time.perf_counter()
         self._before = self._inside = 0.0
-        self._events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+        self._events: deque[tuple[torch.cuda.Event, torch.cuda.Event]] = deque()
 
     @contextmanager
     def inside(self) -> Iterator[None]:
@@ -32,6 +33,13 @@ class Clock:
         end.record()
         self._events.append((start, end))
 
+    def unfinished(self) -> int:
+        """How many updates were handed over that the device has not finished yet; asks without waiting."""
+        while self._events and self._events[0][1].query():
+            start, end = self._events.popleft()
+            self._inside += start.elapsed_time(end) / 1000
+        return len(self._events)
+
     def lap(self) -> tuple[float, float]:
         """Seconds since the last lap, and the share of them that was spent outside the model."""
         seconds, inside = self.state()
@@ -43,11 +51,10 @@ class Clock:
         """Seconds since the last lap, and those of them inside the model: what a checkpoint keeps."""
         if self._events:
             self._events[-1][1].synchronize()
-            self._inside += sum(start.elapsed_time(end) for start, end in self._events) / 1000
-            self._events = []
+            self.unfinished()
         return [self._before + time.perf_counter() - self._began, self._inside]
 
     def restore(self, state: list[float]) -> None:
         """Go on from such a state; time begins to count now."""
         self._before, self._inside = state
-        self._began, self._events = time.perf_counter(), []
+        self._began, self._events = time.perf_counter(), deque()

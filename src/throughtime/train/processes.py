@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -82,3 +82,35 @@ def joined(device: torch.device) -> Iterator[Processes]:
         yield Processes(distributed.get_rank(), distributed.get_world_size())
     finally:
         distributed.destroy_process_group()
+
+
+class Meetings:
+    """When the processes agree on what each sees by its own clock: about once a second.
+
+    To agree costs a wait for the device, so they meet after as many updates as a second had; a process that
+    is alone meets nobody, and agrees with itself after each one.
+    """
+
+    SECONDS = 1.0
+    MOST_UPDATES = 100  # between two meetings, as updates may become slower
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+        self._last = self._next = 0
+        self._held = 0.0
+
+    def due(self, step: int) -> bool:
+        """Whether they meet after this update: the same for all of them."""
+        return self._processes.world_size == 1 or step >= self._next
+
+    def hold(self, step: int, now: float, flags: Sequence[bool], device: torch.device) -> list[bool]:
+        """For each of the flags whether any process says so; `now` is each one's own clock."""
+        if self._processes.world_size == 1:
+            return list(flags)
+        since = now - self._held if self._last else 0.0
+        *said, seconds = self._processes.summed([*map(float, flags), since], device)
+        pace = seconds / self._processes.world_size / max(step - self._last, 1)
+        updates = self.SECONDS / pace if pace else 1.0
+        self._last, self._next = step, step + int(min(max(updates, 1.0), self.MOST_UPDATES))
+        self._held = now
+        return [one > 0 for one in said]

@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-import statistics
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from throughtime.text.numbers import several
 from throughtime.train import figures
+from throughtime.train.pace import Now, Pace, Report, speed_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-Clock = Callable[[], float]
-
 _LINE_SECONDS = 10.0
 _SAMPLE_LINES = 3
 _OUTSIDE_SHOWN = 0.05  # a share of time outside the model that is worth a word
-
-
-@dataclass(frozen=True)
-class Report:
-    """The state of training every so many updates. Epochs count from 1, steps are updates done."""
-
-    epoch: int
-    epochs: int
-    step: int
-    steps_per_epoch: int
-    step_in_epoch: int
-    loss: float
-    measures: dict[str, float]
-    lr: float
-    tokens_per_second: float
-    outside: float | None
-    seconds: float
-    counted: str = "tokens"  # what it is that goes by at this speed
 
 
 class Reporter(Protocol):
@@ -46,6 +24,13 @@ class Reporter(Protocol):
 
     def begin(self, title: str, epochs: int, steps_per_epoch: int, step: int) -> None:
         """Training starts, after `step` updates of a run that is resumed."""
+        ...
+
+    def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
+        """One more update, of so many targets, was handed to the device, which has got as far as `step`.
+
+        This is called after each update: it must neither wait nor print.
+        """
         ...
 
     def update(self, report: Report) -> None:
@@ -81,6 +66,9 @@ class Silent:
     def begin(self, title: str, epochs: int, steps_per_epoch: int, step: int) -> None:
         """Say nothing."""
 
+    def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
+        """Say nothing."""
+
     def update(self, report: Report) -> None:
         """Say nothing."""
 
@@ -99,7 +87,7 @@ class Silent:
 class Lines:
     """Plain lines: one at the end of each epoch, and within it one when ten seconds went by without."""
 
-    def __init__(self, clock: Clock = time.monotonic) -> None:
+    def __init__(self, clock: Now = time.monotonic) -> None:
         self._clock = clock
         self._pace = Pace(clock)
         self._last = clock()
@@ -110,6 +98,9 @@ class Lines:
         self._total = epochs
         self._pace.begin(epochs, steps_per_epoch, step)
         self.say(_opening(title, epochs, steps_per_epoch, step))
+
+    def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
+        """Say nothing: lines follow reports, so that a log is not flooded."""
 
     def update(self, report: Report) -> None:
         """Say how it goes, if nothing was said for ten seconds."""
@@ -142,7 +133,7 @@ class Lines:
 class Bars:
     """A bar for all epochs, one for the steps of the present epoch and the figures, below what was said."""
 
-    def __init__(self, console: Console | None = None, clock: Clock = time.monotonic) -> None:
+    def __init__(self, console: Console | None = None, clock: Now = time.monotonic) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
         from rich.text import Text
@@ -150,7 +141,7 @@ class Bars:
         self._console = console or Console(stderr=True, highlight=False)
         self._pace = Pace(clock)
         self._clock, self._begun = clock, clock()
-        self._total = 0
+        self._total, self._steps_per_epoch, self._place = 0, 1, (1, 0)
         self._bars = Progress(
             TextColumn("{task.description}", style="bold"),
             TextColumn("{task.fields[count]}", justify="right"),
@@ -169,12 +160,13 @@ class Bars:
         """Show empty bars, or those of a resumed run where it stood."""
         from rich.live import Live
 
-        self._total = epochs
+        self._total, self._steps_per_epoch = epochs, max(steps_per_epoch, 1)
         self._pace.begin(epochs, steps_per_epoch, step)
         self._begun = self._clock()
         self._console.print(_opening(title, epochs, steps_per_epoch, step), markup=False, highlight=False)
-        done, inside = divmod(step, max(steps_per_epoch, 1))
-        self._show(min(done + 1, epochs), epochs, inside, steps_per_epoch)
+        done, inside = divmod(step, self._steps_per_epoch)
+        self._place = (min(done + 1, epochs), inside)
+        self._show()
         # Results go to stdout as ever; what others write on stderr appears above the bars.
         self._live = Live(
             console=self._console,
@@ -185,14 +177,19 @@ class Bars:
         )
         self._live.start()
 
+    def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
+        """Remember it: the next refresh, twice a second, moves the bars."""
+        self._place = (epoch, step_in_epoch)
+        self._pace.advance(step, targets)
+
     def update(self, report: Report) -> None:
-        """Move the bars."""
+        """Show the figures."""
         from rich.text import Text
 
         self._pace.update(report)
-        self._show(report.epoch, report.epochs, report.step_in_epoch, report.steps_per_epoch)
-        *values, speed = _figures(report)
-        self._bars.update(self._steps, aside=speed)
+        self._place = (report.epoch, report.step_in_epoch)
+        self._steps_per_epoch = max(report.steps_per_epoch, 1)
+        *values, _ = _figures(report)
         line = Text("  ".join(values), no_wrap=True, overflow="ellipsis")
         if report.outside is not None and report.outside >= _OUTSIDE_SHOWN:
             line.append(f"  {report.outside:.0%} of time outside the model", style="yellow")
@@ -223,54 +220,30 @@ class Bars:
             self._live.stop()
             self._live = None
 
-    def _show(self, epoch: int, epochs: int, inside: int, steps: int) -> None:
-        share = inside / max(steps, 1)
-        self._bars.update(self._epochs, total=epochs, completed=epoch - 1 + share, count=f"{epoch}/{epochs}")
-        self._bars.update(self._steps, total=max(steps, 1), completed=inside, count=f"{inside:,}/{steps:,}")
+    def _show(self) -> None:
+        (epoch, inside), steps = self._place, self._steps_per_epoch
+        elapsed = figures.duration(self._clock() - self._begun)
+        self._bars.update(
+            self._epochs,
+            total=self._total,
+            completed=epoch - 1 + inside / steps,
+            count=f"{epoch}/{self._total}",
+            aside=f"{elapsed}  ETA {figures.duration(self._pace.remaining)}",
+        )
+        self._bars.update(
+            self._steps,
+            total=steps,
+            completed=inside,
+            count=f"{inside:,}/{steps:,}",
+            aside=self._pace.speed or "",
+        )
 
     def _rendered(self) -> RenderableType:
-        """Made anew at every refresh, so that the clock runs between reports."""
+        """Made anew at every refresh, so that bars and clock move between reports."""
         from rich.console import Group
 
-        elapsed = figures.duration(self._clock() - self._begun)
-        self._bars.update(self._epochs, aside=f"{elapsed}  ETA {figures.duration(self._pace.remaining)}")
+        self._show()
         return Group(self._bars, self._figures)
-
-
-class Pace:
-    """How fast a run goes, by the clock on the wall: validation and checkpoints count as they come."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self.remaining: float | None = None
-        self._total = 0
-        self._from: tuple[int, float] = (0, 0.0)
-        self._warm = False
-        self._epoch_began = 0.0
-        self._speeds: list[float] = []
-        self._counted = "tokens"
-
-    def begin(self, epochs: int, steps_per_epoch: int, step: int) -> None:
-        """The run starts, or is resumed, at this step."""
-        self._total = epochs * steps_per_epoch
-        self._epoch_began = self._clock()
-        self._from = (step, self._epoch_began)
-
-    def update(self, report: Report) -> None:
-        """Take the speed since the first report: before it lie compilation and cold caches."""
-        now, (step, began) = self._clock(), self._from
-        self._speeds.append(report.tokens_per_second)
-        self._counted = report.counted
-        if report.step > step:
-            self.remaining = (now - began) / (report.step - step) * max(self._total - report.step, 0)
-        if not self._warm:
-            self._from, self._warm = (report.step, now), True
-
-    def epoch(self) -> tuple[float, str | None]:
-        """The seconds and the speed of the epoch that ends now."""
-        now, began, speeds = self._clock(), self._epoch_began, self._speeds
-        self._epoch_began, self._speeds = now, []
-        return now - began, _speed(statistics.harmonic_mean(speeds), self._counted) if speeds else None
 
 
 def _opening(title: str, epochs: int, steps_per_epoch: int, step: int) -> str:
@@ -283,12 +256,8 @@ def _figures(report: Report) -> list[str]:
         f"loss {figures.measure(report.loss)}",
         *(f"{name} {figures.measure(value)}" for name, value in report.measures.items()),
         f"lr {figures.rate(report.lr)}",
-        _speed(report.tokens_per_second, report.counted),
+        speed_text(report.tokens_per_second, report.counted),
     ]
-
-
-def _speed(value: float, counted: str) -> str:
-    return f"{figures.speed(value)} {counted}/s"
 
 
 def _closing(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -20,18 +21,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from throughtime.errors import ThroughtimeError
 from throughtime.train.ahead import Prepared, prepared
 from throughtime.train.averaging import first_trigger
 from throughtime.train.checkpoint import Checkpoint, Checkpoints
 from throughtime.train.clock import Clock
 from throughtime.train.config import TrainingConfig
 from throughtime.train.devices import autocast, own_stream, products
+from throughtime.train.divergence import LossLimits, diverged, validation_loss
 from throughtime.train.interrupts import InterruptedRunError, Interrupts
 from throughtime.train.learner import Learner
 from throughtime.train.metrics import Metrics
-from throughtime.train.processes import Processes
-from throughtime.train.progress import Report, Reporter
+from throughtime.train.pace import Report
+from throughtime.train.processes import Meetings, Processes
+from throughtime.train.progress import Reporter
 from throughtime.train.record import Record
 from throughtime.train.schedules import Standing, rate
 from throughtime.train.summary import Summary
@@ -67,8 +69,11 @@ class Trainer:
         self.rate = config.lr
         self.position = self.batches.state()
         self.record = Record(task.measure, task.better, config.validate_every)
+        self.limits = LossLimits()
         self.last_train: dict[str, float] = {}
         self.recent: deque[tuple[dict[str, Any], float]] = deque(maxlen=2 * config.report_every)
+        self.meetings = Meetings(self.processes)
+        self.out_of_time = False
         self.clock = Clock(self.device)
         self.clock_before = [0.0, 0.0]
         self.began = self.saved_at = time.monotonic()
@@ -87,14 +92,11 @@ class Trainer:
             stack.callback(self._close)
             while (why := self._enough()) is None:
                 self._epoch()
-            if self.step > self.record.judged_at:  # an end that nobody foresaw, between two validations
+            if self.position["batch"]:
+                self._end_inside(why)
+            elif self.step > self.record.judged_at:  # an end that nobody foresaw, between two validations
                 self._judge()
-        if self.record.broken and not self.record.best:
-            raise ThroughtimeError(
-                f"training went astray: its {self.task.measure} is infinite or no number, so no model is "
-                f"saved; lower lr (it was up to {self.config.lr:.3g}), or set or lower clip"
-            )
-        epochs, best = self.batches.epoch, self.record.best
+        epochs, best = self.position["epoch"], self.record.best
         best_epoch = self.record.best_epoch(epochs)
         return Summary(self.step, epochs, self._seconds(), self.last_train, best, best_epoch, why)
 
@@ -102,17 +104,30 @@ class Trainer:
         self.task.model.train()
         due = False
         for group in self.groups():
-            # Only now: a checkpoint of the last update of an epoch is written once the epoch is judged.
+            # Only now: after the last update of an epoch the epoch is judged before anything is saved.
+            if self.out_of_time:
+                break
             if due:
                 self._save()
             self.update(group)
-            looks = self.step % self.config.report_every == 0
-            if looks:
+            if self.step % self.config.report_every == 0:
                 self._look()
-            due = self._checkpoint_due(looks)
-            if (looks or self.processes.world_size == 1) and self._agreed(self.interrupts.asked):
-                raise InterruptedRunError(self._save())
-        self._close_epoch()
+            every = self.config.checkpoint_every
+            due = self._meet() or (every is not None and self.step % every == 0)
+        else:
+            self._close_epoch()
+
+    def _meet(self) -> bool:
+        """What all processes agree on by their clocks: whether to stop, and whether to save."""
+        if not self.meetings.due(self.step):
+            return False
+        now, minutes = time.monotonic(), self.config.checkpoint_minutes
+        stale = minutes is not None and now - self.saved_at > 60 * minutes
+        flags = [self.interrupts.asked, self._time_is_over(), stale]
+        asked, self.out_of_time, due = self.meetings.hold(self.step, now, flags, self.device)
+        if asked:
+            raise InterruptedRunError(self._save())
+        return due
 
     def groups(self) -> Iterator[list[Prepared]]:
         """The batches of one update each, to the end of the epoch."""
@@ -136,6 +151,10 @@ class Trainer:
         self.step += 1
         self.position = group[-1].position
         self.recent.append((self.position, self.rate))
+        # What the device has not finished is not done; nothing waits for it here.
+        ahead = self.clock.unfinished()
+        epoch, inside = self._place()
+        self.reporter.advance(epoch, max(inside - ahead, 0), self.step - ahead, count)
 
     def _look(self) -> None:
         """Read back what the device has summed up: the one place where the host waits for it."""
@@ -147,17 +166,18 @@ class Trainer:
         loss = total / targets
         measures = self.task.training_measures(loss)
         speed = targets / seconds
+        epoch, step_in_epoch = self._place()
         if self.metrics is not None:
             values = {"loss": loss, **measures, "lr": self.rate}
             values |= {"tokens_per_second": speed, "outside": outside}
-            self.metrics.write("train", self.step, self.position["epoch"] + 1, values)
+            self.metrics.write("train", self.step, epoch, values)
         self.reporter.update(
             Report(
-                epoch=self.position["epoch"] + 1,
+                epoch=epoch,
                 epochs=self.config.epochs,
                 step=self.step,
                 steps_per_epoch=self.steps_per_epoch,
-                step_in_epoch=-(-self.position["batch"] // self.config.accumulate),
+                step_in_epoch=step_in_epoch,
                 loss=loss,
                 measures=measures,
                 lr=self.rate,
@@ -167,6 +187,16 @@ class Trainer:
                 counted=self.task.counted,
             )
         )
+        self._refuse_divergence("training", loss, epoch)
+
+    def _place(self) -> tuple[int, int]:
+        """The epoch, counted from 1, and how many of its updates are done."""
+        return self.position["epoch"] + 1, -(-self.position["batch"] // self.config.accumulate)
+
+    def _refuse_divergence(self, part: str, loss: float, epoch: int) -> None:
+        if (problem := self.limits.problem(part, loss)) is not None:
+            where = f"update {self.step} (epoch {epoch})"
+            raise diverged(problem, where, self.rate, self.checkpoints.names())
 
     def _refuse_bad_numbers(self) -> None:
         bad = self.learner.tally.bad_update()
@@ -175,13 +205,9 @@ class Trainer:
             return
         update = self.step if bad is None else self.resumed_at + bad + 1
         place, rate = self.recent[len(self.recent) - 1 - (self.step - update)]
-        saved = self.checkpoints.names()
-        raise ThroughtimeError(
-            f"the loss or its gradient became NaN or infinite at update {update} "
-            f"(epoch {place['epoch'] + 1}, batch {place['batch']}); "
-            f"lower lr (it was {rate:.3g}), or set or lower clip"
-            + (f"; {saved[-1]} is kept, --resume goes on from it" if saved else "")
-        )
+        problem = "the loss or its gradient became NaN or infinite"
+        where = f"update {update} (epoch {place['epoch'] + 1}, batch {place['batch']})"
+        raise diverged(problem, where, rate, self.checkpoints.names())
 
     def _close_epoch(self) -> None:
         """Sum the epoch up, and judge it if its turn has come."""
@@ -195,9 +221,32 @@ class Trainer:
         if epoch % self.config.validate_every == 0 or epoch >= self.config.epochs:
             self._judge()
 
-    @torch.no_grad()
+    def _end_inside(self, why: str) -> None:
+        """Leave an epoch that is not over, with a model in any case.
+
+        The checkpoint comes first: a run that goes on knows nothing of what is judged and written after it,
+        so that its scores, and all that follows from them, are those of a run that never stopped.
+        """
+        self._save()
+        self._look()
+        epoch, _ = self._place()
+        self.reporter.say(f"{why}: stopped in epoch {epoch}, after update {self.step:,}.")
+        if self.record.best:
+            return
+        total, targets, *_ = self.learner.tally.state(self.processes)
+        self.last_train = self.task.training_measures(total / targets) if targets else {}
+        self._validate(epoch)
+
     def _judge(self) -> None:
-        """Validate with the weights that would be saved, save them if best, and write a checkpoint."""
+        """Validate at the end of an epoch, and write a checkpoint."""
+        self._validate(self.batches.epoch)
+        self._begin_averaging()
+        self._save()
+        self.clock.lap()
+
+    @torch.no_grad()
+    def _validate(self, epoch: int) -> None:
+        """Measure the weights that would be saved, and save them if they are the best."""
         self.task.model.eval()
         with self.learner.averaging.applied():
             with autocast(self.device, self.learner.precision):
@@ -209,13 +258,12 @@ class Trainer:
                 self.improved(self.record.best)
             shown = self.processes.first and not self.record.broken  # which could write nothing
             sample = self.task.sample() if shown else None
-        self._begin_averaging()
-        epoch = self.batches.epoch
         if self.metrics is not None:
             self.metrics.write("valid", self.step, epoch, valid)
         self.reporter.epoch(epoch, self.last_train, valid, better, sample)
-        self._save()
-        self.clock.lap()
+        loss = math.nan if self.record.broken else validation_loss(valid, self.last_train)
+        if loss is not None:
+            self._refuse_divergence("validation" if valid else "training", loss, epoch)
 
     def _begin_averaging(self) -> None:
         averaging = self.learner.averaging
@@ -225,18 +273,14 @@ class Trainer:
             averaging.begin()
             self.reporter.say("Validation stalls: from here on weights are averaged.")
 
-    def _checkpoint_due(self, looks: bool) -> bool:
-        every, minutes = self.config.checkpoint_every, self.config.checkpoint_minutes
-        if every is not None and self.step % every == 0:
-            return True
-        # The clocks of processes differ, so they agree; and that only where they meet anyway.
-        return looks and minutes is not None and self._agreed(time.monotonic() - self.saved_at > 60 * minutes)
-
     def _save(self) -> Path | None:
-        """A checkpoint of all that the rest of the run depends on; never of bad numbers."""
+        """A checkpoint of all that the rest of the run depends on; never of what went astray."""
         self._refuse_bad_numbers()
         self.saved_at = time.monotonic()
         tensors, tally = self.learner.tensors(), self.learner.tally.state(self.processes)
+        _, _, total, targets = tally
+        if targets and "training" in self.limits.first:
+            self._refuse_divergence("training", total / targets, self._place()[0])
         if not self.processes.first:
             return None
         values = {
@@ -246,6 +290,7 @@ class Trainer:
             "tally": tally,
             "clock": self.clock.state(),
             "rate": self.rate,
+            "first_losses": self.limits.first,
             "seconds": self._seconds(),
         }
         return self.checkpoints.save(self.step, tensors, values)
@@ -255,8 +300,9 @@ class Trainer:
         values = checkpoint.values
         self.learner.restore(checkpoint.tensors, str(checkpoint.path))
         self.learner.tally.restore(values["tally"], self.processes)
-        # Older checkpoints have neither of these two.
+        # Older checkpoints have none of these three.
         self.clock_before, self.rate = values.get("clock", [0.0, 0.0]), values.get("rate", self.rate)
+        self.limits.first = values.get("first_losses", {})
         self.batches.restore(values["position"])
         self.record.restore(values, checkpoint.step)
         self.position, self.last_train = values["position"], values["train"]
@@ -269,18 +315,20 @@ class Trainer:
 
     def _enough(self) -> str | None:
         """Why no further epoch is needed, or None."""
-        if self.batches.epoch >= self.config.epochs:
+        if self.position["epoch"] >= self.config.epochs:
             return "all epochs done"
-        patience, minutes = self.config.early_stopping, self.config.max_minutes
+        patience = self.config.early_stopping
         if patience is not None and (stalled := self.record.stalled) >= patience:
             return f"no better validation for {stalled * self.config.validate_every} epochs"
-        if minutes is not None and self._agreed(self._seconds() > 60 * minutes):
-            return f"{minutes:g} minutes are over"
+        # Each process has a clock of its own: one that is over ends the run for all.
+        if self.processes.summed([float(self.out_of_time or self._time_is_over())], self.device)[0]:
+            return f"{self.config.max_minutes:g} minutes are over"
         return None
 
-    def _agreed(self, flag: bool) -> bool:
-        """Whether any process says so."""
-        return self.processes.summed([float(flag)], self.device)[0] > 0
+    def _time_is_over(self) -> bool:
+        """Whether this process has no time left; a run without a single update would have no model."""
+        minutes = self.config.max_minutes
+        return minutes is not None and self.step > 0 and self._seconds() > 60 * minutes
 
     def _seconds(self) -> float:
         return self.seconds_before + time.monotonic() - self.began
