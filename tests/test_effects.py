@@ -49,9 +49,10 @@ LATENT = {"model": "recurrent", "strategy": "recursive"}
         ("language", "rise", {}, {"schedule": "one-cycle"}),
         ("language", "warmup_steps", {"schedule": "one-cycle"}, {}),
         ("language", "ema_decay", {}, {"average": "ema"}),
-        ("language", "hidden_size", {}, {"tied": False}),
-        ("language", "hidden_size", {}, {"num_layers": 2}),
-        ("language", "hidden_size", {}, {"experts": 2}),
+        ("language", "hidden_size", {"tied": True, "embedding_size": 9}, {}),
+        ("language", "hidden_size", {"tied": True, "embedding_size": 9}, {"tied": False}),
+        ("language", "hidden_size", {"tied": True, "embedding_size": 9}, {"num_layers": 2}),
+        ("language", "hidden_size", {"tied": True, "embedding_size": 9}, {"experts": 2}),
         ("language", "hidden_size", {"tied": False, "last_size": 5}, {"num_layers": 2, "last_size": 5}),
         ("language", "init_range", {"init": "xavier"}, {"init": "uniform"}),
         ("language", "forget_bias", {"cell": "gru"}, {}),
@@ -82,7 +83,8 @@ LATENT = {"model": "recurrent", "strategy": "recursive"}
         ("tag", "intent_weight", {"intents": False}, {}),
         ("fill", "min_freq", {"tokens": "unigram"}, {}),
         ("classify", "hidden_dropout", {}, {"num_layers": 3}),
-        ("compose", "embedding_size", {}, {"tied": False}),
+        ("compose", "embedding_size", {"tied": True, "hidden_size": 9}, {}),
+        ("compose", "embedding_size", {"tied": True, "hidden_size": 9}, {"tied": False}),
         ("forecast", "hidden_size", {"model": "linear"}, {"model": "mlp"}),
         ("forecast", "num_layers", {"model": "segment"}, {}),
         ("forecast", "segment", {}, {"model": "segment"}),
@@ -116,9 +118,9 @@ def test_what_changes_nothing_is_refused(
         ),
         (
             "language",
-            ["hidden_size=512"],
+            ["hidden_size=512", "embedding_size=64", "tied=true"],
             "hidden_size: has no effect where the only layer is as wide as the embedding whose weights the "
-            "output shares; set embedding_size, tied=false or num_layers",
+            "output shares; leave embedding_size or tied=true out, or set num_layers",
         ),
         (
             "language",
@@ -182,6 +184,36 @@ def test_what_holds_as_it_was_asked_passes(task: str, words: list[str]) -> None:
     check(task, assignments(words))
 
 
+@pytest.mark.parametrize(
+    ("task", "words", "followed"),
+    [
+        ("language", ["hidden_size=64"], {"embedding_size": 64}),
+        ("language", ["hidden_size=64", "num_layers=2"], {"embedding_size": 64}),
+        ("language", ["hidden_size=64", "last_size=32", "num_layers=2"], {"embedding_size": 32}),
+        ("language", ["hidden_size=64", "tied=false"], {}),
+        ("language", ["hidden_size=64", "experts=3"], {}),
+        ("language", ["embedding_size=64"], {"hidden_size": 64}),
+        ("language", ["embedding_size=64", "num_layers=2"], {}),
+        ("language", ["embedding_size=64", "hidden_size=32"], {"tied": False}),
+        ("language", ["embedding_size=64", "hidden_size=32", "num_layers=2"], {}),
+        ("compose", ["hidden_size=64"], {"embedding_size": 64}),
+        ("compose", ["embedding_size=64"], {"hidden_size": 64}),
+        ("compose", ["embedding_size=64", "hidden_size=32"], {"tied": False}),
+        ("translate", ["hidden_size=64"], {}),
+    ],
+)
+def test_what_follows_from_the_widths(task: str, words: list[str], followed: dict[str, Any]) -> None:
+    given = assignments(words)
+    config = config_of(task, given)
+    assert config.following(given) == followed
+    assert {key: getattr(config, key) for key in followed} == followed
+    check(task, given)
+    shown = show(type(config), {"data": "x", **given})
+    assert all(f"{key}: {str(value).lower()} " in shown for key, value in followed.items())
+    saved = config.model_dump(mode="json")
+    assert configured(type(config), saved, "saved") == config
+
+
 @pytest.mark.parametrize("task", TRAINED)
 def test_all_defaults_may_be_spelt_out(task: str, tmp_path: Path) -> None:
     """What `--show-config` prints can be read back."""
@@ -205,5 +237,5 @@ def test_the_pages_tell_no_setting_without_effect() -> None:
     for task, rest in commands:
         words = shlex.split(rest, comments=True)
         told = [word for before, word in pairwise(words) if before == "--set"]
-        if not {"hiden_size=512", "hidden_size=512"} & {*told}:  # shown on the page for what becomes of it
+        if not {"hiden_size=512", "tau=5"} & {*told}:  # shown on the page for what becomes of it
             check(task, assignments(told))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from throughtime.effects import Effect
 from throughtime.errors import InputError
@@ -29,6 +29,16 @@ class Config(BaseModel):
     EFFECTS: ClassVar[tuple[Effect, ...]] = ()
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def following(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What other settings than those given become because of them, instead of their defaults."""
+        return {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _follow(cls, given: Any) -> Any:
+        return {**cls.following(given), **given} if isinstance(given, Mapping) else given
 
 
 Kind = TypeVar("Kind", bound=Config)

@@ -73,6 +73,7 @@ def show(kind: type[Config], values: Mapping[str, Any] | None = None) -> str:
     """
     values = values or {}
     check(kind, values, "--show-config")
+    values = {**kind.following(values), **values}
     # The task's own settings come before the trainer's; one with a new default stays where it was declared.
     groups: dict[type[Config], list[tuple[str, str]]] = {
         group: [] for group in kind.__mro__ if issubclass(group, Config)

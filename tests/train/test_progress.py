@@ -201,3 +201,36 @@ def test_the_speed_is_one_of_what_the_task_counts() -> None:
     pace.begin(1, 10, 0)
     pace.update(report(5, counted="texts"))
     assert pace.epoch()[1] == "12.3k texts/s"
+
+
+def test_bars_move_between_reports() -> None:
+    """Every refresh shows how far it is by then, how fast, for how long, and for how long still."""
+    console, _ = terminal()
+    clock = Clock()
+    bars = Bars(console, clock)
+    bars.begin("a small model", 2, 100, 0)
+    shown = []
+    for step in range(1, 31):
+        clock.now += 1.0
+        bars.advance(1, step, step, 50)
+        shown.append(rendered(bars))
+    assert [f" {step}/100 " in drawn[1] for step, drawn in enumerate(shown, 1)] == [True] * 30
+    assert "0:30  ETA 2:50" in shown[-1][0]
+    assert "50/s" in shown[-1][1]
+    bars.update(report(30, epochs=2, counted="texts"))
+    assert "12.3k texts/s" in rendered(bars)[1]
+    clock.now += 2.0
+    bars.advance(1, 32, 32, 50)  # a report every minute or so would leave the old speed standing
+    bars.close()
+    assert "50 texts/s" in rendered(bars)[1]
+    assert "32/100" in rendered(bars)[1]
+
+
+def test_updates_alone_write_no_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    lines = Lines(clock)
+    lines.begin("a small model", 1, 1000, 0)
+    for step in range(1, 1000):
+        clock.now += 60.0
+        lines.advance(1, step, step, 50)
+    assert len(capsys.readouterr().err.splitlines()) == 1

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
@@ -142,7 +143,7 @@ def shown_config(kind: type[TrainingConfig], given: Mapping[str, Any]) -> Outcom
         for name, field in kind.model_fields.items()
         if not field.is_required()
     }
-    return Outcome({**defaults, **given})
+    return Outcome({**defaults, **kind.following(given), **given})
 
 
 def train(trade: Trade, given: dict[str, Any], request: Request) -> Outcome:
@@ -246,6 +247,7 @@ def _new(trade: Trade, given: dict[str, Any], request: Request) -> tuple[Dataset
     config = configured(trade.CONFIG, given, "settings")
     if request.init_from is None:
         refuse_idle(config, given)
+        _tell_following(trade.CONFIG.following(given))
         dataset = _opened(config, request)
         return dataset, trade.made(config, dataset)
     model = trade.inherited(request.init_from, config, given)
@@ -263,6 +265,12 @@ def _task(trade: Trade, model: Any, dataset: Dataset) -> Task:
 
 def _opened(config: Any, request: Request) -> Dataset:
     return opened(config.data, **config.opening._asdict(), skip_bad=request.skip_bad)
+
+
+def _tell_following(following: Mapping[str, Any]) -> None:
+    if following:
+        shown = ", ".join(f"{key}={dumps(value)}" for key, value in following.items())
+        say(f"Following the settings given: {shown}.")
 
 
 def _already_trained(out: Path, why: str) -> str:
@@ -289,5 +297,5 @@ def _shown(values: dict[str, Any], hints: Sequence[str]) -> str:
 
 
 def _best_place(values: dict[str, Any]) -> str:
-    """The epoch of the best weights, or the update where a run had to stop before the end of its first one."""
+    """The epoch of the best weights, or the update where a run stopped inside its first epoch."""
     return f"epoch {values['best_epoch']}" if values["best_epoch"] else f"update {values['steps']:,}"

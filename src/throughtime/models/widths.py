@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 def layer_widths(
     embedding_size: int, hidden_size: int, num_layers: int, *, tied: bool, experts: int, last_size: int | None
@@ -13,3 +16,26 @@ def layer_widths(
     """
     last = last_size or (embedding_size if tied and experts == 1 else hidden_size)
     return [hidden_size] * (num_layers - 1) + [last]
+
+
+def tied_widths(given: Mapping[str, Any], layer: str = "hidden_size") -> dict[str, Any]:
+    """What follows where an output may share the embedding's weights and the width of its `layer` is set.
+
+    The one of the two widths that is not given becomes the other; where both are given and differ, the output
+    has weights of its own, unless somebody said otherwise.
+
+    >>> tied_widths({"hidden_size": 64}), tied_widths({"embedding_size": 32})
+    ({'embedding_size': 64}, {'hidden_size': 32})
+    >>> tied_widths({"embedding_size": 32, "hidden_size": 64})
+    {'tied': False}
+    """
+    if not given.get("tied", True):
+        return {}
+    match given.get("embedding_size"), given.get(layer):
+        case None, int(width):
+            return {"embedding_size": width}
+        case int(width), None:
+            return {layer: width}
+        case int(embedding), int(width) if embedding != width and "tied" not in given:
+            return {"tied": False}
+    return {}

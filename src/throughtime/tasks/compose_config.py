@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from throughtime.effects import Effect
 from throughtime.errors import InputError
+from throughtime.models.widths import tied_widths
 from throughtime.tasks.labels import text_and_label
 from throughtime.tasks.report import Opening
 from throughtime.tasks.translate_config import MIN_FREQ, pieces_for
@@ -32,7 +34,7 @@ class ComposeConfig(TrainingConfig):
         Effect(
             "embedding_size",
             lambda config: not config.tied or config.embedding_size == config.hidden_size,
-            "with tied=true: the embedding is as wide as the layers; set hidden_size or tied=false",
+            "with tied=true: the embedding is as wide as the layers; leave one of them or hidden_size out",
         ),
     )
 
@@ -58,7 +60,9 @@ class ComposeConfig(TrainingConfig):
     condition_size: Size = Field(64, description="width of the vector that a label or a given vector becomes")
     fed: bool = Field(True, description="feed it at every step too, not as the first state alone")
     cell: str = Field("lstm", description="lstm, gru, rnn, mingru, ...; see `throughtime doctor`")
-    embedding_size: Size = Field(256, description="width of a token's vector; where tied, hidden_size's")
+    embedding_size: Size = Field(
+        256, description="width of a token's vector; not set: the layers', where the output is tied to it"
+    )
     hidden_size: Size = Field(256, description="units of a layer")
     num_layers: Size = Field(1, description="layers on top of each other")
     tied: bool = Field(True, description="the output's weights are the embedding's")
@@ -78,6 +82,11 @@ class ComposeConfig(TrainingConfig):
     precision: Literal["auto", "float32", "tf32", "bf16"] = Field(
         "auto", description="of products; auto: bf16 where the hardware has it, else float32"
     )
+
+    @classmethod
+    def following(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What follows from the widths given, where the output shares the embedding's weights."""
+        return tied_widths(given)
 
     @property
     def opening(self) -> Opening:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from throughtime.effects import Effect, only_with
-from throughtime.models.widths import layer_widths
+from throughtime.models.widths import layer_widths, tied_widths
 from throughtime.tasks.framing import suggested
 from throughtime.tasks.report import Opening
 from throughtime.tasks.translate_config import MIN_FREQ
@@ -29,8 +30,8 @@ class LanguageConfig(TrainingConfig):
         Effect(
             "hidden_size",
             lambda config: config.last_size or config.hidden_size in config.widths,
-            "where the only layer is as wide as the embedding whose weights the output shares; set "
-            "embedding_size, tied=false or num_layers",
+            "where the only layer is as wide as the embedding whose weights the output shares; leave "
+            "embedding_size or tied=true out, or set num_layers",
         ),
         Effect(
             "hidden_size",
@@ -81,7 +82,9 @@ class LanguageConfig(TrainingConfig):
     cell: str = Field(
         "lstm", description="lstm, gru, rnn, mingru, lstm-mogrifier, ...; see `throughtime doctor`"
     )
-    embedding_size: Size = Field(256, description="width of a token's vector")
+    embedding_size: Size = Field(
+        256, description="width of a token's vector; not set: the layers', where the output is tied to it"
+    )
     hidden_size: Size = Field(256, description="units of a layer; of the last: see last_size")
     last_size: Size | None = Field(
         None, description="units of the last layer; null: embedding_size where tied to it, else hidden_size"
@@ -139,6 +142,17 @@ class LanguageConfig(TrainingConfig):
     schedule: Literal["constant", "step", "plateau", "cosine", "one-cycle"] = Field(
         "cosine", description="constant, step, plateau, cosine or one-cycle"
     )
+
+    @classmethod
+    def following(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What follows from the widths given, where one softmax shares the embedding's weights."""
+        if given.get("experts", 1) != 1:
+            return {}
+        if given.get("last_size") is not None:
+            return tied_widths(given, "last_size")
+        # Of several layers only the last has the embedding's width: both widths may be given, or that alone.
+        several = given.get("num_layers", 1) != 1
+        return {} if several and "embedding_size" in given else tied_widths(given)
 
     @property
     def widths(self) -> list[int]:
