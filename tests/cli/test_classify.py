@@ -122,3 +122,49 @@ def test_what_is_wrong_is_one_sentence(run, data, tmp_path, throughtime):
     refused = throughtime(*words(same, tmp_path / "no"))
     assert "has the label 'a' only" in refused.err
     assert not (tmp_path / "no").exists()
+
+
+def test_usual_columns_are_found_and_remembered(tmp_path, throughtime):
+    """Not of source and target, which are for pairs; the model looks for the same columns later on."""
+    rows = [
+        (f"the {thing} was {word}", stars)
+        for thing in "abcdefgh"
+        for word, stars in (("good", 5), ("bad", 1))
+    ]
+    file = tmp_path / "reviews.csv"
+    file.write_text("id,day,review,stars\n" + "".join(f"1,2020-01-01,{text},{n}\n" for text, n in rows))
+    small = [
+        "--set",
+        "epochs=1",
+        "--set",
+        "hidden_size=4",
+        "--set",
+        "embedding_size=4",
+        "--set",
+        "device=cpu",
+    ]
+    run = tmp_path / "run"
+    trained = throughtime("train", "classify", "--data", file, *small, "--out", run)
+    assert trained.code == 0, trained.err
+    assert "'review'" in trained.err
+    assert "'stars'" in trained.err
+    similar = tmp_path / "similar.csv"  # here a column has the plain name, which training did not know
+    similar.write_text("text,Review,stars\nx,the a was good,5\nx,the b was bad,1\n")
+    judged = throughtime("evaluate", run, "--data", similar, "--split", "all", "--json")
+    assert judged.code == 0, judged.err
+    assert judged.json["texts"] == 2
+    again = throughtime(
+        "train", "classify", "--data", file, *small, "--set", "epochs=2", "--out", run, "--resume"
+    )
+    assert again.code == 0, again.err
+    file.write_text("id,prose,verdict\n1,fine,good\n")
+    refused = throughtime("train", "classify", "--data", file, *small, "--out", tmp_path / "other")
+    assert refused.code == 2
+    for word in (str(file), "'prose'", "'verdict'", "text and label"):
+        assert word in refused.err
+    assert "source" not in refused.err
+    corpus = throughtime(
+        "train", "compose", "--data", "embedded/en-fr", "--set", "label=x", "--out", run / "x"
+    )
+    assert corpus.code == 2
+    assert "label" in corpus.err

@@ -316,3 +316,21 @@ def test_ctrl_c_is_json_too(train, tmp_path, monkeypatch):
     sentence = "Interrupted; step-00000001 is saved. Go on with the same command and --resume."
     assert ran.json == {"error": sentence}
     assert ran.err.splitlines()[-1] == sentence
+
+
+def test_a_width_alone_is_enough(tmp_path, throughtime):
+    """What has to be as wide follows, is said, and is saved."""
+    from tests.tiny import tiny_data
+
+    data = tiny_data(tmp_path)
+    rest = ["--set", "epochs=1", "--set", "batch_size=8", "--set", "device=cpu"]
+    for task, extra in (("language", ["--set", "num_steps=10"]), ("compose", [])):
+        for layers in (1, 2):
+            out = tmp_path / f"{task}-{layers}"
+            words = ["--set", "hidden_size=14", "--set", f"num_layers={layers}", *rest, *extra]
+            ran = throughtime("train", task, "--data", data[task], *words, "--out", out)
+            assert ran.code == 0, ran.err
+            assert "embedding_size=14" in ran.err
+            config = json.loads((out / "config.json").read_text())
+            config = config.get("settings", config.get("config", config))
+            assert (config["hidden_size"], config["embedding_size"], config["tied"]) == (14, 14, True)

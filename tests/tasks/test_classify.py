@@ -262,7 +262,7 @@ def test_tagged_sentences_with_labels(tmp_path):
 def test_translations_are_not_taken_for_labels(tmp_path):
     file = tmp_path / "pairs.tsv"
     file.write_text("".join(f"word {number}\tmot {number}\n" for number in range(200)))
-    with pytest.raises(InputError, match="label=NAME"):
+    with pytest.raises(InputError, match="180 labels for 180 texts; set label"):
         Labels.of(open_dataset(str(file)))
 
 

@@ -249,7 +249,9 @@ def _new(trade: Trade, given: dict[str, Any], request: Request) -> tuple[Dataset
         refuse_idle(config, given)
         _tell_following(trade.CONFIG.following(given))
         dataset = _opened(config, request)
-        return dataset, trade.made(config, dataset)
+        model = trade.made(config, dataset)
+        _tell_columns(dataset, given)
+        return dataset, model
     model = trade.inherited(request.init_from, config, given)
     refuse_idle(model.config, given)
     return _opened(model.config, request), model
@@ -271,6 +273,13 @@ def _tell_following(following: Mapping[str, Any]) -> None:
     if following:
         shown = ", ".join(f"{key}={dumps(value)}" for key, value in following.items())
         say(f"Following the settings given: {shown}.")
+
+
+def _tell_columns(dataset: Dataset, given: Mapping[str, Any]) -> None:
+    """Which columns were taken for texts and labels, where nobody named them."""
+    if dataset.label_columns is not None and not {"text", "label"} <= {*given}:
+        text, label = dataset.label_columns
+        say(f"Texts are read from the column {text!r}, labels from {label!r}.")
 
 
 def _already_trained(out: Path, why: str) -> str:

@@ -30,7 +30,8 @@ class Dataset:
     text (`splits.lots_of`).
     `heldout` is valid and test, `all` everything. `bad` counts what the latest iteration skipped.
     `tokens` and `normaliser` say how its texts are cut if nobody wishes otherwise: into words and marks of
-    any script, unless a corpus is known to want another way.
+    any script, unless a corpus is known to want another way. `label_columns` are the columns of a table that
+    its texts and labels were found in.
     """
 
     def __init__(
@@ -43,10 +44,12 @@ class Dataset:
         normaliser: str = "none",
         languages: tuple[str, ...] = (),
         reverse: bool = False,
+        label_columns: tuple[str, str] | None = None,
         skip_bad: bool = False,
     ) -> None:
         self.name, self.kind, self.layout = name, store.kind, layout
         self.tokens, self.normaliser, self.languages = tokens, normaliser, languages
+        self.label_columns = label_columns
         self.bad = BadRecords(skip_bad)
         self.date_format: str | None = None
         self._store, self._reverse = store, reverse

@@ -8,7 +8,9 @@ from pathlib import Path
 from throughtime.data import catalogue
 from throughtime.data.corpora import CORPORA
 from throughtime.data.dataset import Dataset
-from throughtime.data.readers import build_reader, reader_for
+from throughtime.data.readers import Reader, build_reader, reader_for
+from throughtime.data.readers.label_columns import TABLES, label_columns
+from throughtime.data.source import text_suffix
 from throughtime.data.splits import folder_splits, language_of
 from throughtime.data.stores import EmbeddedStore, FileStore, Store
 from throughtime.errors import InputError, unknown
@@ -27,6 +29,7 @@ def open_dataset(
     target: str | None = None,
     layout: str | None = None,
     date_format: str | None = None,
+    labelled: bool = False,
     skip_bad: bool = False,
     download: bool = True,
     progress: catalogue.FileProgress | None = None,
@@ -36,6 +39,7 @@ def open_dataset(
     A name of the catalogue goes before a file of the same name, unless that has a separator or a suffix.
     A folder holds files named after their splits, such as train.tsv, or train.en and train.fr, then taken in
     the order of the alphabet. `source` and `target` choose the languages of pairs, and so the direction;
+    with `labelled`, they are the columns of a table's texts and labels, found by their usual names if None.
     `layout` is `lines` (a line is a text) or `stream` (the lines are one text); `date_format` is how series
     write their dates, in the words of strptime; `download` allows fetching what is missing, of which
     `progress` is told.
@@ -47,7 +51,10 @@ def open_dataset(
     if date_format is not None and reader is None and _is_path(name):
         reader = "series"
     if _is_path(name):
-        dataset = _open_path(name, reader, source, target, skip_bad)
+        dataset = _open_path(name, reader, source, target, labelled, skip_bad)
+    elif labelled:
+        # A corpus of the catalogue has one form, and knows its columns.
+        dataset = _open_catalogued(name, reader, None, None, skip_bad, download, progress)
     else:
         dataset = _open_catalogued(name, reader, source, target, skip_bad, download, progress)
     if date_format is not None:
@@ -131,7 +138,7 @@ def _direction(name: str, known: tuple[str, ...], source: str | None, target: st
 
 
 def _open_path(
-    name: str, reader: str | None, source: str | None, target: str | None, skip_bad: bool
+    name: str, reader: str | None, source: str | None, target: str | None, labelled: bool, skip_bad: bool
 ) -> Dataset:
     paths = _pieces(name)
     if absent := [path for path in paths if not path_exists(path)]:
@@ -145,6 +152,11 @@ def _open_path(
     files = next(iter(splits.values()))
     languages = tuple(language_of(path.name) or "" for path in files) if len(files) == 2 else ()
     built = reader_for(files) if reader is None else build_reader(reader)
+    if labelled:
+        columns = _label_columns(built, files, source, target)
+        if columns is not None:
+            built = build_reader("labelled", dict(zip(("text", "label"), columns, strict=True)))
+        return Dataset(name, FileStore(built, splits), label_columns=columns, skip_bad=skip_bad)
     if built.name in ("jsonl", "csv") and source is not None and target is not None:
         built = build_reader(built.name, {"source": source, "target": target})
     if built.name == "labelled" and source is not None and target is not None:
@@ -152,6 +164,15 @@ def _open_path(
     if not languages and source and target:
         languages = (source, target)
     return Dataset(name, FileStore(built, splits), languages=languages, skip_bad=skip_bad)
+
+
+def _label_columns(
+    built: Reader, files: tuple[Path, ...], text: str | None, label: str | None
+) -> tuple[str, str] | None:
+    """The columns of a table's texts and labels; None where the files are no such table."""
+    if text_suffix(files[0]) not in TABLES or built.kind in ("described", "tags"):
+        return None
+    return label_columns(files[0], text, label)
 
 
 def _in_direction(paths: list[Path], source: str | None, target: str | None) -> list[Path]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from throughtime.effects import Effect
-from throughtime.tasks.labels import text_and_label
+from throughtime.tasks.labels import found_columns, text_and_label
 from throughtime.tasks.report import Opening
 from throughtime.tasks.translate_config import MIN_FREQ, pieces_for
 from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
@@ -21,7 +21,7 @@ Size = Annotated[int, Field(ge=1)]
 class ClassifyConfig(TrainingConfig):
     """A classifier of whole texts, its data, and how it is trained. Null means: as the data suggest."""
 
-    SUGGESTED: ClassVar[frozenset[str]] = frozenset({"tokens", "max_size"})
+    SUGGESTED: ClassVar[frozenset[str]] = frozenset({"text", "label", "tokens", "max_size"})
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *TrainingConfig.EFFECTS,
         MIN_FREQ,
@@ -37,8 +37,12 @@ class ClassifyConfig(TrainingConfig):
     )
 
     data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
-    text: str | None = Field(None, description="the column or field of the text, where it is not `text`")
-    label: str | None = Field(None, description="the column or field of the label, where it is not `label`")
+    text: str | None = Field(
+        None, description="the column or field of the text; null: text, or a usual name such as review"
+    )
+    label: str | None = Field(
+        None, description="the column or field of the label; null: label, or a usual name such as stars"
+    )
     tokens: str | None = Field(
         None,
         description="words: unicode (any script), basic-english (small letters), space, word; char; or parts "
@@ -98,4 +102,6 @@ class ClassifyConfig(TrainingConfig):
         most = self.max_size
         if most is None and tokens in TRAINED:
             most = pieces_for(one.text for one in dataset.labelled("train"))
-        return self.model_copy(update={"tokens": tokens, "max_size": most})
+        return self.model_copy(
+            update={"tokens": tokens, "max_size": most, **found_columns(dataset, self.text, self.label)}
+        )

@@ -10,7 +10,7 @@ from pydantic import Field
 from throughtime.effects import Effect
 from throughtime.errors import InputError
 from throughtime.models.widths import tied_widths
-from throughtime.tasks.labels import text_and_label
+from throughtime.tasks.labels import found_columns, text_and_label
 from throughtime.tasks.report import Opening
 from throughtime.tasks.translate_config import MIN_FREQ, pieces_for
 from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
@@ -26,7 +26,7 @@ Size = Annotated[int, Field(ge=1)]
 class ComposeConfig(TrainingConfig):
     """A writer of texts from a label or a vector, its data, its training. Null means: as the data suggest."""
 
-    SUGGESTED: ClassVar[frozenset[str]] = frozenset({"tokens", "max_size", "vector_size"})
+    SUGGESTED: ClassVar[frozenset[str]] = frozenset({"text", "label", "tokens", "max_size", "vector_size"})
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *TrainingConfig.EFFECTS,
         MIN_FREQ,
@@ -39,8 +39,12 @@ class ComposeConfig(TrainingConfig):
     )
 
     data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
-    text: str | None = Field(None, description="the column or field of the text, where it is not `text`")
-    label: str | None = Field(None, description="the column or field of the label, where it is not `label`")
+    text: str | None = Field(
+        None, description="the column or field of the text; null: text, or a usual name such as review"
+    )
+    label: str | None = Field(
+        None, description="the column or field of the label; null: label, or a usual name such as stars"
+    )
     tokens: str | None = Field(
         None, description="unicode, space, char, ...; bpe, unigram, wordpiece; null: whole words and marks"
     )
@@ -108,7 +112,8 @@ class ComposeConfig(TrainingConfig):
                 raise InputError(f"{dataset.name}, split train", "holds no text with a vector")
         if self.vector_size not in (None, numbers):
             raise InputError("vector_size", f"is {self.vector_size}, but the data have {numbers} numbers")
-        return self.model_copy(update={"tokens": tokens, "max_size": most, "vector_size": numbers})
+        found = {"tokens": tokens, "max_size": most, "vector_size": numbers}
+        return self.model_copy(update={**found, **found_columns(dataset, self.text, self.label)})
 
 
 def texts_of(dataset: Dataset, split: str) -> Iterator[str]:

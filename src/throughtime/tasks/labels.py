@@ -42,7 +42,7 @@ class Labels:
         if texts > SPARED and 2 * len(counts) > texts:
             raise InputError(
                 dataset.name,
-                f"has {len(counts):,} labels for {texts:,} texts; name the column with --set label=NAME",
+                f"has {len(counts):,} labels for {texts:,} texts; set label to the column of the label",
             )
         return cls(counts)
 
@@ -88,6 +88,17 @@ def labelled(dataset: Dataset, split: str) -> Iterator[Labelled]:
 
 
 def text_and_label(text: str | None, label: str | None) -> Opening:
-    """How data are opened whose columns or fields have these names."""
-    named = text is not None or label is not None
-    return Opening(text or "text", label or "label") if named else Opening()
+    """How data are opened whose columns or fields have these names, or usual ones where they are None."""
+    return Opening(text, label, labelled=True)
+
+
+def found_columns(dataset: Dataset, text: str | None, label: str | None) -> dict[str, str]:
+    """The columns of text and label as settings, so that a model finds them in another such file too."""
+    if dataset.label_columns is not None:
+        return dict(zip(("text", "label"), dataset.label_columns, strict=True))
+    for setting, name in (("text", text), ("label", label)):
+        if name is not None:
+            raise InputError(
+                setting, f"is {name!r}, but {dataset.name} has no columns with names; leave it out"
+            )
+    return {}

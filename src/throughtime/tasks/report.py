@@ -16,12 +16,13 @@ Progress = Callable[[int, int], None]
 
 
 class Opening(NamedTuple):
-    """How a model wants its data opened."""
+    """How a model wants its data opened; of `labelled` texts the first two are columns of text and label."""
 
     source: str | None = None
     target: str | None = None
     layout: str | None = None
     date_format: str | None = None
+    labelled: bool = False
 
 
 @dataclass(frozen=True)

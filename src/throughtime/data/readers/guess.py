@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,12 +13,13 @@ from throughtime.data.readers.dates import as_date, like_date
 from throughtime.data.readers.described import VECTOR, DescribedText
 from throughtime.data.readers.hsk import HskCards
 from throughtime.data.readers.jsonl import JsonlPairs
+from throughtime.data.readers.label_columns import column_names
 from throughtime.data.readers.labelled import LABEL, TEXT, LabelledText, tab_rows
 from throughtime.data.readers.layout import as_number, like_number
 from throughtime.data.readers.moses import MosesPairs
 from throughtime.data.readers.plain import PlainText
 from throughtime.data.readers.reader import Reader
-from throughtime.data.readers.rows import csv_rows, number_rows
+from throughtime.data.readers.rows import number_rows
 from throughtime.data.readers.series import MISSING, SeriesTable
 from throughtime.data.readers.slots import FILES, SlotFiles
 from throughtime.data.readers.tsv import TsvPairs
@@ -61,7 +61,7 @@ def _format(path: Path | str) -> type[Reader]:
 
 def _alone(path: Path) -> type[Reader]:
     suffix = text_suffix(path)
-    names = _names(path, suffix)
+    names = set(column_names(path))
     if TEXT in names and VECTOR in names:
         return DescribedText
     if TEXT in names and LABEL in names:
@@ -82,22 +82,6 @@ def _by_content(path: Path) -> type[Reader]:
     if texts and all(line.count("\t") and all(line.split("\t")[:2]) for line in texts):
         return TsvPairs
     return PlainText
-
-
-def _names(path: Path, suffix: str) -> set[str]:
-    """The columns that a table's header names, or the fields of the first JSON object."""
-    if suffix in (".csv", ".tsv"):
-        rows = tab_rows(path) if suffix == ".tsv" else csv_rows(path)
-        _, header = next(rows, (1, []))
-        return {name.strip() for name in header} if isinstance(header, list) else set()
-    if suffix == ".jsonl":
-        _, line = next(lines_or_errors(path))
-        try:
-            fields = json.loads(line) if isinstance(line, str) else None
-        except (ValueError, RecursionError):
-            fields = None
-        return set(fields) if isinstance(fields, dict) else set()
-    return set()
 
 
 def _holds_series(path: Path, suffix: str, names: set[str]) -> bool:

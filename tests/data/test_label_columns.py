@@ -1,0 +1,76 @@
+"""Which columns of a table hold texts and labels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from throughtime.data.datasets import open_dataset
+from throughtime.data.readers.label_columns import label_columns
+from throughtime.errors import InputError
+
+
+def table(folder: Path, name: str, names: list[str]) -> Path:
+    path = folder / name
+    row = [f"a fine {number}" for number in range(len(names))]
+    if path.suffix == ".jsonl":
+        path.write_text(json.dumps(dict(zip(names, row, strict=True))) + "\n")
+    else:
+        mark = "\t" if path.suffix == ".tsv" else ","
+        path.write_text(f"{mark.join(names)}\n{mark.join(row)}\n")
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["text", "label"], ("text", "label")),
+        (["review", "stars"], ("review", "stars")),
+        (["date", "id", "Sentiment", "Comment"], ("Comment", "Sentiment")),
+        (["text", "review", "label", "score"], ("text", "label")),  # the plain names come first
+        (["prose", "category"], ("prose", "category")),  # the one that is left
+        (["sentence", "verdict"], ("sentence", "verdict")),
+    ],
+)
+def test_usual_names(name: str, names: list[str], found: tuple[str, str], tmp_path: Path) -> None:
+    assert label_columns(table(tmp_path, name, names), None, None) == found
+
+
+def test_names_that_were_given(tmp_path: Path) -> None:
+    path = table(tmp_path, "a.csv", ["id", "prose", "review", "Verdict"])
+    assert label_columns(path, "prose", "verdict") == ("prose", "Verdict")
+    assert label_columns(path, None, "Verdict") == ("review", "Verdict")
+    with pytest.raises(
+        InputError, match=r"a.csv:1: has no column 'verdikt', .*'id', 'prose', .*text and label"
+    ):
+        label_columns(path, "prose", "verdikt")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+@pytest.mark.parametrize(
+    "names", [["id", "prose", "verdict"], ["review", "comment", "stars"], ["review", "x", "y"]]
+)
+def test_what_is_not_clear_is_asked_for(name: str, names: list[str], tmp_path: Path) -> None:
+    path = table(tmp_path, name, names)
+    with pytest.raises(InputError) as told:
+        open_dataset(str(path), labelled=True)
+    message = str(told.value)
+    assert str(path) in message
+    assert all(repr(one) in message for one in names)
+    assert "settings text and label" in message
+    assert "source" not in message
+
+
+def test_columns_without_names_and_pairs_are_read_as_before(tmp_path: Path) -> None:
+    bare = tmp_path / "bare.tsv"
+    bare.write_text("a fine day\tgood\nrain again\tbad\n")
+    for path in (bare, table(tmp_path, "a.csv", ["source", "target"])):
+        dataset = open_dataset(str(path), labelled=True)
+        assert (dataset.kind, dataset.label_columns) == ("pairs", None)
+    assert [tuple(one) for one in open_dataset(str(bare), labelled=True).labelled("all")] == [
+        ("a fine day", "good"),
+        ("rain again", "bad"),
+    ]
