@@ -300,6 +300,7 @@ def test_the_ramp_diverges_unless_it_is_scaled(tmp_path, throughtime):  # R2
     assert lost.err.splitlines()[-1].startswith("error: training diverged: the training loss is ")
     assert not (out / "training.json").exists()
     assert train(out, "--resume", lr=1e-4).code == 0
+    assert max(line["loss"] for line in lines(out, "train")) < 1000  # nothing is left of what diverged
     assert throughtime("evaluate", out).code == 0
     assert train(tmp_path / "scaled", scaling="standard").code == 0
 

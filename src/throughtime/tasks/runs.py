@@ -95,6 +95,7 @@ def fit(
             trainer.restore(found)
             reporter.say(f"Going on from {found.path.name} in {out}.")
         elif resume:
+            trainer.start_again()
             reporter.say(f"Nothing saved at {out} yet: starting afresh.")
         reporter.begin(title, config.epochs, trainer.steps_per_epoch, trainer.step)
         for note in getattr(task, "notes", ()):  # on what became of the data in its batches

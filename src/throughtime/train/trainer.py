@@ -196,7 +196,9 @@ class Trainer:
     def _refuse_divergence(self, part: str, loss: float, epoch: int) -> None:
         if (problem := self.limits.problem(part, loss)) is not None:
             where = f"update {self.step} (epoch {epoch})"
-            raise diverged(problem, where, self.rate, self.checkpoints.names())
+            # Schedules may have brought it down to nothing by now.
+            rate = max((rate for _, rate in self.recent), default=self.rate)
+            raise diverged(problem, where, rate, self.checkpoints.names())
 
     def _refuse_bad_numbers(self) -> None:
         bad = self.learner.tally.bad_update()
@@ -312,6 +314,11 @@ class Trainer:
             # Ctrl-C may have come after the last update of an epoch, before it was summed up and judged.
             later = ["epoch", "valid"] if self.position["batch"] else []
             self.metrics.rewind(checkpoint.step, [*later, *["train"] * self.learner.tally.pending])
+
+    def start_again(self) -> None:
+        """Nothing was saved that this run could go on from: forget what an earlier attempt measured."""
+        if self.metrics is not None:
+            self.metrics.rewind(0)
 
     def _enough(self) -> str | None:
         """Why no further epoch is needed, or None."""
