@@ -279,7 +279,6 @@ def test_what_went_astray_is_told_and_not_saved(train, tmp_path):
         "error: training diverged: the validation loss is infinite or no number at update "
     )
     assert "lr (it was 1e+30)" in last
-    assert "lower lr (it was up to 1e+30)" in ran.err
     assert not (tmp_path / "run" / "model.safetensors").exists()
 
 

@@ -68,6 +68,7 @@ RUNS = {
     "odd": {"batch_size": 3, "epochs": 2, "temporal_penalty": 1.0, "report_every": 7, "average": "ema"},
     "lonely": {"batch_size": 1, "epochs": 1, "initial": "learned", "num_steps": 40},
     "summed": {"batch_size": 5, "epochs": 1, "sampling": "random", "accumulate": 2, "optimizer": "sgd"},
+    "no time": {"batch_size": 3, "epochs": 2, "max_minutes": 1e-9},  # one update, and what it gave is judged
     "going on": {"batch_size": 3, "epochs": 1, "temporal_penalty": 1.0, "report_every": 7, "average": "ema"},
 }
 
@@ -154,7 +155,8 @@ def agree(one, both):
 def test_only_the_first_writes_and_talks(two):
     folder, ran = two
     codes = [(folder / f"codes-{rank}").read_text().split() for rank in (0, 1)]
-    assert codes == [["0", "0", "0", "0", "0", "2", *"0" * len(OTHER_TASKS)]] * 2
+    assert codes == [[*"0" * len(RUNS), "0", "2", *"0" * len(OTHER_TASKS)]] * 2
+    assert json.loads((folder / "no time" / "training.json").read_text())["steps"] == 1
     lines = [line for line in measured(folder / "odd") if line["kind"] == "valid"]
     assert [line["epoch"] for line in lines] == [1, 2]
     assert ran.stdout.count("Trained 2 epochs") == 2  # the run that goes on is one of them
