@@ -74,3 +74,11 @@ def test_columns_without_names_and_pairs_are_read_as_before(tmp_path: Path) -> N
         ("a fine day", "good"),
         ("rain again", "bad"),
     ]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_texts_of_a_table_serve_whoever_has_no_use_for_labels(name: str, tmp_path: Path) -> None:
+    dataset = open_dataset(str(table(tmp_path, name, ["id", "review", "stars"])))
+    assert list(dataset.texts("all")) == ["a fine 1"]
+    pairs = open_dataset(str(table(tmp_path, name, ["source", "target"])))
+    assert pairs.kind == "pairs"

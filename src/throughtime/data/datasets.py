@@ -9,7 +9,7 @@ from throughtime.data import catalogue
 from throughtime.data.corpora import CORPORA
 from throughtime.data.dataset import Dataset
 from throughtime.data.readers import Reader, build_reader, reader_for
-from throughtime.data.readers.label_columns import TABLES, label_columns
+from throughtime.data.readers.label_columns import TABLES, column_names, label_columns, usual_columns
 from throughtime.data.source import text_suffix
 from throughtime.data.splits import folder_splits, language_of
 from throughtime.data.stores import EmbeddedStore, FileStore, Store
@@ -155,8 +155,12 @@ def _open_path(
     if labelled:
         columns = _label_columns(built, files, source, target)
         if columns is not None:
-            built = build_reader("labelled", dict(zip(("text", "label"), columns, strict=True)))
+            built = _labelled_reader(columns)
         return Dataset(name, FileStore(built, splits), label_columns=columns, skip_bad=skip_bad)
+    if built.name in ("jsonl", "csv") and source is None and target is None:
+        # Texts with labels, which are texts for whoever has no use for labels.
+        columns = usual_columns(column_names(files[0]))
+        built = built if columns is None else _labelled_reader(columns)
     if built.name in ("jsonl", "csv") and source is not None and target is not None:
         built = build_reader(built.name, {"source": source, "target": target})
     if built.name == "labelled" and source is not None and target is not None:
@@ -164,6 +168,10 @@ def _open_path(
     if not languages and source and target:
         languages = (source, target)
     return Dataset(name, FileStore(built, splits), languages=languages, skip_bad=skip_bad)
+
+
+def _labelled_reader(columns: tuple[str, str]) -> Reader:
+    return build_reader("labelled", dict(zip(("text", "label"), columns, strict=True)))
 
 
 def _label_columns(

@@ -62,5 +62,8 @@ class CsvPairs:
             if source in lowered and target in lowered:
                 return lowered.index(source), lowered.index(target)
         shown = ", ".join(repr(name) for name in first[:8])
-        problem = f"no columns named source and target, it starts with {shown}; choose with source and target"
+        problem = (
+            f"no columns named source and target, nor text and label, it starts with {shown}; rename two of "
+            "them, or choose with source and target"
+        )
         raise InputError(str(path), problem, line=1)

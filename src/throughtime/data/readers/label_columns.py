@@ -69,6 +69,12 @@ def label_columns(path: Path, text: str | None, label: str | None) -> tuple[str,
     )
 
 
+def usual_columns(names: Sequence[str]) -> tuple[str, str] | None:
+    """The columns of text and label, where both have usual names."""
+    text, label = _usual(names, TEXT, TEXTS), _usual(names, LABEL, LABELS)
+    return (text, label) if text is not None and label is not None else None
+
+
 def _named(path: Path, names: Sequence[str], name: str | None, shown: str) -> str | None:
     """The column of this name, or the only one of this name in other capitals."""
     if name is None or name in names:
