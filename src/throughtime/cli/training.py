@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from throughtime.cli.opening import opened, skipping, tell_skipped
-from throughtime.cli.output import InterruptedCommandError, Outcome, command_name, flags, warn
+from throughtime.cli.output import InterruptedCommandError, Outcome, command_name, flags, say, warn
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from throughtime.serve.markup import Written, links_of, translated_pages
 from throughtime.serve.models import Served
 from throughtime.serve.refusals import RefusalError
 from throughtime.serve.service import Service, service_of
+from throughtime.text.html_page import HtmlPage
 
 if TYPE_CHECKING:
     import torch
@@ -175,7 +176,7 @@ async def _warnings(
     if served is None:
         return []
     if asked.format == "html":
-        texts = [" ".join(Markup(text).texts) for text in texts]
+        texts = [" ".join(segment.text for segment in HtmlPage(text).segments) for text in texts]
     return (await service.warnings(served, texts, numbers=numbers)).get("warnings", [])
 
 
