@@ -151,6 +151,8 @@ def _once(recipe: Recipe, config: dict[str, Any], run: Path) -> Row:
     row: Row = {"value": value, "seconds": seconds, "also": also, "signature": signature}
     if recipe.task == "translate":
         also |= {"chrF": judged["chrf"], "training loss": training_loss(run)}
+    if recipe.task == "forecast":
+        also |= {name: figures[recipe.measure] for name, figures in judged["baselines"].items()}
     if recipe.asks:
         row["said"] = (translations if recipe.task == "translate" else fillings)(run, recipe.asks)
         row["trained_on"] = trained_on(run, recipe.asks) if recipe.task == "translate" else []
