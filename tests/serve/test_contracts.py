@@ -156,6 +156,17 @@ def test_auto_tells_what_it_detected_and_leaves_the_target_language_alone(client
     assert found["translatedText"][1] == "le chien et l'oiseau"
 
 
+def test_auto_reads_the_texts_of_a_page_and_not_its_tags(client):
+    tag = '<div class="the main part of the page" title="where is the dog and what does the bird see there">'
+    page = f"<!-- this is the top of the page -->{tag * 5}<p>le <b>chien</b> et l'oiseau</p>{'</div>' * 5}"
+    asked = {"q": page, "source": "auto", "target": "fr", "format": "html"}
+    found = client.post("/translate", json=asked).json()
+    assert found["detectedLanguage"]["language"] == "fr"
+    assert found["translatedText"] == page
+    as_text = client.post("/translate", json={**asked, "format": "text"}).json()
+    assert as_text["detectedLanguage"]["language"] == "en"
+
+
 def test_html_keeps_its_tags(client):
     asked = {"source": "en", "target": "fr"}
     text = client.post("/translate", json={**asked, "q": "the cat"}).json()["translatedText"]

@@ -81,7 +81,7 @@ async def translate(request: Request) -> Translated:
     check_texts(texts, service.options)
     guesses: list[Guess | None] = [None] * len(texts)
     if asked.source == "auto":
-        guesses = list(await asyncio.to_thread(lambda: [_best(service, text) for text in texts]))
+        guesses = list(await asyncio.to_thread(lambda: [_best(service, one) for one in _said(asked, texts)]))
     sources = [asked.source if guess is None else guess.language for guess in guesses]
     found: list[list[str]] = [[]] * len(texts)
     warnings: list[str] = []
@@ -175,9 +175,8 @@ async def _warnings(
     served = _translator(service, asked, source)
     if served is None:
         return []
-    if asked.format == "html":
-        texts = [" ".join(segment.text for segment in HtmlPage(text).segments) for text in texts]
-    return (await service.warnings(served, texts, numbers=numbers)).get("warnings", [])
+    said = await asyncio.to_thread(_said, asked, texts)
+    return (await service.warnings(served, said, numbers=numbers)).get("warnings", [])
 
 
 def _translator(service: Service, asked: TranslateRequest, source: str) -> Served | None:
@@ -256,6 +255,13 @@ class Leaving:
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
         """As the strategy does."""
         return self.strategy.finish(hypotheses)
+
+
+def _said(asked: TranslateRequest, texts: Sequence[str]) -> list[str]:
+    """What the texts say; of a page only what is translated, without tags, code and the like."""
+    if asked.format == "text":
+        return list(texts)
+    return [" ".join(segment.text for segment in HtmlPage(text).segments) for text in texts]
 
 
 def _best(service: Service, text: str) -> Guess:

@@ -1,16 +1,12 @@
-"""HTML cut into tags and texts, so that the tokens put together are the source again, byte for byte.
-
-The rules are those of the HTML standard's tokenizer. The standard library's `html.parser` does not serve: it
-needs quadratic time for tags that never end, and what it does with broken HTML changes between releases.
-"""
+"""HTML cut into tags and texts, so that the tokens put together are the source again, byte for byte."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from enum import Enum
-from typing import NamedTuple
+from html.parser import HTMLParser
+from typing import Any, NamedTuple
 
 INLINE = frozenset(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp script "
@@ -39,16 +35,9 @@ ENDED_BY = {
 }
 """Elements whose end tag may be left out, with the start tags that end them."""
 
-# Possessive, so that nothing is ever read twice. A quote that is never closed is a letter like any other.
-_ATTRIBUTE = (
-    r"[^\t\n\f\r />][^\t\n\f\r />=]*+"
-    r"""(?:[\t\n\f\r ]*+=[\t\n\f\r ]*+(?:"[^"]*+"|'[^']*+'|[^\t\n\f\r >"'][^\t\n\f\r >]*+))?+"""
-)
-_TAG = re.compile(rf"<(/?)([a-zA-Z][^\t\n\f\r />]*+)((?:[\t\n\f\r /]++|{_ATTRIBUTE})*+)>")
-_ONE_ATTRIBUTE = re.compile(_ATTRIBUTE)
-_VALUE = re.compile(r"""[\t\n\f\r ]*=[\t\n\f\r ]*["']?([^"']*)""")
-_TAG_BEGINS = re.compile(r"</?[a-zA-Z]")
-_COMMENT_END = re.compile(r"--!?>")
+UNFINISHED = 20
+"""How often the parser goes on after markup that never ends; then the rest is text. This bounds the time."""
+_TITLE_END = re.compile(r"</title[\t\n\f\r ]*>", re.IGNORECASE | re.ASCII)
 
 
 class Kind(Enum):
@@ -70,12 +59,12 @@ class Token(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A token before it is known which elements are left untouched."""
+    """A token before it is known which elements are left untouched; it reaches to the next one's start."""
 
+    start: int
     kind: Kind  # START and END also for elements that separate sentences
-    source: str
     name: str = ""
-    untouched: bool = False  # by its attribute translate="no"
+    untouched: bool = False  # raw text, or by its attribute translate="no"
 
 
 def tokens_of(source: str) -> list[Token]:
@@ -86,124 +75,99 @@ def tokens_of(source: str) -> list[Token]:
     [('break', '<p>'), ('text', 'a '), ('start', '<b title="x > y">'), ('text', 'c'), ('end', '</b>'),
      ('break', '<br>')]
     """
-    pieces = list(_Scanner(source).pieces())
+    pieces = _pieces_of(source)
     ends = _ends(pieces)
+    starts = [piece.start for piece in pieces] + [len(source)]
     tokens: list[Token] = []
     place = 0
     while place < len(pieces):
-        piece = pieces[place]
+        _, kind, name, untouched = pieces[place]
         end = ends[place]
-        if end > place and (piece.untouched or piece.name in UNTOUCHED):
-            whole = "".join(one.source for one in pieces[place:end])
-            tokens.append(Token(Kind.ATOM if piece.name in INLINE else Kind.BREAK, whole, piece.name))
-            place = end
-            continue
-        kind = piece.kind
-        if kind in (Kind.START, Kind.END) and piece.name not in INLINE:
-            kind = Kind.BREAK
-        tokens.append(Token(kind, piece.source, piece.name))
-        place += 1
+        if end > place and (untouched or name in UNTOUCHED):
+            kind = Kind.ATOM if name in INLINE else Kind.BREAK
+        else:
+            end = place + 1
+            if kind in (Kind.START, Kind.END) and name not in INLINE:
+                kind = Kind.BREAK
+        tokens.append(Token(kind, source[starts[place] : starts[end]], name))
+        place = end
     return tokens
 
 
-class _Scanner:
-    """Cuts a source into pieces, in one pass.
+class _Parser(HTMLParser):
+    """Adds to `pieces` what it finds in a page, of which it reads all from `start` on."""
 
-    What never ends is looked for once: `>` and `]]>` are known to be absent after their last places.
+    def __init__(self, pieces: list[_Piece], start: int, titles_end: int) -> None:
+        super().__init__(convert_charrefs=False)
+        self.pieces, self.start, self.titles_end = pieces, start, titles_end
+
+    @property
+    def place(self) -> int:
+        """Where in the page the parser is; what it reads is one line."""
+        return self.start + self.getpos()[1]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """A start tag; of several attributes of one name the first counts."""
+        if tag in VOID:
+            self.handle_startendtag(tag, attrs)
+            return
+        translate = next((value or "" for name, value in attrs if name == "translate"), "")
+        self._add(Kind.START, tag, translate.strip().lower() == "no" or tag in RAW - {"title"})
+        if tag in RAW:
+            self.set_cdata_mode(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """A tag that is an element of its own."""
+        self._add(Kind.ATOM if tag in INLINE or tag in INLINE_VOID else Kind.BREAK, tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """An end tag; a void element has none."""
+        if tag in VOID:
+            self.handle_startendtag(tag, [])
+        else:
+            self._add(Kind.END, tag)
+
+    def handle_data(self, data: str) -> None:
+        """A text."""
+        if not self.pieces or self.pieces[-1].kind is not Kind.TEXT:
+            self._add(Kind.TEXT)
+
+    def handle_comment(self, data: str) -> None:
+        """A comment, a declaration or an instruction."""
+        self._add(Kind.ATOM)
+
+    handle_decl = handle_pi = handle_comment
+
+    def set_cdata_mode(self, elem: str, **options: Any) -> None:
+        """Read raw text: in the same elements by all releases of Python, and no title that never ends."""
+        if elem in RAW and (elem != "title" or self.place < self.titles_end):
+            super().set_cdata_mode(elem)
+
+    def _add(self, kind: Kind, name: str = "", untouched: bool = False) -> None:
+        self.pieces.append(_Piece(self.place, kind, name, untouched))
+
+
+def _pieces_of(source: str) -> list[_Piece]:
+    """What the parser finds in a copy of the page, in which each character stands at its place.
+
+    In the copy nothing is an entity, all is one line, and there is neither what releases of Python treat in
+    different ways (<![x) nor what the parser leaves out (</>). Where it stops, markup begins that never ends.
     """
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.last_end, self.last_section_end = source.rfind(">"), source.rfind("]]>")
-
-    def pieces(self) -> Iterator[_Piece]:
-        """Tags, texts between them, and elements of raw text as a whole."""
-        source = self.source
-        begun = place = 0
-        title_ends = True
-        while (at := source.find("<", place)) >= 0:
-            found = self._markup(at)
-            if found is None:
-                if at < self.last_end and _TAG_BEGINS.match(source, at):
-                    break  # a tag that reaches the end of the page without a `>`: all of it is text
-                place = at + 1
-                continue
-            if begun < at:
-                yield _Piece(Kind.TEXT, source[begun:at])
-            if found.kind is Kind.START and found.name in RAW - {"title"}:
-                found = self._raw(found, at)
-            yield found
-            begun = place = at + len(found.source)
-            if found.name == "title" and found.kind is Kind.START and title_ends:
-                closing = _closing("title").search(source, place)
-                title_ends = closing is not None
-                place = place if closing is None else closing.start()
-        if begun < len(source):
-            yield _Piece(Kind.TEXT, source[begun:])
-
-    def _markup(self, at: int) -> _Piece | None:
-        """The tag, comment or declaration that begins here; None where this is text."""
-        source = self.source
-        if source.startswith("<!--", at):
-            return self._comment(at)
-        if at > self.last_end:
-            return None
-        following = source[at + 1]
-        if following == "!" and source.startswith("<![CDATA[", at) and at < self.last_section_end:
-            return self._until("]]>", at)
-        if following in "!?" or (following == "/" and not _TAG_BEGINS.match(source, at)):
-            return self._until(">", at)
-        found = _TAG.match(source, at)
-        return None if found is None else _tag(found[0], found[1], found[2].lower(), found[3])
-
-    def _comment(self, at: int) -> _Piece:
-        for short in ("<!-->", "<!--->"):
-            if self.source.startswith(short, at):
-                return _Piece(Kind.ATOM, short)
-        end = _COMMENT_END.search(self.source, at + 4)
-        return _Piece(Kind.ATOM, self.source[at : None if end is None else end.end()])
-
-    def _until(self, mark: str, at: int) -> _Piece:
-        return _Piece(Kind.ATOM, self.source[at : self.source.index(mark, at) + len(mark)])
-
-    def _raw(self, start: _Piece, at: int) -> _Piece:
-        """An element of raw text with its end tag; one that has none reaches the end of the page."""
-        closing = _closing(start.name).search(self.source, at + len(start.source))
-        tag = None if closing is None else _TAG.match(self.source, closing.start())
-        kind = Kind.ATOM if start.name in INLINE else Kind.BREAK
-        return _Piece(kind, self.source[at : None if tag is None else tag.end()], start.name)
-
-
-def _closing(name: str) -> re.Pattern[str]:
-    return re.compile(rf"</{name}(?=[\t\n\f\r />])", re.IGNORECASE | re.ASCII)
-
-
-def _tag(source: str, slash: str, name: str, attributes: str) -> _Piece:
-    if name in VOID:
-        return _Piece(Kind.ATOM if name in INLINE_VOID else Kind.BREAK, source, name)
-    if slash:
-        return _Piece(Kind.END, source, name)
-    if attributes.endswith("/") and not _ends_in_value(attributes):
-        return _Piece(Kind.ATOM if name in INLINE else Kind.BREAK, source, name)
-    return _Piece(Kind.START, source, name, "translate" in attributes.lower() and _is_untouched(attributes))
-
-
-def _is_untouched(attributes: str) -> bool:
-    """Whether the first attribute of the name says translate="no"."""
-    for found in _ONE_ATTRIBUTE.finditer(attributes):
-        name, _, _ = found[0].partition("=")
-        if name.strip().lower() == "translate":
-            value = _VALUE.match(found[0], len(name.rstrip()))
-            return value is not None and value[1].strip().lower() == "no"
-    return False
-
-
-def _ends_in_value(attributes: str) -> bool:
-    """Whether a slash at the end belongs to the value of an attribute, as in <a href=x/>."""
-    last = 0
-    for found in _ONE_ATTRIBUTE.finditer(attributes):
-        last = found.end()
-    return last == len(attributes)
+    copy = source.translate({ord("&"): "_", ord("\n"): " "}).replace("<![", "<!_").replace("</>", "<!>")
+    titles_end = max((found.start() for found in _TITLE_END.finditer(source)), default=0)
+    pieces: list[_Piece] = []
+    start = 0
+    for _ in range(UNFINISHED):
+        parser = _Parser(pieces, start, titles_end)
+        parser.feed(copy[start:])
+        if parser.place == len(source):
+            break
+        if parser.cdata_elem or copy.startswith("<!--", parser.place):
+            parser.handle_comment("")  # raw text or a comment: they reach the end of the page
+            break
+        parser.handle_data("<")
+        start = parser.place + 1
+    return pieces
 
 
 def _ends(pieces: list[_Piece]) -> list[int]:
