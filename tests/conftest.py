@@ -44,6 +44,23 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     softmax._prepared.cache_clear()
 
 
+@pytest.fixture
+def allow_tf32() -> Iterator[Callable[[bool], None]]:
+    """Choose whether products on a GPU may round to tf32; set back after the test.
+
+    monkeypatch cannot set it back: torch computes this attribute, and there is none to delete.
+    """
+    import torch
+
+    before = torch.backends.cuda.matmul.allow_tf32
+
+    def choose(allowed: bool) -> None:
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+
+    yield choose
+    choose(before)
+
+
 @dataclass
 class Ran:
     """One run of the command: its exit code and what it printed."""

@@ -17,8 +17,8 @@ LENGTHS = {
 
 
 @pytest.fixture(autouse=True)
-def exact_products(monkeypatch):
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+def exact_products(monkeypatch, allow_tf32):
+    allow_tf32(False)
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 

@@ -411,8 +411,8 @@ def test_states_of_another_width_and_labels_elsewhere_are_refused(kind, monkeypa
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: a CPU has no tf32")
-def test_tf32_does_not_round_the_bias(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
+def test_tf32_does_not_round_the_bias(allow_tf32: Callable[[bool], None]) -> None:
+    allow_tf32(True)
     head = SoftmaxHead(16, 50).cuda()
     with torch.no_grad():
         head.weight.zero_()

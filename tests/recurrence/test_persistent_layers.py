@@ -157,9 +157,9 @@ def test_in_evaluation_nothing_is_kept_and_the_layers_are_one_call(stays, calls)
 @pytest.mark.parametrize("lengths", [None, torch.tensor([30, 0, 9])])
 @pytest.mark.parametrize("hidden", [64, 650])
 @every_cell
-def test_on_a_gpu_three_layers_at_once_equal_the_reference(name, hidden, lengths, monkeypatch):
+def test_on_a_gpu_three_layers_at_once_equal_the_reference(name, hidden, lengths, monkeypatch, allow_tf32):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+    allow_tf32(False)
     stack = build(name, hidden).cuda()
     x, state = problem(stack, steps=30, device="cuda")
     assert BACKENDS["persistent"].refuses(stack.layers[0].cells[0], x, None, None) is None
