@@ -72,7 +72,7 @@ def test_replayed_equals_plain(settings, language_task, trainer_of):
     assert plain.step == replayed.step
     for name in wanted:
         torch.testing.assert_close(found[name], wanted[name], rtol=1e-3, atol=1e-4)
-    assert replayed.best == pytest.approx(plain.best, rel=1e-3)
+    assert replayed.record.best == pytest.approx(plain.record.best, rel=1e-3)
 
 
 @GPU
