@@ -165,6 +165,7 @@ def test_the_serve_extra_alone_serves(language_run):
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", ["", "tensorboard"])
 def test_tensorboard_is_written_where_it_is_installed(extra, tmp_path):
     data = tiny_data(tmp_path)["forecast"]

@@ -39,6 +39,7 @@ def test_the_demo_trains_judges_translates_and_draws(few, tmp_path, capsys):
     assert "Using the translator in" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_it_suggests_works_when_pasted(few, tmp_path, monkeypatch):
     """R106: the environment is not activated, as after `make demo`."""
     environment = str(Path(sys.executable).parent)

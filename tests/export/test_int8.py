@@ -52,6 +52,7 @@ def test_perplexity_rises_by_two_per_cent_at_most(tmp_path, cell):
     assert perplexities[1] <= 1.02 * perplexities[0]
 
 
+@pytest.mark.slow
 def test_bleu_falls_by_a_third_of_a_point_at_most(tmp_path):
     # Of a model that has learned its task: one that is still torn between words may go either way.
     dice = random.Random(1)

@@ -37,6 +37,7 @@ def client(models):
         yield found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forecaster", ["waves", "days"])
 def test_what_the_description_allows_is_answered(models, forecaster):
     # Where a request names no model the first that can answers, so each forecaster has its turn.

@@ -54,6 +54,7 @@ def learned(tmp_path_factory):
     return tt.load(out, device="cpu"), dataset
 
 
+@pytest.mark.slow
 def test_what_was_learned_comes_back_word_for_word(learned):  # R104
     translator, dataset = learned
     sources, targets = (list(dataset.texts("train", side)) for side in ("source", "target"))

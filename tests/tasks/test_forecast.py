@@ -72,6 +72,7 @@ def autoregressions(tmp_path_factory):
     ]
 
 
+@pytest.mark.slow
 def test_linear_autoregression_beats_the_mean_on_a_ramp(tmp_path):  # R2
     """The notes' recipe as it stands; to beat: the mean of what was trained on, in sample and after it."""
     for seed in range(SEEDS):

@@ -110,6 +110,7 @@ def measured(run):
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_two_processes_train_as_one(name, two, text, tmp_path, throughtime):
     """Law 7: the same global batches, also where their rows do not share out evenly or one has none."""

@@ -155,6 +155,7 @@ def killed(text, tmp_path_factory):
     return seed, folders
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_killed_at_ten_random_moments(name, killed):
     """Law 6, by SIGKILL."""
@@ -214,6 +215,7 @@ def test_a_checkpoint_of_the_last_update_of_an_epoch_has_its_judgement(text, tmp
     same_run(tmp_path / "one", tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_says_how_to_go_on(text, tmp_path, throughtime):
     command = words(text, {"epochs": 40, "num_steps": 5, "input_dropout": 0.1})
     run, whole = tmp_path / "run", tmp_path / "whole"

@@ -79,6 +79,7 @@ class Latent(nn.Module):
         return self.out(state[0])
 
 
+@pytest.mark.slow
 def test_latent_autoregression_beats_the_linear_one(series_task, linear, trainer_of):  # R5
     """R3's noisy sine: the linear model of R2 looks back on 4 values, a state can sum up many more."""
     found = {"linear": [], "latent": []}
