@@ -73,7 +73,7 @@ class Measured:
         """Write the page and list the stale rows; 1 where there are some."""
         rows = self.take_in({})
         found = {name: stale(self.recipes[name], row, self.now[name]) for name, row in rows.items()}
-        print("\n".join(f"{name:28}{changed} changed" for name, changed in found.items() if changed))
+        print("\n".join(f"{name:32} {changed} changed" for name, changed in found.items() if changed))
         return int(any(found.values()))
 
 

@@ -168,7 +168,7 @@ def test_k_steps_ahead_with_a_picture(sales, tmp_path, throughtime):  # R4
     for given, problem in (
         (["--k-steps", "1,x"], "--k-steps: is '1,x'"),
         (["--k-steps", "0"], "--k-steps: are (0,)"),
-        (["--k-steps", "1", "--level", 80], "--level: is for forecasts of what comes next"),
+        (["--k-steps", "1", "--level", 80], "--level: is for forecasts of the future"),
         (["--k-steps", "1", "--out", tmp_path / "o.csv"], "--out: is for"),
     ):
         ran = throughtime("forecast", out, *given)

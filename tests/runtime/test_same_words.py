@@ -149,7 +149,7 @@ def test_the_keywords_of_a_model_are_those_of_its_strategy(tmp_path):
     expected = model.generate("the", max_new_tokens=6, strategy=model.strategy(**how))
     assert model.generate("the", max_new_tokens=6, **how) == expected
     for name, value in {**how, "greedy": True, "top_p": 0.5}.items():
-        with pytest.raises(InputError, match=f"{name}: is for a search without a strategy"):
+        with pytest.raises(InputError, match=f"{name}: cannot be given together with strategy"):
             model.generate("the", strategy=model.strategy(), **{name: value})
 
 

@@ -9,7 +9,7 @@ import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
 from throughtime.cli.kinds import loaded
-from throughtime.cli.opening import DateFormat, SkipBad, opened, skipping, tell_skipped
+from throughtime.cli.opening import DateFormat, SkipBad, opened_for, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import check_pictures
 
@@ -101,9 +101,7 @@ def backtest(
     model: TrainedForecaster = loaded(run, device, "forecast")
     config = model.config
     name = data or config.data
-    written = date_format or config.date_format
-    skip_bad = skipping(skip_bad, run, name, config.data)
-    dataset = opened(name, date_format=written, skip_bad=skip_bad)
+    dataset = opened_for(run, config, name, date_format=date_format, skip_bad=skip_bad)
     panel = panel_of(dataset, config.roles)
     tell_skipped(dataset)
     for note in panel.notes:

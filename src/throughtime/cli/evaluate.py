@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from throughtime.cli.kinds import loaded
-from throughtime.cli.opening import DateFormat, SkipBad, opened, skipping, tell_skipped
+from throughtime.cli.opening import DateFormat, SkipBad, opened_for, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, stderr
 
 Run = Annotated[Path, typer.Argument(help="The folder of a trained model.", metavar="RUN")]
@@ -154,10 +154,8 @@ def evaluate(
         "with": [loaded(other, device, "translate") for other in others or ()] or None,
     }
     model = loaded(run, device)
-    name, opening = data or model.config.data, model.config.opening
-    if date_format is not None:
-        opening = opening._replace(date_format=date_format)
-    dataset = opened(name, **opening._asdict(), skip_bad=skipping(skip_bad, run, name, model.config.data))
+    name = data or model.config.data
+    dataset = opened_for(run, model.config, name, date_format=date_format, skip_bad=skip_bad)
     asked = {option: value for option, value in options.items() if value is not None}
     with bar(split) as advance:
         report = model.report(dataset, split, asked, advance)

@@ -11,7 +11,7 @@ import typer
 from throughtime.cli.evaluate import Device, Run
 from throughtime.cli.k_steps import k_step_outcome, read_steps
 from throughtime.cli.kinds import loaded
-from throughtime.cli.opening import DateFormat, SkipBad, opened, skipping, tell_skipped
+from throughtime.cli.opening import DateFormat, SkipBad, opened_for, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import check_pictures
 from throughtime.cli.refusal import refuse
@@ -51,7 +51,7 @@ def forecast(
     k_steps: Annotated[
         str | None,
         typer.Option(
-            help="Instead of what comes next, predict every row from so many rows before it: 1,4,16,64."
+            help="Predict every row k steps ahead, instead of the future, for each of these k: 1,4,16,64."
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The CSV file to write.")] = None,
@@ -69,8 +69,9 @@ def forecast(
     strategy=direct are drawn row by row, so that sums over them look surer than they are; those of a
     recursive model hang together.
 
-    With --k-steps every row of the series is predicted from k rows before it, by a recursive model fed with
-    its own outputs, and the error of the rows that did not train the model is measured for each k.
+    With --k-steps every row of the series is predicted from the data up to k rows before it: a recursive
+    model reads its own outputs in between. The error is measured for each k, on the rows that were not used
+    for training.
 
     [bold]Examples[/bold]
 
@@ -85,24 +86,24 @@ def forecast(
     check_pictures(plot)
     steps = None if k_steps is None else read_steps(k_steps)
     if steps is not None:
-        problem = "is for forecasts of what comes next; leave it out beside --k-steps"
+        problem = "is for forecasts of the future; leave it out, or leave out --k-steps"
         refuse(problem, h=h, level=level, future=future, paths=paths or None, out=out)
     if out is not None:
         check_file(out)
     model: TrainedForecaster = loaded(run, device, "forecast")
     levels = sorted(set(level or ()))
-    name = data or model.config.data
-    written = date_format or model.config.date_format
-    skip_bad = skipping(skip_bad, run, name, model.config.data)
-    dataset = opened(name, date_format=written, skip_bad=skip_bad)
-    panel = panel_of(dataset, model.config.roles)
+    config = model.config
+    dataset = opened_for(run, config, data or config.data, date_format=date_format, skip_bad=skip_bad)
+    panel = panel_of(dataset, config.roles)
     tell_skipped(dataset)
     for note in panel.notes:
         say(note)
     if steps is not None:
-        own = data in (None, model.config.data)
+        own = data in (None, config.data)
         return k_step_outcome(run, model, dataset.name, panel, steps, own, plot)
-    coming = None if future is None else read_future(future, model.config.known, written)
+    coming = None
+    if future is not None:
+        coming = read_future(future, config.known, date_format or config.date_format)
     rows = h or model.model.horizon
     found = model.forecast(panel, rows, levels, coming, paths)
     columns, table = _rows(found, model.name, levels)

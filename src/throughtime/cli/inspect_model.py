@@ -24,26 +24,27 @@ if TYPE_CHECKING:
     from throughtime.inspection.beam_tree import BeamTree
     from throughtime.inspection.unit_gates import LayerGates
 
-VIEWS = ("attention", "beam", "gates", "embedding")
 NEIGHBOURS = 4
 SHOWN_UNITS = 4
 BELONGS = {"num_beams": "beam", "layer": "gates", "neighbours": "embedding", "side": "embedding"}
-"""The views that the other options are for."""
+"""The view that each of the other options belongs to."""
 
 
 class InspectsRun(RunFirst):
-    """The command, whose help for a run offers the views that its model has."""
+    """The command `inspect RUN`; its help lists only the views that the model of this run has."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Keep the words for the help, which is asked for before they are read."""
+        """Remember the command line: `--help` is handled before its arguments are parsed."""
         ctx.meta[__name__] = list(args)
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """The help, of a run without views that its model lacks."""
+        """The help, without the views that the model of the run does not have."""
         run = next((word for word in ctx.meta.get(__name__, ()) if is_run(word)), None)
         with contextlib.suppress(ThroughtimeError):
             if run is not None:
+                from throughtime.inspection.views import VIEWS
+
                 offered = _views(loaded(Path(run), "cpu"))
                 params: list[Any] = self.params  # options, and arguments that are never hidden
                 for param in params:
@@ -100,7 +101,8 @@ def inspect_model(
 
       throughtime inspect runs/english "mother garden red" --embedding --plot words.png
     """
-    chosen = [name for name, given in zip(VIEWS, (attention, beam, gates, embedding), strict=True) if given]
+    views = {"attention": attention, "beam": beam, "gates": gates, "embedding": embedding}
+    chosen = [view for view, given in views.items() if given]
     if not beam:
         refuse("goes with --beam; leave it out", num_beams=num_beams)
     if not gates:
@@ -135,7 +137,7 @@ def _views(model: Any) -> list[str]:
 
 
 def _check_view(run: Path, model: Any, chosen: list[str]) -> None:
-    """Refuse all but one view that the model has, by what it is and what it offers."""
+    """Raise unless exactly one view was chosen that the model has; the message lists the views it has."""
     what, offered = f"is {KINDS[kind_of(run)].what}", _views(model)
     if not offered:
         raise InputError(str(run), _none("", what).strip())

@@ -22,7 +22,7 @@ SkipBad = Annotated[
 ]
 DateFormat = Annotated[
     str | None,
-    typer.Option(help="How series write their dates, such as %d.%m.%Y; found out where there is one way."),
+    typer.Option(help="Format of the dates of series, such as %d.%m.%Y; found from the data by default."),
 ]
 Source = Annotated[str | None, typer.Option(help="Of pairs: the source language, such as en.")]
 Target = Annotated[str | None, typer.Option(help="Of pairs: the target language, such as fr.")]
@@ -52,6 +52,14 @@ def opened(
             skip_bad=skip_bad,
             progress=advance,
         )
+
+
+def opened_for(run: Path, config: Any, data: str, *, date_format: str | None, skip_bad: bool) -> Dataset:
+    """Open data for the model of a run, in the way in which it opened those of its training."""
+    opening = config.opening
+    if date_format is not None:
+        opening = opening._replace(date_format=date_format)
+    return opened(data, **opening._asdict(), skip_bad=skipping(skip_bad, run, data, config.data))
 
 
 def skipping(asked: bool, run: Path, data: str, own: str) -> bool:

@@ -1,4 +1,4 @@
-"""Commands that know what was meant: settings given as options, and words in the wrong order."""
+"""Commands that explain common mistakes: settings given as options, and arguments in the wrong order."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import typer
 from typer.core import TyperCommand
 
 from throughtime.errors import InputError
+from throughtime.files import path_exists
 
 # Newer typers carry their own copy of click, so its errors are found by way of typer's.
 UsageError: Any = typer.BadParameter.__mro__[1]
 ClickError: Any = typer.BadParameter.__mro__[2]
 
-SPLITS = ("train", "valid", "test", "heldout", "all")
 LONGEST = 60
 _NUMBER = re.compile(r"-[0-9.]")
 _TRUTH = ("true", "false")
 
 
 class TakesSettings(TyperCommand):
-    """A command of `train`: a setting that was given as an option is told how `--set` takes it.
+    """A command of `train`: if a setting is given as an option, the error shows how to use `--set`.
 
     The command's function names its settings as `config`, module.Class under `throughtime.tasks`.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words; where one is no option, say what would do."""
+        """Parse the command line; for an unknown option that is a setting, raise the better error."""
         words = list(args)
         try:
             return super().parse_args(ctx, args)
@@ -90,21 +90,21 @@ def _is_truth(kind: Any) -> bool:
 
 
 class RunFirst(TyperCommand):
-    """A command whose first word is the folder of a model: the right order is told where another one was it.
+    """A command whose first argument is the folder of a model; an error shows the right order of arguments.
 
-    `stray` is the option that a word beside the run was perhaps meant for, where a command takes none.
+    `stray` is the option that a second argument was probably meant for, if the command takes only one.
     """
 
     stray: ClassVar[str | None] = None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words, once their order is right."""
+        """Check the order of the arguments, then parse them."""
         if not ctx.resilient_parsing:
             self._check_order(ctx, list(args))
         return super().parse_args(ctx, args)
 
     def option_for(self, word: str) -> str | None:
-        """The option that a word beside the run was meant for."""
+        """The option that this extra argument was probably meant for."""
         return self.stray
 
     def _check_order(self, ctx: Any, words: list[str]) -> None:
@@ -116,7 +116,7 @@ class RunFirst(TyperCommand):
             if alone and others:
                 raise InputError(
                     _shortened(others[0]),
-                    f"is one word too many: this command takes a run and options; write "
+                    f"is an extra argument: this command takes one run, and options; write "
                     f"`{self._corrected(ctx, words, first, others)}`",
                 )
             return
@@ -126,12 +126,12 @@ class RunFirst(TyperCommand):
         strays = [word for word in (first, *others) if word != run] if alone else []
         raise InputError(
             "RUN",
-            f"comes first, and {_shortened(first)} is no folder of a trained model, but {run} is; write "
-            f"`{self._corrected(ctx, words, run, strays)}`",
+            f"comes first, and {_shortened(first)} is not the folder of a trained model, but {run} is; "
+            f"write `{self._corrected(ctx, words, run, strays)}`",
         )
 
     def _positional(self, ctx: Any, words: list[str]) -> list[str] | None:
-        """The words that are neither options nor their values; None where help is wanted or one is wrong."""
+        """The positional arguments; None if `--help` is given or an option is wrong."""
         try:
             values, rest, _ = self.make_parser(ctx).parse_args(list(words))
         except UsageError:
@@ -159,7 +159,7 @@ class RunFirst(TyperCommand):
         return f"{path} {shlex.join([run, *rest, *added])}"
 
     def _without(self, ctx: Any, words: list[str], word: str) -> list[str]:
-        """The words less this one, where it is not the value of an option."""
+        """The words without this argument; the same word as the value of an option stays."""
         before = self._positional(ctx, words) or []
         for place in (place for place, one in enumerate(words) if one == word):
             left = [*words[:place], *words[place + 1 :]]
@@ -169,11 +169,13 @@ class RunFirst(TyperCommand):
 
 
 class Evaluates(RunFirst):
-    """A command about a split of data: a word beside the run names one of both."""
+    """A command about a split of some data: an extra argument names a split or data."""
 
     def option_for(self, word: str) -> str:
         """The split if there is one of that name, else the data."""
-        return "--split" if word in SPLITS else "--data"
+        from throughtime.data.splits import SPLITS
+
+        return "--split" if word in (*SPLITS, "heldout", "all") else "--data"
 
 
 class ReadsData(RunFirst):
@@ -207,11 +209,8 @@ def is_run(word: str) -> bool:
 
 
 def _is_path(word: str) -> bool:
-    """Whether a word was perhaps meant as a folder."""
-    try:
-        return Path(word).exists() or ("/" in word and not re.search(r"\s", word))
-    except (OSError, ValueError):
-        return False
+    """Whether a word was probably meant as a path."""
+    return path_exists(word) or ("/" in word and not re.search(r"\s", word))
 
 
 def _shortened(word: str) -> str:

@@ -14,6 +14,8 @@ Times = NDArray[Any]
 """`datetime64[ns]`, or int64 where a file has no dates."""
 Unit = Literal["month", "second", "position"]
 
+YEARS = range(1678, 2262)
+"""The years of which `datetime64[ns]` holds every day."""
 MINUTE, HOUR, DAY, WEEK = 60, 3_600, 86_400, 604_800
 _NAMES = {1: "second", MINUTE: "minute", HOUR: "hour", DAY: "day", WEEK: "week"}
 

@@ -1,12 +1,12 @@
-"""Which of sacrebleu's tokenizers cuts a text into words for BLEU: by the language, else by the script."""
+"""Choose one of sacrebleu's tokenizers for BLEU, by the language or by the script of the references."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
-import unicodedata
-from collections import Counter
 from collections.abc import Iterable
+
+from throughtime.text.scripts import count_scripts
 
 CHINESE, JAPANESE, KOREAN, WITHOUT_SPACES = "Chinese", "Japanese", "Korean", "without spaces"
 
@@ -32,15 +32,16 @@ _CODE = re.compile(
     r"([-_](hans|hant|hani|latn|jpan|hira|kana|kore|hang|thai|laoo|mymr|khmr|tibt))?"
     r"([-_]([a-z]{2}|\d{3}))?"
 )
+_SCRIPTS_WITHOUT_SPACES = ("THAI", "LAO", "MYANMAR", "KHMER", "TIBETAN")
 _KANA_SHARE = 0.1  # of Han and kana together; Japanese has far more, Chinese almost none
 
 
 def choose_tokenizer(language: str | None, references: Iterable[str] = ()) -> str:
     """The tokenizer for a language given by code or name, or else for the script of most of the references.
 
-    `zh` for Chinese. For Japanese and Korean `ja-mecab` and `ko-mecab`, if sacrebleu's extra packages for
-    them are installed, else `char`, which needs none. `char` for Thai and others written without spaces: to
-    13a a sentence of theirs is one word, and BLEU is 0 unless all of it is right. 13a for all others.
+    `zh` for Chinese; `ja-mecab` and `ko-mecab` for Japanese and Korean if sacrebleu's extra packages for them
+    are installed, else `char`; `char` for Thai and other languages written without spaces, since 13a would
+    take a whole sentence for one word; `13a` for all other languages.
 
     >>> choose_tokenizer("mandarin"), choose_tokenizer("zh_Hans"), choose_tokenizer("french")
     ('zh', 'zh', '13a')
@@ -78,31 +79,13 @@ def script_language(texts: Iterable[str]) -> str | None:
     >>> [script_language([text]) for text in ("昨日は雨でした。", "어제는 비가 왔다.", "rain, 雨")]
     ['Japanese', 'Korean', None]
     """
-    scripts: Counter[str] = Counter()
-    for letter, count in Counter("".join(texts)).items():
-        if unicodedata.category(letter)[0] in "LM":
-            scripts[_script(letter)] += count
-    han, kana, half = scripts["han"], scripts["kana"], scripts.total() / 2
+    scripts = count_scripts("".join(texts))
+    han, kana, half = scripts["CJK"], scripts["HIRAGANA"] + scripts["KATAKANA"], scripts.total() / 2
     if han + kana > half:
         return JAPANESE if kana > _KANA_SHARE * (han + kana) else CHINESE
-    if scripts["hangul"] > half:
+    if scripts["HANGUL"] > half:
         return KOREAN
-    return WITHOUT_SPACES if scripts["without spaces"] > half else None
-
-
-def _script(letter: str) -> str:
-    """The part of Unicode that a letter's name begins with, as far as it matters here."""
-    name = unicodedata.name(letter, "").removeprefix("HALFWIDTH ")
-    match re.split("[ -]", name, maxsplit=1)[0]:
-        case "CJK":
-            return "han"
-        case "HIRAGANA" | "KATAKANA":
-            return "kana"
-        case "HANGUL":
-            return "hangul"
-        case "THAI" | "LAO" | "MYANMAR" | "KHMER" | "TIBETAN":
-            return "without spaces"
-    return "other"
+    return WITHOUT_SPACES if sum(scripts[script] for script in _SCRIPTS_WITHOUT_SPACES) > half else None
 
 
 def _installed(*packages: str) -> bool:

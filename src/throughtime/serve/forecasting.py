@@ -10,7 +10,7 @@ import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from throughtime.data.frequency import Times, spelled
+from throughtime.data.frequency import YEARS, Times, spelled
 from throughtime.data.panel import Panel, Series, regular
 from throughtime.data.readers.dates import ISO, DateCell, DateForm, check_date_format, settle_form
 from throughtime.runtime.levels import ends, ends_of
@@ -29,7 +29,7 @@ LARGEST = 1e30
 FARTHEST = 10**12
 
 Value = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)] | None
-# `check_levels` refuses others, with a sentence that a bound of the schema would not give.
+# Not validated by the schema: `check_levels` gives a clearer message.
 Level = Annotated[float, Field(json_schema_extra={"minimum": 1, "exclusiveMaximum": 100})]
 Place = Annotated[int, Field(ge=-FARTHEST, le=FARTHEST)]
 
@@ -43,9 +43,10 @@ class SeriesRequest(BaseModel):
 
 
 class ForecastRequest(BaseModel):
-    """Series to go on from, how many rows, and the levels of intervals in per cent.
+    """Series to forecast, the number of rows `h`, and the levels of intervals in per cent.
 
-    Dates that are not in ISO format are read in the one order that fits, or as `date_format` says.
+    Dates that are not in ISO format are read in `date_format`, or in the only order of day, month and year
+    that fits.
     """
 
     series: Annotated[list[SeriesRequest], Field(min_length=1)]
@@ -138,7 +139,7 @@ def _series(given: SeriesRequest, form: DateForm) -> Series:
 
 
 def _iso(text: str) -> datetime | None:
-    """The time that a text spells in ISO format, in UTC, or None."""
+    """The time of a text in ISO format, converted to UTC, or None."""
     try:
         moment = datetime.fromisoformat(text)
         return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
@@ -155,8 +156,10 @@ def _times(name: str, given: Sequence[str] | Sequence[int], form: DateForm) -> T
         if moment is None:
             wanted = "which is no date" if form == ISO else f"which is not {form.wanted}"
             raise RefusalError(400, f"series {name!r} has the time {str(text)[:40]!r}, {wanted}")
-        if not 1678 <= moment.year <= 2261:
-            raise RefusalError(400, f"series {name!r} has the year of {text}; known are 1678 to 2261")
+        if moment.year not in YEARS:
+            raise RefusalError(
+                400, f"series {name!r} has the year of {text}; known are {YEARS[0]} to {YEARS[-1]}"
+            )
         moments.append(moment)
     return np.array(moments, dtype="datetime64[ns]")
 

@@ -79,13 +79,13 @@ class LanguageModel:
         return self.framing.codec.notes
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """What should be known of the answers to these texts, by kind (see `InputWarnings.of`)."""
+        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
         return self.framing.codec.warnings.of(checked_texts(texts), **how)
 
     def score(self, texts: Sequence[str]) -> list[Scored]:
         """How likely each text is, token by token, in the order of the texts.
 
-        To a model of a stream, which knows no end of a text, a text without tokens has none to score.
+        A model of a stream has no token for the end of a text, so an empty text has no tokens to score.
         """
         texts = checked_texts(texts)
         sequences = [self.framing.ids(text) for text in texts]
@@ -138,36 +138,31 @@ class LanguageModel:
         seed: int | None = None,
         strategy: Strategy | None = None,
     ) -> list[Generated]:
-        """Continue a prompt, the likeliest text first; what is not given comes from generation_config.json.
+        """Continue a prompt, the most likely text first; defaults come from generation_config.json.
 
-        The options are those of an exported model. Greedy search writes what that writes; equal seeds give
-        equal draws of one model on one kind of device, but an exported one draws others from the same
-        distribution. A `strategy` of your own stands instead of `greedy`, `temperature` and the others.
+        The options are those of an exported model. Greedy search gives the same text as the exported model.
+        With sampling, equal seeds give equal texts on the same kind of device; the exported model draws other
+        texts from the same distribution. `strategy` replaces `greedy`, `temperature` and the other options.
         """
         from throughtime.search import generate
 
-        options = {
+        options: dict[str, Any] = {
             "greedy": greedy,
             "temperature": temperature,
             "top_k": top_k,
             "top_p": top_p,
-            "num_return_sequences": None if num_return_sequences == 1 else num_return_sequences,
+            "num_return_sequences": num_return_sequences,
             "seed": seed,
         }
-        if strategy is not None:
+        if strategy is None:
+            strategy = self.strategy(**options)
+        else:
+            defaults = {"num_return_sequences": 1}
             for name, value in options.items():
-                if value is not None:
-                    raise InputError(name, "is for a search without a strategy of its own; leave one out")
+                if value != defaults.get(name):
+                    raise InputError(name, "cannot be given together with strategy; leave one of them out")
         ids = self.framing.ids(checked_text(prompt, "prompt"), end=False)
-        chosen = strategy or self.strategy(
-            greedy=greedy,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            num_return_sequences=num_return_sequences,
-            seed=seed,
-        )
-        results = generate(self.model, [ids], chosen, max_new_tokens=self._cap(max_new_tokens))
+        results = generate(self.model, [ids], strategy, max_new_tokens=self._cap(max_new_tokens))
         return [
             Generated(self.framing.text([*ids, *one.tokens]), one.log_prob, one.ended) for one in results[0]
         ]

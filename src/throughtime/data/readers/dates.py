@@ -1,4 +1,4 @@
-"""Dates as tables write them: ISO, in a format that a person names, or in the one order that fits."""
+"""Dates in tables: in ISO form, in a given format, or in the only order of day, month and year that fits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from throughtime.data.frequency import infer_frequency
+from throughtime.data.frequency import YEARS, infer_frequency
 from throughtime.errors import InputError
 
 DATE = re.compile(r"\d{4}-\d\d(-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?)?", re.ASCII)
@@ -19,21 +19,21 @@ DATE_PARTS = re.compile(
     r"(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)? ?([AaPp][Mm])?)?",
     re.ASCII,
 )
-"""Three numbers, in whatever order, and perhaps a time of the day."""
+"""Three numbers in any order, optionally followed by a time of day."""
 ORDERS = {"dmy": "%d{0}%m{0}%Y", "mdy": "%m{0}%d{0}%Y", "ymd": "%Y{0}%m{0}%d"}
 WORDS = {"dmy": "day first", "mdy": "month first", "ymd": "year first"}
-CENTURY = 69  # a year of two digits from here on is of the 20th century, as strptime has it
+CENTURY = 69  # two-digit years from here on belong to the 20th century, as in strptime
 
 
 @dataclass(frozen=True)
 class DateForm:
-    """How the dates of one column are written: ISO, unless an order of the parts or a format is named."""
+    """How the dates of a column are written: in ISO form, unless an order or a format is given."""
 
     order: str | None = None  # a key of ORDERS
-    format: str | None = None  # of strptime
+    format: str | None = None  # as in strptime
 
     def read(self, text: str) -> datetime | None:
-        """The time that a cell spells, or None.
+        """The time that a cell holds, or None if it cannot be read.
 
         >>> str(DateForm("dmy").read("31/12/2023 13:00")), DateForm("mdy").read("31/12/2023")
         ('2023-12-31 13:00:00', None)
@@ -44,7 +44,7 @@ class DateForm:
         return as_date(text) if self.order is None else _ordered(text, self.order)
 
     def spelled(self, text: str, moment: datetime) -> str:
-        """The ISO form of a date; one that is written so already stays as it is."""
+        """The date in ISO form; a text that is already in ISO form is returned unchanged."""
         if self.order is None and self.format is None:
             return text
         midnight = moment == moment.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -52,11 +52,11 @@ class DateForm:
 
     @property
     def wanted(self) -> str:
-        """How a date should look."""
+        """The expected form of a date, for messages."""
         if self.format is not None:
             return f"a date in the format {self.format!r}"
         if self.order is not None:
-            return f"a date with the {WORDS[self.order]}, as others of its column"
+            return f"a date with the {WORDS[self.order]}, like the others in its column"
         return "YYYY-MM, YYYY-MM-DD or YYYY-MM-DD HH:MM:SS"
 
 
@@ -64,7 +64,7 @@ ISO = DateForm()
 
 
 class DateCell(NamedTuple):
-    """A date as it is written, on which line of the file, and of which series."""
+    """A date as it is written, with its line in the file and its series."""
 
     line: int | None
     series: str
@@ -72,7 +72,7 @@ class DateCell(NamedTuple):
 
 
 def check_date_format(date_format: str) -> str:
-    """The format, or an error where strptime cannot tell the year, or anything, by it.
+    """Return the format; raise an error if `strptime` does not accept it or it has no year.
 
     >>> check_date_format("%d.%m")
     Traceback (most recent call last):
@@ -93,11 +93,11 @@ def check_date_format(date_format: str) -> str:
 
 
 def settle_form(cells: Iterable[DateCell], where: str) -> DateForm:
-    """The one order of day, month and year in which a whole column can be read, or an error that asks for it.
+    """The only order of day, month and year in which all dates of a column can be read, or an error.
 
-    A number above 12 cannot be a month. Where that leaves two orders, dates with dots have the day first, as
-    they have wherever dots are written; of others, the order counts in which all series run in equal steps,
-    if only one does.
+    A number above 12 cannot be a month. If two orders remain, dates with dots have the day first, as is usual
+    where dots are used; for other dates, the order is the one in which every series has equal steps, if that
+    is true for only one order.
 
     >>> settle_form([DateCell(2, "a", "03/02/2023"), DateCell(3, "a", "31/12/2023")], "a.csv").order
     'dmy'
@@ -113,8 +113,8 @@ def settle_form(cells: Iterable[DateCell], where: str) -> DateForm:
             before = settled or dates[0]
             raise InputError(
                 where,
-                f"has the date {cell.text!r}, which cannot be read like {before.text!r}"
-                f"{'' if before.line is None else f' on line {before.line}'}; write all dates alike",
+                f"has the date {cell.text!r}, which cannot be read in the same way as {before.text!r}"
+                f"{'' if before.line is None else f' on line {before.line}'}; write all dates in one form",
                 line=cell.line,
             )
         if len(fitting) < len(left):
@@ -136,7 +136,7 @@ def settle_form(cells: Iterable[DateCell], where: str) -> DateForm:
 
 
 def as_date(text: str) -> datetime | None:
-    """The time that a cell spells in one of the ISO forms, or None."""
+    """The time of a cell in one of the ISO forms, or None."""
     text = text.strip()
     if not DATE.fullmatch(text):
         return None
@@ -147,7 +147,7 @@ def as_date(text: str) -> datetime | None:
 
 
 def like_date(text: str) -> bool:
-    """Whether a cell is meant as a date.
+    """Whether a cell looks like a date.
 
     >>> like_date("2022-01"), like_date("03.01.2022"), like_date("1/3/22 14:00"), like_date("1185.48")
     (True, True, True, False)
@@ -186,11 +186,11 @@ def _ordered(text: str, order: str) -> datetime | None:
 
 
 def _regular(dates: Sequence[DateCell], order: str) -> bool:
-    """Whether every series runs in equal steps, of which there are two at least, when read in an order."""
+    """Whether, read in this order, every series has equal steps, and at least one has two or more."""
     series: dict[str, list[datetime]] = {}
     for cell in dates:
         moment = _ordered(cell.text, order)
-        if moment is None or not 1678 <= moment.year <= 2261:
+        if moment is None or moment.year not in YEARS:
             return False
         series.setdefault(cell.series, []).append(moment)
     times = [np.array(moments, dtype="datetime64[ns]") for moments in series.values() if len(moments) > 1]

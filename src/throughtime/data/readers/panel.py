@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from throughtime.data.frequency import Times
+from throughtime.data.frequency import YEARS, Times
 from throughtime.data.panel import Panel, Series, regular
 from throughtime.data.readers.layout import Layout, Row
 from throughtime.data.readers.series import SeriesTable
@@ -167,8 +167,7 @@ def _times(layout: Layout, rows: Sequence[Row]) -> Times:
         places = [number if row.moment is None else row.moment for number, row in enumerate(rows)]
         return np.array(places, dtype=np.int64)
     for row in rows:
-        if not 1678 <= row.moment.year <= 2261:
-            raise InputError(
-                str(layout.path), f"has the year of {row.ds}; known are 1678 to 2261", line=row.line
-            )
+        if row.moment.year not in YEARS:
+            problem = f"has the year of {row.ds}; known are {YEARS[0]} to {YEARS[-1]}"
+            raise InputError(str(layout.path), problem, line=row.line)
     return np.array([row.moment for row in rows], dtype="datetime64[ns]")
