@@ -1,4 +1,4 @@
-"""What a row tells beside its figure: chosen sentences, a translator's loss on its training pairs."""
+"""Further results of a row: translations or fillings of chosen sentences, and the training loss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def training_loss(run: Path) -> float:
 
 
 def translations(run: Path, sentences: Sequence[str]) -> list[str]:
-    """What it makes of each sentence, searched as it searches if nobody says otherwise."""
+    """The translation of each sentence, with the default search."""
     translator: TrainedTranslator = load(run)
     return [own[0].text for own in translator.translate(list(sentences))]
 
@@ -36,7 +36,7 @@ def fillings(run: Path, sentences: Sequence[str]) -> list[str]:
 
 
 def trained_on(run: Path, sentences: Sequence[str]) -> list[str]:
-    """Those that a translator knows from its training pairs."""
+    """The sentences that are in the training pairs of a translator."""
     known = {pair.source for pair in _data(load(run)).pairs("train")}
     return [sentence for sentence in sentences if sentence in known]
 

@@ -1,4 +1,4 @@
-"""The commands by which a recipe trains and judges, as they are typed: RUN is the folder of the model."""
+"""The commands with which a recipe trains and evaluates; RUN is the folder of the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recipes.together import Together, words
 
 
 def training(name: str, recipe: Recipe) -> str:
-    """How the model is made; a module of this folder sees to that by itself."""
+    """The command that trains the model; for a module of this folder, the recipe itself."""
     if recipe.task == "ngram":
         return _typed("train", "ngram", *recipe.train, "--out", "RUN")
     if recipe.commanded:
@@ -20,9 +20,9 @@ def training(name: str, recipe: Recipe) -> str:
 
 
 def judging(name: str, recipes: Mapping[str, Recipe]) -> dict[str, str]:
-    """The commands that gave the figures, by what these are called; the row's own has no name.
+    """The commands that measure the figures, by their names; the name of the main figure is "".
 
-    A figure that training writes down needs no further command.
+    A figure that is written by training needs no further command.
     """
     recipe = recipes[name]
     if recipe.task == "together":

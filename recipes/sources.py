@@ -1,7 +1,7 @@
-"""The code that a row depends on, as twelve digits: they change when that code does something else.
+"""A digest of the code that a row depends on: twelve digits that change when the code changes.
 
-It is what the row's task and the modules of this folder import, within functions too. Comments, docstrings
-and layout do not count. Nor does what only passes words on or draws: the command line, plots, this machinery.
+The code is everything that the task of the row and the modules of this folder import, also within functions.
+Comments, docstrings and formatting do not count, nor do the command line, plots and this machinery.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ LEFT_OUT = (
     "recipes.recipe",
 )
 BESIDE = (".cu", ".cuh", ".json", ".txt")
-"""Files that a package's modules read: kernels, costs, texts. They count as they are."""
+"""Files that modules of a package read, such as kernels and texts; they count byte by byte."""
 TRAINS = {"backtests": "forecast", "sine": "forecast"}
-"""Modules of this folder that train by the command, and so import nothing of the task."""
+"""Modules of this folder that train by the command line, and so do not import the task."""
 
 
 def sources(recipes: Mapping[str, Recipe]) -> dict[str, str]:
-    """The digits of each recipe; the settings and the code of runs that it needs count as well."""
+    """The digits of each recipe; settings and code of the runs that it needs count too."""
     hashed = functools.cache(_hashed)  # for this call alone: files may change
 
     def digits(name: str) -> str:
@@ -67,7 +67,7 @@ def entries(recipe: Recipe) -> frozenset[str]:
 
 
 def imported(modules: Iterable[str]) -> set[str]:
-    """The modules, what they import, what that imports, ..., and the packages in which they lie."""
+    """The modules, everything that they import, and the packages that contain them."""
     found: set[str] = set()
     waiting = set(modules)
     while waiting:
@@ -113,7 +113,7 @@ def _digest(text: str) -> str:
 
 
 def _plain(node: object) -> object:
-    """A syntax tree without texts that stand alone, and without what only some Pythons write down."""
+    """A syntax tree without docstrings, and without fields that only some versions of Python have."""
     if isinstance(node, list):
         return [_plain(one) for one in node if not _is_text(one)]
     if not isinstance(node, ast.AST):

@@ -1,1 +1,1 @@
-"""Programs that keep the project in order; none of them is installed."""
+"""Programs for developing the project; they are not installed."""

@@ -32,7 +32,7 @@ class Config(BaseModel):
 
     @classmethod
     def following(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What other settings than those given become because of them, instead of their defaults."""
+        """The values of other settings that depend on those given, instead of their defaults."""
         return {}
 
     @model_validator(mode="before")

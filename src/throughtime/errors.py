@@ -34,7 +34,7 @@ class InputError(ThroughtimeError, ValueError):
 
 
 class MissingPackageError(ThroughtimeError):
-    """A feature needs an optional package that is not installed; the message names the extra that brings it.
+    """A feature needs an optional package that is not installed; the message names the extra to install.
 
     >>> raise MissingPackageError("drawing a picture", "matplotlib", extra="plot")
     Traceback (most recent call last):
@@ -51,7 +51,7 @@ class MissingPackageError(ThroughtimeError):
 
 
 def import_optional(package: str, *, feature: str, extra: str) -> Any:
-    """Import a package that only one feature needs; where it is missing, the error names the extra.
+    """Import a package that only one feature needs; if it is missing, the error names the extra.
 
     >>> import_optional("json", feature="reading JSON", extra="none").dumps([1])
     '[1]'
@@ -60,7 +60,7 @@ def import_optional(package: str, *, feature: str, extra: str) -> Any:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:
         if error.name != package:
-            raise  # the package is there, and something that it needs itself is not
+            raise  # the package is installed, but one of its own dependencies is missing
         raise MissingPackageError(feature, package, extra=extra) from None
 
 

@@ -21,7 +21,7 @@ TOO_MUCH = "nests too deeply, or holds a number of too many digits"
 
 
 def path_exists(path: Path | str) -> bool:
-    """Whether something lies at this path; what can be no path, such as a long sentence, is nowhere.
+    """Whether this path exists; False for a text that cannot be a path, such as a long sentence.
 
     >>> path_exists("."), path_exists("a sentence " * 100), path_exists("\\0")
     (True, False, False)

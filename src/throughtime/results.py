@@ -1,6 +1,6 @@
-"""The answers of models, as plain data: what a trained model and its exported copy both return.
+"""The results of models as plain data, returned by a trained model and by its exported copy.
 
-Nothing but the standard library is imported here, so that reading an answer never needs torch or onnxruntime.
+Only the standard library is imported here, so that using a result needs neither torch nor onnxruntime.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True)
 class Scored:
-    """A text and how likely the model finds it."""
+    """A text with the log-probability of each of its tokens."""
 
     text: str
     tokens: tuple[str, ...]

@@ -169,9 +169,7 @@ def test_a_prompt_is_a_word_or_an_option(throughtime, runs):
     assert throughtime(*words).json["prompt"] == ""
     ran = throughtime(*words[:2], "the cat", "--prompt", "the dog")
     assert ran.code == 2
-    assert (
-        ran.err == "error: --prompt: is given beside another prompt on the command line; give one of them\n"
-    )
+    assert ran.err == "error: --prompt: differs from the prompt given as an argument; give one of them\n"
     assert "unexpected extra argument" in throughtime(*words[:2], "the", "cat").err
 
 

@@ -110,19 +110,19 @@ def test_a_language_model_is_built_of_a_registered_cell(monkeypatch):
 def test_a_learned_first_state_is_for_cells_that_take_one():
     stack = Stack(LeakyFromAnywhere, 3, 4, 2, initial="learned")
     assert [len(layer.from_left.learned_state) for layer in stack.layers] == [1, 1]
-    with pytest.raises(InputError, match=r"initial: is 'learned', but Leaky takes no `initial`"):
+    with pytest.raises(InputError, match=r"initial: is 'learned', but Leaky has no parameter `initial`"):
         Stack(Leaky, 3, 4, initial="learned")
 
 
 @pytest.mark.parametrize(
     ("builder", "sentence"),
     [
-        (nn.LSTM, "LSTM makes a LSTM, expected a throughtime.Cell"),
+        (nn.LSTM, "LSTM returns a LSTM, expected a throughtime.Cell"),
         (
             ProjectedLSTM,
             "ProjectedLSTM cannot be built from .* missing a required argument: 'projection_size'",
         ),
-        (LSTM(3, 4), "is built already"),
+        (LSTM(3, 4), "is already built"),
         (3, "is 3, expected a name, a class or a function"),
         ("lsmt", "unknown cell 'lsmt'; did you mean 'lstm'"),
     ],

@@ -1,7 +1,7 @@
 """`python -m tools.docs [PAGE ...]`: run every command and every Python line of README.md and docs/*.md.
 
 Each page runs from top to bottom in a folder of its own, two pages side by side. Trainings are shortened,
-corpora that are not on this machine are not fetched: what is left out is told with its reason.
+corpora that are not on this machine are not downloaded. Skipped commands are listed with the reason.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def main() -> int:
-    """Run the pages, tell what happened, and say by the exit code whether all is well."""
+    """Run the pages, print a report, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.docs", description=(__doc__ or "").split("\n\n")[0]
     )

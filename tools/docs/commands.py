@@ -1,11 +1,11 @@
-"""What is known of a command before it runs: what it makes, why it is left out, how it is shortened."""
+"""Properties of a command: the files that it creates, why it is skipped, how its training is shortened."""
 
 from __future__ import annotations
 
 import re
 import shlex
 
-# What makes a training last seconds. A language model has two epochs, as pages show more than one.
+# Settings with which a training takes seconds. A language model has two epochs, as pages show more than one.
 SHORTER = {
     "language": "epochs=2 embedding_size=32 max_tokens=40000",
     "translate": "epochs=1 embedding_size=48 hidden_size=48 valid_sentences=50",
@@ -18,7 +18,7 @@ SHORTER = {
 LEFT_OUT = {
     "pip": "installs packages",
     "hf": "talks to a model hub",
-    "make test": "runs this very check's neighbours; CI runs it before",
+    "make test": "CI runs it before",
     "make test-docs": "runs this very check",
     "make lint": "CI runs it before",
     "make bench": "takes an hour",

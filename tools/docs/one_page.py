@@ -144,7 +144,7 @@ def _command(step: Step, block: Block, command: Command, run: Run) -> None:
         text = at_port(text, run.server.port)
     if text.startswith("curl "):
         level = run.served
-        # It ends well whatever the server answers, unless told otherwise.
+        # Without these options, curl exits with 0 whatever the server answers.
         text = text.replace("curl ", "curl --silent --show-error --fail-with-body ", 1)
     code, output = run.shell.run(text, LIMIT)
     step.failed = _judged(command, code, output, "exact" if command.refused else level)

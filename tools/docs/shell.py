@@ -23,7 +23,7 @@ class Shell:
         self._bash: subprocess.Popen[str] | None = None
 
     def run(self, command: str, limit: float) -> tuple[int, str]:
-        """Exit code and output of a command; 124 if it is not done after so many seconds, and a new shell."""
+        """Exit code and output of a command; 124 after `limit` seconds, and then a new shell."""
         if self._bash is None:
             self._bash = subprocess.Popen(
                 ["bash", "--noprofile", "--norc"],
@@ -117,7 +117,7 @@ def at_port(text: str, port: int) -> str:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens at."""
+    """A free port of this machine."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         return int(bound.getsockname()[1])

@@ -28,16 +28,16 @@ def check_whole(name: str, number: int) -> None:
 
 
 class Cell(nn.Module, ABC):
-    """One step of a recurrence. Time belongs to `scan`, and calling a cell is to `scan` it.
+    """One step of a recurrence. `scan` runs it over time, and so does calling the cell.
 
     A subclass declares its weights in `__init__` (names, shapes and gate order are torch's), and gives
     `project` and `step`. It reads them through `weights()`, never by attribute, so that one scan can run with
-    others. One with gates names them in `activations` and `keeping_gate`, for those who look inside.
+    others. A cell with gates names them in `activations` and `keeping_gate`, so that they can be inspected.
     """
 
     activations: tuple[tuple[str, ...], ...] = ()
-    """The names of what sigmoid, tanh and relu give, in the order in which `step` calls them: a name for each
-    equal part of the result, none for a result that is not to be shown."""
+    """The names of the results of sigmoid, tanh and relu, in the order in which `step` calls them: a name for
+    each equal part of a result, and () for a result that is not shown."""
     keeping_gate: str | None = None
     """The name of the gate that multiplies the old state."""
 
@@ -84,7 +84,7 @@ class Cell(nn.Module, ABC):
         backend: str = "auto",
     ) -> Result:
         """Run the cell through time: `scan` with this cell, and all of its options."""
-        from throughtime.recurrence.scan import scan  # which is built on cells, so not before one is called
+        from throughtime.recurrence.scan import scan  # scan imports cells, so not at import time
 
         return scan(
             self, x, state, lengths, reverse=reverse, carry=carry, batch_first=batch_first, backend=backend

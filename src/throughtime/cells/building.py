@@ -1,4 +1,4 @@
-"""A cell from its name, its class or a function: the one way in which stacks and models build theirs."""
+"""Build a cell from its name, its class or a function, as stacks and models do."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from throughtime.cells.base import Cell
 from throughtime.errors import InputError, unknown
 
 Builder = str | Callable[..., Cell]
-"""The name of a cell, its class, or a function of an input size and a hidden size."""
+"""The name of a cell, its class, or a function that takes an input size and a hidden size."""
 
 
 def build_cell(builder: Builder, input_size: int, hidden_size: int, *, initial: str = "zero") -> Cell:
-    """The cell that `builder` makes of these sizes; a name is looked up in `CELLS`.
+    """Build a cell with these sizes; a name is looked up in `CELLS`.
 
-    Every cell begins with zeros by itself. Any other first state is passed on as `initial`, which a cell of
-    one's own need not take.
+    The initial state of a cell is zero by default. Any other is passed on as `initial`, a parameter that your
+    own cell does not have to accept.
     """
     if isinstance(builder, Cell):
-        raise InputError("cell", "is built already; give its name or class, or use Stack.of([cell])")
+        raise InputError("cell", "is already built; give its name or class, or use Stack.of([cell])")
     if isinstance(builder, str):
         if builder not in CELLS:
             raise unknown("cell", builder, CELLS)
@@ -30,14 +30,14 @@ def build_cell(builder: Builder, input_size: int, hidden_size: int, *, initial: 
     if not isinstance(cell, Cell):
         raise InputError(
             "cell",
-            f"{_name(builder)} makes a {type(cell).__name__}, expected a throughtime.Cell; "
-            "Stack.from_torch takes the modules of torch",
+            f"{_name(builder)} returns a {type(cell).__name__}, expected a throughtime.Cell; "
+            "for a module of torch, use Stack.from_torch",
         )
     return cell
 
 
 def _options(builder: Callable[..., Cell], initial: str) -> dict[str, str]:
-    """What the builder is given besides sizes; what it does not take is refused before Python does so."""
+    """The keyword arguments for the builder; raise a clear error where it does not accept them."""
     if not callable(builder):
         raise InputError("cell", f"is {builder!r}, expected a name, a class or a function")
     signature = inspect.signature(builder)
@@ -49,8 +49,8 @@ def _options(builder: Callable[..., Cell], initial: str) -> dict[str, str]:
         if initial != "zero" and _takes_sizes(signature):
             raise InputError(
                 "initial",
-                f"is {initial!r}, but {_name(builder)} takes no `initial`; leave it out, or let its __init__ "
-                "take it and hand it on to Cell.__init__",
+                f"is {initial!r}, but {_name(builder)} has no parameter `initial`; leave it out, or add it "
+                "to its __init__ and pass it on to Cell.__init__",
             ) from None
         raise InputError(
             "cell", f"{_name(builder)} cannot be built from an input size and a hidden size: {error}"

@@ -140,7 +140,7 @@ class MogrifierLSTM(Cell):
         if rounds < 0:
             raise InputError("rounds", f"is {rounds}, expected 0 or more")
         self.rounds = rounds
-        # What gates the input is as wide as the input, so the rounds have no place beside the gates of units.
+        # The gates of the rounds have the width of the input: they cannot be shown with those of the units.
         self.activations = ((),) * rounds + LSTM.activations
         self.weight_ih = nn.Parameter(torch.empty(4 * hidden_size, input_size))  # i, f, g, o
         self.weight_hh = nn.Parameter(torch.empty(4 * hidden_size, hidden_size))

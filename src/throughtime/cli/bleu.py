@@ -25,7 +25,7 @@ SHOWN_ORDERS = 4
 
 @dataclass(frozen=True)
 class Sentence:
-    """A hypothesis cut into tokens, the reference that suits it best, and the steps of the notes' formula."""
+    """A tokenized hypothesis, its best reference, and the steps of the notes' formula."""
 
     hypothesis: list[str]
     reference: list[str]
@@ -58,40 +58,44 @@ class Sentence:
 
 @reported
 def bleu(
-    hypotheses: Annotated[Path, typer.Argument(help="The translations, one a line.", metavar="HYP")],
+    hypotheses: Annotated[Path, typer.Argument(help="The translations, one per line.", metavar="HYP")],
     references: Annotated[
         list[Path],
         typer.Argument(
-            help="The references: files with as many lines. An empty line means that this file has no "
-            "reference for the sentence.",
+            help="The references: files with the same number of lines. An empty line means that this file "
+            "has no reference for the sentence.",
             metavar="REF...",
         ),
     ],
     sentence: Annotated[
-        int, typer.Option(help="The line whose computation is shown step by step.", min=1)
+        int, typer.Option(help="Number of the line whose computation is shown step by step.", min=1)
     ] = 1,
     k: Annotated[
         int | None,
         typer.Option(
-            "--k", help="The longest n-grams of the notes' BLEU; the longest match if not given.", min=1
+            "--k", help="Maximum n of the n-grams in the notes' BLEU; by default the longest match.", min=1
         ),
     ] = None,
     language: Annotated[
         str | None,
-        typer.Option(help="The language, such as zh or mandarin; by the references' script if not given."),
+        typer.Option(
+            help="The language, such as zh or mandarin; by default found from the script of the references."
+        ),
     ] = None,
     tokenize: Annotated[
         str | None,
-        typer.Option(help="sacrebleu's tokenizer: 13a, zh, char, none, ...; by the language if not given."),
+        typer.Option(
+            help="sacrebleu's tokenizer: 13a, zh, char, none, ...; by default the one for the language."
+        ),
     ] = None,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Judge without regard to case.")] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
     json: Json = False,
     debug: Debug = False,
 ) -> Outcome:
-    """Judge translations of any origin: the lecture notes' BLEU step by step, sacrebleu's BLEU, and chrF.
+    """Score translations in a file: the lecture notes' BLEU step by step, sacrebleu's BLEU, and chrF.
 
-    The notes' BLEU is of one sentence and one reference; of several references the one with the highest score
-    counts. It is shown in detail for one sentence, and as the mean over all.
+    The notes' BLEU compares one sentence with one reference; of several references, the one with the highest
+    score counts. It is shown in detail for one sentence, and as the mean over all sentences.
 
     [bold]Examples[/bold]
 
@@ -178,7 +182,7 @@ def _references(hypotheses: Path, count: int, paths: Sequence[Path]) -> list[lis
 def _judged(
     predictions: list[str], rows: list[list[str]], tokenize: str, lowercase: bool, k: int | None
 ) -> list[Sentence]:
-    """Each sentence with the reference by which it scores highest, the first of equals."""
+    """Each sentence with the reference that gives the highest score; the first one of a tie."""
     from throughtime.metrics.bleu import cut_into_tokens
     from throughtime.metrics.sentence_bleu import notes_bleu_steps
 
@@ -196,7 +200,7 @@ def _judged(
 
 
 def _average(judged: list[Sentence]) -> dict[str, Any]:
-    """The mean score and penalty of all sentences, and of those long enough the mean p_n."""
+    """The mean score and penalty over all sentences, and the mean p_n over those with n tokens or more."""
     from throughtime.metrics.sentence_bleu import ngram_precision
 
     precisions = []

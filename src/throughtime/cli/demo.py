@@ -139,7 +139,7 @@ def shown(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
 
 
 def how_to_activate() -> list[str]:
-    """Where the command is not on the PATH but in a virtual environment: how to put it there."""
+    """How to activate the virtual environment, where the command is in one that is not active."""
     name = command_name()
     script = Path(name).with_name("activate")
     if name == "throughtime" or not script.is_file():

@@ -22,7 +22,7 @@ def generate(
     text: Annotated[
         str | None, typer.Argument(help="What the text begins with.", metavar="PROMPT", show_default=False)
     ] = None,
-    prompt: Annotated[str | None, typer.Option(help="The same as an option.")] = None,
+    prompt: Annotated[str | None, typer.Option(help="The same, given as an option.")] = None,
     max_new_tokens: Annotated[
         int | None, typer.Option(help="The most tokens to add; 100 unless the model says otherwise.", min=1)
     ] = None,
@@ -87,7 +87,7 @@ def generate(
 def beginning(text: str | None, prompt: str | None) -> str:
     """What the text begins with, from the argument or the option."""
     if text is not None and prompt is not None and text != prompt:
-        raise InputError("--prompt", "is given beside another prompt on the command line; give one of them")
+        raise InputError("--prompt", "differs from the prompt given as an argument; give one of them")
     return text or prompt or ""
 
 

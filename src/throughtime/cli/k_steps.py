@@ -1,4 +1,4 @@
-"""`throughtime forecast --k-steps`: every row predicted from k rows before it."""
+"""`throughtime forecast --k-steps`: predict every row k steps ahead."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_steps(text: str) -> list[int]:
         return [int(word) for word in text.split(",")]
     except ValueError:
         raise InputError(
-            "--k-steps", f"is {text!r}, expected whole numbers with commas between: 1,4,16"
+            "--k-steps", f"is {text!r}, expected whole numbers separated by commas: 1,4,16"
         ) from None
 
 
@@ -39,7 +39,7 @@ def k_step_outcome(
     own: bool,
     plot: Path | None,
 ) -> Outcome:
-    """The error for each k, over rows that did not train the model where there are some, and the picture."""
+    """The error for each k, and the picture; on rows not used for training, if there are any."""
     held_out = own and model.unseen(panel) > 0
     with bar("windows") as advance:
         found = model.k_steps(panel, steps, "heldout" if held_out else "all", advance)

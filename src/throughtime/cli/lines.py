@@ -25,7 +25,7 @@ def lines(file: Path | None) -> Iterator[list[str]]:
 
         yield from _blocks((line for _, line in read_lines(file)), LINES_AT_ONCE)
         return
-    # Without a newline of its own, Python ends lines where files end them here: at \n, \r\n and \r alone.
+    # With newline=None, Python ends a line at \n, \r\n or \r, as `read_lines` does.
     sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline=None)  # type: ignore[union-attr]
     typed = (line.removesuffix("\n") for line in sys.stdin)
     empty = True
@@ -37,9 +37,10 @@ def lines(file: Path | None) -> Iterator[list[str]]:
 
 
 def warn_of(model: Any, texts: list[str], done: int | None = None) -> None:
-    """Warn of texts that a model can say little about: once it has answered, as errors stand alone.
+    """Warn about texts that a model knows little about.
 
-    `done` is the number of lines before these, where they are lines; blank lines there part paragraphs.
+    Call it after the model has answered, so that an error is shown without warnings. For lines of a file,
+    `done` is the number of lines before these; blank lines among them are not worth a warning.
     """
     if done is None:
         warn(model.input_warnings(texts))

@@ -67,7 +67,7 @@ def reported(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]
         try:
             outcome = command(*arguments, **read)
         except InputError as error:
-            if error.where in options:  # the library names a parameter, a person gave an option
+            if error.where in options:  # the library names the parameter; show the option
                 option = f"--{error.where.replace('_', '-')}"
                 raise InputError(option, error.problem, error.line) from error
             if not error.skippable or "skip_bad" not in options:
@@ -87,10 +87,10 @@ def reported(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]
 
 
 def command_name() -> str:
-    """How to call this program again from the same shell, ready to be pasted.
+    """The command that runs this program again from the same shell.
 
-    `throughtime` where the shell finds the one that is running; otherwise the path of the installed script,
-    or `python -m throughtime` where there is no script.
+    `throughtime` if the shell finds the program that is running; otherwise the path of the installed script,
+    or `python -m throughtime` if there is no script.
     """
     script = shutil.which("throughtime", path=str(Path(sys.executable).parent))
     if script is None:
@@ -104,7 +104,7 @@ def command_name() -> str:
 
 
 def _from_here(path: str) -> str:
-    """The path as seen from the current folder where it lies inside it."""
+    """The path relative to the current folder, if it is inside."""
     here = f"{Path.cwd()}{os.sep}"
     return path.removeprefix(here)
 
@@ -171,7 +171,7 @@ def say(message: str) -> None:
 
 
 def warn(found: Mapping[str, str]) -> None:
-    """Warn of what is found, by kind: each kind once, on stderr and in the JSON object."""
+    """Print warnings to stderr and add them to the JSON object; each kind of warning once."""
     for kind, sentence in found.items():
         if kind not in flags.warnings:
             flags.warnings[kind] = sentence

@@ -77,7 +77,7 @@ def score(
     texts = given(sentences, file)
     scored: list[Scored] = model.score(texts)
     warn(model.input_warnings(texts, dropped=True, blank_lines=not sentences))
-    # What has no token to score is last, not best.
+    # A text without tokens to score comes last; its log-probability of 0 would be the best.
     ranked = sorted(range(len(scored)), key=lambda i: (not scored[i].tokens, -scored[i].total))
     by_token = sorted(range(len(scored)), key=lambda i: (not scored[i].tokens, -scored[i].per_token))
     values = {

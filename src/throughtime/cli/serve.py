@@ -159,7 +159,7 @@ def greeting(models: Models, address: str) -> str:
 
 
 def _condition(served: Served) -> dict[str, str]:
-    """A label or a vector that a model writes from, as JSON has it."""
+    """A label or a vector for the example request, as JSON."""
     labels = served.model.labels
     if labels is None:
         return {"kind": "vector", "condition": dumps([0] * served.model.width)}

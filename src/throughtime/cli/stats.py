@@ -135,13 +135,15 @@ def _skipped(dataset: Dataset) -> dict[str, Any]:
 def _vocabulary(
     tokenizer: Tokenizer, unigrams: Ngrams, min_freq: int | None, dataset: Dataset
 ) -> dict[str, Any]:
-    """The size of the vocabulary that a model of these tokens has, and what it holds beside them."""
+    """The size of the vocabulary that a model of these tokens has, and its reserved tokens."""
     from throughtime.text.codec import RESERVED, language_reserved, subword_vocabulary
     from throughtime.text.subword import SubwordTokenizer
     from throughtime.text.vocabulary import Vocabulary
 
     if isinstance(tokenizer, SubwordTokenizer):
-        refuse("is for whole tokens, and this tokenizer has its vocabulary; leave it out", min_freq=min_freq)
+        refuse(
+            "has no effect with this tokenizer, which has a fixed vocabulary; leave it out", min_freq=min_freq
+        )
         return {"vocabulary": len(subword_vocabulary(tokenizer)), "reserved": tokenizer.special_tokens()}
     reserved = RESERVED if dataset.kind in ("pairs", "cards") else language_reserved(dataset.layout)
     counts = {gram[0]: number for gram, number in unigrams.top(unigrams.distinct)}

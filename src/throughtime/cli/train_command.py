@@ -42,7 +42,7 @@ class TrainCommand:
         return self._command("source", "target", "date_format")
 
     def of_series(self) -> Callable[..., None]:
-        """The command, for numbers through time."""
+        """The command, for time series."""
         return self._command("source", "target")
 
     def of_pairs(self) -> Callable[..., None]:

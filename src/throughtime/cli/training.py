@@ -272,21 +272,21 @@ def _opened(config: Any, request: Request) -> Dataset:
 def _tell_following(following: Mapping[str, Any]) -> None:
     if following:
         shown = ", ".join(f"{key}={dumps(value)}" for key, value in following.items())
-        say(f"Following the settings given: {shown}.")
+        say(f"Set to match the given settings: {shown}.")
 
 
 def _tell_columns(dataset: Dataset, given: Mapping[str, Any]) -> None:
-    """Which columns were taken for texts and labels, where nobody named them."""
+    """Say which columns hold texts and labels, if the settings do not name them."""
     if dataset.label_columns is not None and not {"text", "label"} <= {*given}:
         text, label = dataset.label_columns
         say(f"Texts are read from the column {text!r}, labels from {label!r}.")
 
 
 def _already_trained(out: Path, why: str) -> str:
-    """That nothing is left to do, and which setting would leave something to do."""
+    """That training is complete, and which setting to raise to train longer."""
     longer = "epochs" if why == "all epochs done" else "early_stopping"
     longer = "max_minutes" if why.endswith("minutes are over") else longer
-    return f"{out} is already trained ({why}); nothing to do. A larger {longer} goes on."
+    return f"{out} is already trained ({why}); nothing to do. To train longer, raise {longer}."
 
 
 def _shown(values: dict[str, Any], hints: Sequence[str]) -> str:

@@ -156,11 +156,13 @@ class Dataset:
         ]
 
     def read_dates_as(self, date_format: str) -> None:
-        """Read the dates of series in a format of strptime, such as %d.%m.%Y."""
+        """Read the dates of series in this format of `strptime`, such as %d.%m.%Y."""
         from throughtime.data.stores import FileStore
 
         if not isinstance(self._store, FileStore):
-            raise InputError("date_format", f"is for tables in a file, and {self.name} is none; leave it out")
+            raise InputError(
+                "date_format", f"is for tables in a file, which {self.name} is not; leave it out"
+            )
         self._store, self.date_format = self._store.with_date_format(date_format), date_format
 
     def stretch(self, split: str, steps: int) -> slice:

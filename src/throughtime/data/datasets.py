@@ -40,9 +40,9 @@ def open_dataset(
     A folder holds files named after their splits, such as train.tsv, or train.en and train.fr, then taken in
     the order of the alphabet. `source` and `target` choose the languages of pairs, and so the direction;
     with `labelled`, they are the columns of a table's texts and labels, found by their usual names if None.
-    `layout` is `lines` (a line is a text) or `stream` (the lines are one text); `date_format` is how series
-    write their dates, in the words of strptime; `download` allows fetching what is missing, of which
-    `progress` is told.
+    `layout` is `lines` (a line is a text) or `stream` (the lines are one text); `date_format` is the format
+    of the dates of series, as in `strptime`; `download` allows downloading missing files, and `progress` is
+    called while they are downloaded.
 
     >>> dataset = open_dataset("embedded/en-fr", source="fr")
     >>> dataset.kind, dataset.languages, dataset.splits
@@ -158,7 +158,7 @@ def _open_path(
             built = _labelled_reader(columns)
         return Dataset(name, FileStore(built, splits), label_columns=columns, skip_bad=skip_bad)
     if built.name in ("jsonl", "csv") and source is None and target is None:
-        # Texts with labels, which are texts for whoever has no use for labels.
+        # Texts with labels can be read as texts alone.
         columns = usual_columns(column_names(files[0]))
         built = built if columns is None else _labelled_reader(columns)
     if built.name in ("jsonl", "csv") and source is not None and target is not None:
@@ -177,7 +177,7 @@ def _labelled_reader(columns: tuple[str, str]) -> Reader:
 def _label_columns(
     built: Reader, files: tuple[Path, ...], text: str | None, label: str | None
 ) -> tuple[str, str] | None:
-    """The columns of a table's texts and labels; None where the files are no such table."""
+    """The columns of texts and labels; None if the files are not a table with such columns."""
     if text_suffix(files[0]) not in TABLES or built.kind in ("described", "tags"):
         return None
     return label_columns(files[0], text, label)

@@ -60,7 +60,7 @@ class Panel:
     past_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     target_names: tuple[str, ...] = ()  # columns whose values are `y`, where a file names them
-    undated: bool = False  # values alone, whose steps are taken for those of any model
+    undated: bool = False  # values without times; any model accepts them as steps of its own frequency
 
     def until(self, cut: int) -> Panel:
         """The history before the last `cut` rows of each series."""

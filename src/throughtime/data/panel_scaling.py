@@ -74,7 +74,7 @@ class PanelScaling:
         return series_scale_of(series.unique_id, series.y, scaling, transform)
 
     def check(self, panel: Panel) -> None:
-        """Refuse series with other steps than those of training, and no dates where a model reads them."""
+        """Refuse series with other steps than in training, or without dates if the model needs dates."""
         if panel.undated:
             if self.calendar:
                 raise InputError("data", "has values without dates, and this model reads the calendar")

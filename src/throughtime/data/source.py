@@ -212,7 +212,7 @@ def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
     held = b""
     while chunk := file.read(BLOCK):
         chunk = held + chunk
-        # A \r that ends a chunk may be the first half of \r\n: it waits for what follows.
+        # A \r at the end of a chunk may be the first half of \r\n: keep it for the next chunk.
         held = b"\r" if chunk.endswith(b"\r") else b""
         chunk = chunk.removesuffix(b"\r")
         cut = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1

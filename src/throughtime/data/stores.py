@@ -37,7 +37,7 @@ class FileStore:
         self.signature = f"{reader.name} {sorted(vars(reader).items())}"
 
     def with_date_format(self, date_format: str) -> FileStore:
-        """The same files, of series whose dates are written so."""
+        """The same files, read as series with dates in this format."""
         from throughtime.data.readers.series import SeriesTable
 
         if not isinstance(self.reader, SeriesTable):

@@ -54,7 +54,7 @@ def gates(cell: Cell, x: Tensor) -> dict[str, Tensor]:
 def step_gates(cell: Cell, projected: Tensor, state: State) -> tuple[State, dict[str, Tensor]]:
     """The next state, and the values of the step that led to it, by their letters: each [B, H].
 
-    Of a cell that declares no `activations` these are its states alone.
+    For a cell that declares no `activations`, these are only its states.
     """
     with _Recorder() as recorder:
         reached = type(cell).step(cell, projected, state)
@@ -67,11 +67,11 @@ def _named(cell: Cell, values: list[Tensor], batch: int) -> dict[str, Tensor]:
         raise InputError(
             type(cell).__name__,
             f"declares {len(cell.activations)} activations, but its step calls sigmoid, tanh and relu "
-            f"{len(values)} times; name each call in `activations`, with () for one not to be shown",
+            f"{len(values)} times; name each call in `activations`, with () for a result that is not shown",
         )
     found: dict[str, Tensor] = {}
     for parts, value in zip(cell.activations, values, strict=True):
         if parts:
-            rows = value.expand(batch, -1)  # a gate that sees neither input nor state is the same in all
+            rows = value.expand(batch, -1)  # a gate that depends on neither input nor state has one row
             found |= dict(zip(parts, rows.chunk(len(parts), dim=-1), strict=True))
     return found

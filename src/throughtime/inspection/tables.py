@@ -47,7 +47,7 @@ def tables(model: Any) -> list[Table]:
         return _of_translator(network, model.codecs)
     if isinstance(network, Tagger):
         return [Table("words", network.embedding.weight.detach(), model.codec.words)]
-    # What a composer's encoder reads are labels or numbers; its tokens are those that it writes.
+    # The encoder of a composer reads labels or numbers; only its decoder has tokens.
     part = network.decoder if isinstance(network, EncoderDecoder) else getattr(network, "encoder", network)
     embedding = getattr(part, "embedding", None)
     framing = getattr(model, "framing", None)

@@ -95,7 +95,7 @@ class LayerGates:
 def unit_gates(model: Any, text: str) -> list[LayerGates]:
     """Every layer and direction of a loaded model that reads this text; a translator's decoder too.
 
-    A layer without gates shows its states; a model that has no gates in any layer is refused.
+    For a layer without gates, only its states are shown; a model without any gates is an error.
     """
     check_gates(model)
     network: Any = model.model
@@ -129,7 +129,7 @@ def check_gates(model: Any) -> None:
 
 
 def _reader(network: Any) -> tuple[Any, Any]:
-    """The layers that read tokens, and the vectors of these tokens, where there are such."""
+    """The layers that read tokens and the embedding of these tokens; None for what a model does not have."""
     reader = getattr(network, "encoder", network)
     return getattr(reader, "stack", None), getattr(reader, "embedding", None)
 

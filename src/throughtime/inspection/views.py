@@ -1,4 +1,4 @@
-"""Which views of its inside a loaded model has."""
+"""Which views `throughtime inspect` can show of a loaded model."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ from throughtime.recurrence.scan import scan, scan_layers
 class Stack(nn.Module):
     """Layers of any cell, each reading what the one below it wrote.
 
-    `cell` is a name of `CELLS`, or what builds a cell from its input size and hidden size, such as its class:
-    one of your own needs nothing but that, `project` and `step`.
+    `cell` is a name of `CELLS`, or a callable that builds a cell from an input size and a hidden size, such
+    as a class. A cell of your own needs only `__init__` with these two sizes, `project` and `step`.
 
     - `bidirectional`: a second cell in each layer reads from the right; the outputs of both are concatenated.
     - `dropout` falls on what enters every layer but the first, in training only; `variational` keeps one mask

@@ -33,7 +33,7 @@ class CorpusScore:
 
 @dataclass(frozen=True)
 class CorpusBleu(CorpusScore):
-    """Corpus BLEU with what it is made of.
+    """Corpus BLEU with its precisions, brevity penalty and lengths.
 
     >>> print(corpus_bleu(["the cat sat on a mat"], [["the cat sat on the mat", "a cat sat there"]]))
     BLEU 56.23, precisions 100.0/60.0/50.0/33.3, brevity penalty 1.000 (6 tokens for 6)
@@ -42,7 +42,7 @@ class CorpusBleu(CorpusScore):
     precisions: tuple[float, ...]  # of n-grams, n = 1 to 4, in percent
     brevity_penalty: float
     prediction_length: int  # in tokens
-    reference_length: int  # of each sentence the reference whose length is nearest
+    reference_length: int  # summed over the reference of each sentence whose length is nearest
 
     def __str__(self) -> str:
         """Everything but the signature, in one line."""
@@ -111,7 +111,7 @@ class BleuSums:
     ) -> BleuSums:
         """The sums of some sentences; the options are those of `corpus_bleu`.
 
-        Name the tokenizer where the sums are to be added: parts of a corpus could differ in their script.
+        Name the tokenizer if sums are added later: parts of a corpus may differ in their script.
         """
         if not predictions:
             return cls()
@@ -185,7 +185,7 @@ def bleu_metric(
     if chosen not in BLEU.TOKENIZERS:
         raise InputError("tokenize", f"is {chosen!r}; sacrebleu knows {', '.join(sorted(BLEU.TOKENIZERS))}")
     try:
-        # Tokenised text is often just what is meant to be judged: `tokenize none` need not be warned about.
+        # `force` turns off a warning of sacrebleu about tokenised text, which may well be meant to be scored.
         return BLEU(tokenize=chosen, lowercase=lowercase, force=True)
     except (RuntimeError, ImportError) as error:
         advice = " ".join(str(error).split())

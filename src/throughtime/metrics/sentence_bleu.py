@@ -36,7 +36,7 @@ class NgramMatches:
 
     @property
     def exponent(self) -> float:
-        """1 / 2^n: longer matches count less far below 1."""
+        """1 / 2^n: the longer the n-grams, the less a low precision lowers the score."""
         return 0.5**self.n
 
     @property
@@ -49,8 +49,8 @@ class NgramMatches:
 class NotesBleu:
     """The steps of the formula for one sentence; `value` is the score.
 
-    `ngrams` has the matches for n = 1 to `k` and, where k is the longest match and the prediction is longer
-    than that, those for the next n, of which there are none.
+    `ngrams` has the matches for n = 1 to `k`. If k was not given and the prediction is longer than the
+    longest match, the next n follows, with no matches.
     """
 
     prediction_length: int

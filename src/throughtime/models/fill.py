@@ -21,8 +21,8 @@ class MaskedModel(nn.Module, ABC):
 
     .. math:: P(x_t | \text{all but } t) = \text{softmax}(W (\overrightarrow{h}_t, \overleftarrow{h}_t) + b)
 
-    `places` [N] names the hidden steps: step t of row b of B rows is t * B + b, all counted from 0. So it is
-    whether x is [T, B, ...] or, with a stack that is `batch_first`, [B, T, ...].
+    `places` [N] are the hidden steps: step t of row b of B rows is t * B + b, counted from 0. This holds for
+    x of shape [T, B, ...] and, with a `batch_first` stack, [B, T, ...].
 
     The model hides them itself, before anything reads them. So depth leaks nothing: what a second layer hears
     of step t from its neighbours was made by a first layer that read the mask there, never the answer.

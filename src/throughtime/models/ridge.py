@@ -22,7 +22,7 @@ from throughtime.errors import InputError
 
 Array = NDArray[np.float64]
 PENALTIES = tuple(10.0**power for power in range(-1, 6))
-"""0.1, which hardly matters even to a short series, to 100,000."""
+"""From 0.1, which has little effect even on a short series, to 100,000."""
 BLOCK = 2**21  # numbers of a block of windows: 16 MiB
 
 
@@ -50,7 +50,8 @@ def fit_ridge(
     """Fit to the windows within the training rows; the penalty is chosen on those of the validation rows.
 
     Series are on a common scale and have no gaps. A validation window forecasts validation rows from any
-    rows before them. Without one, the last fifth of the training rows chooses, and trains as well.
+    rows before them. If there are no validation windows, the penalty is chosen on the last fifth of the
+    training rows, and all training rows are used for the final fit.
 
     >>> wave = np.sin(np.arange(60.0))
     >>> found = fit_ridge([wave], [range(40)], [range(40, 50)], lookback=8, horizon=2, penalties=[1e-6])

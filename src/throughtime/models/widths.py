@@ -19,10 +19,10 @@ def layer_widths(
 
 
 def tied_widths(given: Mapping[str, Any], layer: str = "hidden_size") -> dict[str, Any]:
-    """What follows where an output may share the embedding's weights and the width of its `layer` is set.
+    """The settings that follow from the widths given, if the output may share the embedding's weights.
 
-    The one of the two widths that is not given becomes the other; where both are given and differ, the output
-    has weights of its own, unless somebody said otherwise.
+    If only one of the widths of the embedding and of `layer` is given, the other one is set to it. If both
+    are given and differ, the output gets its own weights, unless `tied` is given too.
 
     >>> tied_widths({"hidden_size": 64}), tied_widths({"embedding_size": 32})
     ({'embedding_size': 64}, {'hidden_size': 32})

@@ -1,7 +1,7 @@
 """Which language a text is in, by counted characters: one small n-gram model for each language.
 
 The counts come from samples of a few languages (`languages.SAMPLES`), or from whatever text a
-caller has. A language of which there is neither is not detected.
+caller has. A language with neither is not detected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNKNOWN = 0
 READ = 1_000
 """Characters of a text that are looked at."""
 ONE_SIGN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL"})
-"""Scripts of which it is enough to know that a letter belongs to them."""
+"""Scripts whose letters all count as one sign: the script alone tells the language."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Whether two sides of a parallel text are in the languages that they are said to be in, or the other way."""
+"""Detect parallel texts whose source and target languages are swapped."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from throughtime.ngram.languages import SAMPLES, language_code, scripts_of
 from throughtime.text.scripts import count_scripts
 
 MAJORITY = 0.6
-"""The share of a side's sentences that must look like the other language; short ones are often mistaken."""
+"""The share of sentences on a side that must look like the other language; short ones are often misjudged."""
 FEWEST = 20
-"""Sentences with letters that both sides need before anything is said of them."""
+"""Minimum number of sentences with letters on each side; below it nothing is reported."""
 
 
 def are_swapped(sources: Sequence[str], targets: Sequence[str], source: str, target: str) -> bool:
     """Whether the sources are in the language `target` and the targets in the language `source`.
 
-    Where the two languages have different scripts, these decide; else both must be languages with a sample
-    of their words. Of other languages nothing is said.
+    If the two languages have different scripts, the scripts decide; otherwise both need a sample of words in
+    `SAMPLES`. For other languages the result is False.
 
     >>> english, french = ["where is the dog of the boy"] * 20, ["où est le chien du garçon"] * 20
     >>> are_swapped(french, english, "en", "fr"), are_swapped(english, french, "en", "fr")
@@ -40,7 +40,7 @@ def _mostly(texts: Sequence[str], code: str, looks_like: Callable[[str], str]) -
 
 
 def _by_script(first: str, second: str) -> Callable[[str], str] | None:
-    """Tells two languages apart by their letters, where they share none."""
+    """A function that tells two languages apart by their scripts; None if they share one."""
     one, other = scripts_of(first), scripts_of(second)
     if not one or not other or one & other:
         return None
@@ -54,7 +54,7 @@ def _by_script(first: str, second: str) -> Callable[[str], str] | None:
 
 
 def _by_words(first: str, second: str) -> Callable[[str], str] | None:
-    """Tells languages apart by their words, among all that are known: it may be neither."""
+    """A function that detects a language by its words; it may find a third one. None without samples."""
     if first not in SAMPLES or second not in SAMPLES:
         return None
     return lambda text: _detector().guesses(text)[0].language

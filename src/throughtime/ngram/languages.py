@@ -122,7 +122,7 @@ COMMON_WORDS = {
 
 
 def _sentences() -> dict[str, str]:
-    """The sentences of `sentences.txt` by language: how words are put together tells near ones apart."""
+    """The sentences of `sentences.txt` by language; they help to tell similar languages apart."""
     text = files(__package__).joinpath("sentences.txt").read_text("utf-8")
     return {block[:2]: block[3:].replace("\n", " ") for block in text.removeprefix("[").split("\n[")}
 
@@ -211,7 +211,7 @@ def plain(code: str) -> str:
 
 
 def language_code(name: str) -> str | None:
-    """The code of two letters for a language that is called by a code of two or three, or by its name.
+    """The two-letter code of a language given by a code of two or three letters, or by its name.
 
     >>> language_code("fr-CA"), language_code("deu"), language_code("English"), language_code("source")
     ('fr', 'de', 'en', None)
@@ -222,7 +222,7 @@ def language_code(name: str) -> str | None:
 
 
 def scripts_of(code: str) -> frozenset[str]:
-    """The scripts that a language is written in; none where that is not known.
+    """The scripts that a language is written in; empty if they are not known.
 
     >>> sorted(scripts_of("ja")), sorted(scripts_of("fr")), sorted(scripts_of("tlh"))
     (['CJK', 'HIRAGANA', 'KATAKANA'], ['LATIN'], [])

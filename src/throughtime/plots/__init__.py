@@ -1,4 +1,4 @@
-"""Pictures; they know no model, and need matplotlib only when one is drawn."""
+"""Pictures of data and results; matplotlib is imported only when a picture is drawn."""
 
 from throughtime.plots.attention import attention_plot
 from throughtime.plots.beam import beam_plot

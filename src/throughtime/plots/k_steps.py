@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from throughtime.tasks.k_steps import KSteps, SeriesKSteps
 
 _SERIES = 3  # in one picture, side by side
-_ROWS = 1_000  # of each of them, the last ones: more are a smear
-_FEW = 120  # rows whose dots are joined by a line
+_ROWS = 1_000  # the last rows of each series; more would be unreadable
+_FEW = 120  # up to this number of rows, a line joins the dots
 _PALE = "#A8A8A8"
 
 
 def k_steps_plot(found: KSteps, path: Path | str, trained: bool = True) -> Path:
-    """Draw the predictions upon the last thousand rows of each series; lines of several k would hide others.
+    """Draw the predictions over the last 1,000 rows of each series, in a separate panel for each k.
 
-    Where the series `trained` the model, a line marks the first of the tested rows.
+    With `trained`, for series that the model was trained on, a line marks the first tested row.
     """
     shown, steps = found.series[:_SERIES], found.steps
     with figure(3.2 + 4.6 * len(shown), 1.2 + 1.65 * len(steps)) as drawing:
@@ -41,7 +41,7 @@ def k_steps_plot(found: KSteps, path: Path | str, trained: bool = True) -> Path:
 
 
 def _draw(axes: Any, one: SeriesKSteps, step: int, trained: bool, first: bool) -> None:
-    """One series and what was predicted of it so many steps ahead."""
+    """Draw one series and its predictions `step` steps ahead."""
     series, begin = one.series, max(0, len(one.series) - _ROWS)
     ds, few = series.ds[begin:], len(series) - begin <= _FEW
     look = {"color": _PALE, "marker": ".", "linewidth": 0.8 if few else 0, "markersize": 5 if few else 3.5}

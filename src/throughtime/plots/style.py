@@ -50,7 +50,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def import_matplotlib() -> Any:
-    """The package that draws; without it, one sentence says what to install."""
+    """Import matplotlib; if it is missing, the error says what to install."""
     return import_optional("matplotlib", feature="drawing a picture", extra="plot")
 
 

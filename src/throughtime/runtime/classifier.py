@@ -39,7 +39,7 @@ class Classifier:
         return found
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """What should be known of the answers to these texts, by kind (see `InputWarnings.of`)."""
+        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
         return self.codec.warnings.of(checked_texts(texts), **how)
 
     def log_probs(self, texts: Sequence[str]) -> NDArray[np.float64]:

@@ -58,7 +58,7 @@ class Filler:
         return [self.fill(text, k=k, beam=beam) for text in checked_texts(texts)]
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """What should be known of the answers to these texts, by kind (see `InputWarnings.of`)."""
+        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
         return self.codec.warnings.of([BLANK.sub(" ", text) for text in checked_texts(texts)], **how)
 
     def _grown(self, partials: Sequence[Partial], width: int) -> list[list[Partial]]:

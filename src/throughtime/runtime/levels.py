@@ -1,4 +1,4 @@
-"""Levels of intervals: percentages, and the two probabilities between which such an interval lies."""
+"""Levels of prediction intervals in per cent, and the two probabilities at their ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from throughtime.errors import InputError
 
 
 def check_levels(levels: Iterable[float]) -> None:
-    """Refuse what is no percentage; a share such as 0.95 is a percentage that was meant otherwise.
+    """Refuse levels that are not percentages; for a share such as 0.95 the error suggests 95.
 
     >>> check_levels([80, 0.95])
     Traceback (most recent call last):
@@ -31,7 +31,7 @@ def ends(level: float) -> tuple[float, float]:
 
 
 def ends_of(levels: Iterable[float]) -> list[float]:
-    """The ends of the intervals of several levels, which are checked, in order.
+    """Check several levels and return the ends of their intervals, sorted.
 
     >>> ends_of([80, 95])
     [0.025, 0.1, 0.9, 0.975]

@@ -16,9 +16,9 @@ SEVERE = 3  # onnxruntime warns of much that concerns nobody; errors are raised 
 
 
 def import_onnxruntime() -> Any:
-    """The package that runs the graphs, imported only when the first one is opened.
+    """Import onnxruntime, with its telemetry turned off.
 
-    Since 1.29 it reports each model that is loaded to its makers, unless a variable is set before the import.
+    Since 1.29 it reports every loaded model to its vendor, unless a variable is set before the import.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     return import_optional("onnxruntime", feature="running an exported model", extra="onnx")

@@ -50,9 +50,9 @@ class Tagger:
         return self.tag_words([cut.tokenize(text) for text in checked_texts(texts)])
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """What should be known of the answers to these texts, by kind (see `InputWarnings.of`).
+        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`).
 
-        A new word is read by its letters, so that it is the letters that have to be known.
+        A tagger reads an unknown word by its letters, so only unknown letters count.
         """
         return self._warnings.of(checked_texts(texts), **how)
 

@@ -75,7 +75,7 @@ class Translator:
         return [_whole([next(told) for _ in own]) for own in cut]
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """What should be known of the answers to these texts, by kind (see `InputWarnings.of`)."""
+        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
         return self.source.warnings.of(checked_texts(texts), **how)
 
     def _prompt(self, text: str) -> list[int]:

@@ -111,7 +111,7 @@ class Page(StaticFiles):
 
 @state.get("/health")
 async def health(request: Request) -> dict[str, Any]:
-    """Whether the server answers, and which of the models that it was given it could not open."""
+    """The state of the server, and the models that it could not open."""
     left_out = [one.name for one in service_of(request).models.left_out]
     return {"status": "ok", **({"left_out": left_out} if left_out else {})}
 

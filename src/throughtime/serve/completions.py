@@ -52,13 +52,11 @@ async def completions(request: Request, asked: CompletionRequest) -> Response:
         whole = await infilled(request, named, asked.prompts, asked.suffix, asked.tokens, asked.choices)
         return JSONResponse(_head(named) | whole)
     if not named.writes:
-        raise RefusalError(
-            400, f"{named.name} does not go on from a text; ask a language model", param="model"
-        )
+        raise RefusalError(400, f"{named.name} cannot continue a text; ask a language model", param="model")
     if named.model.framing.backward:
         raise RefusalError(400, f"{named.name} reads from right to left and cannot go on", param="model")
     completion = Completion(service, named, asked)
-    # An empty prompt is no trouble: a language model begins anywhere.
+    # No warning for an empty prompt: a language model can start from nothing.
     numbers = [number for number, one in enumerate(asked.prompts, 1) if isinstance(one, str) and one]
     written = [one for one in asked.prompts if isinstance(one, str) and one]
     alone = len(asked.prompts) == 1

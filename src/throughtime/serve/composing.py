@@ -1,4 +1,4 @@
-"""Models that write from a label or a vector, behind plain JSON."""
+"""The endpoint of models that write texts from a label or a vector."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Vectors = Vector | Annotated[list[Vector], Field(min_length=1)]
 class ComposeRequest(BaseModel):
     """A label or a vector to write from, or a list of them; `n` texts are drawn for each.
 
-    Temperature 0 takes the likeliest token at each step.
+    Temperature 0 takes the most likely token at each step.
     """
 
     label: Texts | None = None
@@ -75,7 +75,7 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
     if asked.seed is None:
         found = await service.computed(request, served, key, written, conditions)
     else:
-        # What is drawn depends on the whole batch: equal seeds give equal texts only to a batch of one's own.
+        # Sampling depends on the whole batch, so a request with a seed is computed in its own batch.
         (found,) = await service.computed(
             request, served, key, lambda items, left: [written(item, left) for item in items], [conditions]
         )
@@ -87,7 +87,7 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
 
 
 def _conditions(asked: ComposeRequest, served: Served) -> list[Condition]:
-    """The labels or vectors, checked before they join those of others."""
+    """The labels or vectors, checked before they are batched with those of other requests."""
     composer: TrainedComposer = served.model
     if (asked.label is None) == (asked.vector is None):
         raise RefusalError(400, "give either label or vector")
@@ -117,7 +117,7 @@ def _conditions(asked: ComposeRequest, served: Served) -> list[Condition]:
 
 
 def _check(asked: ComposeRequest, conditions: Sequence[Condition], options: Options) -> None:
-    """Refuse more than the server writes at once."""
+    """Refuse a request for more than the limits of the server."""
     check_texts([one for one in conditions if isinstance(one, str)], options)
     if len(conditions) * asked.n > options.max_texts:
         raise RefusalError(

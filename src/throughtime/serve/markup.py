@@ -1,4 +1,4 @@
-"""HTML pages through a translator: the sentences of each page, their alternatives, and the tags in them."""
+"""Translate HTML pages: the sentences of each page, with their tags and alternatives."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 class Written(NamedTuple):
-    """A translation, with links to its source where the model attends."""
+    """A translation, with links to its source words if the model has attention."""
 
     text: str
     links: Sequence[Link] = ()
 
 
 Write = Callable[[Sequence[str], bool], Awaitable[list[list[Written]]]]
-"""For each text its translations, the best first; with links where they are asked for."""
+"""Returns the translations of each text, best first; with links if the second argument is true."""
 
 
 async def translated_pages(pages: Sequence[str], write: Write) -> list[list[str]]:
-    """For each page its translation and the alternatives, as many as one of its sentences has."""
+    """The translation of each page and its alternatives: as many as the sentence with the most has."""
     opened = [HtmlPage(page) for page in pages]
     segments = [segment for page in opened for segment in page.segments]
     found: dict[int, list[Written]] = {}
@@ -43,7 +43,7 @@ async def translated_pages(pages: Sequence[str], write: Write) -> list[list[str]
 
 
 def links_of(source: str, translation: Translation) -> list[Link]:
-    """Each target word with the source word that it looked at most; none where the model has no attention."""
+    """Link each target word to the source word with the most attention; empty without attention."""
     alignment = translation.alignment
     if alignment is None:
         return []
@@ -59,7 +59,7 @@ def links_of(source: str, translation: Translation) -> list[Link]:
 
 
 def _with_rank(page: HtmlPage, found: Sequence[Sequence[Written]], rank: int) -> str:
-    """The page from the translations of this rank; a sentence with fewer of them has its last one."""
+    """The page with the translations of this rank; a sentence with fewer translations uses its last."""
     chosen = [own[min(rank, len(own) - 1)] for own in found]
     return page.with_segments(
         [segment.translated(one.text, one.links) for segment, one in zip(page.segments, chosen, strict=True)]

@@ -124,7 +124,7 @@ class Models:
 
     @classmethod
     def open(cls, runs: Sequence[Path], device: str = "auto") -> Models:
-        """Load the models of these folders. What cannot be served is left out, unless nothing is left."""
+        """Load the models of these folders. Folders that cannot be served are left out, unless all are."""
         import torch
 
         # Each computation sets how products round and restores it; in several threads at once that is only
@@ -134,7 +134,7 @@ class Models:
         for run in runs:
             try:
                 served.append(_opened(run, device))
-            except Exception as error:  # whatever is wrong with one, the others can be served
+            except Exception as error:  # a broken folder must not keep the others from being served
                 left_out.append(LeftOut(run, _reason(run, error)))
         if left_out and not served:
             if len(left_out) == 1:

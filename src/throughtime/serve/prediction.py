@@ -45,7 +45,7 @@ class FillRequest(BaseModel):
 class Results(BaseModel):
     """One result for each text, in their order, and the model that gave them.
 
-    `warnings` say which texts the model can say little about; the field is absent where there are none.
+    `warnings` names texts that the model knows little about; the field is absent if there are none.
     """
 
     model: str
@@ -64,7 +64,7 @@ async def tag(request: Request, asked: TagRequest) -> Results:
 
     key = ("tag", asked.tokenize)
     found = await service_of(request).computed(request, served, key, compute, texts)
-    return await _told(request, served, texts, found)
+    return await _with_warnings(request, served, texts, found)
 
 
 @router.post("/classify", response_model_exclude_unset=True)
@@ -77,7 +77,7 @@ async def classify(request: Request, asked: ClassifyRequest) -> Results:
 
     key = ("classify", asked.k)
     found = await service_of(request).computed(request, served, key, compute, texts)
-    return await _told(request, served, texts, found)
+    return await _with_warnings(request, served, texts, found)
 
 
 @router.post("/fill", response_model_exclude_unset=True)
@@ -90,11 +90,11 @@ async def fill(request: Request, asked: FillRequest) -> Results:
 
     key = ("fill", asked.k)
     found = await service_of(request).computed(request, served, key, compute, texts)
-    return await _told(request, served, texts, found)
+    return await _with_warnings(request, served, texts, found)
 
 
-async def _told(request: Request, served: Served, texts: list[str], found: list[Any]) -> Results:
-    """The results, with what should be known of them."""
+async def _with_warnings(request: Request, served: Served, texts: list[str], found: list[Any]) -> Results:
+    """The results, with warnings about the texts."""
     warnings = await service_of(request).warnings(served, texts)
     return Results(model=served.name, results=found, **warnings)
 

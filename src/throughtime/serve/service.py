@@ -22,7 +22,7 @@ from throughtime.serve.refusals import CLIENT_LEFT, RefusalError
 from throughtime.serve.writing import Draft, Writer
 
 WORDS = 3_000
-"""Words of a vocabulary that a language is known by."""
+"""Number of words of a vocabulary from which a language is detected."""
 
 
 class Service:
@@ -40,7 +40,7 @@ class Service:
         return Detector(texts_of(self.models.of("translate")))
 
     async def warnings(self, served: Served, texts: Sequence[str], **how: Any) -> dict[str, list[str]]:
-        """What should be known of a model's answers to these texts, as a field `warnings`, or nothing."""
+        """Warnings about these texts as a field `warnings`; an empty dict if there are none."""
         found = await asyncio.to_thread(served.model.input_warnings, texts, **how)
         return {"warnings": [*found.values()]} if found else {}
 
@@ -140,10 +140,10 @@ class Service:
 
 
 def texts_of(translators: Iterable[Served]) -> dict[str, Sequence[str]]:
-    """Text in each language of these translators, as far as there is any.
+    """Text in each language of these translators, for languages that have any.
 
-    A model folder holds no text: where nothing else is known of a language, it is the vocabulary of its side,
-    unless both sides share one.
+    A model folder holds no text: without a sample of a language, the vocabulary of its side is used, unless
+    both sides share one.
     """
     texts: dict[str, list[str]] = {}
     for served in translators:

@@ -54,7 +54,7 @@ class DetectRequest(BaseModel):
 class Translated(BaseModel):
     """The translation; lists where `q` was one.
 
-    `warnings` say which texts the model can say little about; the field is absent where there are none.
+    `warnings` names texts that the model knows little about; the field is absent if there are none.
     """
 
     translatedText: str | list[str]  # noqa: N815 - the contract's name
@@ -81,7 +81,9 @@ async def translate(request: Request) -> Translated:
     check_texts(texts, service.options)
     guesses: list[Guess | None] = [None] * len(texts)
     if asked.source == "auto":
-        guesses = list(await asyncio.to_thread(lambda: [_best(service, one) for one in _said(asked, texts)]))
+        guesses = list(
+            await asyncio.to_thread(lambda: [_best(service, one) for one in _plain_texts(asked, texts)])
+        )
     sources = [asked.source if guess is None else guess.language for guess in guesses]
     found: list[list[str]] = [[]] * len(texts)
     warnings: list[str] = []
@@ -171,11 +173,11 @@ async def _translated(
 async def _warnings(
     service: Service, asked: TranslateRequest, source: str, texts: list[str], numbers: list[int] | None
 ) -> list[str]:
-    """What should be known of the translations of these texts."""
+    """Warnings about these texts."""
     served = _translator(service, asked, source)
     if served is None:
         return []
-    said = await asyncio.to_thread(_said, asked, texts)
+    said = await asyncio.to_thread(_plain_texts, asked, texts)
     return (await service.warnings(served, said, numbers=numbers)).get("warnings", [])
 
 
@@ -216,7 +218,7 @@ async def translations(
 async def written(
     request: Request, served: Served, texts: Sequence[str], alternatives: int, linked: bool
 ) -> list[list[Written]]:
-    """The same, where `linked` with what each word stems from."""
+    """The same as `translations`; with `linked`, each word is linked to its source word."""
     translator: Translator = served.model
 
     def compute(items: list[str], left: Left) -> list[list[Written]]:
@@ -257,8 +259,8 @@ class Leaving:
         return self.strategy.finish(hypotheses)
 
 
-def _said(asked: TranslateRequest, texts: Sequence[str]) -> list[str]:
-    """What the texts say; of a page only what is translated, without tags, code and the like."""
+def _plain_texts(asked: TranslateRequest, texts: Sequence[str]) -> list[str]:
+    """The texts to translate; of an HTML page only its sentences, without tags and code."""
     if asked.format == "text":
         return list(texts)
     return [" ".join(segment.text for segment in HtmlPage(text).segments) for text in texts]

@@ -1,4 +1,4 @@
-"""Back-testing: how good a model would have been, from one origin after another, beside baselines."""
+"""Backtesting: forecast from one past origin after another, and compare with baselines."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CHOICES = (AUTO, OWN, CONFORMAL, *KINDS)
 
 @dataclass(frozen=True)
 class Backtest:
-    """A model's figures, and after them those of the baselines on the same windows."""
+    """The figures of a model, followed by those of the baselines on the same windows."""
 
     rolling: Rolling
     levels: tuple[float, ...]
@@ -63,7 +63,7 @@ class Backtest:
     origins: list[str]  # of the first series: the last time that was known
     trained_on: int  # windows, earlier ones included, that reach into rows that the model was trained on
     judged: list[Judged]
-    left_out: dict[str, str]  # a baseline that could not be made, and why
+    left_out: dict[str, str]  # baselines that could not be fitted, and why
 
     def values(self) -> dict[str, Any]:
         """All of it, for machines."""
@@ -87,13 +87,13 @@ class Backtest:
 
     @property
     def beaten_by(self) -> dict[str, list[str]]:
-        """The baselines that have less error than the model, and by which measures."""
+        """The baselines with a lower error than the model, and by which measures."""
         own, *others = ((one.name, one.total) for one in self.judged)
         return beaten_by(own[1], dict(others), ("mae", "rmse"))
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on baselines that are better or left out, and on levels with too few scores."""
+        """Sentences about baselines that are better or left out, and about levels with too few scores."""
         own, size = self.judged[0], self.judged[0].windows.y.size
         totals = {one.name: one.total for one in self.judged[1:]}
         told = loss_sentences(own.name, own.total, totals, self.beaten_by)
@@ -145,8 +145,8 @@ def backtest(
 
     `history` is how many rows the model needs before it can forecast; `unseen` how many rows at the end of
     every series it was not trained on: earlier windows are looked for there first. `reach` are the outermost
-    probabilities of which the model has quantiles. `fitting` are the rows that ridge regression is fitted to:
-    those that trained and validated the model, and where nobody knows them, all before the first origin.
+    probabilities of which the model has quantiles. `fitting` are the rows that ridge regression is fitted to,
+    the training and validation rows of the model; by default all rows before the first origin.
     """
     if intervals not in CHOICES:
         raise unknown("kind of intervals", intervals, CHOICES)

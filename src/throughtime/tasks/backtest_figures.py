@@ -109,7 +109,7 @@ def infinite_intervals(windows: Rolled, level: float) -> NDArray[np.bool_]:
 def beaten_by(
     own: Mapping[str, float], others: Mapping[str, Mapping[str, float]], figures: Sequence[str]
 ) -> dict[str, list[str]]:
-    """Which forecasters have less error than a model, in the four digits that are shown, by which figures.
+    """The forecasters with a lower error than a model, compared by the four digits that are shown.
 
     >>> beaten_by({"mae": 3.0, "rmse": 4.0}, {"naive": {"mae": 9.0, "rmse": 3.5}}, ["mae", "rmse"])
     {'naive': ['rmse']}
@@ -128,7 +128,7 @@ def loss_sentences(
     others: Mapping[str, Mapping[str, float]],
     beaten: Mapping[str, Sequence[str]],
 ) -> list[str]:
-    """A sentence on each of those that beat a model.
+    """A sentence for each forecaster that beats a model.
 
     >>> loss_sentences("linear", {"mae": 3.0}, {"naive": {"mae": 2.5}}, {"naive": ["mae"]})
     ['linear loses to naive: MAE 3 against 2.5.']

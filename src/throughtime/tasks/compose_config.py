@@ -65,7 +65,7 @@ class ComposeConfig(TrainingConfig):
     fed: bool = Field(True, description="feed it at every step too, not as the first state alone")
     cell: str = Field("lstm", description="lstm, gru, rnn, mingru, ...; see `throughtime doctor`")
     embedding_size: Size = Field(
-        256, description="width of a token's vector; not set: the layers', where the output is tied to it"
+        256, description="width of a token's vector; not set: that of the layers if the output is tied to it"
     )
     hidden_size: Size = Field(256, description="units of a layer")
     num_layers: Size = Field(1, description="layers on top of each other")
@@ -89,7 +89,7 @@ class ComposeConfig(TrainingConfig):
 
     @classmethod
     def following(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What follows from the widths given, where the output shares the embedding's weights."""
+        """The settings that follow from the widths given, if the output shares the embedding's weights."""
         return tied_widths(given)
 
     @property

@@ -1,4 +1,4 @@
-"""A forecaster judged: the errors of every window, beside those of baselines on the same windows."""
+"""The errors of a forecaster over all windows, and those of baselines on the same windows."""
 
 from __future__ import annotations
 
@@ -110,14 +110,14 @@ def _regressed(
     one: JudgedWindows,
     scales: Sequence[SeriesScale],
 ) -> Array:
-    """What ridge regression says of each window, [h, B], scaled as the model's values are."""
+    """The forecasts of ridge regression for each window, [h, B], on the scale of the model."""
     found = np.empty(one.true.shape)
     for number in np.unique(one.series):
         series, mine = panel.series[number], one.series == number
         origins = one.starts[mine] + windows.lookback - windows.arrays.offsets[number]
         standard, scale = ridge.scales[series.unique_id], scales[number]
         said = ridge.standardised(series, origins).T
-        # Both scales have the same power, so that one is a straight line of the other.
+        # Both scales have the same power, so one is a linear function of the other.
         found[:, mine] = (said * standard.spread + standard.centre - scale.centre) / scale.spread
     return found
 

@@ -75,11 +75,11 @@ class Judge:
         return Judged(bleu, chrf)
 
     def settled(self, references: Sequence[str]) -> Judge:
-        """The same judge, with a tokenizer chosen from all references though it will judge parts of them."""
+        """The same judge with its tokenizer chosen from all references, for scoring them in parts."""
         return replace(self, tokenize=self.tokenize or choose_tokenizer(self.language, references))
 
     def sums(self, translations: Sequence[str], references: Sequence[str]) -> BleuSums:
-        """What BLEU is computed from, for translations that are judged in parts."""
+        """The sums that BLEU is computed from, for translations that are scored in parts."""
         return BleuSums.of(
             translations,
             references,

@@ -43,7 +43,7 @@ class JudgedWindows(NamedTuple):
 
 
 def scaled_arrays(forecaster: TrainedForecaster, panel: Panel) -> tuple[PanelArrays, list[SeriesScale]]:
-    """The series as the model reads them, and the scale of each."""
+    """The series scaled for the model, and the scale of each."""
     forecaster.check(panel)
     config, scaling = forecaster.config, forecaster.scaling
     scales = [scaling.scale(one, config.scaling, config.transform) for one in panel.series]

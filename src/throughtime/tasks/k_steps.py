@@ -1,4 +1,4 @@
-"""k-step-ahead predictions: every row forecast from k rows before it, and how the error grows with k."""
+"""k-step-ahead predictions: every row forecast k steps ahead, and how the error grows with k."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SeriesKSteps:
 
     series: Series
     predictions: dict[int, Array]  # k to [T]
-    tested: range  # the rows that errors are taken of
+    tested: range  # the rows whose errors are measured
     rmse: dict[int, float]  # NaN where none of these rows has a prediction for every k
 
 
@@ -37,7 +37,7 @@ class KSteps:
 
     steps: tuple[int, ...]
     rmse: dict[int, float]
-    rows: int  # whose errors are counted, the same for each k
+    rows: int  # number of rows whose errors are counted, the same for each k
     series: tuple[SeriesKSteps, ...]
 
     def values(self) -> dict[str, Any]:
@@ -60,11 +60,11 @@ def k_steps(
     tested: Sequence[range],
     progress: Progress | None = None,
 ) -> KSteps:
-    """Forecast every row from `k` rows before it, for each k of `steps`.
+    """Forecast every row `k` steps ahead, for each k of `steps`.
 
-    Errors are taken of those `tested` rows of each series that have a value and a prediction for every k, so
-    that all steps are measured on the same rows. Beyond one step a recursive model feeds on its own
-    forecasts; a direct one forecasts no further than its horizon.
+    Errors are measured on the `tested` rows of each series that have a value and a prediction for every k, so
+    that all k are compared on the same rows. Beyond one step a recursive model reads its own forecasts; a
+    direct model can forecast no further than its horizon.
     """
     chosen = tuple(sorted(set(steps)))
     if not chosen or chosen[0] < 1:
@@ -109,7 +109,9 @@ def _measured(
         squared += own
         rows += count
     if not rows:
-        raise InputError("k_steps", f"has {steps[-1]}, and no tested row lies so far after a look-back")
+        raise InputError(
+            "k_steps", f"has {steps[-1]}, but no tested row is that many rows after a look-back; choose fewer"
+        )
     return KSteps(steps, _roots(steps, squared, rows), rows, tuple(series))
 
 

@@ -88,17 +88,15 @@ def labelled(dataset: Dataset, split: str) -> Iterator[Labelled]:
 
 
 def text_and_label(text: str | None, label: str | None) -> Opening:
-    """How data are opened whose columns or fields have these names, or usual ones where they are None."""
+    """How to open data whose columns have these names, or usual names where they are None."""
     return Opening(text, label, labelled=True)
 
 
 def found_columns(dataset: Dataset, text: str | None, label: str | None) -> dict[str, str]:
-    """The columns of text and label as settings, so that a model finds them in another such file too."""
+    """The columns of text and label as settings, so that the model finds them in other files too."""
     if dataset.label_columns is not None:
         return dict(zip(("text", "label"), dataset.label_columns, strict=True))
     for setting, name in (("text", text), ("label", label)):
         if name is not None:
-            raise InputError(
-                setting, f"is {name!r}, but {dataset.name} has no columns with names; leave it out"
-            )
+            raise InputError(setting, f"is {name!r}, but {dataset.name} has no named columns; leave it out")
     return {}

@@ -83,7 +83,7 @@ class LanguageConfig(TrainingConfig):
         "lstm", description="lstm, gru, rnn, mingru, lstm-mogrifier, ...; see `throughtime doctor`"
     )
     embedding_size: Size = Field(
-        256, description="width of a token's vector; not set: the layers', where the output is tied to it"
+        256, description="width of a token's vector; not set: that of the layers if the output is tied to it"
     )
     hidden_size: Size = Field(256, description="units of a layer; of the last: see last_size")
     last_size: Size | None = Field(
@@ -145,12 +145,12 @@ class LanguageConfig(TrainingConfig):
 
     @classmethod
     def following(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What follows from the widths given, where one softmax shares the embedding's weights."""
+        """The settings that follow from the widths given, if one softmax shares the embedding's weights."""
         if given.get("experts", 1) != 1:
             return {}
         if given.get("last_size") is not None:
             return tied_widths(given, "last_size")
-        # Of several layers only the last has the embedding's width: both widths may be given, or that alone.
+        # With several layers, only the last one needs the embedding's width.
         several = given.get("num_layers", 1) != 1
         return {} if several and "embedding_size" in given else tied_widths(given)
 

@@ -1,4 +1,4 @@
-"""Series as plain values, as an exported forecaster takes them, made into panels."""
+"""Build panels from plain values, the input of exported forecasters."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from throughtime.errors import InputError
 from throughtime.runtime.forecaster import History
 
 PlainSeries = Mapping[str, Sequence[float]] | Sequence[History]
-"""Values by the name of their series, oldest first; or with the columns that a model reads besides."""
+"""Values by name of the series, oldest first; or `History`s, which can hold further columns."""
 
 
 class GivenPanels(NamedTuple):
-    """What is known of the series, and the columns that are known of the rows to forecast."""
+    """The series, and the known columns of the rows to forecast."""
 
     panel: Panel
     future: Panel | None
@@ -53,7 +53,7 @@ def panels_of(given: PlainSeries, known: tuple[str, ...], past: tuple[str, ...])
 
 
 def _columns(history: History, role: str, given: Any, names: Sequence[str], rows: int) -> NDArray[np.float64]:
-    """A table [rows or more, columns] of what a model reads besides the values."""
+    """The further columns that a model reads, [rows or more, columns]."""
     if not names:
         return np.zeros((rows, 0))
     table = np.array(given, dtype=float)

@@ -16,7 +16,7 @@ Progress = Callable[[int, int], None]
 
 
 class Opening(NamedTuple):
-    """How a model wants its data opened; of `labelled` texts the first two are columns of text and label."""
+    """How a model opens its data; with `labelled`, source and target are the columns of text and label."""
 
     source: str | None = None
     target: str | None = None

@@ -1,4 +1,4 @@
-"""Ridge regression as a forecaster that stands beside every model, fitted to the rows that the model saw."""
+"""Ridge regression as a baseline for every forecaster, fitted to the training rows of the model."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from throughtime.tasks.forecasts import Forecast
 
 Array = NDArray[np.float64]
 NAME = "ridge"
-LONGEST = 336  # rows looked back on at most: two weeks of hours
-SHARE = 3  # of the shortest series, a third at most
-SHORTEST = 2  # the last value alone says nothing once it is taken away
+LONGEST = 336  # maximum look-back in rows: two weeks of hours
+SHARE = 3  # the look-back is at most a third of the shortest series
+SHORTEST = 2  # minimum look-back, as the last value is subtracted from all
 
 
 class Fitting(NamedTuple):
-    """The rows of each series that fit and that choose the penalty, and the power of its scale."""
+    """The rows of each series for fitting and for choosing the penalty, and the power of its scale."""
 
     training: Sequence[range]
     validation: Sequence[range]
@@ -35,7 +35,7 @@ class Fitting(NamedTuple):
 
     @classmethod
     def before(cls, panel: Panel, cut: int) -> Self:
-        """All rows but the last `cut` ones."""
+        """Fit to all rows except the last `cut`."""
         rows = [range(max(0, len(one) - cut)) for one in panel.series]
         return cls(rows, [range(0)] * len(rows), [PLAIN] * len(rows))
 
@@ -44,8 +44,8 @@ class Fitting(NamedTuple):
 class RidgeBaseline:
     """One linear map for all series, each standardised by its training rows; gaps repeat the row before.
 
-    Intervals are those of a normal distribution, as for the rules of thumb, with the deviation that the
-    errors of each series and step have on the validation rows.
+    Intervals are those of a normal distribution, as for the other baselines; their deviation is that of the
+    errors of each series and step on the validation rows.
     """
 
     found: RidgeMap
@@ -55,7 +55,7 @@ class RidgeBaseline:
 
     @classmethod
     def fit(cls, panel: Panel, h: int, fitting: Fitting) -> RidgeBaseline:
-        """Fit for forecasts of `h` rows, or say why that cannot be."""
+        """Fit for forecasts of `h` rows; raise an `InputError` if there are too few rows."""
         lookback = lookback_for([len(part) for part in fitting.training])
         scales = {
             one.unique_id: _standard(one, part, power)
@@ -79,13 +79,13 @@ class RidgeBaseline:
 
     @property
     def lookback(self) -> int:
-        """How many rows a forecast is made from."""
+        """Number of rows that a forecast is made from."""
         return len(self.found.weights)
 
     def standardised(self, series: Series, origins: NDArray[np.int64]) -> Array:
-        """What follows the rows before each origin, [n, h], on the series' standardised scale.
+        """The forecasts from each origin, [n, h], on the standardised scale of the series.
 
-        What lies before the first row of a series is taken to be like it.
+        Missing rows before the start of a series repeat its first row.
         """
         values = _scaled(series, self.scales[series.unique_id])
         padded = np.concatenate([np.full(self.lookback, values[0]), values])
@@ -112,7 +112,7 @@ class RidgeBaseline:
 
 
 def lookback_for(rows: Sequence[int]) -> int:
-    """How many rows to look back on, where the series have so many rows to fit.
+    """The look-back in rows, given the number of training rows of each series.
 
     >>> lookback_for([8640]), lookback_for([96, 200])
     (336, 32)
@@ -121,7 +121,7 @@ def lookback_for(rows: Sequence[int]) -> int:
     if shortest < SHARE * SHORTEST:
         raise InputError(
             "training rows",
-            f"are {shortest} of the shortest series, and ridge regression needs {SHARE * SHORTEST}",
+            f"are {shortest} in the shortest series, and ridge regression needs {SHARE * SHORTEST}",
         )
     return min(LONGEST, shortest // SHARE)
 

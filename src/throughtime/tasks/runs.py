@@ -119,7 +119,7 @@ def fit(
 
 
 def finished(out: Path, config: TrainingConfig) -> str | None:
-    """Why nothing is left to do there; a run that is told anew how long to train may have more to do."""
+    """Why a run is complete, or None; a run with new settings for how long to train may not be."""
     if not (out / FINISHED).is_file():
         return None
     folder = ModelFolder.at(out)

@@ -77,7 +77,7 @@ class TrainedComposer:
         """Texts for each label or vector, the best first, in the order of the conditions.
 
         They are drawn, unless `greedy` or `num_beams` ask for the likeliest; what is not given comes from
-        generation_config.json. `watch` sees every step, and may end all by an exception.
+        generation_config.json. `watch` is called at every step, and may raise to stop.
         """
         prompts = [self.condition(one) for one in conditions]
         most = max_new_tokens or int(self.generation.get("max_new_tokens", 100))

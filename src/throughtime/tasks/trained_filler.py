@@ -102,7 +102,7 @@ class TrainedFiller:
         return [next(rest) if text.strip() else [] for text in texts]
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """What should be known of the answers to these texts, by kind (see `InputWarnings.of`)."""
+        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
         return self.codec.warnings.of([BLANK.sub(" ", text) for text in checked_texts(texts)], **how)
 
     def ids(self, dataset: Dataset, split: str) -> RaggedIds:

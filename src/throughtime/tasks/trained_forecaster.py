@@ -60,10 +60,10 @@ class TrainedForecaster:
     ) -> list[Forecast]:
         """The same as the command: after the data of training or others, with intervals of these levels.
 
-        `data` may be plain values by the name of their series, or `History`s, as an exported model takes
-        them; a series of training has the scale that it had there, a new one that of its own values. The
-        interval of level 80 lies between the quantiles 0.1 and 0.9. Paths are drawn from the seed of
-        training; an exported model draws others from the same distribution.
+        `data` may also be plain values by name of the series, or `History`s, as for an exported model. A
+        series of the training data keeps its scale; a new one is scaled by its own values. The interval of
+        level 80 lies between the quantiles 0.1 and 0.9. Paths are drawn with the seed of training; an
+        exported model draws others from the same distribution.
         """
         if isinstance(data, Mapping | Sequence) and not isinstance(data, str):
             data, known = panels_of(data, self.config.known, self.config.past)
@@ -158,7 +158,7 @@ class TrainedForecaster:
         return made
 
     def fitting(self, panel: Panel) -> Fitting:
-        """The rows of its series that trained and validated the model, for a baseline that sees the same."""
+        """The training and validation rows of the model, so that a baseline is fitted to the same rows."""
         lengths = [len(one) for one in panel.series]
         training, validation = (
             self.config.timeline.part_of_each(split, lengths) for split in ("train", "valid")
@@ -167,7 +167,7 @@ class TrainedForecaster:
         return Fitting(training, validation, [scale.power for scale in scales])
 
     def _knows(self, panel: Panel, unseen: int | None) -> bool:
-        """Whether a panel, so many of whose last rows are unseen, is cut as the series of training were."""
+        """Whether a panel with this number of unseen last rows is split as the training data were."""
         longest = max(len(one) for one in panel.series)
         return unseen is not None and self.config.timeline.cuts(longest) and self.unseen(panel) == unseen
 
@@ -227,9 +227,9 @@ class TrainedForecaster:
         split: str = "heldout",
         progress: Progress | None = None,
     ) -> KSteps:
-        """Every row forecast from so many rows before it, and the errors over the rows of a split.
+        """Forecast every row k steps ahead for each k of `steps`, and measure the errors on a split.
 
-        Other data than those of training are tested as a whole: give split="all".
+        For other data than those of training, give split="all".
         """
         panel = self._panel(data)
         lengths = [len(one) for one in panel.series]

@@ -160,7 +160,7 @@ class TrainedTranslator(Translator):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What should be known of the text that its vocabularies were made of, and that it is trained on."""
+        """Warnings about the text that the vocabularies were built from, and about the training pairs."""
         return (*(note for codec in self.codecs.distinct for note in codec.notes), *self.data_notes)
 
     @property

@@ -1,4 +1,4 @@
-"""Pairs whose sides are the wrong way round, pointed out before a translator is trained on them."""
+"""Warn about pairs whose source and target are swapped, before a translator is trained on them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
 LOOKED_AT = 4_000
-"""Pairs at the beginning of the training data; a file in the order of length begins with its shortest."""
+"""Number of pairs read from the beginning of the training data; sorted files start with short sentences."""
 CHOSEN = 400
+"""Number of these pairs that are examined, evenly spaced."""
 
 
 def swapped_sides(dataset: Dataset, source: str | None, target: str | None) -> tuple[str, ...]:
-    """One sentence where the sources look like the target language and the targets like the source's."""
+    """A warning if the sources look like the target language and the targets like the source language."""
     if not source or not target:
         return ()
-    bad = dataset.bad  # what was skipped is told after a whole reading, which this one is not
+    bad = dataset.bad  # reading pairs replaces this count of skipped records, which is shown later
     pairs = list(itertools.islice(dataset.pairs("train"), LOOKED_AT))
     dataset.bad = bad
     pairs = pairs[:: max(1, len(pairs) // CHOSEN)]

@@ -45,7 +45,7 @@ class TranslateTask:
         self.translator, self.config = translator, translator.config
         self.model: EncoderDecoder = translator.model
         self.train, self.valid, self.judged_pairs = train, valid, judged_pairs
-        # As `evaluate` judges; settled here, as each process sees only its own part of the references.
+        # Scores as `evaluate` does; settled here, as each process sees only its part of the references.
         self.judge = translator.judge().settled([pair.target for pair in judged_pairs])
         self.truncated = Truncated(0, 0)  # of the training pairs, once they are in batches
         self.measure = self.config.choose_by

@@ -145,7 +145,7 @@ class Translator:
         return [_whole([next(rest) for _ in own], align) for own in cut]
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """What should be known of the answers to these texts, by kind (see `InputWarnings.of`)."""
+        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
         return self.codecs.source.warnings.of(checked_texts(texts), **how)
 
     def check_copying(self, asked: str = "copy_unknown") -> None:

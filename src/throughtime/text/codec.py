@@ -101,7 +101,7 @@ class Codec:
 
     @cached_property
     def warnings(self) -> InputWarnings:
-        """Who says what these tokens miss of a text."""
+        """Finds texts that this tokenizer and vocabulary know little about."""
         return InputWarnings(self.tokenizer, self.vocabulary)
 
     @cached_property
@@ -136,7 +136,7 @@ class Codec:
 
 
 def language_reserved(layout: str | None) -> tuple[str, ...]:
-    """The reserved tokens of whole-token language models: text in lines has one for the end of a line too."""
+    """The reserved tokens of language models of whole tokens; text in lines needs <eos> at line ends."""
     return ("<unk>", "<eos>") if layout == "lines" else ("<unk>",)
 
 

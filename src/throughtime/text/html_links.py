@@ -1,4 +1,4 @@
-"""Which word of a translation stems from which word of its source, as places in both texts."""
+"""Links between the words of a translation and the words of its source, as positions in both texts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from throughtime.text.unicode import UnicodeTokenizer
 
 _FARTHEST = 64
-"""Characters that may lie between two words: a word that is not found costs no more than that."""
+"""Maximum number of characters between two words; it bounds the search for a word that is missing."""
 
 
 class Link(NamedTuple):
-    """A word of the translation, and the source word that it stems from: where each begins and ends."""
+    """Start and end of a word in the translation, and of its source word."""
 
     start: int
     end: int
@@ -28,7 +28,7 @@ def word_links(
     target_words: Sequence[str],
     origins: Sequence[int | None],
 ) -> list[Link]:
-    """Links from the number of each target word's source word; None where it stems from none.
+    """Build links; `origins` holds the index of the source word of each target word, or None.
 
     >>> word_links("a white cat", "chat", ["a", "white", "cat"], ["chat"], [2])
     [Link(start=0, end=4, source_start=8, source_end=11)]
@@ -42,7 +42,7 @@ def word_links(
 
 
 def even_links(source: str, translation: str) -> list[Link]:
-    """Links for want of better ones: each word stems from the word at the same share of the source.
+    """Links without attention: each word is linked to the word at the same relative position.
 
     >>> [(link.start, link.source_start) for link in even_links("one two", "un deux")]
     [(0, 0), (3, 4)]
@@ -60,7 +60,7 @@ def even_links(source: str, translation: str) -> list[Link]:
 
 
 def _places(words: Sequence[str], text: str) -> list[tuple[int, int]]:
-    """Where each word stands, in the order given; an empty place for a word that is not found."""
+    """Start and end of each word, in order; an empty range for a word that is not found."""
     lowered = _lowered(text)
     places, reached = [], 0
     for word in words:
@@ -76,5 +76,5 @@ def _places(words: Sequence[str], text: str) -> list[tuple[int, int]]:
 
 
 def _lowered(text: str) -> str:
-    """In lower case, but for letters that grow longer by it and would move the places of all that follow."""
+    """Lower case with unchanged length: letters whose lower case is longer stay as they are."""
     return "".join(lower if len(lower := letter.lower()) == 1 else letter for letter in text)

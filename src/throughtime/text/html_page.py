@@ -1,4 +1,4 @@
-"""Sentences of an HTML page: cut out, translated, and put back between the same tags."""
+"""Extract the sentences of an HTML page, and put their translations back between the same tags."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Segment:
 
     @property
     def has_tags(self) -> bool:
-        """Whether it has inline tags, which links help to place."""
+        """Whether it has inline tags, which are placed by links."""
         return bool(self._root.children)
 
     def translated(self, translation: str, links: Sequence[Link] = ()) -> str:
         """The translation as HTML, with the segment's tags.
 
-        Without links each tag goes around the words at the same share of the text.
+        Without links, each tag goes around the words at the same relative position.
         """
         if not self.has_tags:
             return html.escape(translation, quote=False)
@@ -38,7 +38,7 @@ class Segment:
 
 
 class HtmlPage:
-    """A piece of HTML as segments to translate and all that stays as it is, byte for byte.
+    """A piece of HTML, split into segments to translate and parts that stay byte for byte the same.
 
     >>> page = HtmlPage('<p class="x">Hello, <b>world</b>!</p> <code>a</code>')
     >>> [segment.text for segment in page.segments]
@@ -68,7 +68,7 @@ class HtmlPage:
         return "".join(next(rest) if part is None else part for part in self._parts)
 
     def _add(self, run: list[Token]) -> None:
-        """Tokens between two that separate sentences; what stands around their words stays as it is."""
+        """Add the tokens between two breaks; space and tags around their words stay outside the segment."""
         texts = [number for number, token in enumerate(run) if _has_text(token)]
         if not any(map(str.isalnum, "".join(decoded_text(run[number].source) for number in texts))):
             self._parts += [token.source for token in run]
@@ -94,7 +94,7 @@ class HtmlPage:
 
 
 def decoded_text(source: str) -> str:
-    """Text with its entities decoded, however long their numbers.
+    """Text with its entities decoded, also those with very long numbers.
 
     >>> decoded_text("a &lt;&#0065;&nbsp;b"), decoded_text("&#" + "1" * 9000)
     ('a <A\\xa0b', '\ufffd')
@@ -114,7 +114,7 @@ def _has_text(token: Token) -> bool:
 
 
 def _inner(run: Sequence[Token], first: int, last: int) -> tuple[int, int]:
-    """Which tokens the words and the tags among them are; tags around all of the words stay outside."""
+    """Start and end of the tokens that hold words and the tags among them, without tags around all words."""
     partners = _partners(run)
     start = 0
     while start < first and not first < partners[start] < last:
@@ -126,7 +126,7 @@ def _inner(run: Sequence[Token], first: int, last: int) -> tuple[int, int]:
 
 
 def _partners(run: Sequence[Token]) -> list[int]:
-    """For each tag the number of the one that ends or begins its element; its own where there is none."""
+    """For each tag the index of its matching end or start tag; its own index if there is none."""
     partners = list(range(len(run)))
     stack: list[int] = []
     open_names = Counter[str]()
@@ -145,7 +145,7 @@ def _partners(run: Sequence[Token]) -> list[int]:
 
 
 def _space_before(source: str) -> int:
-    """How much of a text is space before its first word, entities for spaces too."""
+    """The length of the space before the first word, including entities for spaces."""
     place = 0
     while place < len(source):
         end = place + 1

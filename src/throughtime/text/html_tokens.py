@@ -1,4 +1,4 @@
-"""HTML cut into tags and texts, so that the tokens put together are the source again, byte for byte."""
+"""Split HTML into tags and texts; the tokens joined together are the source again, byte for byte."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ INLINE = frozenset(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp script "
     "small span strike strong style sub sup time tt u var".split()
 )
-"""Elements that stand inside a sentence, or cannot be seen there; all others separate sentences."""
+"""Elements that can be part of a sentence or are invisible in it; all others separate sentences."""
 VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 INLINE_VOID = frozenset({"embed", "img", "input", "wbr"})
 RAW = frozenset("iframe noembed noframes script style textarea title xmp".split())
-"""Elements in which nothing is a tag but their own end tag."""
+"""Elements whose content is raw text, up to their own end tag."""
 UNTOUCHED = RAW - {"title"} | {"code", "pre"}
-"""Elements of which nothing is translated."""
+"""Elements that are not translated."""
 _BLOCKS = (
     "address article aside blockquote div dl fieldset footer form h1 h2 h3 h4 h5 h6 header hr main nav ol p "
     "pre section table ul"
@@ -36,12 +36,12 @@ ENDED_BY = {
 """Elements whose end tag may be left out, with the start tags that end them."""
 
 UNFINISHED = 20
-"""How often the parser goes on after markup that never ends; then the rest is text. This bounds the time."""
+"""How often parsing continues after unterminated markup before the rest is taken as text; bounds the time."""
 _TITLE_END = re.compile(r"</title[\t\n\f\r ]*>", re.IGNORECASE | re.ASCII)
 
 
 class Kind(Enum):
-    """What a token is to the sentence that it stands in."""
+    """The role of a token in its sentence."""
 
     TEXT = "text"
     START = "start"  # of an inline element
@@ -51,7 +51,7 @@ class Kind(Enum):
 
 
 class Token(NamedTuple):
-    """A piece of the source; `name` is the tag's in small letters."""
+    """A piece of the source; `name` is the name of a tag in lower case."""
 
     kind: Kind
     source: str
@@ -59,7 +59,7 @@ class Token(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A token before it is known which elements are left untouched; it reaches to the next one's start."""
+    """A token before untouched elements are joined; it ends where the next one starts."""
 
     start: int
     kind: Kind  # START and END also for elements that separate sentences
@@ -68,7 +68,7 @@ class _Piece(NamedTuple):
 
 
 def tokens_of(source: str) -> list[Token]:
-    """The tokens of a page. Elements that are not translated are one token each, with all they enclose.
+    """The tokens of a page. An element that is not translated is one token, including its content.
 
     >>> [(token.kind.value, token.source) for token in tokens_of('<p>a <b title="x > y">c</b><br>')]
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -95,7 +95,7 @@ def tokens_of(source: str) -> list[Token]:
 
 
 class _Parser(HTMLParser):
-    """Adds to `pieces` what it finds in a page, of which it reads all from `start` on."""
+    """Parses a page from `start` on, and appends its pieces to `pieces`."""
 
     def __init__(self, pieces: list[_Piece], start: int, titles_end: int) -> None:
         super().__init__(convert_charrefs=False)
@@ -103,11 +103,11 @@ class _Parser(HTMLParser):
 
     @property
     def place(self) -> int:
-        """Where in the page the parser is; what it reads is one line."""
+        """The position of the parser in the page, which is given to it as one line."""
         return self.start + self.getpos()[1]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A start tag; of several attributes of one name the first counts."""
+        """A start tag; of several attributes with the same name the first counts."""
         if tag in VOID:
             self.handle_startendtag(tag, attrs)
             return
@@ -117,7 +117,7 @@ class _Parser(HTMLParser):
             self.set_cdata_mode(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A tag that is an element of its own."""
+        """A tag without an end tag."""
         self._add(Kind.ATOM if tag in INLINE or tag in INLINE_VOID else Kind.BREAK, tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -152,10 +152,10 @@ class _Parser(HTMLParser):
 
 
 def _pieces_of(source: str) -> list[_Piece]:
-    """What the parser finds in a copy of the page, in which each character stands at its place.
+    """Parse a copy of the page in which every character keeps its position.
 
-    In the copy nothing is an entity, all is one line, and there is neither what releases of Python treat in
-    different ways (<![x) nor what the parser leaves out (</>). Where it stops, markup begins that never ends.
+    The copy has no entities and only one line. It has neither markup that releases of Python treat in
+    different ways (<![x) nor markup that the parser drops (</>). The parser stops at unterminated markup.
     """
     copy = source.translate({ord("&"): "_", ord("\n"): " "}).replace("<![", "<!_").replace("</>", "<!>")
     titles_end = max((found.start() for found in _TITLE_END.finditer(source)), default=0)
@@ -167,7 +167,7 @@ def _pieces_of(source: str) -> list[_Piece]:
         if parser.place == len(source):
             break
         if parser.cdata_elem or copy.startswith("<!--", parser.place):
-            parser.handle_comment("")  # raw text or a comment: they reach the end of the page
+            parser.handle_comment("")  # raw text or a comment: it extends to the end of the page
             break
         parser.handle_data("<")
         start = parser.place + 1
@@ -175,10 +175,10 @@ def _pieces_of(source: str) -> list[_Piece]:
 
 
 def _ends(pieces: list[_Piece]) -> list[int]:
-    """For each start tag the place after its element; the place itself for all else and for what never ends.
+    """For each start tag the index after its element; its own index for other pieces and unclosed elements.
 
-    An element that the end of one around it ends, or a start tag after it, ends there where it says
-    translate="no"; else only its own end tag ends it.
+    An element without an end tag that has translate="no" ends where the element around it ends, or at a start
+    tag that implies its end.
     """
     ends = list(range(len(pieces)))
     stack: list[int] = []

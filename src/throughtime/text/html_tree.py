@@ -1,7 +1,7 @@
-"""The inline tags of a sentence, put around the words of its translation.
+"""Put the inline tags of a sentence around the words of its translation.
 
-A tag goes around the target words that stem from the source words it enclosed, as links tell. Elements stay
-inside the elements that they stood in, and each encloses one stretch of the translation.
+A tag goes around the target words that are linked to the source words it enclosed. Elements stay inside the
+elements that they were in, and each encloses one contiguous part of the translation.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from throughtime.text.html_links import Link
 from throughtime.text.html_tokens import Kind, Token
 
 DEEPEST = 100
-"""Elements inside so many others, each around fewer words, are left empty: this bounds the time."""
+"""Maximum depth of nested elements; deeper ones are left empty, which bounds the time."""
 
 
 @dataclass(eq=False)
 class Node:
-    """An element, or what stands between words.
+    """An element, or something between words, such as an image.
 
-    An element that begins before the sentence has no start tag, and one that goes on after it no end tag.
+    An element that begins before the sentence has no start tag; one that continues after it has no end tag.
     """
 
     start: str = ""
@@ -44,7 +44,7 @@ class Node:
 
     @property
     def goes_on(self) -> bool:
-        """Whether only its beginning is here; so it seems of an atom, which has no words of its own."""
+        """Whether only its start is here; an atom, which has no words, does not count."""
         return not self.end and self.first < self.last
 
     def set(self, low: int, high: int) -> None:
@@ -57,7 +57,7 @@ def tree_of(tokens: Iterable[Token], decoded: Sequence[str]) -> tuple[Node, str]
     root = Node()
     stack, open_names = [root], Counter[str]()
     texts, length, ends_in_space = [], 0, False
-    lonely: list[Node] = []  # atoms since the last text
+    atoms: list[Node] = []  # since the last text
     rest = iter(decoded)
 
     def close() -> Node:
@@ -72,25 +72,25 @@ def tree_of(tokens: Iterable[Token], decoded: Sequence[str]) -> tuple[Node, str]
             text = next(rest)
             if ends_in_space and text[:1].isspace():
                 text = text.lstrip()
-                for atom in lonely:
+                for atom in atoms:
                     atom.spaced = True
             if text:
                 texts.append(text)
                 length += len(text)
                 ends_in_space = text[-1].isspace()
-            lonely = []
+            atoms = []
         elif token.kind is Kind.START:
             stack.append(Node(token.source, name=token.name, first=length))
             open_names[token.name] += 1
         elif token.kind is Kind.ATOM:
             atom = Node(token.source, first=length, last=length)
             stack[-1].children.append(atom)
-            lonely.append(atom)
+            atoms.append(atom)
         elif open_names[token.name]:
             while stack[-1].name != token.name:
                 close()
             close().end = token.source
-        else:  # it ends what began before: all until here
+        else:  # the end of an element that began before the sentence: it encloses all until here
             around = stack[-1]
             before = Node("", token.source, first=around.first, last=length, children=around.children)
             around.children = [before]
@@ -130,7 +130,7 @@ def with_tags(root: Node, source: str, translation: str, links: Sequence[Link]) 
 
 
 def _divide(node: Node, links: Sequence[Link]) -> None:
-    """Give each child its words, and bring the children into the order of the translation."""
+    """Assign words to each child, and sort the children in the order of the translation."""
     low, high = node.low, node.high
     middle = list(node.children)
     if middle and middle[0].begins_before:
@@ -152,7 +152,7 @@ def _divide(node: Node, links: Sequence[Link]) -> None:
 
 
 def _best_prefix(scores: Sequence[int]) -> int:
-    """How many scores from the first have the largest sum; the fewest of those."""
+    """The length of the shortest prefix with the largest sum."""
     best = total = length = 0
     for count, score in enumerate(scores, 1):
         total += score
@@ -162,9 +162,9 @@ def _best_prefix(scores: Sequence[int]) -> int:
 
 
 def _stretches(children: Sequence[Node], links: Sequence[Link], low: int, high: int) -> list[tuple[int, int]]:
-    """For each child a stretch of many words of its own, few of no child, and none of other children.
+    """For each child a range with many of its own words, few words of no child, and none of other children.
 
-    It is empty where no word is the child's own.
+    The range is empty if the child has no words.
     """
     firsts = [child.first for child in children]
     best = [(0, 0, 0)] * len(children)  # score, first word, place after the last
@@ -188,7 +188,7 @@ def _stretches(children: Sequence[Node], links: Sequence[Link], low: int, high: 
 def _place(
     points: Sequence[Node], placed: Sequence[Node], links: Sequence[Link], low: int, high: int
 ) -> None:
-    """Put what has no words behind the word before it, but never into another element."""
+    """Place nodes without words after the word that precedes them, but never inside another element."""
     order = sorted((links[word].source_start, word) for word in range(low, high))
     lows = [child.low for child in placed]
     for point in points:
@@ -201,7 +201,7 @@ def _place(
 
 
 def _written(root: Node, source: str, translation: str, links: Sequence[Link]) -> str:
-    """All tags and words in their order. No recursion: elements may be nested deeply."""
+    """Join all tags and words in order; without recursion, as elements may be nested deeply."""
     out: list[str] = []
     reached, after_space = 0, True
 
@@ -212,7 +212,7 @@ def _written(root: Node, source: str, translation: str, links: Sequence[Link]) -
             reached, after_space = place, translation[place - 1].isspace()
 
     def point(node: Node, around: Node) -> int:
-        """Where in the text an empty node stands."""
+        """The position of an empty node in the text."""
         if node.low == around.low:
             return links[node.low].start if node.low < around.high else reached
         if node.low == around.high:

@@ -1,7 +1,7 @@
-"""What should be said of a text before a model's answer to it is believed.
+"""Warnings about texts that a model cannot have learned anything about.
 
-A model answers whatever it is given. Where it can have learned nothing about a text - an empty one, one in a
-script that is not in its vocabulary, one of unknown words - its answer means little, and that is told.
+A model answers to any text. If the text is empty, in a script that is not in its vocabulary, or made of
+unknown words, the answer means little, and users should know.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from throughtime.text.tokenizer import Tokenizer
 from throughtime.text.vocabulary import Vocabulary
 
 KNOWN_SCRIPT = 0.0005
-"""The least share of a vocabulary's tokens by which a script counts as seen: corpora hold stray letters."""
+"""Minimum share of the tokens of a vocabulary for a script to count as known: corpora have stray letters."""
 TOO_MUCH = 0.5
-"""More than this share of a text unknown or dropped is worth a warning; a rare word is not."""
+"""A warning is given if more than this share of a text is unknown or dropped; a rare word is normal."""
 SHOWN = 8
 EMPTY = "is empty, so the answer means little"
 
 
 class InputWarnings:
-    """Says what a tokenizer and a vocabulary miss of texts.
+    """Finds texts that a tokenizer and a vocabulary know little about.
 
     >>> from throughtime.text.codec import Codec
     >>> codec = Codec.build(["the cat sleeps .", "a dog runs ."], "unicode")
@@ -48,12 +48,12 @@ class InputWarnings:
         dropped: bool = False,
         blank_lines: bool = False,
     ) -> dict[str, str]:
-        """By the kind of trouble, a sentence about the first text that has it.
+        """For each kind of problem, a sentence about the first text that has it.
 
-        Kinds are `empty`, `script`, `unknown`, `letters`, `nothing` and `dropped`. `numbers` are what the
-        texts are called by, 1, 2, 3, ... if not given. With `dropped`, what the tokenizer drops is named
-        however little it is: two texts that differ there alone look the same to the model. With
-        `blank_lines`, empty texts among others are no news.
+        Kinds are `empty`, `script`, `unknown`, `letters`, `nothing` and `dropped`. `numbers` are the numbers
+        of the texts in messages, by default 1, 2, 3, .... With `dropped`, any character that the tokenizer
+        drops is reported: two texts that differ only there are equal to the model. With `blank_lines`, empty
+        texts are reported only if all texts are empty.
         """
         found: dict[str, list[tuple[int, str]]] = {}
         quiet = blank_lines and any(text.strip() for text in texts)
@@ -66,14 +66,14 @@ class InputWarnings:
 
     @cached_property
     def scripts(self) -> frozenset[str]:
-        """The scripts that the vocabulary is written in."""
+        """The scripts of the vocabulary."""
         words = (token for token in self.vocabulary if token not in self.vocabulary.reserved)
         if self._in_bytes:
             words = (_spelled(token) for token in words if len(token) > 1)
         return common_scripts(words, KNOWN_SCRIPT)
 
     def _problems(self, text: str, dropped: bool) -> Iterable[tuple[str, str]]:
-        """What is wrong with a text: one thing, and what the tokenizer drops."""
+        """The kind and description of the problem of a text, if it has one."""
         if not text.strip():
             yield "empty", EMPTY
             return
@@ -121,7 +121,7 @@ class InputWarnings:
         return None
 
     def _words(self, tokens: list[str]) -> list[str]:
-        """The tokens that say something: words and numbers, or marks where there is nothing else."""
+        """The tokens that count: words and numbers, or punctuation if there is nothing else."""
         if self._in_bytes:
             return [token for token in tokens if _BYTES.get(token, 255) > 32]  # no spaces alone
         visible = [token for token in tokens if token.strip()]
@@ -134,7 +134,7 @@ class InputWarnings:
 
     @cached_property
     def _in_bytes(self) -> bool:
-        """Whether tokens are made of bytes: no token is unknown then, but a strange script falls apart."""
+        """Whether tokens are made of bytes: none is unknown, but an unknown script becomes single bytes."""
         return isinstance(self.tokenizer, SubwordTokenizer) and '"ByteLevel"' in self.tokenizer.definition
 
 
@@ -145,7 +145,7 @@ def _sentence(found: list[tuple[int, str]], alone: bool) -> str:
 
 
 def _dropped(text: str, tokens: Sequence[str]) -> list[str]:
-    """The visible characters of a text that are in none of its tokens, be it without their accents.
+    """The visible characters of a text that are in none of its tokens, not even without accents.
 
     >>> _dropped("Eat, Grandma - café!", ["eat", "grandma", "cafe"])
     [',', '-', '!']
@@ -164,7 +164,7 @@ def _dropped(text: str, tokens: Sequence[str]) -> list[str]:
 
 
 def _without_accents(character: str, left: Counter[str]) -> bool:
-    """Whether a character is there in a plainer form, which is then used up; marks are parts of letters."""
+    """Whether a character is left without its accents; it is then removed from `left`."""
     plain = unicodedata.normalize("NFKD", character.lower())
     parts = [part for part in plain if not unicodedata.combining(part)]
     if any(not left[part] for part in parts):
@@ -174,7 +174,7 @@ def _without_accents(character: str, left: Counter[str]) -> bool:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """The bytes that the characters of byte-level tokens stand for, as GPT-2 numbered them."""
+    """The byte for each character of byte-level tokens, in the mapping of GPT-2."""
     visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in visible]
     return {chr(byte): byte for byte in visible} | {chr(256 + n): byte for n, byte in enumerate(others)}
@@ -184,7 +184,7 @@ _BYTES = _byte_alphabet()
 
 
 def _spelled(token: str) -> str:
-    """The text of a byte-level token; one that ends inside a letter is completed to one of the same script.
+    """The text of a byte-level token; an incomplete last letter is completed to one of the same script.
 
     >>> _spelled("Ġthe"), _spelled("ä½"), _spelled("½ł")
     (' the', '使', '')

@@ -1,4 +1,4 @@
-"""How pieces become a text again where a `tokenizer.json` does not say it: by the marks in its own pieces."""
+"""Decoders for a `tokenizer.json` without one, found from the marks in its pieces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PROBE = "a b"
 
 @dataclass(frozen=True)
 class MarkedPieces:
-    """A decoder for pieces with a prefix if they go on with a word, or a suffix if they end one.
+    """A decoder for pieces with a prefix if they continue a word, or a suffix if they end one.
 
     Without either, every piece is a word.
 
@@ -44,9 +44,9 @@ class MarkedPieces:
 
 
 def decoder_of(backend: Any) -> Any | None:
-    """The decoder of a tokenizer of the library: its own, or one that follows from how the tokenizer cuts.
+    """The decoder of a tokenizer of the `tokenizers` library: its own, or one that suits its pieces.
 
-    None where it has none and its pieces do not show where words begin.
+    None if it has no decoder and its pieces do not show where words begin.
     """
     if backend.decoder is not None:
         return backend.decoder
@@ -63,7 +63,7 @@ def decoder_of(backend: Any) -> Any | None:
 
 
 def _words(backend: Any) -> list[str]:
-    """What the model would be given of a text of two words."""
+    """The words of a text of two words, as the tokenizer passes them to its model."""
     text = _PROBE if backend.normalizer is None else backend.normalizer.normalize_str(_PROBE)
     if backend.pre_tokenizer is None:
         return [text]
@@ -71,7 +71,7 @@ def _words(backend: Any) -> list[str]:
 
 
 def _sign_decoder(parts: dict[str, Any]) -> Any | None:
-    """A decoder for texts whose spaces were made visible signs before they were cut, if they were."""
+    """A decoder for a tokenizer that replaces spaces by visible signs; None for others."""
     from tokenizers import decoders
 
     cutters = {one["type"]: one for one in _flat(parts["pre_tokenizer"], "pretokenizers")}
@@ -97,7 +97,7 @@ def _sign_decoder(parts: dict[str, Any]) -> Any | None:
 
 
 def _flat(part: dict[str, Any] | None, inner: str) -> list[dict[str, Any]]:
-    """The steps of a normalizer or a pre-tokenizer, which may be sequences of others."""
+    """The steps of a normalizer or pre-tokenizer, with nested sequences flattened."""
     if part is None:
         return []
     return (

@@ -60,7 +60,7 @@ class Remainder:
 
 
 def tokenizer_name(tokenizer: Tokenizer) -> str:
-    """What messages call a tokenizer, with its normaliser where it has one."""
+    """The name of a tokenizer in messages, with its normaliser if it has one."""
     normaliser = tokenizer.options().get("normaliser", "none")
     return f"the tokenizer {tokenizer.name!r}" + (f" with {normaliser!r}" if normaliser != "none" else "")
 

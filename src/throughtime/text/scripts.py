@@ -20,7 +20,7 @@ _CALLED = {"CJK": "Chinese characters", "HIRAGANA": "Japanese kana", "KATAKANA":
 
 @lru_cache(maxsize=1 << 16)
 def script_of(character: str) -> str:
-    """The first word of a letter's name, which is its script; nothing for what is no letter.
+    """The script of a letter, which is the first word of its Unicode name; "" for other characters.
 
     >>> script_of("é"), script_of("я"), script_of("你"), script_of("ア"), script_of("7")
     ('LATIN', 'CYRILLIC', 'CJK', 'KATAKANA', '')
@@ -48,7 +48,7 @@ def count_scripts(text: str) -> Counter[str]:
 
 
 def script_name(script: str) -> str:
-    """What people call the letters of a script.
+    """The name of the letters of a script in messages.
 
     >>> script_name("CJK"), script_name("CYRILLIC")
     ('Chinese characters', 'Cyrillic letters')

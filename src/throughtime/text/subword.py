@@ -51,7 +51,7 @@ class SubwordTokenizer(Tokenizer):
 
     def detokenize(self, tokens: Sequence[str]) -> str:
         """The text of these pieces, by the definition's own decoder, or else by the marks in its pieces."""
-        assert self._decoder is not None, "a definition without one is refused when it is read"
+        assert self._decoder is not None, "`read_definition` refuses a definition without a decoder"
         return str(self._decoder.decode(list(tokens)))
 
     def options(self) -> dict[str, Any]:
@@ -156,8 +156,8 @@ def read_definition(path: Path) -> str:
         raise InputError(str(path), f"cannot cut a text with a word that it does not know: {error}") from None
     if decoder_of(backend) is None:
         problem = (
-            "has no decoder, and its pieces do not show where a word begins, so that no text could be put "
-            "together from them; set the tokenizer's decoder and save it again"
+            "has no decoder, and its pieces do not show where a word begins, so its text cannot be put "
+            "together again; set the tokenizer's decoder and save it again"
         )
         raise InputError(str(path), problem)
     return definition

@@ -34,7 +34,7 @@ class Clock:
         self._events.append((start, end))
 
     def unfinished(self) -> int:
-        """How many updates were handed over that the device has not finished yet; asks without waiting."""
+        """Number of updates that the device has not finished yet; does not wait for it."""
         while self._events and self._events[0][1].query():
             start, end = self._events.popleft()
             self._inside += start.elapsed_time(end) / 1000

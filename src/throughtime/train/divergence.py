@@ -1,4 +1,4 @@
-"""When a loss has gone astray: no number at all, or far above the first that was reported."""
+"""Detect divergence: a loss that is not finite, or far above the first one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FACTOR = 1_000.0
 
 
 def diverged(problem: str, place: str, rate: float, checkpoints: Sequence[str]) -> ThroughtimeError:
-    """The error of a run that went astray: what happened and where, what to do, and what is left."""
+    """The error of a run that diverged: what happened and where, what to do, and where to resume."""
     start = f"from {checkpoints[-1]}, which is kept" if checkpoints else "from the beginning"
     return ThroughtimeError(
         f"training diverged: {problem} at {place}; lower lr (it was {rate:.3g}), set or lower clip, or scale "
@@ -20,9 +20,9 @@ def diverged(problem: str, place: str, rate: float, checkpoints: Sequence[str]) 
 
 
 class LossLimits:
-    """The first loss of training and of validation, and what is too far above it.
+    """Limits of the training and the validation loss, as multiples of the first loss of each.
 
-    A loss may be negative or near nothing, as that of a Gaussian: the limit counts from 1 at least.
+    A first loss below 1 counts as 1, as a loss may be negative or near 0, such as that of a Gaussian.
 
     >>> limits = LossLimits()
     >>> limits.problem("training", 0.3), limits.problem("training", 900.0)
@@ -35,7 +35,7 @@ class LossLimits:
         self.first: dict[str, float] = {}
 
     def problem(self, part: str, loss: float) -> str | None:
-        """What is wrong with this loss, or None; the first one that is a number is what others go by."""
+        """What is wrong with this loss, or None; the first finite loss sets the limit."""
         if not math.isfinite(loss):
             return f"the {part} loss is infinite or no number"
         first = self.first.setdefault(part, loss)
@@ -45,7 +45,7 @@ class LossLimits:
 
 
 def validation_loss(valid: Mapping[str, float], trained: Iterable[str]) -> float | None:
-    """The loss of a validation, which has the name of a measure of training; None where it has none.
+    """The validation loss: the measure that training reports too; None if there is none.
 
     >>> validation_loss({"bleu": 20.0, "perplexity": math.e}, ["perplexity"])
     1.0
@@ -53,5 +53,5 @@ def validation_loss(valid: Mapping[str, float], trained: Iterable[str]) -> float
     name = next((name for name in ("loss", *trained) if name in valid), None)
     if name is None:
         return None
-    # A perplexity grows as the exponential of a loss: a thousandfold one is nothing out of the way.
+    # Perplexity is the exponential of the loss, so a thousandfold perplexity is not a divergence.
     return math.log(valid[name]) if name == "perplexity" else valid[name]

@@ -1,4 +1,4 @@
-"""How fast a run goes, and when it will be over."""
+"""The speed of a run and the time that is left."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from throughtime.train import figures
 Now = Callable[[], float]
 """A clock, in seconds."""
 
-_LIVE_SECONDS = 0.5  # without a report, after which the speed is taken from the updates themselves
+_LIVE_SECONDS = 0.5  # after this time without a report, the speed is estimated from the updates
 
 
 @dataclass(frozen=True)
 class Report:
-    """The state of training every so many updates. Epochs count from 1, steps are updates done."""
+    """The state of training, reported at intervals. Epochs count from 1, steps are completed updates."""
 
     epoch: int
     epochs: int
@@ -29,11 +29,11 @@ class Report:
     tokens_per_second: float
     outside: float | None
     seconds: float
-    counted: str = "tokens"  # what it is that goes by at this speed
+    counted: str = "tokens"  # the unit of the speed
 
 
 class Pace:
-    """How fast a run goes, by the clock on the wall: validation and checkpoints count as they come."""
+    """Measures the speed of a run in wall-clock time, including validation and checkpoints."""
 
     def __init__(self, clock: Now) -> None:
         self._clock = clock
@@ -50,14 +50,14 @@ class Pace:
         self._handed: tuple[int, int] = (0, 0)  # updates and targets
 
     def begin(self, epochs: int, steps_per_epoch: int, step: int) -> None:
-        """The run starts, or is resumed, at this step."""
+        """Start, or resume, the run at this step."""
         self._total = epochs * steps_per_epoch
         self._epoch_began = self._clock()
         self.step = step
         self._from = self._reported = (step, self._epoch_began)
 
     def advance(self, step: int, targets: int) -> None:
-        """One more update of so many targets was handed over, and `step` are done."""
+        """One more update with this number of targets was submitted, and `step` updates are done."""
         now, (before, reported) = self._clock(), self._reported
         self.step = step
         self._handed = (self._handed[0] + 1, self._handed[1] + targets)
@@ -67,7 +67,7 @@ class Pace:
             self._estimate(step, now)
 
     def update(self, report: Report) -> None:
-        """Take the speed since the first report: before it lie compilation and cold caches."""
+        """Estimate the time left from the speed since the first report, which excludes compilation."""
         now = self._clock()
         self.step = report.step
         self._speeds.append(report.tokens_per_second)
@@ -87,11 +87,11 @@ class Pace:
         """The seconds and the speed of the epoch that ends now."""
         now, began, speeds = self._clock(), self._epoch_began, self._speeds
         self._epoch_began, self._speeds = now, []
-        # Validation and checkpoints are no part of the speed that follows.
+        # The speed of the next epoch starts here, after validation and checkpoints.
         self._reported = (self.step, now)
         return now - began, speed_text(statistics.harmonic_mean(speeds), self._counted) if speeds else None
 
 
 def speed_text(value: float, counted: str | None) -> str:
-    """So many of what is counted, in a second; what it is may not be known yet."""
+    """The speed with its unit, which may not be known yet."""
     return f"{figures.speed(value)} {counted}/s" if counted else f"{figures.speed(value)}/s"

@@ -85,14 +85,14 @@ def joined(device: torch.device) -> Iterator[Processes]:
 
 
 class Meetings:
-    """When the processes agree on what each sees by its own clock: about once a second.
+    """When the processes agree on decisions that depend on each one's clock: about once a second.
 
-    To agree costs a wait for the device, so they meet after as many updates as a second had; a process that
-    is alone meets nobody, and agrees with itself after each one.
+    To agree, they must wait for the device, so they do it only after the number of updates that take about a
+    second. A single process decides after every update.
     """
 
     SECONDS = 1.0
-    MOST_UPDATES = 100  # between two meetings, as updates may become slower
+    MOST_UPDATES = 100  # maximum between two meetings, as updates may become slower
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
@@ -100,11 +100,11 @@ class Meetings:
         self._held = 0.0
 
     def due(self, step: int) -> bool:
-        """Whether they meet after this update: the same for all of them."""
+        """Whether the processes meet after this update; the same for all of them."""
         return self._processes.world_size == 1 or step >= self._next
 
     def hold(self, step: int, now: float, flags: Sequence[bool], device: torch.device) -> list[bool]:
-        """For each of the flags whether any process says so; `now` is each one's own clock."""
+        """For each flag, whether any process has set it; `now` is the time of this process."""
         if self._processes.world_size == 1:
             return list(flags)
         since = now - self._held if self._last else 0.0

@@ -27,9 +27,9 @@ class Reporter(Protocol):
         ...
 
     def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
-        """One more update, of so many targets, was handed to the device, which has got as far as `step`.
+        """One more update with this number of targets was submitted; the device has completed `step`.
 
-        This is called after each update: it must neither wait nor print.
+        This is called after every update, so it must neither wait nor print.
         """
         ...
 
@@ -100,7 +100,7 @@ class Lines:
         self.say(_opening(title, epochs, steps_per_epoch, step))
 
     def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
-        """Say nothing: lines follow reports, so that a log is not flooded."""
+        """Say nothing: only reports are printed, so that a log stays short."""
 
     def update(self, report: Report) -> None:
         """Say how it goes, if nothing was said for ten seconds."""
@@ -178,7 +178,7 @@ class Bars:
         self._live.start()
 
     def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
-        """Remember it: the next refresh, twice a second, moves the bars."""
+        """Store the position; the bars move at the next refresh, twice a second."""
         self._place = (epoch, step_in_epoch)
         self._pace.advance(step, targets)
 
@@ -239,7 +239,7 @@ class Bars:
         )
 
     def _rendered(self) -> RenderableType:
-        """Made anew at every refresh, so that bars and clock move between reports."""
+        """Called at every refresh, so that bars and clock move between reports."""
         from rich.console import Group
 
         self._show()

@@ -94,7 +94,7 @@ class Trainer:
                 self._epoch()
             if self.position["batch"]:
                 self._end_inside(why)
-            elif self.step > self.record.judged_at:  # an end that nobody foresaw, between two validations
+            elif self.step > self.record.judged_at:  # stopped between two validations
                 self._judge()
         epochs, best = self.position["epoch"], self.record.best
         best_epoch = self.record.best_epoch(epochs)
@@ -104,7 +104,7 @@ class Trainer:
         self.task.model.train()
         due = False
         for group in self.groups():
-            # Only now: after the last update of an epoch the epoch is judged before anything is saved.
+            # Checked before an update, not after: the last update of an epoch is followed by validation.
             if self.out_of_time:
                 break
             if due:
@@ -118,7 +118,7 @@ class Trainer:
             self._close_epoch()
 
     def _meet(self) -> bool:
-        """What all processes agree on by their clocks: whether to stop, and whether to save."""
+        """Let all processes agree whether to stop, and whether to save."""
         if not self.meetings.due(self.step):
             return False
         now, minutes = time.monotonic(), self.config.checkpoint_minutes
@@ -151,7 +151,7 @@ class Trainer:
         self.step += 1
         self.position = group[-1].position
         self.recent.append((self.position, self.rate))
-        # What the device has not finished is not done; nothing waits for it here.
+        # Updates that the device has not finished are not counted; this does not wait for them.
         ahead = self.clock.unfinished()
         epoch, inside = self._place()
         self.reporter.advance(epoch, max(inside - ahead, 0), self.step - ahead, count)
@@ -190,13 +190,13 @@ class Trainer:
         self._refuse_divergence("training", loss, epoch)
 
     def _place(self) -> tuple[int, int]:
-        """The epoch, counted from 1, and how many of its updates are done."""
+        """The epoch, counted from 1, and the number of its updates that are done."""
         return self.position["epoch"] + 1, -(-self.position["batch"] // self.config.accumulate)
 
     def _refuse_divergence(self, part: str, loss: float, epoch: int) -> None:
         if (problem := self.limits.problem(part, loss)) is not None:
             where = f"update {self.step} (epoch {epoch})"
-            # Schedules may have brought it down to nothing by now.
+            # The schedule may have lowered the present rate to almost 0.
             rate = max((rate for _, rate in self.recent), default=self.rate)
             raise diverged(problem, where, rate, self.checkpoints.names())
 
@@ -224,10 +224,10 @@ class Trainer:
             self._judge()
 
     def _end_inside(self, why: str) -> None:
-        """Leave an epoch that is not over, with a model in any case.
+        """Stop inside an epoch, and save a model if there is none yet.
 
-        The checkpoint comes first: a run that goes on knows nothing of what is judged and written after it,
-        so that its scores, and all that follows from them, are those of a run that never stopped.
+        The checkpoint is written first: a resumed run does not see the validation after it, so its results
+        are the same as those of a run that never stopped.
         """
         self._save()
         self._look()
@@ -276,7 +276,7 @@ class Trainer:
             self.reporter.say("Validation stalls: from here on weights are averaged.")
 
     def _save(self) -> Path | None:
-        """A checkpoint of all that the rest of the run depends on; never of what went astray."""
+        """Write a checkpoint of everything that the rest of the run depends on; never after divergence."""
         self._refuse_bad_numbers()
         self.saved_at = time.monotonic()
         tensors, tally = self.learner.tensors(), self.learner.tally.state(self.processes)
@@ -316,7 +316,7 @@ class Trainer:
             self.metrics.rewind(checkpoint.step, [*later, *["train"] * self.learner.tally.pending])
 
     def start_again(self) -> None:
-        """Nothing was saved that this run could go on from: forget what an earlier attempt measured."""
+        """Start from the beginning, as there is no checkpoint: remove the metrics of the earlier attempt."""
         if self.metrics is not None:
             self.metrics.rewind(0)
 
@@ -327,13 +327,13 @@ class Trainer:
         patience = self.config.early_stopping
         if patience is not None and (stalled := self.record.stalled) >= patience:
             return f"no better validation for {stalled * self.config.validate_every} epochs"
-        # Each process has a clock of its own: one that is over ends the run for all.
+        # Each process has its own clock; if the time of one is over, all stop.
         if self.processes.summed([float(self.out_of_time or self._time_is_over())], self.device)[0]:
             return f"{self.config.max_minutes:g} minutes are over"
         return None
 
     def _time_is_over(self) -> bool:
-        """Whether this process has no time left; a run without a single update would have no model."""
+        """Whether the time limit is reached; never before the first update, which gives a model to save."""
         minutes = self.config.max_minutes
         return minutes is not None and self.step > 0 and self._seconds() > 60 * minutes
 

@@ -1,4 +1,4 @@
-"""Windows of series in random order: the one sampler that everything trained on them shares."""
+"""Windows of series in random order: the sampler shared by all models of series."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ WindowBatch = TypeVar("WindowBatch", bound=Batch)
 
 
 class ShuffledWindows(Batches[RaggedIds, WindowBatch]):
-    """Every window once an epoch, in an order of the seed and the epoch; in time's without `shuffle`.
+    """Every window once per epoch, shuffled by seed and epoch, or in the order of time without `shuffle`.
 
-    `about` are further settings of the windows, which a saved position has to agree with.
+    `about` holds further settings of the windows; a saved position is restored only if they are the same.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ SHOWN = 8
 
 
 def column_names(path: Path) -> list[str]:
-    """The columns that a table's header names, or the fields of the first JSON object; else none."""
+    """The column names in a table's header, or the fields of the first JSON object; empty for other files."""
     suffix = text_suffix(path)
     if suffix in (".csv", ".tsv"):
         rows = tab_rows(path) if suffix == ".tsv" else csv_rows(path)
@@ -40,10 +40,9 @@ def column_names(path: Path) -> list[str]:
 
 
 def label_columns(path: Path, text: str | None, label: str | None) -> tuple[str, str] | None:
-    """The columns of text and label: those named, else those with a usual name, else the one that is left.
+    """The columns of text and label: those given, else those with a usual name, else the only one left.
 
-    None where the file has no header: its first two columns are meant, as those of a `.tsv` file are, or its
-    source and target.
+    None if the file has no header, or columns named source and target: its reader then finds both.
     """
     names = column_names(path)
     shown = ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
@@ -63,31 +62,31 @@ def label_columns(path: Path, text: str | None, label: str | None) -> tuple[str,
     roles = " and which the ".join(missing) or "text and which the label"
     raise InputError(
         str(path),
-        f"has the columns {shown}, and it is not clear which holds the {roles}; name them by the settings "
-        "text and label, as in text=review and label=stars",
+        f"has the columns {shown}, and it is not clear which holds the {roles}; choose them with the "
+        "settings text and label, as in text=review and label=stars",
         line=1,
     )
 
 
 def usual_columns(names: Sequence[str]) -> tuple[str, str] | None:
-    """The columns of text and label, where both have usual names."""
+    """The columns of text and label, if both have usual names."""
     text, label = _usual(names, TEXT, TEXTS), _usual(names, LABEL, LABELS)
     return (text, label) if text is not None and label is not None else None
 
 
 def _named(path: Path, names: Sequence[str], name: str | None, shown: str) -> str | None:
-    """The column of this name, or the only one of this name in other capitals."""
+    """The column with this name, or the only one that differs from it in case alone."""
     if name is None or name in names:
         return name
     fitting = [one for one in names if one.lower() == name.lower()]
     if len(fitting) == 1:
         return fitting[0]
-    problem = f"has no column {name!r}, its columns are {shown}; name others by the settings text and label"
+    problem = f"has no column {name!r}, its columns are {shown}; choose with the settings text and label"
     raise InputError(str(path), problem, line=1)
 
 
 def _usual(names: Sequence[str], first: str, usual: frozenset[str]) -> str | None:
-    """The column called `first`, else the only one with a usual name, whatever its capitals."""
+    """The column called `first`, else the only one with a usual name, in any case."""
     if first in names:
         return first
     fitting = [name for name in names if name.lower() in usual]

@@ -199,7 +199,7 @@ def _time(
         read = [each for each, cell in others if form.read(cell)]
         if not read:
             problem = f"has no column with {form.wanted} in its first row of values"
-            raise InputError(str(path), f"{problem}; change date_format")
+            raise InputError(str(path), f"{problem}; correct date_format")
         return read[0]
     dates = [each for each, cell in others if DATE.fullmatch(cell.strip())]
     # A date that cannot be read is the time all the same: the row says then what is wrong with it.

@@ -41,8 +41,8 @@ class SeriesTable:
     holds dates; a column so named may hold whole numbers instead. The values are the columns `values`, else
     all others. A cell without a value (empty, NaN, NA, null) is an error, or NaN where `missing` allows it.
     Cells are parted by `delimiter`, else by what the first rows show: commas, tabs, or semicolons, among
-    which 1,5 is a number too. Dates are in ISO form, or as `date_format` says in the words of strptime;
-    without it, forms such as 31.12.2023 or 12/31/2023 are read where all of a file allow one order only.
+    which 1,5 is a number too. Dates are in ISO form, or in `date_format`, a format of `strptime`; without it,
+    forms such as 31.12.2023 or 12/31/2023 are read if only one order fits all dates of the file.
     """
 
     name: ClassVar[str] = "series"
