@@ -83,7 +83,7 @@ def measure(name: str, recipes: Mapping[str, Recipe], keep: Path | None = None) 
 
 
 def _begun(run: Path, recipe: Recipe, now: str) -> Row:
-    """The machine on which a run was begun, and whether by the code of today: it may have been kept."""
+    """The machine on which a run was started, and whether the present code started it, as it may be kept."""
     if recipe.task not in TASKS:
         return {"machine": machine(recipe), "fresh": True}
     stamp = run.with_name(f"{run.name}.begun.json")
@@ -93,16 +93,16 @@ def _begun(run: Path, recipe: Recipe, now: str) -> Row:
         stamp.write_text(json.dumps({"machine": machine(recipe), "sources": by}))
     begun: Row = json.loads(stamp.read_text())
     if begun["sources"] != now:
-        print(f"== {run} was begun by earlier code; delete it, or the row stays stale", file=sys.stderr)
+        print(f"== {run} was started by earlier code; delete it, or the row stays stale", file=sys.stderr)
     return {**begun, "fresh": begun["sources"] == now}
 
 
 def _runs(
     recipe: Recipe, recipes: Mapping[str, Recipe], folder: Path, now: Mapping[str, str]
 ) -> tuple[dict[str, Any], list[Row]]:
-    """The settings that are run folders of other recipes, and how these were begun.
+    """The settings that are run folders of other recipes, and how these were started.
 
-    They are trained where they are not yet. A recipe with several seeds stands for all of its runs.
+    They are trained if they do not exist yet. A recipe with several seeds stands for all of its runs.
     """
     begun: list[Row] = []
 
@@ -200,7 +200,7 @@ def checked_row(name: str, row: object) -> Row:
 
 
 def succeeding(before: Row, row: Row) -> Row:
-    """A row with the readings of the one that it replaces; figures that are the same are one reading."""
+    """A row with the earlier readings of the row that it replaces; equal figures count as one reading."""
 
     def same(one: Row, other: Row) -> bool:
         rounded = [
@@ -230,7 +230,7 @@ def _at(values: dict[str, Any], place: str) -> float:
 
 
 def machine(recipe: Recipe) -> str:
-    """What computes it: the GPU where torch sees one, as training takes it, or the processor."""
+    """The machine that computes it: the GPU if torch finds one, else the processor."""
     import torch
 
     versions = f"torch {torch.__version__}, Python {platform.python_version()}"

@@ -13,9 +13,9 @@ from throughtime.tasks import TASKS
 
 HEAD = """# Results
 
-Written by `python -m recipes`; `python -m recipes NAME ...` measures rows anew, `python -m recipes --check`
-lists the stale ones. A recipe is a file of `recipes/`. Under each table stand the commands that trained and
-judged its rows, after
+Written by `python -m recipes`; `python -m recipes NAME ...` measures rows again, `python -m recipes --check`
+lists the stale ones. A recipe is a file of `recipes/`. Below each table are the commands that trained and
+evaluated its rows, after
 
 ```sh
 python -m recipes NAME --config > NAME.yaml
@@ -25,13 +25,13 @@ Corpora are found through `THROUGHTIME_DATA`, or fetched; see `throughtime data 
 
 - Choices are made on validation data unless a note says otherwise. Test is read once per setting; earlier
   readings, of other settings or by other code, are listed under the tables.
-- Figures of language models are perplexities; other rows say what they are. A mean stands with the standard
+- Figures of language models are perplexities; other rows say what they are. A mean is shown with the standard
   deviation over its seeds, and a row of one seed says so.
 - A published figure is called a tie where ours differs from it by less than the spread over our seeds (the
   largest less the smallest), or, with one seed or none, by less than MARGIN % of it. "Not traced" is a figure
   whose source could not be checked.
-- `on` is what the code found out about the machine, unless it says that somebody noted it. Times are of the
-  training, on a machine that may have done other things besides.
+- `on` is the machine as the code found it, unless it says that it was noted by hand. Times are those of the
+  training, on a machine that may have been busy with other work.
 - A row is stale where its settings, or the code that it runs, have changed since it was measured.
 """
 ONE_SEED_MARGIN = 0.02
@@ -54,7 +54,7 @@ def page(recipes: Mapping[str, Recipe], measured: Mapping[str, Row], now: Mappin
 
 
 def stale(recipe: Recipe, row: Row, now: str) -> str:
-    """What has changed since the row was measured; nothing where it is fresh."""
+    """What has changed since the row was measured; "" if nothing has."""
     changed = {"settings": row["fingerprint"] != recipe.fingerprint, "code": row.get("sources") != now}
     return ", ".join(word for word, is_changed in changed.items() if is_changed)
 
@@ -104,7 +104,7 @@ def _further(row: Row) -> str:
 
 
 def _compared(other: Published, recipe: Recipe, row: Row) -> str:
-    """A figure of others, whose it is, and which of the two is better."""
+    """A published figure with its source, and whether ours is better."""
     shown = f"{other.of} " * (other.of is not None) + f"{other.figure} ({other.source})"
     ours = row["value"] if other.of is None else row.get("also", {}).get(other.of)
     if isinstance(other.figure, str):
@@ -124,7 +124,7 @@ def _earlier(name: str, readings: Sequence[Row]) -> str:
 
 
 def _judged(names: Sequence[str], recipes: Mapping[str, Recipe]) -> str:
-    """The commands of a section, those of like rows once."""
+    """The commands of a section; rows with the same commands share a line."""
     groups: dict[str, list[str]] = {}
     for name in names:
         told = [f"`{training('NAME', recipes[name])}`"] if recipes[name].task in TASKS else []

@@ -128,7 +128,7 @@ def test_a_run_kept_from_earlier_code_stays_stale(
         earlier.setattr(measuring, "sources", lambda recipes: dict.fromkeys(recipes, "another"))
         assert main(words, folder) == 0
     assert main(words, folder) == 0
-    assert "was begun by earlier code" in capsys.readouterr().err
+    assert "was started by earlier code" in capsys.readouterr().err
     assert main(["--check"], folder) == 1
     shutil.rmtree(tmp_path / "kept" / "counted")
     assert main(words, folder) == 0

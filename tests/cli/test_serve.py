@@ -59,7 +59,7 @@ def test_serve_greets_answers_and_ends_in_order(tmp_path, throughtime, request, 
     folders = [str(tmp_path / "nowhere"), str(tmp_path / "cats")]
     command = [sys.executable, "-m", "throughtime", "serve", *folders, "--port", "0", "--json"]
     process, [warning, *greeting] = started(command, request, 4)
-    assert warning.startswith(f"Warning: {folders[0]} is left out: no such model folder")
+    assert warning.startswith(f"warning: {folders[0]} is left out: no such model folder")
     address = re.search(r"Serving at (http://127.0.0.1:\d+)", greeting[0])
     assert address is not None
     assert greeting[1] == "  cats: ngram\n"

@@ -1,4 +1,4 @@
-"""Is what a command printed what the page shows?
+"""Compare the output of a command with what the page shows.
 
 Shown output may leave out lines (a line `...`) and parts of lines (`...`); line breaks and runs of spaces are
 alike, as pages are narrower than screens. Times and speeds are never compared.
@@ -10,7 +10,7 @@ import re
 from typing import Literal
 
 Strictness = Literal["exact", "near", "loose"]
-NEAR = 0.3  # of a trained model's figures: another processor rounds otherwise, and training makes more of it
+NEAR = 0.3  # tolerance for figures of trained models: rounding differs between processors
 
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 _MEASURED = re.compile(
@@ -19,10 +19,10 @@ _MEASURED = re.compile(
 
 
 def difference(shown: str, got: str, strictness: Strictness) -> str | None:
-    """What is wrong with the output, or None.
+    """How the output differs, or None.
 
-    exact: the same text and numbers. near: the same text, numbers within 30 %. loose, of a shortened
-    training, whose numbers and guesses are others: the first line and half of all agree but for numbers.
+    exact: the same text and numbers. near: the same text, numbers within 30 %. loose, after a shortened
+    training: the first line and at least half of all lines agree, apart from numbers.
     """
     if strictness == "loose":
         return _loosely(shown, got)

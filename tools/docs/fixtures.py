@@ -1,4 +1,4 @@
-"""What pages take for granted, made when first named: files of the reader's, runs that other pages train."""
+"""Files and runs that pages use without creating them; made when a page first names them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ FILES = {
 
 TRANSLATE = "throughtime train translate --data pairs.tsv --source en --target fr"
 
-# Commands that make what is named; what they name themselves is made before.
+# The command that makes each fixture; fixtures that it names are made before.
 MADE = {
     "pairs.tsv": "throughtime data convert embedded/en-fr --out pairs.tsv",
     "swapped.tsv": """awk -F '\\t' '{print $2 "\\t" $1}' pairs.tsv > swapped.tsv""",
@@ -88,7 +88,7 @@ class FixtureError(RuntimeError):
 
 
 class Fixtures:
-    """Makes each of them once in a folder of its own, and copies it to the pages that name it."""
+    """Makes each fixture once in its own folder, and copies it to the pages that name it."""
 
     def __init__(self, folder: Path, environment: dict[str, str], absent: set[str]) -> None:
         self._folder, self._environment = folder, environment
@@ -96,11 +96,11 @@ class Fixtures:
         self.absent = absent
 
     def lacking(self, text: str, makes: list[str], page: Path) -> str | None:
-        """A corpus without which what a text names cannot be made, if there is one."""
+        """A missing corpus that a fixture named in the text needs, or None."""
         return next((name for path in self._missing(text, makes, page) for name in self._corpora(path)), None)
 
     def put(self, text: str, makes: list[str], page: Path) -> list[str]:
-        """Copy what a text names, and neither is there nor made by it, into the page's folder; its names."""
+        """Copy the fixtures that a text names and does not make itself into the page's folder."""
         missing = self._missing(text, makes, page)
         for path in missing:
             (page / path).parent.mkdir(parents=True, exist_ok=True)

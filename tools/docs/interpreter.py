@@ -1,7 +1,7 @@
-"""One Python session for a page: names of a block are there in the next.
+"""One Python session for each page: names defined in a block are available in the next.
 
-`Session` is the side of the runner; run as a program, this file is the session itself: it reads a JSON object
-a line (`source`, `language`, `compared`) and answers with one (`error`, null where all is well).
+`Session` is used by the runner; run as a program, this file is the session itself: it reads one JSON object
+per line (`source`, `language`, `compared`) and answers with one (`error`, null if there is none).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Session:
 
 
 def run_python(source: str, names: dict[str, Any], compared: bool) -> str | None:
-    """Run statements; where a comment behind an expression is a value, it has to be that expression's."""
+    """Run statements; if the comment after an expression is a value, the expression must have this value."""
     lines = source.splitlines()
     for statement in ast.parse(source).body:
         shown = _VALUE.search(lines[(statement.end_lineno or 1) - 1])
@@ -83,7 +83,7 @@ def _shown_as(value: object, shown: str) -> bool:
 
 class _Lenient(doctest.OutputChecker):
     def check_output(self, want: str, got: str, optionflags: int) -> bool:
-        """Whatever is printed: the model behind it was trained for seconds."""
+        """Accept any output, as the model was trained for seconds only."""
         return True
 
 

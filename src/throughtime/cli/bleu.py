@@ -108,8 +108,8 @@ def bleu(
     from throughtime.metrics.bleu import corpus_bleu, corpus_chrf
     from throughtime.metrics.tokenizer_choice import choose_tokenizer
 
-    predictions = _lines(hypotheses)
-    rows = _references(hypotheses, len(predictions), references)
+    predictions = _read_lines(hypotheses)
+    rows = _read_references(hypotheses, len(predictions), references)
     if sentence > len(predictions):
         raise InputError(
             "--sentence", f"is {sentence:,}, but {hypotheses} has {several(len(predictions), 'line')}"
@@ -118,8 +118,8 @@ def bleu(
     chosen = tokenize or choose_tokenizer(language, (text for row in texts for text in row))
     corpus = corpus_bleu(predictions, texts, tokenize=chosen, lowercase=lowercase)
     chrf = corpus_chrf(predictions, texts, lowercase=lowercase)
-    judged = _judged(predictions, rows, chosen, lowercase, k)
-    average = _average(judged)
+    judged = _score_sentences(predictions, rows, chosen, lowercase, k)
+    average = _mean_scores(judged)
     shown = judged[sentence - 1]
     values = {
         "hypotheses": str(hypotheses),
@@ -142,24 +142,24 @@ def bleu(
         [
             f"[bold]The notes' BLEU of sentence {sentence:,}[/bold], "
             "brevity penalty x p_1^(1/2) x p_2^(1/4) x ... x p_k^(1/2^k)",
-            *_steps(shown, references, k),
+            *_step_table(shown, references, k),
             f"\n[bold]Its mean over {several(len(judged), 'sentence')}[/bold]",
-            _means(average),
+            _mean_table(average),
             "\n[bold]sacrebleu over the whole corpus[/bold]",
             f"{corpus}\n{chrf.name} {chrf.value:.2f}\n[dim]{signatures}[/dim]",
         ],
     )
 
 
-def _lines(path: Path) -> list[str]:
+def _read_lines(path: Path) -> list[str]:
     from throughtime.data.source import read_lines
 
     return [line for _, line in read_lines(path)]
 
 
-def _references(hypotheses: Path, count: int, paths: Sequence[Path]) -> list[list[str]]:
+def _read_references(hypotheses: Path, count: int, paths: Sequence[Path]) -> list[list[str]]:
     """For each sentence the line of each file; empty where a file has no reference for it."""
-    files = [_lines(path) for path in paths]
+    files = [_read_lines(path) for path in paths]
     for path, lines in zip(paths, files, strict=True):
         if len(lines) != count:
             raise InputError(
@@ -179,7 +179,7 @@ def _references(hypotheses: Path, count: int, paths: Sequence[Path]) -> list[lis
     return rows
 
 
-def _judged(
+def _score_sentences(
     predictions: list[str], rows: list[list[str]], tokenize: str, lowercase: bool, k: int | None
 ) -> list[Sentence]:
     """Each sentence with the reference that gives the highest score; the first one of a tie."""
@@ -199,7 +199,7 @@ def _judged(
     return judged
 
 
-def _average(judged: list[Sentence]) -> dict[str, Any]:
+def _mean_scores(judged: list[Sentence]) -> dict[str, Any]:
     """The mean score and penalty over all sentences, and the mean p_n over those with n tokens or more."""
     from throughtime.metrics.sentence_bleu import ngram_precision
 
@@ -215,7 +215,7 @@ def _average(judged: list[Sentence]) -> dict[str, Any]:
     }
 
 
-def _steps(shown: Sentence, references: Sequence[Path], k: int | None) -> list[RenderableType]:
+def _step_table(shown: Sentence, references: Sequence[Path], k: int | None) -> list[RenderableType]:
     """The computation for one sentence, from its tokens to its score."""
     from rich.table import Table
     from rich.text import Text
@@ -248,7 +248,7 @@ def _steps(shown: Sentence, references: Sequence[Path], k: int | None) -> list[R
     ]
 
 
-def _means(average: dict[str, Any]) -> Table:
+def _mean_table(average: dict[str, Any]) -> Table:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0))

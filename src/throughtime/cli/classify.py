@@ -9,7 +9,7 @@ import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
 from throughtime.cli.kinds import loaded
-from throughtime.cli.lines import lines, one_line, warn_of
+from throughtime.cli.lines import lines, one_line, warn_about
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.errors import InputError
 
@@ -59,16 +59,16 @@ def classify(
         given = texts or [text for block in lines(file) for text in block]
         with bar("classifying") as advance:
             found = classifier.classify(given, k=k, progress=advance)
-        warn_of(classifier, given, None if texts else 0)
+        warn_about(classifier, given, None if texts else 0)
         return Outcome({"run": str(run), "texts": [one.values() for one in found]})
     if texts:
         found = classifier.classify(texts, k=k or SHOWN)
-        warn_of(classifier, texts)
+        warn_about(classifier, texts)
         return Outcome({}, [shown(one) for one in found])
     done = 0
     for block in lines(file):
         found = classifier.classify(block, k=k or 1)
-        warn_of(classifier, block, done)
+        warn_about(classifier, block, done)
         done += len(block)
         for one in found:
             cells = [f"{one_line(label)}\t{share:.4f}" for label, share in one.ranked]

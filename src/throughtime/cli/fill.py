@@ -10,7 +10,7 @@ import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
 from throughtime.cli.kinds import loaded
-from throughtime.cli.lines import lines, one_line, warn_of
+from throughtime.cli.lines import lines, one_line, warn_about
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.errors import InputError
 
@@ -65,20 +65,20 @@ def fill(
     if sentences:
         check(sentences, "SENTENCE")
         found = filled(filler, sentences, k or SHOWN, beam, "filling")
-        warn_of(filler, sentences)
+        warn_about(filler, sentences)
         values = [_values(*one) for one in zip(sentences, found, strict=True)]
         told: dict[str, Any] = values[0] if len(values) == 1 else {"sentences": values}
         return Outcome({"run": str(run), **told}, [shown(own) for own in found])
     if json:
         texts = [text for block in checked_lines(file) for text in block]
         found = filled(filler, texts, k or SHOWN, beam, "filling")
-        warn_of(filler, texts, 0)
+        warn_about(filler, texts, 0)
         values = [_values(*one) for one in zip(texts, found, strict=True)]
         return Outcome({"run": str(run), "sentences": values})
     done = 0
     for block in checked_lines(file):
         found = filled(filler, block, k or 1, beam, f"lines {done + 1:,} to {done + len(block):,}")
-        warn_of(filler, block, done)
+        warn_about(filler, block, done)
         for number, own in enumerate(found, done):
             print_lines(number, own, numbered=k is not None)
         done += len(block)

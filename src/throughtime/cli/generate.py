@@ -46,7 +46,7 @@ def generate(
 
       throughtime generate runs/letters "the time " --max-new-tokens 300 --temperature 0.8
     """
-    prompt = beginning(text, prompt)
+    prompt = choose_prompt(text, prompt)
     if greedy:
         refuse(
             "is for texts that are drawn; leave out --greedy",
@@ -84,8 +84,8 @@ def generate(
     return Outcome(values, [Text(one.text) for one in texts])
 
 
-def beginning(text: str | None, prompt: str | None) -> str:
-    """What the text begins with, from the argument or the option."""
+def choose_prompt(text: str | None, prompt: str | None) -> str:
+    """The prompt, from the argument or the option."""
     if text is not None and prompt is not None and text != prompt:
         raise InputError("--prompt", "differs from the prompt given as an argument; give one of them")
     return text or prompt or ""

@@ -36,7 +36,7 @@ def lines(file: Path | None) -> Iterator[list[str]]:
         say("stdin holds no lines: nothing to do")
 
 
-def warn_of(model: Any, texts: list[str], done: int | None = None) -> None:
+def warn_about(model: Any, texts: list[str], done: int | None = None) -> None:
     """Warn about texts that a model knows little about.
 
     Call it after the model has answered, so that an error is shown without warnings. For lines of a file,

@@ -115,11 +115,11 @@ def serve(
     with bound(host, port) as listener:
         models = Models.open(runs, device)
         for one in models.left_out:
-            say(f"Warning: {one.run} is left out: {one.reason}")
+            say(f"warning: {one.run} is left out: {one.reason}")
         app = create_app(models, options)
         address = address_of(listener)
         if not loopback(host) and api_key is None:
-            say("Warning: anyone who reaches this machine may use it; --api-key asks them for a key.")
+            say("warning: anyone who reaches this machine may use it; --api-key asks them for a key.")
         say(greeting(models, address))
         server = server_of(app, timeout)
         server.run(sockets=[listener])

@@ -9,7 +9,7 @@ import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
 from throughtime.cli.kinds import loaded
-from throughtime.cli.lines import lines, warn_of
+from throughtime.cli.lines import lines, warn_about
 from throughtime.cli.output import Debug, Json, Outcome, reported, stdout
 from throughtime.errors import InputError
 
@@ -64,13 +64,13 @@ def tag(
     if json:
         texts = sentences or [text for block in lines(file) for text in block]
         found = told(texts, "tagging")
-        warn_of(tagger, texts, None if sentences else 0)
+        warn_about(tagger, texts, None if sentences else 0)
         values = [{"text": text, **one.values()} for text, one in zip(texts, found, strict=True)]
         return Outcome({"run": str(run), "sentences": values})
     console, done = stdout(), 0
     for block in [sentences] if sentences else lines(file):
         found = told(block, f"lines {done + 1:,} to {done + len(block):,}")
-        warn_of(tagger, block, None if sentences else done)
+        warn_about(tagger, block, None if sentences else done)
         for one in found:
             print_one(console, one)
         done += len(block)

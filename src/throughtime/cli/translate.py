@@ -10,7 +10,7 @@ import typer
 
 from throughtime.cli.evaluate import Device, bar
 from throughtime.cli.kinds import loaded
-from throughtime.cli.lines import lines, one_line, warn_of
+from throughtime.cli.lines import lines, one_line, warn_about
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.cli.refusal import refuse
 from throughtime.cli.usage import is_run
@@ -121,13 +121,13 @@ def translate(
     if json:
         texts = sentences or [text for block in lines(file) for text in block]
         found = told(texts, "translating")
-        warn_of(translator, texts, None if sentences else 0)
+        warn_about(translator, texts, None if sentences else 0)
         values = [_values(*one) for one in zip(texts, found, strict=True)]
         return Outcome({"runs": [str(run) for run in runs], "translations": values})
     done = 0
     for block in [sentences] if sentences else lines(file):
         found = told(block, f"lines {done + 1:,} to {done + len(block):,}")
-        warn_of(translator, block, None if sentences else done)
+        warn_about(translator, block, None if sentences else done)
         for number, own in enumerate(found, done):
             print_one(number, own, numbered=n_best > 1)
         done += len(block)

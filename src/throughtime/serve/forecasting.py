@@ -92,7 +92,7 @@ def panel_of(given: Sequence[SeriesRequest], date_format: str | None = None) -> 
         for text in one.ds or ()
         if not isinstance(text, int)
     ]
-    if form == ISO and dates and not _iso(dates[0].text):
+    if form == ISO and dates and not _read_iso(dates[0].text):
         form = settle_form(dates, "ds")
     series = [_series(one, form) for one in given]
     if len({one.ds.dtype.kind for one in series}) > 1:
@@ -138,7 +138,7 @@ def _series(given: SeriesRequest, form: DateForm) -> Series:
     return Series.of(given.unique_id, y[order], ds[order])
 
 
-def _iso(text: str) -> datetime | None:
+def _read_iso(text: str) -> datetime | None:
     """The time of a text in ISO format, converted to UTC, or None."""
     try:
         moment = datetime.fromisoformat(text)
@@ -152,7 +152,7 @@ def _times(name: str, given: Sequence[str] | Sequence[int], form: DateForm) -> T
         return np.array(given, dtype=np.int64)
     moments = []
     for text in given:
-        moment = _iso(str(text)) if form == ISO else form.read(str(text))
+        moment = _read_iso(str(text)) if form == ISO else form.read(str(text))
         if moment is None:
             wanted = "which is no date" if form == ISO else f"which is not {form.wanted}"
             raise RefusalError(400, f"series {name!r} has the time {str(text)[:40]!r}, {wanted}")

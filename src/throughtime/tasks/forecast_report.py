@@ -48,7 +48,7 @@ def report_of(
         lacking = [name for name, said in baselines.items() if np.isnan(said[one.weights > 0]).any()]
         left_out |= dict.fromkeys(lacking, "some windows have nothing observed to repeat")
         if ridge is not None:
-            baselines[ridge.name] = _regressed(ridge, panel, windows, one, scales)
+            baselines[ridge.name] = _ridge_forecasts(ridge, panel, windows, one, scales)
         for name, said in {forecaster.name: one.forecast, **baselines}.items():
             own = one.own_errors(said, scales)
             sums[name] = sums.get(name, 0) + _sums(said - one.true, own, one.weights)
@@ -103,7 +103,7 @@ def _repeated(windows: PanelWindows, one: JudgedWindows, season: int) -> Array:
     return found
 
 
-def _regressed(
+def _ridge_forecasts(
     ridge: RidgeBaseline,
     panel: Panel,
     windows: PanelWindows,
