@@ -185,3 +185,13 @@ def test_every_command_that_reads_a_run_checks_the_order():
     assert {name for name, one in trained.items() if isinstance(one, TakesSettings)} == TASKS.keys() - {
         "ngram"
     }
+
+
+def test_an_error_names_an_option_only_where_there_is_one(throughtime, runs, tmp_path):
+    level = throughtime("forecast", runs["forecaster"], "--level", 0.95)
+    assert level.err.startswith("error: --level: 0.95 is below 1")
+    sentence = throughtime("inspect", runs["translator"], "", "--beam")
+    assert re.match(r"error: (?!--)\S+: is empty", sentence.err), sentence.err
+    words = ["--data", "embedded/english", "--set", "sed=1", "--out", tmp_path / "run"]
+    typo = throughtime("train", "language", *words)
+    assert typo.err.startswith("error: settings: unknown key 'sed'")

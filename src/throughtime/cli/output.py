@@ -14,9 +14,10 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from throughtime.errors import InputError, ThroughtimeError
 
@@ -67,8 +68,7 @@ def reported(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]
         try:
             outcome = command(*arguments, **read)
         except InputError as error:
-            if error.where in options:  # the library names the parameter; show the option
-                option = f"--{error.where.replace('_', '-')}"
+            if (option := _option_named(command, error.where)) is not None:
                 raise InputError(option, error.problem, error.line) from error
             if not error.skippable or "skip_bad" not in options:
                 raise
@@ -84,6 +84,21 @@ def reported(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]
 
     run.__doc__ = flowing(command.__doc__ or "")
     return run
+
+
+def _option_named(command: Callable[..., Outcome], parameter: str) -> str | None:
+    """The option of a command that the library calls by the name of a parameter.
+
+    None for an argument, and for an option with another name: `settings` are `--set` and a file.
+    """
+    hint = get_type_hints(command, include_extras=True).get(parameter)
+    option = f"--{parameter.replace('_', '-')}"
+    for info in getattr(hint, "__metadata__", ()):
+        if isinstance(info, OptionInfo):
+            # In an annotation, the first name of an option is in the place of its default.
+            names = [name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)]
+            return option if not names or option in names else None
+    return None
 
 
 def command_name() -> str:
