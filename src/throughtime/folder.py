@@ -99,7 +99,9 @@ class ModelFolder:
 
         path = self.path / "model.safetensors"
         if not path.is_file():
-            raise InputError(str(path), "is missing; the model folder is not whole, train the model again")
+            unfinished = (self.path / "checkpoints").is_dir()
+            cure = "its training has not finished; resume it" if unfinished else "train the model again"
+            raise InputError(str(path), f"is missing; {cure}")
         try:
             return load_file(path)
         except (SafetensorError, OSError) as error:

@@ -51,7 +51,7 @@ def test_what_it_suggests_works_when_pasted(few, tmp_path, monkeypatch):
     assert len(suggested) == 4
     translated = subprocess.run(suggested[0], shell=True, capture_output=True, text=True)
     assert translated.returncode == 0, translated.stderr
-    assert len(translated.stdout.splitlines()) == 4  # a sentence and three alternatives
+    assert len(translated.stdout.splitlines()) == 3  # a translation and two alternatives
     judged = subprocess.run(suggested[1], shell=True, capture_output=True, text=True)
     assert (judged.returncode, "BLEU" in judged.stdout) == (0, True), judged.stderr
     activate = shown[-1].rpartition(": ")[2]

@@ -41,6 +41,9 @@ CARDS = (
 )
 TOPICS = "rain snow freeze clear thunder hail drizzle storm".split()
 
+DISHES = "soup cake tea bread fish rice salad stew pie curry".split()
+OPINIONS = "awful poor good lovely".split()
+
 FILES = {
     "broken.tsv": "Good morning.\tBonjour.\nGood night.\n",
     "чехов.txt": "Дождь шёл всю ночь.\nУтром сад был тих и светел.\n",
@@ -49,6 +52,9 @@ FILES = {
     "topics.csv": "text,label\n" + "".join(f"will it {w} ?,weather\nplay {w} songs,music\n" for w in TOPICS),
     "requests.csv": "text,label\n"
     + "".join(f"will it {w} ?,GetWeather\nplay {w} songs,PlayMusic\n" for w in TOPICS),
+    "ratings.csv": "review,stars\n"
+    + "".join(f"the {dish} was {word},{stars}\n" for dish in DISHES for stars, word in enumerate(OPINIONS, 1)),
+    "odd.csv": "id,prose,verdict\n1,the soup was cold,bad\n2,what a lovely evening,good\n",
     "places.conll": _tagged_places(),
     "sales.csv": _daily_sales(),
 }

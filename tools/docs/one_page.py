@@ -147,7 +147,8 @@ def _command(step: Step, block: Block, command: Command, run: Run) -> None:
         # Without these options, curl exits with 0 whatever the server answers.
         text = text.replace("curl ", "curl --silent --show-error --fail-with-body ", 1)
     code, output = run.shell.run(text, LIMIT)
-    step.failed = _judged(command, code, output, "exact" if command.refused else level)
+    expected = 1 if "fails" in block.instructions else 2 if command.refused else 0
+    step.failed = _judged(command, code, expected, output, "exact" if command.refused else level)
     if step.failed:
         step.failed += f"\n  as it was run: {text}"
     for path in makes:
@@ -156,9 +157,9 @@ def _command(step: Step, block: Block, command: Command, run: Run) -> None:
             run.missing[path] = "its command failed"
 
 
-def _judged(command: Command, code: int, output: str, level: Strictness) -> str | None:
+def _judged(command: Command, code: int, expected: int, output: str, level: Strictness) -> str | None:
     wrong = None
-    if code != (expected := 2 if command.refused else 0):
+    if code != expected:
         wrong = f"exit code {code}, not {expected}"
     elif command.shown and not (level == "loose" and subcommand(command.text) in WRITERS):
         wrong = difference(command.shown, output, level)

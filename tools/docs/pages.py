@@ -6,6 +6,7 @@ An instruction stands in a comment of its own above the fence of a block, where 
     <!-- test-docs: file NAME -->           the block is a file that is there from the beginning of the page
     <!-- test-docs: set KEY=VALUE ... -->   its trainings are shortened by these settings only
     <!-- test-docs: whole -->               its trainings are not shortened
+    <!-- test-docs: fails -->               it fails while it runs: exit code 1 and an error at its end
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 SHELL = ("bash", "console")
 PYTHON = ("python", "pycon")
 SILENT = ("text", "yaml", "json")  # shown, not run
-VERBS = ("skip", "file", "set", "whole")
+VERBS = ("skip", "file", "set", "whole", "fails")
 
 _FENCE = re.compile(r"^```(\w*)\s*$")
 _COMMENT = re.compile(r"^<!-- (.*?) -->$")
@@ -90,7 +91,7 @@ def _instruction(comment: str, where: str) -> dict[str, str]:
     if not comment.startswith("test-docs:"):
         return {}
     verb, _, rest = comment.removeprefix("test-docs:").strip().partition(" ")
-    if verb not in VERBS or (verb == "whole") == bool(rest):
+    if verb not in VERBS or (verb in ("whole", "fails")) == bool(rest):
         raise PageError(f"{where}: an unknown instruction {comment!r}")
     return {verb: rest}
 

@@ -127,7 +127,7 @@ def shown(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
         f"{looked_at}The translator is in {values['run']}. Try",
         *pasted(
             [
-                'translate {run} "My brother is reading a letter." --alternatives 3',
+                'translate {run} "My mother is writing a letter." --alternatives 2',
                 "evaluate {run} --split test",
                 "serve {run}    # look inside it, on a page of its own",
                 "train translate --data YOUR.tsv --source en --target fr --out runs/mine",

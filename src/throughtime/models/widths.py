@@ -32,9 +32,9 @@ def tied_widths(given: Mapping[str, Any], layer: str = "hidden_size") -> dict[st
     if not given.get("tied", True):
         return {}
     match given.get("embedding_size"), given.get(layer):
-        case None, int(width):
+        case None, int(width) if width > 0:  # what is no width is refused by its own name
             return {"embedding_size": width}
-        case int(width), None:
+        case int(width), None if width > 0:
             return {layer: width}
         case int(embedding), int(width) if embedding != width and "tied" not in given:
             return {"tied": False}
