@@ -41,6 +41,7 @@ CARDS = (
 )
 TOPICS = "rain snow freeze clear thunder hail drizzle storm".split()
 
+RISING = (41.1, 44.9, 52.3, 55.8, 58.4, 61.2, 63.9, 66.8, 70.7)
 DISHES = "soup cake tea bread fish rice salad stew pie curry".split()
 OPINIONS = "awful poor good lovely".split()
 
@@ -52,8 +53,11 @@ FILES = {
     "topics.csv": "text,label\n" + "".join(f"will it {w} ?,weather\nplay {w} songs,music\n" for w in TOPICS),
     "requests.csv": "text,label\n"
     + "".join(f"will it {w} ?,GetWeather\nplay {w} songs,PlayMusic\n" for w in TOPICS),
+    "slashes.csv": "ds,y\n" + "".join(f"0{day}/01/2022,{y}\n" for day, y in enumerate(RISING, 1)),
     "ratings.csv": "review,stars\n"
-    + "".join(f"the {dish} was {word},{stars}\n" for dish in DISHES for stars, word in enumerate(OPINIONS, 1)),
+    + "".join(
+        f"the {dish} was {word},{stars}\n" for dish in DISHES for stars, word in enumerate(OPINIONS, 1)
+    ),
     "odd.csv": "id,prose,verdict\n1,the soup was cold,bad\n2,what a lovely evening,good\n",
     "places.conll": _tagged_places(),
     "sales.csv": _daily_sales(),
