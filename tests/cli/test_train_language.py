@@ -334,3 +334,8 @@ def test_a_width_alone_is_enough(tmp_path, throughtime):
             assert "embedding_size=14" in ran.err
             config = json.loads((out / "config.json").read_text())["config"]
             assert (config["hidden_size"], config["embedding_size"], config["tied"]) == (14, 14, True)
+        narrower = ["--set", "cell=lstm-projected", "--set", "hidden_size=14", *rest, *extra]
+        ran = throughtime(
+            "train", task, "--data", data[task], *narrower, "--out", tmp_path / f"{task}-narrow"
+        )
+        assert ran.code == 0, ran.err

@@ -236,6 +236,13 @@ def test_a_loss_far_above_the_first_stops_the_run(language_task, trainer_of):
     assert trainer.checkpoints.latest().step == 12
 
 
+def test_a_run_that_diverges_before_its_first_report_is_stopped(language_task, trainer_of):
+    task = language_task(epochs=1, report_every=1000)
+    trainer = trainer_of(Growing(task, at=2, factor=1e5), task.config)
+    with pytest.raises(ThroughtimeError, match="training loss"):
+        trainer.fit()
+
+
 def test_no_checkpoint_is_written_of_what_has_not_been_looked_at(language_task, trainer_of):
     task = language_task(epochs=2, report_every=10, checkpoint_every=4)
     trainer = trainer_of(Growing(task, at=14, factor=1e4), task.config)

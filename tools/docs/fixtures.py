@@ -49,6 +49,9 @@ FILES = {
     "broken.tsv": "Good morning.\tBonjour.\nGood night.\n",
     "чехов.txt": "Дождь шёл всю ночь.\nУтром сад был тих и светел.\n",
     "english.txt": "She likes tea.\n\nWhere is the station?\n",
+    "translations.txt": "a cat sat on the mat\nthere is a dog\n",
+    "first.txt": "the cat is on the mat\nthere was a dog\n",
+    "second.txt": "a cat sat on a mat\n\n",
     "hsk.txt": "".join(f"english: {e}\nhsk: 1\nmandarin: {m}\npinyin: {p}\n--\n" for e, m, p in CARDS),
     "topics.csv": "text,label\n" + "".join(f"will it {w} ?,weather\nplay {w} songs,music\n" for w in TOPICS),
     "requests.csv": "text,label\n"

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+NARROWER = "lstm-projected"
+"""The cell whose output is narrower than its width, so that it cannot share weights with the embedding."""
+
 
 def layer_widths(
     embedding_size: int, hidden_size: int, num_layers: int, *, tied: bool, experts: int, last_size: int | None
@@ -31,6 +34,8 @@ def tied_widths(given: Mapping[str, Any], layer: str = "hidden_size") -> dict[st
     """
     if not given.get("tied", True):
         return {}
+    if given.get("cell") == NARROWER:
+        return {} if "tied" in given else {"tied": False}
     match given.get("embedding_size"), given.get(layer):
         case None, int(width) if width > 0:  # what is no width is refused by its own name
             return {"embedding_size": width}

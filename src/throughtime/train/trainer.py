@@ -148,6 +148,10 @@ class Trainer:
         count = sum(self.task.count(one.batch) for one in group)
         with self.clock.inside():
             self.learner.update([one.batch for one in group], count)
+        if "training" not in self.limits.first:
+            # Read once, at the first update: the mean of a first report may be astray already.
+            _, _, total, targets = self.learner.tally.state(self.processes)
+            self.limits.problem("training", total / max(targets, 1))
         self.step += 1
         self.position = group[-1].position
         self.recent.append((self.position, self.rate))
