@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sacrebleu
 
-from throughtime.metrics.bleu import corpus_bleu
+from throughtime.metrics.bleu import BleuSums, corpus_bleu
 from throughtime.metrics.tokenizer_choice import choose_tokenizer
 
 ENGLISH = ["I ate two apples."]
@@ -68,3 +68,15 @@ def test_a_column_named_mandarin_is_judged_as_sacrebleu_judges_chinese():  # R94
     predictions, references = ["我今天吃了两个苹果。"], ["我昨天吃了两个苹果。"]
     found = corpus_bleu(predictions, references, language="mandarin")
     assert found.value == sacrebleu.corpus_bleu(predictions, [references], tokenize="zh").score > 0
+
+
+@pytest.mark.parametrize("first", ["OK", "Yes, OK"])
+def test_the_script_is_that_of_the_references_of_all_sets(first):  # R94, R104
+    references = [[first, "我今天吃了两个苹果。"], [first, "我昨天吃了三个梨。", "OK"]]
+    predictions = ["我今天吃了一个苹果。", "我昨天吃了两个梨。"]
+    found = corpus_bleu(predictions, references)
+    assert "|tok:zh|" in found.signature
+    assert BleuSums.of(predictions, references).bleu == pytest.approx(found.value)
+    assert found.value > corpus_bleu(predictions, references, tokenize="13a").value
+    chinese_first = [["我吃了。", "I ate two apples today."], ["你好。", "Good morning to all of you."]]
+    assert "|tok:13a|" in corpus_bleu(predictions, chinese_first).signature

@@ -22,12 +22,13 @@ from throughtime.data.records import Pair
 from throughtime.effects import refuse_idle
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.metrics.bleu import BleuSums, corpus_bleu
 from throughtime.models.presets import PRESETS
 from throughtime.models.weights import save_weights
 from throughtime.search import Beam, Greedy
 from throughtime.search.scoring import MOST_ALPHA
 from throughtime.tasks.codecs import Codecs
-from throughtime.tasks.judge import search_errors
+from throughtime.tasks.judge import Judge, search_errors
 from throughtime.tasks.runs import fit
 from throughtime.tasks.trained_translator import together
 from throughtime.tasks.translate import inherited, load, made, taken_up, task_of, with_codecs
@@ -148,6 +149,51 @@ def test_training_is_validated_by_the_judge_of_evaluate(columns, tmp_path, monke
     halves = [task.validate(rank, 2) for rank in range(2)]
     added = {name: halves[0][name] + halves[1][name] for name in halves[0]}
     assert task.judged(added)["bleu"] == pytest.approx(expected["bleu"])
+
+
+FRUIT = {
+    "mandarin": [" means apples and pears."],  # told by the name, though most letters are Latin
+    "answer": ["个苹果很好吃。", "个梨。", "个苹果。", " means good apples"],  # by the script of all together
+}
+
+
+@pytest.mark.parametrize("target", FRUIT)
+def test_validation_in_parts_is_judged_as_a_whole(target, tmp_path, monkeypatch):  # R94, R104
+    tails = itertools.cycle(FRUIT[target])
+    rows = [(f"{n:03d}", f"苹果{n:03d}梨子{next(tails)}") for n in range(8)]
+    for split in ("train", "valid"):
+        text = "".join(f"{one}\t{other}\n" for one, other in rows)
+        (tmp_path / f"{split}.tsv").write_text(text, encoding="utf-8")
+    dataset = open_dataset(str(tmp_path), source="question", target=target)
+    config = TranslateConfig(data=str(tmp_path), source="question", target=target, tokens="char", **SMALL)
+    model = made(config, dataset)
+    said = {one: other.replace("苹果", "桃子", 1) for one, other in rows}
+    monkeypatch.setattr(
+        model, "translate", lambda texts, **options: [[SimpleNamespace(text=said[text])] for text in texts]
+    )
+    expected = corpus_bleu(list(said.values()), [other for _, other in rows], tokenize="zh").value
+    task = task_of(model, dataset)
+    assert model.report(dataset, "valid", {}).values["bleu"] == pytest.approx(expected)
+    shares = [task.validate(rank, len(rows)) for rank in range(len(rows))]  # a sentence each
+    added = {name: sum(share[name] for share in shares) for name in shares[0]}
+    assert task.judged(added)["bleu"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("language", ["mandarin", None])
+def test_sums_of_mixed_sentences_are_those_of_one_tokenizer(language):  # R94, R104
+    references = ["苹果和梨子都很好吃。", "OK 了 today", "他吃了两个苹果。"]
+    translations = ["苹果与梨子都很好吃。", "OK 吧 today", "他吃了三个苹果。"]
+    judge = Judge(language).settled(references)
+    assert judge.tokenize == "zh"
+    added = sum(map(judge.sums, [[one] for one in translations], [[one] for one in references]), BleuSums())
+    expected = corpus_bleu(translations, references, tokenize="zh").value
+    assert added.bleu == pytest.approx(expected)
+    assert Judge(language, tokenize="char").settled(references).tokenize == "char"
+
+
+def test_a_judge_goes_by_the_name_of_the_language_before_the_script():  # R94, R104
+    latin = ["MP3 and USB 2.0", "CD 7 of 9"]
+    assert [Judge(name).settled(latin).tokenize for name in ("mandarin", None)] == ["zh", "13a"]
 
 
 def test_sizes_of_vocabularies_may_differ(new):  # R73

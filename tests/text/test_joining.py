@@ -128,6 +128,35 @@ def test_a_wordpiece_file_of_chinese(tmp_path: Path) -> None:
     assert codec.decode([3, 4]) == "蓝迪"  # a model may begin with a piece from inside a word
 
 
+def test_a_piece_that_is_the_bare_prefix_is_a_word(tmp_path: Path) -> None:
+    # R75
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    pieces = {"[UNK]": 0, "##": 1, "play": 2, "##ing": 3, "cards": 4}
+    library = Tokenizer(models.WordPiece(pieces, unk_token="[UNK]"))
+    library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    library.save(str(tmp_path / "mine.json"))
+    codec = Codec.build([], str(tmp_path / "mine.json"))
+    for text in ("playing ## cards", "## cards", "playing ##", "## ##"):
+        assert codec.decode(codec.encode(text)) == text
+
+
+@pytest.mark.parametrize("scheme", ["never", "always", "first"])
+def test_a_space_before_a_text_is_taken_away_only_if_metaspace_put_it_there(
+    scheme: str, tmp_path: Path
+) -> None:
+    # R75
+    from tokenizers import pre_tokenizers
+
+    made = {
+        **decoderless("bpe in metaspace"),
+        "pre_tokenizer": pre_tokenizers.Metaspace(prepend_scheme=scheme),
+    }
+    mine = trained_file(tmp_path / "mine.json", texts=WORDS, **made)
+    assert mine.detokenize(mine.tokenize("low lower")) == "low lower"
+    assert mine.detokenize(["▁", "l", "o", "w"]) == (" low" if scheme == "never" else "low")
+
+
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "bytes", "metaspace"])
 def test_a_file_whose_pieces_do_not_show_where_words_begin_is_refused(kind: str, tmp_path: Path) -> None:
     # R75
