@@ -152,7 +152,7 @@ def test_training_is_validated_by_the_judge_of_evaluate(columns, tmp_path, monke
 
 
 FRUIT = {
-    "mandarin": [" means apples and pears."],  # told by the name, though most letters are Latin
+    "mandarin": [" means two apples and a pear."],  # told by the name, though most letters are Latin
     "answer": ["个苹果很好吃。", "个梨。", "个苹果。", " means good apples"],  # by the script of all together
 }
 
@@ -171,7 +171,11 @@ def test_validation_in_parts_is_judged_as_a_whole(target, tmp_path, monkeypatch)
     monkeypatch.setattr(
         model, "translate", lambda texts, **options: [[SimpleNamespace(text=said[text])] for text in texts]
     )
-    expected = corpus_bleu(list(said.values()), [other for _, other in rows], tokenize="zh").value
+    expected, words = (
+        corpus_bleu(list(said.values()), [other for _, other in rows], tokenize=tokenize).value
+        for tokenize in ("zh", "13a")
+    )
+    assert abs(expected - words) > 1
     task = task_of(model, dataset)
     assert model.report(dataset, "valid", {}).values["bleu"] == pytest.approx(expected)
     shares = [task.validate(rank, len(rows)) for rank in range(len(rows))]  # a sentence each
