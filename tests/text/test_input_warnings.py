@@ -59,6 +59,19 @@ def test_unknown_characters_alone_are_told(tokens: str) -> None:
     assert list(codec(tokens).warnings.of(["☃☃☃ ♥"])) == [kind]
 
 
+@pytest.mark.parametrize("text", ["12345 67890", "@@@ ### 777", "7", "{}[]", "100%"])
+def test_digits_and_signs_that_no_text_had_are_told_of_bytes(text: str) -> None:
+    warnings = codec("bpe").warnings
+    assert list(warnings.of([text])) == ["unknown"]
+    assert warnings.of([f"The cat sleeps {text}"]) == {}
+    numbers = ["It cost 12345 or 67890 @ # 7 777 @@@ ### in 1998.", "He paid 100% { } [ ] {}[] 1998."] * 5
+    assert codec("bpe", ENGLISH + numbers).warnings.of([text]) == {}
+
+
+def test_letters_alone_are_judged_by_their_script_even_if_no_token_joins_them() -> None:
+    assert codec("bpe").warnings.of(["XQZ"]) == {}
+
+
 @pytest.mark.parametrize("tokens", ["unicode", "space", "translation"])
 def test_more_than_half_of_the_words_unknown_is_told_and_half_is_not(tokens: str) -> None:
     warnings = codec(tokens).warnings

@@ -113,6 +113,12 @@ class InputWarnings:
         unknown = sum(map(self._is_unknown, words))
         # Bytes that are parts of a known letter stand alone in small vocabularies.
         if unknown > TOO_MUCH * len(words) and not (self._in_bytes and unknown < len(words)):
+            if self._in_bytes:
+                return (
+                    "unknown",
+                    "has only characters that the vocabulary holds as single bytes, so the answer means "
+                    "little",
+                )
             known = f"{unknown} of {len(words)} tokens" if unknown < len(words) else "only tokens"
             return (
                 "unknown",
@@ -129,8 +135,18 @@ class InputWarnings:
 
     def _is_unknown(self, token: str) -> bool:
         if self._in_bytes:
-            return len(token) == 1 and _BYTES.get(token, 0) > 127
+            # Every byte is in the vocabulary; a digit or sign that was hardly seen is in no longer token.
+            # Letters are judged by their script.
+            return len(token) == 1 and (
+                _BYTES.get(token, 0) > 127 or not (token.isalpha() or token in self._in_longer_tokens)
+            )
         return token not in self.vocabulary or self.vocabulary[token] == self.vocabulary.unk_id
+
+    @cached_property
+    def _in_longer_tokens(self) -> frozenset[str]:
+        """The characters of byte-level tokens of two bytes or more."""
+        words = (token for token in self.vocabulary if token not in self.vocabulary.reserved)
+        return frozenset(character for token in words if len(token) > 1 for character in token)
 
     @cached_property
     def _in_bytes(self) -> bool:
