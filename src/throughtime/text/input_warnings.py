@@ -114,11 +114,7 @@ class InputWarnings:
         # Bytes that are parts of a known letter stand alone in small vocabularies.
         if unknown > TOO_MUCH * len(words) and not (self._in_bytes and unknown < len(words)):
             if self._in_bytes:
-                return (
-                    "unknown",
-                    "has only characters that the vocabulary holds as single bytes, so the answer means "
-                    "little",
-                )
+                return "unknown", "has only characters that are rare in training, so the answer means little"
             known = f"{unknown} of {len(words)} tokens" if unknown < len(words) else "only tokens"
             return (
                 "unknown",
