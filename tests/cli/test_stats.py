@@ -108,6 +108,25 @@ def test_people_see_tables(poem: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "' '" in out, "a space is shown so that it can be seen"
 
 
+def test_a_vocabulary_of_all_splits_says_so(poem: Path, tmp_path: Path, capsys) -> None:
+    """A model's vocabulary is that of train alone, and smaller."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name, text in (("train", "an owl"), ("valid", "a mouse")):
+        (folder / f"{name}.txt").write_text(f"{text}\n")
+
+    def labels(data: object, split: str = "all") -> list[str]:
+        stats(str(data), tokens="word", split=split)
+        return [line.strip() for line in capsys.readouterr().out.splitlines() if " vocabulary" in line]
+
+    for several in ("embedded/english", folder):
+        assert labels(several)[0].startswith("vocabulary of all splits with <unk>")
+        assert labels(several, "train")[0].startswith("vocabulary with <unk>")
+    assert labels(folder)[0].split()[-1] == "6"
+    assert labels(folder, "train")[0].split()[-1] == "4"
+    assert labels(poem)[0].startswith("vocabulary with <unk>")
+
+
 def test_the_plot_is_drawn_and_a_bad_suffix_found_before_the_work(poem: Path, tmp_path: Path) -> None:
     # R18
     stats(str(poem), tokens="word", plot=tmp_path / "zipf.svg")
@@ -126,3 +145,5 @@ def test_the_time_machine(corpora: Path, counted: Callable[..., dict[str, Any]])
     # R13
     assert [row["top"][0][1] for row in found["ngrams"]] == [2_261, 309, 59]
     assert counted("timemachine")["tokens"] == 173_428
+    # R32
+    assert counted("timemachine", tokens="word", split="train")["vocabulary"] == 4_346

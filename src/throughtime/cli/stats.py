@@ -107,7 +107,17 @@ def stats(
             {grams.n: grams.counts for grams in counted[:3]}, fits, plot, f"Zipf's law in {dataset.name}"
         )
         say(f"wrote {plot}")
-    return Outcome(values, _shown(values))
+    return Outcome(values, _shown(values, " of all splits" if _all_splits(dataset, split) else ""))
+
+
+def _all_splits(dataset: Dataset, split: str) -> bool:
+    """Whether several splits are counted together, while a model's vocabulary is that of train alone."""
+    from throughtime.data import catalogue
+
+    if split != "all" or len(dataset.splits) < 2:
+        return False
+    # A file of one's own is cut into splits only once a model is trained on it.
+    return dataset.name in catalogue.names() or dataset.files(dataset.splits[0]) != dataset.files("all")
 
 
 def _tokenizer(name: str, normalise: str | None, dataset: Dataset, split: str, side: str | None) -> Tokenizer:
@@ -179,7 +189,7 @@ def _values(counted: list[Ngrams], top: int) -> dict[str, Any]:
     }
 
 
-def _shown(values: dict[str, Any]) -> list[RenderableType]:
+def _shown(values: dict[str, Any], of_what: str) -> list[RenderableType]:
     from rich.table import Table
     from rich.text import Text
 
@@ -190,7 +200,7 @@ def _shown(values: dict[str, Any]) -> list[RenderableType]:
     summary.add_row("types", f"{values['types']:,}")
     with_what = ", ".join(values["reserved"])
     least = f", min-freq {values['min_freq']}" if "min_freq" in values else ""
-    summary.add_row(Text(f"vocabulary with {with_what}{least}"), f"{values['vocabulary']:,}")
+    summary.add_row(Text(f"vocabulary{of_what} with {with_what}{least}"), f"{values['vocabulary']:,}")
     for size, share in values["coverage"].items():
         if int(size) < values["types"]:
             summary.add_row(f"covered by the {int(size):,} most frequent types", f"{share:.1%}")
