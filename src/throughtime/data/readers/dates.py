@@ -20,6 +20,22 @@ DATE_PARTS = re.compile(
     re.ASCII,
 )
 """Three numbers in any order, optionally followed by a time of day."""
+MONTHS = (
+    "january february march april may june july august september october november december"
+).split()  # not those of strptime, which depend on the locale
+NAMED = re.compile(
+    r"(?:(?P<day>\d{1,2})(?P<mark>[ -])(?P<month>[A-Za-z]{3,9})\.?(?:,? |(?<!\.)-)"
+    r"|(?P<first>[A-Za-z]{3,9})\.?(?: (?P<second>\d{1,2}),? |[ -]))(?P<year>\d{4})"
+    r"(?:,?[ T](?P<clock>\d{1,2}:\d\d(?::\d\d)?))?",
+    re.ASCII,
+)
+"""A month by its name, before or after the day, or with a year alone, optionally followed by a time of day."""
+DATED = re.compile(r"(?<!\d)(1[6-9]|2[01])\d\d(?!\d)|\b\d{1,2}[-/. ][^\W\d]{3,}\.?[-/. ]\d\d\b", re.ASCII)
+"""A year, or a two-digit one after a day and a word."""
+LONGEST = 32  # characters that are still a date and not a text which tells one
+COMPACT = "%Y%m%d"
+TIME_NAMES = frozenset("ds date day time timestamp datetime".split())
+"""What columns of times are usually called."""
 ORDERS = {"dmy": "%d{0}%m{0}%Y", "mdy": "%m{0}%d{0}%Y", "ymd": "%Y{0}%m{0}%d"}
 WORDS = {"dmy": "day first", "mdy": "month first", "ymd": "year first"}
 CENTURY = 69  # two-digit years from here on belong to the 20th century, as in strptime
@@ -29,7 +45,7 @@ CENTURY = 69  # two-digit years from here on belong to the 20th century, as in s
 class DateForm:
     """How the dates of a column are written: in ISO form, unless an order or a format is given."""
 
-    order: str | None = None  # a key of ORDERS
+    order: str | None = None  # a key of ORDERS, or "named" for months in words
     format: str | None = None  # as in strptime
 
     def read(self, text: str) -> datetime | None:
@@ -41,6 +57,8 @@ class DateForm:
         text = text.strip()
         if self.format is not None:
             return _formatted(text, self.format)
+        if self.order == "named":
+            return named_date(text)
         return as_date(text) if self.order is None else _ordered(text, self.order)
 
     def spelled(self, text: str, moment: datetime) -> str:
@@ -55,6 +73,8 @@ class DateForm:
         """The expected form of a date, for messages."""
         if self.format is not None:
             return f"a date in the format {self.format!r}"
+        if self.order == "named":
+            return "a date with the English name of its month, like the others in its column"
         if self.order is not None:
             return f"a date with the {WORDS[self.order]}, like the others in its column"
         return "YYYY-MM, YYYY-MM-DD or YYYY-MM-DD HH:MM:SS"
@@ -102,9 +122,10 @@ def settle_form(cells: Iterable[DateCell], where: str) -> DateForm:
     >>> settle_form([DateCell(2, "a", "03/02/2023"), DateCell(3, "a", "31/12/2023")], "a.csv").order
     'dmy'
     """
+    cells = list(cells)
     dates = [cell for cell in cells if any(_ordered(cell.text, order) for order in ORDERS)]
     if not dates:
-        return ISO
+        return DateForm("named") if any(named_date(cell.text) for cell in cells) else ISO
     left = list(ORDERS)
     settled: DateCell | None = None
     for cell in dates:
@@ -144,6 +165,50 @@ def as_date(text: str) -> datetime | None:
         return datetime.fromisoformat(f"{text}-01" if len(text) == len("YYYY-MM") else text)
     except ValueError:
         return None
+
+
+def named_date(text: str) -> datetime | None:
+    """The time of a cell in which the month has its English name, in full or short, or None.
+
+    >>> [str(named_date(text)) for text in ("1 Jan 2023", "January 01, 2023 13:00", "Feb 2023", "May 5")]
+    ['2023-01-01 00:00:00', '2023-01-01 13:00:00', '2023-02-01 00:00:00', 'None']
+    """
+    found = NAMED.fullmatch(text.strip())
+    if found is None:
+        return None
+    word = (found["month"] or found["first"]).lower()
+    months = [
+        number for number, name in enumerate(MONTHS, 1) if word in (name, name[:3]) or word == "sept" == name[:4]
+    ]
+    try:
+        day = datetime(int(found["year"]), months[0], int(found["day"] or found["second"] or 1))
+        clock = [int(part) for part in (found["clock"] or "0:0").split(":")]
+        return day.replace(hour=clock[0], minute=clock[1], second=sum(clock[2:]))
+    except (ValueError, IndexError):
+        return None
+
+
+def compact_date(text: str) -> bool:
+    """Whether a cell of eight digits can be a date: its year, month and day.
+
+    >>> compact_date("20230131"), compact_date("20230132"), compact_date("2023011")
+    (True, False, False)
+    """
+    text = text.strip()
+    moment = _formatted(text, COMPACT) if len(text) == 8 and text.isascii() and text.isdigit() else None
+    return moment is not None and moment.year in YEARS
+
+
+def meant_as_date(name: str, text: str) -> bool:
+    """Whether a cell that is no number is meant as a date, though in a form that may not be read.
+
+    >>> meant_as_date("when", "1 janvier 2023"), meant_as_date("date", "Monday"), meant_as_date("when", "Monday")
+    (True, True, False)
+    """
+    text = text.strip()
+    if len(text) > LONGEST:
+        return False
+    return name.strip().lower() in TIME_NAMES or DATED.search(text) is not None
 
 
 def like_date(text: str) -> bool:

@@ -9,18 +9,18 @@ from pathlib import Path
 from throughtime.data.readers.columns import ColumnTags
 from throughtime.data.readers.conllu import ConlluTags
 from throughtime.data.readers.csv_pairs import USUAL_NAMES, CsvPairs
-from throughtime.data.readers.dates import as_date, like_date
+from throughtime.data.readers.dates import TIME_NAMES, as_date, compact_date, like_date, named_date
 from throughtime.data.readers.described import VECTOR, DescribedText
 from throughtime.data.readers.hsk import HskCards
 from throughtime.data.readers.jsonl import JsonlPairs
-from throughtime.data.readers.label_columns import column_names
+from throughtime.data.readers.label_columns import LABELS, TEXTS, column_names
 from throughtime.data.readers.labelled import LABEL, TEXT, LabelledText, tab_rows
-from throughtime.data.readers.layout import as_number, like_number
+from throughtime.data.readers.layout import MISSING, as_number, like_number, unread_dates
 from throughtime.data.readers.moses import MosesPairs
 from throughtime.data.readers.plain import PlainText
 from throughtime.data.readers.reader import Reader
 from throughtime.data.readers.rows import number_rows
-from throughtime.data.readers.series import MISSING, SeriesTable
+from throughtime.data.readers.series import SeriesTable
 from throughtime.data.readers.slots import FILES, SlotFiles
 from throughtime.data.readers.tsv import TsvPairs
 from throughtime.data.source import lines_or_errors, text_suffix
@@ -95,7 +95,27 @@ def _holds_series(path: Path, suffix: str, names: set[str]) -> bool:
     cells = [cell.strip(' "') for cell in rows[-1]] if rows else []
     if any(map(like_date, cells)) and any(like_number(cell) or cell.lower() in MISSING for cell in cells):
         return True
+    if rows and _dated(rows[0], cells, suffix, lowered):
+        return True
     # With tabs two numbers, or two dates, are a pair: what a model learns to turn into one another.
     if suffix == ".tsv" or not cells:
         return False
     return any(as_date(cell) for cell in cells) or all(as_number(cell) is not None for cell in cells)
+
+
+def _dated(header: list[str], cells: list[str], suffix: str, lowered: set[str]) -> bool:
+    """Whether dates stand beside numbers only, in words, in digits, or in a form that has to be asked for."""
+    if lowered & TEXTS:
+        return False
+    usual = header[0].strip().lower() in TIME_NAMES
+    numbers = all(like_number(cell) or cell.lower() in MISSING for cell in cells[1:])
+    if suffix == ".csv" and cells and named_date(cells[0]) and cells[1:] and numbers:
+        return True
+    if usual and cells[1:] and numbers and compact_date(cells[0]):
+        return True
+    place = unread_dates(header, cells)
+    # With tabs, and beside a label, only a usual name or a month in words tells a date from a text.
+    sure = place is not None and (
+        header[place].strip().lower() in TIME_NAMES or named_date(cells[place]) is not None
+    )
+    return sure or (place is not None and suffix == ".csv" and not lowered & LABELS)

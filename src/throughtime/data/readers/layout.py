@@ -10,11 +10,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from throughtime.data.readers.dates import DATE, DATE_PARTS, ISO, DateForm, like_date
+from throughtime.data.readers.dates import (
+    DATE,
+    DATE_PARTS,
+    ISO,
+    DateForm,
+    like_date,
+    meant_as_date,
+    named_date,
+)
 from throughtime.data.readers.rows import DECIMAL_COMMA, place, ragged
 from throughtime.errors import InputError
 
 GROUPED = re.compile(r"[-+]?\d{1,3}([., '’_\u00a0\u202f]\d{3})+([.,]\d+)?", re.ASCII)
+MISSING = frozenset({"", "nan", "na", "n/a", "null", "none", "-nan"})
 WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 
 
@@ -88,7 +97,10 @@ class Layout:
         moment = None if self.whole else self.form.read(text)
         if moment is None:
             wanted = "a whole number" if self.whole else self.form.wanted
-            raise InputError(str(self.path), f"has no readable time, {text!r} is not {wanted}", line=line)
+            problem = f"has no readable time, {text!r} is not {wanted}"
+            if text and self.form == ISO and not self.whole and not DATE.fullmatch(text):
+                problem += "; write it so, or give date_format, for example %d %b %Y for 31 Dec 2023"
+            raise InputError(str(self.path), problem, line=line)
         return moment
 
     def _number(self, line: int, text: str, column: str) -> float:
@@ -108,7 +120,9 @@ def find_layout(
     path: Path, name: str, chosen: Columns, first: list[str], second: list[str], form: DateForm = ISO
 ) -> Layout:
     """The layout that a file's first row shows, and its second, which may be empty, under a header."""
-    header = not all(as_number(cell) is not None or like_date(cell) or form.read(cell) for cell in first)
+    header = not all(
+        as_number(cell) is not None or like_date(cell) or named_date(cell) or form.read(cell) for cell in first
+    )
     names = [cell.strip() for cell in first] if header else [""] * len(first)
     sample = second if header else first
     if header:
@@ -157,6 +171,24 @@ def like_number(text: str) -> bool:
     return as_number(text) is not None or bool(forms)
 
 
+def unread_dates(names: Sequence[str], cells: Sequence[str]) -> int | None:
+    """Which column is meant as dates in a row under a header: the first, if all others hold numbers.
+
+    >>> unread_dates(["when", "y"], ["1 janvier 2023", "5"]), unread_dates(["film", "stars"], ["A good one", "5"])
+    (0, None)
+    """
+    if len(cells) < len(names) or any(as_number(name) is not None for name in names):
+        return None
+    named = [each for each, name in enumerate(names) if name.strip() == "unique_id"]
+    first = next((each for each in range(len(names)) if each not in named), None)
+    others = [cell.strip() for each, cell in enumerate(cells) if each not in (first, *named)]
+    if first is None or not others or as_number(cells[first]) is not None:
+        return None
+    if not all(like_number(cell) or cell.lower() in MISSING for cell in others):
+        return None
+    return first if meant_as_date(names[first], cells[first]) else None
+
+
 def _hint(text: str) -> str:
     """How a number should have been written."""
     ways = ["numbers without separators of thousands"] if GROUPED.fullmatch(text) else []
@@ -203,4 +235,5 @@ def _time(
         return read[0]
     dates = [each for each, cell in others if DATE.fullmatch(cell.strip())]
     # A date that cannot be read is the time all the same: the row says then what is wrong with it.
-    return next(iter(dates or [each for each, cell in others if like_date(cell)]), None)
+    dates = dates or [each for each, cell in others if like_date(cell) or named_date(cell)]
+    return dates[0] if dates else unread_dates(names, sample) if any(names) else None

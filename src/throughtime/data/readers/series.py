@@ -12,15 +12,24 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from throughtime.data.readers.dates import ISO, DateCell, DateForm, as_date, check_date_format, settle_form
-from throughtime.data.readers.layout import Columns, Layout, Row, find_layout
+from throughtime.data.readers.dates import (
+    COMPACT,
+    ISO,
+    TIME_NAMES,
+    DateCell,
+    DateForm,
+    as_date,
+    check_date_format,
+    compact_date,
+    like_date,
+    settle_form,
+)
+from throughtime.data.readers.layout import MISSING, WHOLE, Columns, Layout, Row, find_layout
 from throughtime.data.readers.reader import Kind
 from throughtime.data.readers.rows import NumberedRow, number_rows
 from throughtime.data.records import Observation
 from throughtime.data.source import BadRecords, text_stem
 from throughtime.errors import InputError
-
-MISSING = frozenset({"", "nan", "na", "n/a", "null", "none", "-nan"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +51,8 @@ class SeriesTable:
     all others. A cell without a value (empty, NaN, NA, null) is an error, or NaN where `missing` allows it.
     Cells are parted by `delimiter`, else by what the first rows show: commas, tabs, or semicolons, among
     which 1,5 is a number too. Dates are in ISO form, or in `date_format`, a format of `strptime`; without it,
-    forms such as 31.12.2023 or 12/31/2023 are read if only one order fits all dates of the file.
+    forms such as 31.12.2023 or 12/31/2023 are read if only one order fits all dates of the file, and months
+    with English names. Under a usual name such as date, whole numbers like 20231231 are dates if all can be.
     """
 
     name: ClassVar[str] = "series"
@@ -110,6 +120,19 @@ class SeriesTable:
                 series = "" if layout.identifier is None else cells[layout.identifier]
                 yield DateCell(line, series, cells[layout.time].strip())
 
+    def _compact(self, path: Path, first: list[str], sample: list[str]) -> str | None:
+        """The column with a usual name for times whose whole numbers are all dates such as 20231231."""
+        names = [cell.strip() for cell in first]
+        if not sample or any(map(like_date, sample)):
+            return None
+        usual = [name for name in names if name.lower() in TIME_NAMES and name != self.chosen.identifier]
+        name = self.chosen.time or ("ds" if "ds" in usual else next(iter(usual), None))
+        if name not in usual or len(names) < 2 or not compact_date(sample[names.index(name)]):
+            return None
+        rows = (cells for _, cells in number_rows(path, self.delimiter) if isinstance(cells, list))
+        cells = (cells[names.index(name)].strip() for cells in rows if len(cells) == len(names))
+        return name if all(compact_date(cell) for cell in cells if WHOLE.fullmatch(cell)) else None
+
     def _layout(self, path: Path, lines: Iterator[NumberedRow]) -> tuple[Layout, list[NumberedRow]]:
         """The layout, and those lines that it took to find it which are still to be read."""
         number, first = next(lines, (1, InputError(str(path), "has no rows")))
@@ -124,7 +147,10 @@ class SeriesTable:
                 sample = line[1]
                 break
         form = ISO if self.date_format is None else DateForm(format=self.date_format)
-        layout = find_layout(path, text_stem(path), self.chosen, first, sample, form)
+        chosen = self.chosen
+        if form == ISO and (named := self._compact(path, first, sample)) is not None:
+            chosen, form = replace(chosen, time=named), DateForm(format=COMPACT)
+        layout = find_layout(path, text_stem(path), chosen, first, sample, form)
         place, values = layout.time, sample if layout.header else first
         unread = place is not None and place < len(values) and not as_date(values[place])
         if form == ISO and layout.dated and unread:
