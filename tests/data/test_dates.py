@@ -41,6 +41,107 @@ def test_one_reading_is_found(tmp_path: Path, times: np.ndarray, date_format: st
     assert not read_panel(path).notes
 
 
+@pytest.mark.parametrize("times", [DAYS, MONTHS], ids=["days", "months"])
+@pytest.mark.parametrize(
+    "date_format", ["%d %b %Y", "%d-%b-%Y", "%-d %B %Y", '"%B %d, %Y"', '"%b. %d, %Y"', "%B %d %Y %H:%M"]
+)
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_months_in_words_need_no_format(
+    tmp_path: Path, times: np.ndarray, date_format: str, name: str
+) -> None:
+    path = table(tmp_path / name, times, date_format, "\t" if name == "a.tsv" else ",")
+    dataset = open_dataset(str(path))
+    assert dataset.kind == "series"
+    [series] = panel_of(dataset).series
+    np.testing.assert_array_equal(series.ds, times.astype("datetime64[ns]"))
+    assert next(iter(dataset.records())).ds == str(times[0])
+
+
+def test_a_month_in_words_and_a_year_is_the_first_of_the_month(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", MONTHS, "%b %Y")
+    path.write_text(path.read_text().partition("\n")[2])  # no header
+    [series] = panel_of(open_dataset(str(path))).series
+    np.testing.assert_array_equal(series.ds, MONTHS.astype("datetime64[ns]"))
+
+
+@pytest.mark.parametrize("column", ["ds", "date", "Day", "time", "timestamp", "datetime"])
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_eight_digits_under_a_usual_name_are_dates(tmp_path: Path, column: str, suffix: str) -> None:
+    path = table(tmp_path / f"a.{suffix}", DAYS, "%Y%m%d", "\t" if suffix == "tsv" else ",")
+    path.write_text(path.read_text().replace("date", column, 1))
+    dataset = open_dataset(str(path))
+    panel = panel_of(dataset)
+    assert (len(panel.series), str(panel.frequency)) == (1, "day")
+    np.testing.assert_array_equal(panel.series[0].ds, DAYS.astype("datetime64[ns]"))
+    assert next(iter(dataset.records())).ds == "2023-01-01"
+
+
+def test_eight_digits_that_are_no_dates_stay_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("ds,y\n20230131,1\n20230132,2\n20230133,3\n")  # counted on, and no day of January
+    assert read_panel(path).series[0].ds.tolist() == [20230131, 20230132, 20230133]
+    path.write_text("sold,kept\n20230130,1\n20230131,2\n")  # no name of a time
+    assert len(read_panel(path).series) == 2
+    path.write_text("ds,y\n1,20230130\n2,20230131\n")
+    assert read_panel(path).series[0].y.tolist() == [20230130, 20230131]
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "date"),
+    [
+        ("a.csv", "date,y", "1 janvier 2023"),
+        ("a.tsv", "date\ty", "1 janvier 2023"),
+        ("a.csv", "when,y", "1 janvier 2023"),
+        ("a.csv", "when,y", "2023Q1"),
+        ("a.csv", "Date,y", "01-Jan-23"),  # the first of 2023, or the 23rd of 2001
+        ("a.csv", "time,y", "noon"),
+    ],
+)
+def test_dates_that_cannot_be_read_are_asked_for(tmp_path: Path, name: str, header: str, date: str) -> None:
+    path = tmp_path / name
+    mark = "\t" if name == "a.tsv" else ","
+    path.write_text(f"{header}\n{date}{mark}5\n{date}{mark}6\n")
+    dataset = open_dataset(str(path))
+    assert dataset.kind == "series"
+    for read in (lambda: panel_of(dataset), dataset.series):
+        with pytest.raises(InputError, match=rf"{name}:2: .*'{date}'.*date_format.*%d %b %Y"):
+            read()
+
+
+def test_a_date_with_a_comma_wants_quotes(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("date,y\nJanuary 01, 2023,5\nJanuary 02, 2023,6\n")
+    with pytest.raises(InputError, match=r"a.csv:2: has 3 cells.*quote"):
+        panel_of(open_dataset(str(path)))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("a.csv", "source,target\n1 Jan 2023,5\n", "pairs"),
+        ("a.csv", "text,stars\nMay 2023,5\n", "labelled"),
+        ("a.csv", "review,stars\nBest of 2023,5\n", "labelled"),
+        ("a.csv", "date,text,stars\n1 Jan 2023,Good film,5\n", "labelled"),
+        ("a.csv", "sms,label\nWin in 2023,1\n", "pairs"),
+        ("a.csv", "words,digits\ntwenty,20\n", "pairs"),
+        ("a.tsv", "1 Jan 2023\t2023-01-01\n2 Jan 2023\t2023-01-02\n", "pairs"),
+        ("a.tsv", "9 May 1998\t19980509\n10 May 1998\t19980510\n", "pairs"),
+        ("a.tsv", "In 2023\tEn 2023\nIn 2024\t2024\n", "pairs"),
+    ],
+)
+def test_texts_that_tell_dates_stay_texts(tmp_path: Path, name: str, text: str, kind: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    assert open_dataset(str(path)).kind == kind
+
+
+def test_columns_chosen_as_source_and_target_are_pairs(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("person,machine\n9 May 1998,19980509\n")
+    dataset = open_dataset(str(path), source="person", target="machine")
+    assert list(dataset.records()) == [("9 May 1998", "19980509")]
+
+
 def test_times_of_the_day_may_be_halves(tmp_path: Path) -> None:
     path = table(tmp_path / "a.csv", HOURS, "%m/%d/%Y %I:%M:%S %p")
     [series] = read_panel(path).series

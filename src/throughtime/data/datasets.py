@@ -157,7 +157,7 @@ def _open_path(
         if columns is not None:
             built = _labelled_reader(columns)
         return Dataset(name, FileStore(built, splits), label_columns=columns, skip_bad=skip_bad)
-    if built.name == "series" and {source, target} <= set(column_names(files[0])):
+    if reader is None and built.name == "series" and {source, target} <= set(column_names(files[0])):
         built = build_reader("csv")  # columns chosen as source and target are pairs, dates and numbers too
     if built.name in ("jsonl", "csv") and source is None and target is None:
         # Texts with labels can be read as texts alone.

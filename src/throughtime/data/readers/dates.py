@@ -24,12 +24,12 @@ MONTHS = (
     "january february march april may june july august september october november december"
 ).split()  # not those of strptime, which depend on the locale
 NAMED = re.compile(
-    r"(?:(?P<day>\d{1,2})(?P<mark>[ -])(?P<month>[A-Za-z]{3,9})\.?(?:,? |(?<!\.)-)"
+    r"(?:(?P<day>\d{1,2})[ -](?P<month>[A-Za-z]{3,9})\.?(?:,? |-)"
     r"|(?P<first>[A-Za-z]{3,9})\.?(?: (?P<second>\d{1,2}),? |[ -]))(?P<year>\d{4})"
     r"(?:,?[ T](?P<clock>\d{1,2}:\d\d(?::\d\d)?))?",
     re.ASCII,
 )
-"""A month by its name, before or after the day, or with a year alone, optionally followed by a time of day."""
+"""A month by its name, before or after the day, or with a year alone, optionally with a time of day."""
 DATED = re.compile(r"(?<!\d)(1[6-9]|2[01])\d\d(?!\d)|\b\d{1,2}[-/. ][^\W\d]{3,}\.?[-/. ]\d\d\b", re.ASCII)
 """A year, or a two-digit one after a day and a word."""
 LONGEST = 32  # characters that are still a date and not a text which tells one
@@ -178,7 +178,9 @@ def named_date(text: str) -> datetime | None:
         return None
     word = (found["month"] or found["first"]).lower()
     months = [
-        number for number, name in enumerate(MONTHS, 1) if word in (name, name[:3]) or word == "sept" == name[:4]
+        number
+        for number, name in enumerate(MONTHS, 1)
+        if word in (name, name[:3]) or word == "sept" == name[:4]
     ]
     try:
         day = datetime(int(found["year"]), months[0], int(found["day"] or found["second"] or 1))
@@ -202,7 +204,7 @@ def compact_date(text: str) -> bool:
 def meant_as_date(name: str, text: str) -> bool:
     """Whether a cell that is no number is meant as a date, though in a form that may not be read.
 
-    >>> meant_as_date("when", "1 janvier 2023"), meant_as_date("date", "Monday"), meant_as_date("when", "Monday")
+    >>> meant_as_date("when", "1 janvier 2023"), meant_as_date("date", "noon"), meant_as_date("when", "noon")
     (True, True, False)
     """
     text = text.strip()

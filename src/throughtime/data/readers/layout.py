@@ -121,7 +121,8 @@ def find_layout(
 ) -> Layout:
     """The layout that a file's first row shows, and its second, which may be empty, under a header."""
     header = not all(
-        as_number(cell) is not None or like_date(cell) or named_date(cell) or form.read(cell) for cell in first
+        as_number(cell) is not None or like_date(cell) or named_date(cell) or form.read(cell)
+        for cell in first
     )
     names = [cell.strip() for cell in first] if header else [""] * len(first)
     sample = second if header else first
@@ -174,7 +175,7 @@ def like_number(text: str) -> bool:
 def unread_dates(names: Sequence[str], cells: Sequence[str]) -> int | None:
     """Which column is meant as dates in a row under a header: the first, if all others hold numbers.
 
-    >>> unread_dates(["when", "y"], ["1 janvier 2023", "5"]), unread_dates(["film", "stars"], ["A good one", "5"])
+    >>> unread_dates(["when", "y"], ["1 janvier 2023", "5"]), unread_dates(["film", "stars"], ["Good", "5"])
     (0, None)
     """
     if len(cells) < len(names) or any(as_number(name) is not None for name in names):
