@@ -109,7 +109,8 @@ def _imports(text: str) -> frozenset[str]:
 
 @functools.cache
 def _digest(text: str) -> str:
-    return hashlib.sha256(repr(_plain(ast.parse(text))).encode()).hexdigest()
+    # ascii(), as which letters repr() shows as they are depends on the version of Python.
+    return hashlib.sha256(ascii(_plain(ast.parse(text))).encode()).hexdigest()
 
 
 def _plain(node: object) -> object:
@@ -118,6 +119,8 @@ def _plain(node: object) -> object:
         return [_plain(one) for one in node if not _is_text(one)]
     if not isinstance(node, ast.AST):
         return node
+    if isinstance(node, ast.JoinedStr):  # some versions put empty texts between the parts of an f-string
+        return "JoinedStr", [_plain(one) for one in node.values if getattr(one, "value", None) != ""]
     fields = {name: _plain(value) for name, value in ast.iter_fields(node) if name != "kind"}
     return type(node).__name__, {name: value for name, value in fields.items() if value not in (None, [])}
 
