@@ -47,17 +47,18 @@ def compose(
     top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest tokens of this mass.")] = None,
     seed: Annotated[int | None, SEED] = None,
     max_new_tokens: Annotated[
-        int | None, typer.Option(help="The most tokens; 100 unless the model says otherwise.", min=1)
+        int | None, typer.Option(help="Maximum number of tokens; 100 unless the model sets another.", min=1)
     ] = None,
     prefix: Annotated[str, typer.Option(help="What the text begins with.", rich_help_panel=RULES)] = "",
     forbid: Annotated[
-        list[str] | None, typer.Option(help="A word not to say; may be given again.", rich_help_panel=RULES)
+        list[str] | None, typer.Option(help="Words that must not appear; repeatable.", rich_help_panel=RULES)
     ] = None,
     require: Annotated[
-        list[str] | None, typer.Option(help="A word to say; may be given again.", rich_help_panel=RULES)
+        list[str] | None, typer.Option(help="Words that must appear; repeatable.", rich_help_panel=RULES)
     ] = None,
     no_repeat_ngram: Annotated[
-        int | None, typer.Option(help="Never so many tokens in a row twice.", min=1, rich_help_panel=RULES)
+        int | None,
+        typer.Option(help="Do not repeat any n-gram of this length.", min=1, rich_help_panel=RULES),
     ] = None,
     device: Device = "auto",
     json: Json = False,

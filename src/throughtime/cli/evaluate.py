@@ -27,7 +27,7 @@ def evaluate(
     cache: Annotated[
         int | None,
         typer.Option(
-            help="Mix in a neural cache of the last so many tokens.",
+            help="Number of last tokens to keep in a neural cache that is mixed in.",
             min=0,
             max=1_000_000,
             rich_help_panel=LANGUAGE,

@@ -43,7 +43,7 @@ def forecast(
     paths: Annotated[
         int,
         typer.Option(
-            help="So many ways in which it may go, drawn: further columns of --out and --json.",
+            help="Number of sample paths to draw; they become columns of --out and --json.",
             min=0,
             max=100_000,
         ),

@@ -24,7 +24,8 @@ def generate(
     ] = None,
     prompt: Annotated[str | None, typer.Option(help="The same, given as an option.")] = None,
     max_new_tokens: Annotated[
-        int | None, typer.Option(help="The most tokens to add; 100 unless the model says otherwise.", min=1)
+        int | None,
+        typer.Option(help="Maximum number of tokens to add; 100 unless the model sets another.", min=1),
     ] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="Always the most likely token.")] = False,
     temperature: Annotated[

@@ -77,7 +77,8 @@ def inspect_model(
         int | None, typer.Option(help="With --gates: all gates of this one layer, counted from 1.", min=1)
     ] = None,
     neighbours: Annotated[
-        int | None, typer.Option(help="With --embedding: so many of each word; 4 if not given.", min=1)
+        int | None,
+        typer.Option(help="With --embedding: number of neighbours of each word; 4 if not given.", min=1),
     ] = None,
     side: Annotated[
         str | None, typer.Option(help="With --embedding: source or target, of a translator that has both.")

@@ -38,25 +38,35 @@ def translate(
         float | None, typer.Option(help="alpha: a score is log P / length^alpha.", min=0)
     ] = None,
     n_best: Annotated[
-        int, typer.Option(help="So many of a sentence, as lines `number ||| text ||| score`.", min=1)
+        int,
+        typer.Option(
+            help="Number of translations to return per sentence, as lines `number ||| text ||| score`.", min=1
+        ),
     ] = 1,
     alternatives: Annotated[
-        int, typer.Option(help="Show so many translations besides, unlike each other.", min=0)
+        int,
+        typer.Option(
+            help="Number of alternative translations to show, each different from the others.", min=0
+        ),
     ] = 0,
     max_length: Annotated[
-        int | None, typer.Option(help="The most tokens of a translation; by its source if not given.", min=1)
+        int | None,
+        typer.Option(
+            help="Maximum number of tokens of a translation; by default it follows from the source.", min=1
+        ),
     ] = None,
     prefix: Annotated[
         str, typer.Option(help="What the translation begins with.", rich_help_panel=RULES)
     ] = "",
     forbid: Annotated[
-        list[str] | None, typer.Option(help="A word not to say; may be given again.", rich_help_panel=RULES)
+        list[str] | None, typer.Option(help="Words that must not appear; repeatable.", rich_help_panel=RULES)
     ] = None,
     require: Annotated[
-        list[str] | None, typer.Option(help="A word to say; may be given again.", rich_help_panel=RULES)
+        list[str] | None, typer.Option(help="Words that must appear; repeatable.", rich_help_panel=RULES)
     ] = None,
     no_repeat_ngram: Annotated[
-        int | None, typer.Option(help="Never so many tokens in a row twice.", min=1, rich_help_panel=RULES)
+        int | None,
+        typer.Option(help="Do not repeat any n-gram of this length.", min=1, rich_help_panel=RULES),
     ] = None,
     copy_unknown: Annotated[
         bool,
