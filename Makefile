@@ -9,14 +9,16 @@ BIN     = $(VENV)/bin
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(VENV)/.core: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[plot,serve]' --constraint constraints.txt
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.core
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint constraints.txt
-	@touch $@
+	@touch $(VENV)/.core $@
 
 demo: $(VENV)/.core ## train a translator on embedded English and French, in about two minutes
 	$(BIN)/throughtime demo
