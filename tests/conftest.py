@@ -14,7 +14,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no fault of the code: no test is judged by its time.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "untimed", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("untimed")
 # Before torch is imported: tests are tiny, and threads that wait for each other crawl on a busy machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
