@@ -246,8 +246,8 @@ def _gates(model: Any, sentence: str, layer: int | None, plot: Path | None) -> O
 
 
 _HALF_LIFE = (
-    "A unit's half-life: after so many tokens half of its state would be left, were the gate that keeps it "
-    "always as it is on average over the sentence."
+    "A unit's half-life: the number of tokens after which half of its state would be left if the gate that "
+    "keeps it always had its average over the sentence."
 )
 
 

@@ -17,8 +17,8 @@ LINES_AT_ONCE = 2_000
 def lines(file: Path | None) -> Iterator[list[str]]:
     """The lines of the file, or of stdin, many at a time; at a keyboard one at a time.
 
-    A file without lines is refused, as somebody named it. A stdin without lines is told of and is no error:
-    a filter that is given nothing gives nothing.
+    A file without lines is refused, as somebody named it. An empty stdin gets a message and is no error: a
+    filter that is given nothing gives nothing.
     """
     if file is not None:
         from throughtime.data.source import read_lines

@@ -116,7 +116,7 @@ def infer_frequency(times: list[Times]) -> Frequency | None:
 
 
 def calendar(ds: Times, frequency: Frequency | None) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    """Hour of the day, day of the week and month of the year as points on a circle; what is no use is left.
+    """Hour of the day, day of the week and month of the year as points on a circle, if they vary.
 
     >>> names, features = calendar(np.array(["2020-01-06T06"], "datetime64[ns]"), Frequency(3600, "second"))
     >>> names

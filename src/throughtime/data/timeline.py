@@ -8,7 +8,7 @@ from typing import NamedTuple
 from throughtime.errors import InputError
 
 Size = int | float
-"""So many rows, or as a fraction below 1 a share of all."""
+"""A number of rows, or, as a fraction below 1, a share of all rows."""
 
 
 class Timeline(NamedTuple):
