@@ -30,11 +30,12 @@ from benchmarks.export_plain import PlainTranslator, beam_search
 from throughtime.data.datasets import open_dataset
 from throughtime.export import export
 from throughtime.metrics.bleu import corpus_bleu
-from throughtime.tasks import recurrent, translate
-from throughtime.tasks.language_config import LanguageConfig
-from throughtime.tasks.runs import fit
-from throughtime.tasks.trained_translator import TrainedTranslator
-from throughtime.tasks.translate_config import TranslateConfig
+from throughtime.tasks.language import task as recurrent
+from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.translate import task as translate
+from throughtime.tasks.translate.config import TranslateConfig
+from throughtime.tasks.translate.trained import TrainedTranslator
+from throughtime.train.run import fit
 
 THREADS, BEAMS = 2, 5
 TARGETS = {"int8 / our torch path": 2.0, "int8 / nn modules": 4.0}

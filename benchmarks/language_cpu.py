@@ -173,7 +173,7 @@ class Worker:
 def work(side: str, words: int, ids: Path, dropout: float) -> None:
     """What a worker does: import all, then train step by step as its standard input says."""
     # The same for both; torch's optimisers would import torch._dynamo late, as if training needed its memory.
-    for name in ("torch._dynamo", "throughtime.tasks.recurrent", "throughtime.train.trainer"):
+    for name in ("torch._dynamo", "throughtime.tasks.language.task", "throughtime.train.trainer"):
         importlib.import_module(name)
     before = resident_megabytes("VmRSS")
     with tempfile.TemporaryDirectory() as folder:
@@ -242,9 +242,9 @@ def ours(words: int, path: Path, dropout: float, folder: Path) -> Iterator[Any]:
     import numpy as np
 
     from throughtime.config import configured
-    from throughtime.tasks.language_config import LanguageConfig
-    from throughtime.tasks.language_task import LanguageTask
-    from throughtime.tasks.recurrent import RecurrentLanguage, built
+    from throughtime.tasks.language.config import LanguageConfig
+    from throughtime.tasks.language.task import RecurrentLanguage, built
+    from throughtime.tasks.language.training import LanguageTask
     from throughtime.text.codec import Codec
     from throughtime.train.progress import Silent
     from throughtime.train.trainer import Trainer

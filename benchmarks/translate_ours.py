@@ -23,12 +23,12 @@ from throughtime.data.batching import PairBatches, RaggedIds
 from throughtime.data.batching.draws import draws
 from throughtime.models.weights import named_weights
 from throughtime.search import Beam
-from throughtime.tasks.codecs import Codecs
 from throughtime.tasks.surprisal import likelihood
-from throughtime.tasks.trained_translator import TrainedTranslator
-from throughtime.tasks.translate import with_codecs
-from throughtime.tasks.translate_config import TranslateConfig
-from throughtime.tasks.translate_task import TranslateTask
+from throughtime.tasks.translate.codecs import Codecs
+from throughtime.tasks.translate.config import TranslateConfig
+from throughtime.tasks.translate.task import with_codecs
+from throughtime.tasks.translate.trained import TrainedTranslator
+from throughtime.tasks.translate.training import TranslateTask
 from throughtime.text.codec import Codec
 from throughtime.train.progress import Silent
 from throughtime.train.trainer import Trainer

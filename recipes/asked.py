@@ -10,8 +10,8 @@ from throughtime.data.datasets import Dataset, open_dataset
 from throughtime.tasks import load
 
 if TYPE_CHECKING:
-    from throughtime.tasks.trained_filler import TrainedFiller
-    from throughtime.tasks.trained_translator import TrainedTranslator
+    from throughtime.tasks.fill.predictor import TrainedFiller
+    from throughtime.tasks.translate.trained import TrainedTranslator
 
 
 def training_loss(run: Path) -> float:

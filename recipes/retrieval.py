@@ -10,7 +10,7 @@ from typing import Any
 
 from throughtime.config import Config, configured
 from throughtime.data.datasets import open_dataset
-from throughtime.tasks.judge import Judge, SentencePairs
+from throughtime.tasks.translate.translation_scores import Judge, SentencePairs
 from throughtime.version import __version__
 
 

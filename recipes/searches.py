@@ -15,8 +15,8 @@ from throughtime.data.datasets import open_dataset
 from throughtime.search import Beam, DiverseBeam, Greedy, Strategy, search_errors, within_hypothesis
 from throughtime.search.hypotheses import Finished
 from throughtime.tasks import load
-from throughtime.tasks.judge import Judge, SentencePairs, most_likely
-from throughtime.tasks.translator import Translator
+from throughtime.tasks.translate.predictor import Translator
+from throughtime.tasks.translate.translation_scores import Judge, SentencePairs, most_likely
 from throughtime.version import __version__
 
 WIDTH, GROUPS = 5, 3

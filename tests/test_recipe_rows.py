@@ -25,8 +25,10 @@ FILES = {
     "throughtime/data/datasets.py": "from throughtime.cli import said\n",
     "throughtime/cli.py": "said = 1\n",
     "throughtime/tasks/__init__.py": "",
-    "throughtime/tasks/recurrent.py": "def run():\n    from throughtime.cells import step\n    step(2)\n",
-    "throughtime/tasks/ngram.py": "ORDER = 3\n",
+    "throughtime/tasks/language/__init__.py": "",
+    "throughtime/tasks/ngram/__init__.py": "",
+    "throughtime/tasks/language/task.py": "def run():\n    from throughtime.cells import step\n    step(2)\n",
+    "throughtime/tasks/ngram/task.py": "ORDER = 3\n",
     "throughtime/cells.py": 'def step(x):\n    """One step."""\n    return x + 1  # next\n',
     "throughtime/kernels/__init__.py": "",
     "throughtime/kernels/forward.cu": "int a;\n",
@@ -53,7 +55,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("cells.py", "def step(x):\n    return x + 2\n", ["trained"]),
         ("cells.py", "# Why.\ndef step(x):\n    '''Another text.'''\n\n    return (x +\n        1)\n", []),
         ("cells.py", "def step(x):\n    return x + 1\n\n\nLARGEST = None\n", ["trained"]),
-        ("tasks/ngram.py", "ORDER = 4\n", ["counted"]),
+        ("tasks/ngram/task.py", "ORDER = 4\n", ["counted"]),
         ("data/datasets.py", "from throughtime.cli import said\nNAMES = ()\n", ["trained", "counted"]),
         ("serve.py", "SIZE = 2\n", []),
         ("cli.py", "said = 2\n", []),
@@ -94,7 +96,7 @@ def test_the_modules_of_a_row_are_those_that_it_runs() -> None:
         "throughtime.recurrence.persistent",
         "throughtime.kernels",
     } <= trained
-    assert "throughtime.tasks.backtest" in imported(entries(recipes["airline"]))
+    assert "throughtime.series.backtest" in imported(entries(recipes["airline"]))
     assert not any(name.startswith("throughtime.cli") for name in trained)
 
 

@@ -7,9 +7,9 @@ from benchmarks.translate_clock import search_shares, training_shares
 from benchmarks.translate_ours import MISSING, for_joeynmt
 from torch import Tensor, nn
 
-from throughtime.models import presets
 from throughtime.models.weights import named_weights
 from throughtime.search import Greedy, generate
+from throughtime.tasks.translate import network as presets
 
 SOURCE, TARGET, EMBEDDING, HIDDEN = 11, 13, 6, 8
 

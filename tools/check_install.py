@@ -39,7 +39,7 @@ from pathlib import Path
 from throughtime.cli.training import Request, train
 import json
 task, settings, out = sys.argv[1], json.loads(sys.argv[2]), Path(sys.argv[3])
-train(importlib.import_module(f"throughtime.tasks.{task}"), settings, Request(out))
+train(importlib.import_module(f"throughtime.tasks.{task}.task"), settings, Request(out))
 """
 USE_IN_PYTHON = """
 import sys
@@ -109,7 +109,7 @@ def check_task(task: str, data: Path, folder: Path) -> int:
         run("throughtime", *(word.replace("RUN", str(out)) for word in words))
     run(sys.executable, "-c", USE_IN_PYTHON, task, str(out))
     if task != "ngram":
-        module = {"language": "recurrent"}.get(task, task)
+        module = task
         pairs = [word.partition("=") for word in command if "=" in word]
         settings = {key: json.loads(value) for key, _, value in pairs} | {"data": str(data)}
         again = out.with_name(f"{task}-python")

@@ -6,11 +6,12 @@ from functools import partial
 
 import pytest
 
-from throughtime.cli.opening import opened
+from throughtime.cli.open_data import opened
 from throughtime.data.datasets import open_dataset
-from throughtime.tasks import recurrent, translate
-from throughtime.tasks.language_config import LanguageConfig
-from throughtime.tasks.translate_config import TranslateConfig
+from throughtime.tasks.language import task as recurrent
+from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.translate import task as translate
+from throughtime.tasks.translate.config import TranslateConfig
 
 
 @pytest.mark.parametrize(("batch_size", "num_steps"), [(32, 35), (1024, 32)])

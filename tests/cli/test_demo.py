@@ -13,7 +13,7 @@ import pytest
 import throughtime as tt
 from throughtime.cli.demo import NEW, SETTINGS, shown_off
 from throughtime.config import configured
-from throughtime.tasks.translate_config import TranslateConfig
+from throughtime.tasks.translate.config import TranslateConfig
 
 
 @pytest.fixture

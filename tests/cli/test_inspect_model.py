@@ -10,9 +10,11 @@ from throughtime.cells import CELLS
 from throughtime.data.datasets import open_dataset
 from throughtime.folder import ModelFolder
 from throughtime.models.weights import save_weights
-from throughtime.tasks import ngram, recurrent, translate
-from throughtime.tasks.language_config import LanguageConfig
-from throughtime.tasks.translate_config import TranslateConfig
+from throughtime.tasks.language import task as recurrent
+from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.ngram import task as ngram
+from throughtime.tasks.translate import task as translate
+from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.text.codec import Codec
 
 PLAIN = {"device": "cpu", "precision": "float32"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.tiny import tiny_data, training
 
-from throughtime.cli.kinds import KINDS
 from throughtime.cli.main import main
+from throughtime.cli.task_kinds import KINDS
 from throughtime.tasks import TASKS
 
 EPOCHS = {"language": 1, "translate": 14, "tag": 2, "fill": 3, "classify": 4, "compose": 4, "forecast": 3}

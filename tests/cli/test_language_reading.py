@@ -17,9 +17,9 @@ from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models.weights import save_weights
-from throughtime.tasks import readers
-from throughtime.tasks.language_config import LanguageConfig
-from throughtime.tasks.recurrent import made, task_of
+from throughtime.tasks.language import dynamic_evaluation as readers
+from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.language.task import made, task_of
 
 LINES = ["the cat sat on the mat .", "the dog bites the man .", "a man sat , and the dog sat ."] * 12
 PAIRS = [

@@ -16,7 +16,7 @@ import pytest
 
 from throughtime.data.datasets import open_dataset
 from throughtime.serve.server import bound
-from throughtime.tasks.ngram import NgramConfig, fit
+from throughtime.tasks.ngram.task import NgramConfig, fit
 
 ENDLESS = """
 import torch

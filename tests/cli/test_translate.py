@@ -10,7 +10,7 @@ import pytest
 from throughtime.cli.lines import one_line
 from throughtime.cli.main import main
 from throughtime.cli.translate import divided, print_one
-from throughtime.tasks.translator import Translation
+from throughtime.tasks.translate.predictor import Translation
 
 NUMBERS = {"one": "un", "two": "deux", "three": "trois", "four": "quatre", "five": "cinq"}
 SMALL = ["tokens=space", "embedding_size=24", "hidden_size=32", "batch_size=16", "lr=0.01", "device=cpu"]

@@ -57,7 +57,7 @@ def test_a_setting_given_as_an_option_is_told_the_way_that_works(throughtime, wo
 
 @pytest.mark.parametrize("task", SMALL)
 def test_every_setting_of_every_task_is_told(throughtime, task):
-    module = importlib.import_module(f"throughtime.tasks.{task}_config")
+    module = importlib.import_module(f"throughtime.tasks.{task}.config")
     kind = getattr(module, f"{task.title()}Config")
     own = {one.name for one in typer.main.get_command(app).commands["train"].commands[task].params}
     names = [name for name in kind.model_fields if name not in own]

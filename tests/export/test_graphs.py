@@ -12,10 +12,10 @@ from throughtime.export.exported import Case, named
 from throughtime.export.graph import Graph
 from throughtime.export.quantise import quantised
 from throughtime.export.stack import run_stack, step_stack
-from throughtime.export.translator import _cases, decoder_graph, encoder_graph
 from throughtime.export.verify import verified
 from throughtime.layers.stack import Stack
-from throughtime.models.presets import PRESETS, build
+from throughtime.tasks.translate.export import _cases, decoder_graph, encoder_graph
+from throughtime.tasks.translate.network import PRESETS, build
 
 
 def whole(stack, lengths=True):

@@ -12,10 +12,11 @@ import throughtime as tt
 from throughtime.data.datasets import open_dataset
 from throughtime.export import export
 from throughtime.metrics.bleu import corpus_bleu
-from throughtime.tasks import recurrent, translate
-from throughtime.tasks.language_config import LanguageConfig
-from throughtime.tasks.runs import fit
-from throughtime.tasks.translate_config import TranslateConfig
+from throughtime.tasks.language import task as recurrent
+from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.translate import task as translate
+from throughtime.tasks.translate.config import TranslateConfig
+from throughtime.train.run import fit
 
 TWIN = {word: word[::-1] for word in untrained.WORDS}
 

@@ -24,8 +24,8 @@ def sentences(count, seed=1):
 
 def saved(folder: Path, task: str, data: Path, **settings) -> Path:
     """The folder of a model that was built and not trained."""
-    module = importlib.import_module(f"throughtime.tasks.{'recurrent' if task == 'language' else task}")
-    kind = importlib.import_module(f"throughtime.tasks.{task}_config")
+    module = importlib.import_module(f"throughtime.tasks.{task}.task")
+    kind = importlib.import_module(f"throughtime.tasks.{task}.config")
     config = getattr(kind, f"{task.title()}Config")(data=str(data), **settings)
     model = module.made(config, open_dataset(str(data)))
     torch.manual_seed(3)

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from throughtime.inspection.bound import descent_bound
+from throughtime.inspection.descent_bound import descent_bound
 
 
 @settings(deadline=None, max_examples=60)

@@ -25,15 +25,18 @@ from throughtime.inspection.pieces import BEGIN, END
 from throughtime.inspection.tables import Table, table, tables
 from throughtime.inspection.unit_gates import LayerGates, unit_gates
 from throughtime.models.weights import save_weights
-from throughtime.tasks import classify, recurrent, tag, translate
-from throughtime.tasks.classify_config import ClassifyConfig
-from throughtime.tasks.language_config import LanguageConfig
-from throughtime.tasks.ngram import NgramConfig
-from throughtime.tasks.ngram import fit as counted
-from throughtime.tasks.runs import fit
-from throughtime.tasks.tag_config import TagConfig
-from throughtime.tasks.translate_config import TranslateConfig
+from throughtime.tasks.classify import task as classify
+from throughtime.tasks.classify.config import ClassifyConfig
+from throughtime.tasks.language import task as recurrent
+from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.ngram.task import NgramConfig
+from throughtime.tasks.ngram.task import fit as counted
+from throughtime.tasks.tag import task as tag
+from throughtime.tasks.tag.config import TagConfig
+from throughtime.tasks.translate import task as translate
+from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.text.codec import Codec
+from throughtime.train.run import fit
 
 NUMBERS = dict(zip("one two three four".split(), "un deux trois quatre".split(), strict=True))
 PLAIN = {"device": "cpu", "precision": "float32"}

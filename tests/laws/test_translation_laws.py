@@ -6,9 +6,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from throughtime.models.presets import PRESETS, build
 from throughtime.models.weights import load_weights, named_weights
 from throughtime.search.step import select
+from throughtime.tasks.translate.network import PRESETS, build
 
 SOURCE, TARGET = 11, 13
 LENGTHS = torch.tensor([5, 2, 0, 3])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from throughtime.layers.pooling import POOLINGS
-from throughtime.models.classifier import build
+from throughtime.tasks.classify.network import build
 
 
 def small(**settings):

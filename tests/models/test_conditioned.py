@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from throughtime.models.conditioned import LabelCondition, VectorCondition, build
 from throughtime.search import Beam, generate
+from throughtime.tasks.compose.network import LabelCondition, VectorCondition, build
 
 
 def small(condition, **settings):

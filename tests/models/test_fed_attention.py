@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from throughtime.errors import ThroughtimeError
-from throughtime.models import fed_attention, fed_scores
-from throughtime.models.fed_decoder import refuses
-from throughtime.models.presets import build
+from throughtime.models import input_feeding_attention as fed_attention
+from throughtime.models import input_feeding_scores as fed_scores
+from throughtime.models.input_feeding_decoder import refuses
 from throughtime.recurrence import layout
+from throughtime.tasks.translate.network import build
 
 KINDS = [
     pytest.param(cell, attention, scaled, id=f"{cell}-{attention}{'-scaled' * scaled}")

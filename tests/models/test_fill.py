@@ -9,8 +9,8 @@ from torch.nn import functional
 
 from throughtime.errors import InputError
 from throughtime.layers.stack import Stack
-from throughtime.models.fill import MaskedSteps, MaskedTokens, build
 from throughtime.models.heads import IGNORED, SoftmaxHead
+from throughtime.tasks.fill.network import MaskedSteps, MaskedTokens, build
 
 
 def stack_outputs(model):

@@ -7,15 +7,15 @@ import torch
 
 from throughtime.errors import InputError
 from throughtime.layers.stack import Stack
-from throughtime.models.forecast_heads import GaussianHead, PointHead
-from throughtime.models.forecast_networks import RecurrentNetwork, Window, WindowNetwork
-from throughtime.models.forecaster import (
+from throughtime.tasks.forecast.heads import GaussianHead, PointHead
+from throughtime.tasks.forecast.network import (
     DirectForecaster,
     Forecaster,
     LatentAutoregression,
     RecursiveForecaster,
 )
-from throughtime.models.segment import SegmentNetwork
+from throughtime.tasks.forecast.networks import RecurrentNetwork, Window, WindowNetwork
+from throughtime.tasks.forecast.segment import SegmentNetwork
 
 LOOKBACK, HORIZON, BATCH = 12, 5, 3
 

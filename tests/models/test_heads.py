@@ -13,7 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.models import chunk as chunks
-from throughtime.models import chunked_loss, judge
+from throughtime.models import chunked_loss
+from throughtime.models import softmax_loss as judge
 from throughtime.models.heads import HEADS, IGNORED, AdaptiveHead, Head, SoftmaxHead, default_cutoffs
 from throughtime.models.mixture import MixtureHead
 

@@ -10,7 +10,7 @@ import torch
 
 from throughtime.cells import CELLS
 from throughtime.errors import InputError
-from throughtime.models import language
+from throughtime.models import language as language
 from throughtime.models.language import RecurrentLanguageModel
 from throughtime.models.weights import load_weights, named_weights
 from throughtime.search import Sampling, generate

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.models import judge
+from throughtime.models import softmax_loss as judge
 from throughtime.models.chunked_loss import IGNORED
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.language import RecurrentLanguageModel

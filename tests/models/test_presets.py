@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from throughtime.models.presets import PRESETS, build
 from throughtime.search.step import Memory
+from throughtime.tasks.translate.network import PRESETS, build
 
 LENGTHS = torch.tensor([4, 2, 3])
 WIDTH = 12

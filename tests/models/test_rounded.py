@@ -7,9 +7,9 @@ import torch
 
 from throughtime.layers import attention
 from throughtime.layers.attention import Additive
-from throughtime.models.presets import PRESETS, build
-from throughtime.models.rounded import Rounded
+from throughtime.models.bf16_search import Rounded
 from throughtime.search import Beam, generate
+from throughtime.tasks.translate.network import PRESETS, build
 
 PROMPTS = [[3, 4, 5], [6], [], [7, 8, 9, 10, 2]]
 

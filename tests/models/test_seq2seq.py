@@ -8,9 +8,9 @@ from torch import nn
 
 from throughtime.errors import InputError
 from throughtime.models.heads import SoftmaxHead
-from throughtime.models.presets import PRESETS, build
 from throughtime.models.seq2seq import Decoded, Decoder, Encoded, Encoder, EncoderDecoder
 from throughtime.search import Greedy, generate
+from throughtime.tasks.translate.network import PRESETS, build
 
 LENGTHS = torch.tensor([5, 2, 3])
 

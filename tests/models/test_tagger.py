@@ -8,10 +8,10 @@ import torch
 
 from throughtime.data.batching import RaggedIds
 from throughtime.data.batching.tagged import NO_LABEL, Reading, TaggedBatches, TaggedRows
-from throughtime.models.characters import SpellingReader
 from throughtime.models.language import RecurrentLanguageModel
 from throughtime.models.pretrained import FrozenReader
-from throughtime.models.tagger import UNKNOWN, Tagger
+from throughtime.tasks.tag.characters import SpellingReader
+from throughtime.tasks.tag.network import UNKNOWN, Tagger
 
 SENTENCES = [[3, 1, 4, 1], [2], [5, 1], [4, 4, 2]]
 

@@ -93,7 +93,7 @@ def test_the_name_of_a_series_may_be_in_any_script(
 
     from throughtime.data.panel import Panel, Series
     from throughtime.plots.forecast import forecast_plot
-    from throughtime.tasks.baselines import Baseline
+    from throughtime.series.baselines import Baseline
 
     fonts([USUAL, "STIXGeneral"], [])
     panel = Panel((Series.of(LETTER, np.arange(30.0)),), None)

@@ -16,9 +16,9 @@ from throughtime.data.readers.panel import read_panel
 from throughtime.plots.dates import date_labels
 from throughtime.plots.forecast import backtest_plot, forecast_plot, horizon_plot
 from throughtime.plots.k_steps import k_steps_plot
-from throughtime.tasks.backtest import backtest
-from throughtime.tasks.baselines import Baseline
-from throughtime.tasks.k_steps import KSteps, SeriesKSteps
+from throughtime.series.backtest import backtest
+from throughtime.series.baselines import Baseline
+from throughtime.series.k_steps import KSteps, SeriesKSteps
 
 DAYS = np.arange("2020-01-01", "2020-03-21", dtype="datetime64[D]").astype("datetime64[ns]")
 WALK = np.random.default_rng(0).normal(size=len(DAYS)).cumsum()

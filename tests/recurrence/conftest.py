@@ -9,7 +9,8 @@ import torch
 from tests.emulated import machine
 
 from throughtime.kernels import driver
-from throughtime.recurrence import moves, persistent_function
+from throughtime.recurrence import batched_copies as moves
+from throughtime.recurrence import persistent_function
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from tests.emulated import machine
 from torch.nn.functional import pad
 
 from throughtime.kernels import driver
-from throughtime.recurrence import moves
-from throughtime.recurrence.moves import Moves
+from throughtime.recurrence import batched_copies as moves
+from throughtime.recurrence.batched_copies import Moves
 
 pytestmark = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
 

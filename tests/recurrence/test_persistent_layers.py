@@ -12,7 +12,8 @@ from tests.recurrence.test_persistent import CELLS
 
 from throughtime.layers import stack as stack_module
 from throughtime.layers.stack import Stack
-from throughtime.recurrence import moves, persistent
+from throughtime.recurrence import batched_copies as moves
+from throughtime.recurrence import persistent
 from throughtime.recurrence.choice import BACKENDS
 from throughtime.recurrence.persistent import Persistent, run_layers
 

@@ -14,8 +14,8 @@ import throughtime as tt
 from throughtime.errors import InputError
 from throughtime.export import export
 from throughtime.runtime import RUNNERS
-from throughtime.runtime.forecaster import History
-from throughtime.tasks.ngram import NgramLanguageModel
+from throughtime.tasks.forecast.runner import History
+from throughtime.tasks.ngram.task import NgramLanguageModel
 
 
 def both(run, out):
@@ -334,7 +334,7 @@ def test_drawn_paths_spread_as_the_models_do(tmp_path):
 def test_memory_does_not_grow_with_series_and_paths(tmp_path, asked, most, monkeypatch):
     run = untrained.forecaster(tmp_path, model="recurrent", strategy="recursive", head="gaussian", paths=10)
     _, runner = both(run, tmp_path / "exported")
-    monkeypatch.setattr("throughtime.runtime.forecaster.ROWS_AT_ONCE", most)
+    monkeypatch.setattr("throughtime.tasks.forecast.runner.ROWS_AT_ONCE", most)
     together, rollout = [], runner._rollout
     monkeypatch.setattr(
         runner, "_rollout", lambda window, *rest: together.append(window) or rollout(window, *rest)

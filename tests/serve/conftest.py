@@ -23,9 +23,9 @@ from throughtime.serve.app import create_app
 from throughtime.serve.models import Models
 from throughtime.serve.options import Options
 from throughtime.serve.server import address_of, bound, server_of
-from throughtime.tasks.ngram import NgramConfig
-from throughtime.tasks.ngram import fit as fit_ngram
-from throughtime.tasks.runs import fit
+from throughtime.tasks.ngram.task import NgramConfig
+from throughtime.tasks.ngram.task import fit as fit_ngram
+from throughtime.train.run import fit
 
 LINES = ["the cat sleeps .", "the dog sleeps .", "a cat sees the dog .", "the dog sees a bird ."] * 8
 PAIRS = [("the cat sleeps", "le chat dort"), ("the dog sees", "le chien voit"), ("a bird", "un oiseau")] * 12
@@ -34,8 +34,8 @@ SMALL = {"embedding_size": 8, "hidden_size": 8, "device": "cpu", "precision": "f
 
 def saved(folder: Path, task: str, kind: str, data: Path, **settings: Any) -> Path:
     """A model of this task with its first weights, as a run would leave it."""
-    module = importlib.import_module(f"throughtime.tasks.{task}")
-    config = getattr(importlib.import_module(f"throughtime.tasks.{kind}_config"), f"{kind.title()}Config")
+    module = importlib.import_module(f"throughtime.tasks.{task}.task")
+    config = getattr(importlib.import_module(f"throughtime.tasks.{kind}.config"), f"{kind.title()}Config")
     opening = {"layout": "lines"} if kind == "fill" else {}
     if kind == "translate":
         opening = {"source": settings["source"], "target": settings["target"]}
@@ -85,7 +85,7 @@ def runs(tmp_path_factory) -> dict[str, Path]:
         "counted": out / "counted",
         "letters": saved(
             out / "letters",
-            "recurrent",
+            "language",
             "language",
             data / "lines.txt",
             tokens="char",

@@ -19,8 +19,8 @@ from throughtime.serve.app import create_app
 from throughtime.serve.composing import MOST_CHOICES
 from throughtime.serve.models import Models, Served
 from throughtime.serve.options import Options
-from throughtime.tasks.compose import made
-from throughtime.tasks.compose_config import ComposeConfig
+from throughtime.tasks.compose.config import ComposeConfig
+from throughtime.tasks.compose.task import made
 
 
 def asked(client, **body):

@@ -15,7 +15,7 @@ import throughtime as tt
 from throughtime.serve.refusals import RefusalError
 from throughtime.serve.spelling import Spelling, Stops
 from throughtime.serve.writing import Draft, Manner, Writer, drawn
-from throughtime.tasks.framing import Framing
+from throughtime.tasks.language.framing import Framing
 from throughtime.text.codec import Codec
 
 

@@ -11,12 +11,12 @@ import pytest
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_panel
 from throughtime.errors import InputError
-from throughtime.tasks.backtest import backtest, calibrated
-from throughtime.tasks.backtest_figures import GRID
-from throughtime.tasks.baselines import Baseline, season_of
-from throughtime.tasks.conformal import Conformal
-from throughtime.tasks.forecasts import Forecast
-from throughtime.tasks.rolling import Rolling
+from throughtime.series.backtest import backtest, calibrated
+from throughtime.series.backtest_figures import GRID
+from throughtime.series.baselines import Baseline, season_of
+from throughtime.series.conformal import Conformal
+from throughtime.series.forecasts import Forecast
+from throughtime.series.rolling import Rolling
 
 
 class Points:

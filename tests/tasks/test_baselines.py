@@ -9,8 +9,8 @@ from scipy.stats import norm
 from throughtime.data.frequency import Frequency
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
-from throughtime.models.naive import BASELINES
-from throughtime.tasks.baselines import Baseline, season_of
+from throughtime.series.baselines import Baseline, season_of
+from throughtime.series.naive import BASELINES
 
 PANEL = Panel((Series.of("a", np.random.default_rng(0).normal(size=50).cumsum()),), None)
 

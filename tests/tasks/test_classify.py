@@ -15,10 +15,10 @@ import throughtime as tt
 from throughtime.data.catalogue import find
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
-from throughtime.tasks.classify import inherited, made, taken_up, task_of
-from throughtime.tasks.classify_config import ClassifyConfig
+from throughtime.tasks.classify.config import ClassifyConfig
+from throughtime.tasks.classify.task import inherited, made, taken_up, task_of
 from throughtime.tasks.labels import Labels
-from throughtime.tasks.runs import fit
+from throughtime.train.run import fit
 
 TOPICS = {
     "weather": "rain sun snow forecast wind".split(),

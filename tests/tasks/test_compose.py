@@ -12,10 +12,10 @@ from torch.nn import functional
 import throughtime as tt
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
-from throughtime.tasks.compose import inherited, made, taken_up, task_of
-from throughtime.tasks.compose_config import ComposeConfig
-from throughtime.tasks.runs import fit
-from throughtime.tasks.wishes import Wishes
+from throughtime.tasks.compose.config import ComposeConfig
+from throughtime.tasks.compose.task import inherited, made, taken_up, task_of
+from throughtime.tasks.translate.decoding_constraints import Wishes
+from throughtime.train.run import fit
 
 WORDS = {"animals": "cat dog horse cow".split(), "colours": "red blue green black".split()}
 SMALL = {

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
-from throughtime.tasks.conformal import KINDS, Conformal, conformal_quantile, windows_needed
-from throughtime.tasks.forecasts import Forecast
-from throughtime.tasks.rolling import Rolled
-from throughtime.tasks.saved_intervals import FILE, save_intervals, saved_intervals
+from throughtime.series.conformal import KINDS, Conformal, conformal_quantile, windows_needed
+from throughtime.series.forecasts import Forecast
+from throughtime.series.rolling import Rolled
+from throughtime.series.saved_intervals import FILE, save_intervals, saved_intervals
 
 ENDS = {80: (0.1, 0.9), 95: (0.025, 0.975)}
 ASKED = [p for ends in ENDS.values() for p in ends]

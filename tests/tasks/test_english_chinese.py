@@ -9,9 +9,9 @@ import pytest
 import throughtime as tt
 from throughtime.data.datasets import open_dataset
 from throughtime.data.records import Pair
-from throughtime.tasks.runs import fit
-from throughtime.tasks.translate import made, task_of
-from throughtime.tasks.translate_config import TranslateConfig
+from throughtime.tasks.translate.config import TranslateConfig
+from throughtime.tasks.translate.task import made, task_of
+from throughtime.train.run import fit
 
 SPACED = ("Anna said OK and left.", "安娜说 OK 就 走了。")
 

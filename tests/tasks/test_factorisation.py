@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 import throughtime as tt
 from throughtime.data import dataset as dataset_module
 from throughtime.data.blocks import blocks
-from throughtime.tasks import recurrent
-from throughtime.tasks.framing import Framing
-from throughtime.tasks.language_config import LanguageConfig
-from throughtime.tasks.ngram import NgramConfig, fit
+from throughtime.tasks.language import task as recurrent
+from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.language.framing import Framing
+from throughtime.tasks.ngram.task import NgramConfig, fit
 from throughtime.text.codec import Codec
 
 LINES = ["abba", "baab a", "a bbb", "bab", "aab"]

@@ -14,10 +14,10 @@ from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models.weights import save_weights
-from throughtime.tasks.fill import inherited, load, made, taken_up, task_of
-from throughtime.tasks.fill_config import FillConfig
-from throughtime.tasks.runs import fit
+from throughtime.tasks.fill.config import FillConfig
+from throughtime.tasks.fill.task import inherited, load, made, taken_up, task_of
 from throughtime.text.blanks import Blanks
+from throughtime.train.run import fit
 
 SMALL = {
     "cell": "gru",

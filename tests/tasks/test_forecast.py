@@ -15,11 +15,11 @@ from throughtime.data.datasets import open_dataset
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import panel_of, read_panel
 from throughtime.errors import InputError
-from throughtime.models.naive import BASELINES
-from throughtime.tasks.forecast import inherited, load, made, taken_up, task_of
-from throughtime.tasks.forecast_config import ForecastConfig
-from throughtime.tasks.runs import fit
+from throughtime.series.naive import BASELINES
+from throughtime.tasks.forecast.config import ForecastConfig
+from throughtime.tasks.forecast.task import inherited, load, made, taken_up, task_of
 from throughtime.train.progress import Silent
+from throughtime.train.run import fit
 from throughtime.train.trainer import Trainer
 
 NOTES = {

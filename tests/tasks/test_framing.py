@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from throughtime.tasks.framing import Framing
+from throughtime.tasks.language.framing import Framing
 from throughtime.text.codec import Codec
 
 

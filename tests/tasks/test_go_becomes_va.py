@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from throughtime.data.datasets import open_dataset
-from throughtime.tasks.translate import made, task_of
-from throughtime.tasks.translate_config import TranslateConfig
+from throughtime.tasks.translate.config import TranslateConfig
+from throughtime.tasks.translate.task import made, task_of
 from throughtime.text.codec import Codec
 
 SMALL = {"embedding_size": 8, "hidden_size": 8, "device": "cpu", "precision": "float32"}

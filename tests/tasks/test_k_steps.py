@@ -9,9 +9,9 @@ import torch
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import panel_of, read_panel
 from throughtime.errors import InputError
-from throughtime.tasks.forecast import made
-from throughtime.tasks.forecast_config import ForecastConfig
-from throughtime.tasks.trained_forecaster import TrainedForecaster
+from throughtime.tasks.forecast.config import ForecastConfig
+from throughtime.tasks.forecast.predictor import TrainedForecaster
+from throughtime.tasks.forecast.task import made
 
 SETTINGS = {"model": "linear", "head": "point", "lookback": 2, "normalise": "none", "scaling": "none"}
 

@@ -9,7 +9,7 @@ import pytest
 import throughtime as tt
 from throughtime.config import configured
 from throughtime.errors import InputError
-from throughtime.tasks.ngram import NgramConfig, fit
+from throughtime.tasks.ngram.task import NgramConfig, fit
 
 LINES = ["the cat sat on the mat .", "the dog sat on the cat .", "a dog bites a man .", "the man ran ."] * 5
 

@@ -13,11 +13,11 @@ from tests.plain import PLAIN
 import throughtime as tt
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
-from throughtime.tasks import language_task as module
-from throughtime.tasks import ngram
-from throughtime.tasks.language_config import LanguageConfig
-from throughtime.tasks.recurrent import made, task_of
-from throughtime.tasks.runs import fit
+from throughtime.tasks.language import training as module
+from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.language.task import made, task_of
+from throughtime.tasks.ngram import task as ngram
+from throughtime.train.run import fit
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from throughtime.data.datasets import open_dataset
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import panel_of
 from throughtime.errors import InputError
-from throughtime.tasks.backtest import backtest
-from throughtime.tasks.baselines import Baseline
-from throughtime.tasks.ridge import Fitting, RidgeBaseline, lookback_for
+from throughtime.series.backtest import backtest
+from throughtime.series.baselines import Baseline
+from throughtime.series.ridge import Fitting, RidgeBaseline, lookback_for
 
 ROWS = 300
 

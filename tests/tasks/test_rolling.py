@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
-from throughtime.tasks.forecasts import Forecast
-from throughtime.tasks.rolling import Rolling, lately, roll
+from throughtime.series.forecasts import Forecast
+from throughtime.series.rolling import Rolling, lately, roll
 
 small = st.integers(1, 9)
 

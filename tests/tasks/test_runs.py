@@ -15,13 +15,13 @@ from tests.plain import PLAIN
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
-from throughtime.tasks.claim import begun
-from throughtime.tasks.language_config import LanguageConfig
-from throughtime.tasks.recurrent import made, task_of, with_codec
+from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.language.task import made, task_of, with_codec
 from throughtime.tasks.resuming import MAY_CHANGE, going_on
-from throughtime.tasks.runs import finished, fit
 from throughtime.text.codec import Codec
 from throughtime.train.progress import Silent
+from throughtime.train.run import finished, fit
+from throughtime.train.run_lock import begun
 from throughtime.train.trainer import Trainer
 
 SMALL = {
@@ -205,7 +205,7 @@ def test_of_two_that_begin_at_once_one_is_refused(run, tmp_path, monkeypatch):
 HOLDER = """
 import sys, time, torch
 from pathlib import Path
-from throughtime.tasks.claim import Claim
+from throughtime.train.run_lock import Claim
 from throughtime.train.processes import Processes
 with Claim(Path(sys.argv[1]), Processes(), torch.device("cpu")) as claim:
     claim.go_on()
@@ -242,7 +242,7 @@ def test_a_file_system_without_locks_is_trained_on(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(fcntl, "flock", unsupported)
     assert run(tmp_path / "run", epochs=1)["epochs"] == 1
-    monkeypatch.setattr("throughtime.tasks.claim.fcntl", None)
+    monkeypatch.setattr("throughtime.train.run_lock.fcntl", None)
     assert run(tmp_path / "other", epochs=1)["epochs"] == 1
 
 

@@ -14,12 +14,12 @@ from throughtime.data.batching.tagged import TaggedBatches
 from throughtime.data.datasets import open_dataset
 from throughtime.data.records import Tagged
 from throughtime.errors import InputError
-from throughtime.tasks import recurrent
-from throughtime.tasks.language_config import LanguageConfig
-from throughtime.tasks.runs import fit
-from throughtime.tasks.tag import inherited, made, task_of
-from throughtime.tasks.tag_config import TagConfig
-from throughtime.tasks.tag_languages import opened
+from throughtime.tasks.language import task as recurrent
+from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.tag.config import TagConfig
+from throughtime.tasks.tag.languages import opened
+from throughtime.tasks.tag.task import inherited, made, task_of
+from throughtime.train.run import fit
 
 SMALL = {
     "word_size": 16,

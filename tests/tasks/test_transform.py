@@ -12,11 +12,11 @@ from throughtime.data.datasets import open_dataset
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_panel
 from throughtime.errors import InputError
-from throughtime.tasks.backtest import backtest
-from throughtime.tasks.forecast import made, task_of
-from throughtime.tasks.forecast_config import ForecastConfig
-from throughtime.tasks.forecasts import Forecast
-from throughtime.tasks.runs import fit
+from throughtime.series.backtest import backtest
+from throughtime.series.forecasts import Forecast
+from throughtime.tasks.forecast.config import ForecastConfig
+from throughtime.tasks.forecast.task import made, task_of
+from throughtime.train.run import fit
 
 SETTINGS = {
     "transform": "log",

@@ -23,20 +23,20 @@ from throughtime.effects import refuse_idle
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.metrics.bleu import BleuSums, corpus_bleu
-from throughtime.models.presets import PRESETS
 from throughtime.models.weights import save_weights
 from throughtime.search import Beam, Greedy
 from throughtime.search.scoring import MOST_ALPHA
-from throughtime.tasks.codecs import Codecs
-from throughtime.tasks.judge import Judge, search_errors
-from throughtime.tasks.runs import fit
-from throughtime.tasks.trained_translator import together
-from throughtime.tasks.translate import inherited, load, made, taken_up, task_of, with_codecs
-from throughtime.tasks.translate_config import ATTENTIVE, TranslateConfig
-from throughtime.tasks.translator import Translation, batches_by_length
-from throughtime.tasks.wishes import Wishes
+from throughtime.tasks.translate.codecs import Codecs
+from throughtime.tasks.translate.config import ATTENTIVE, TranslateConfig
+from throughtime.tasks.translate.decoding_constraints import Wishes
+from throughtime.tasks.translate.network import PRESETS
+from throughtime.tasks.translate.predictor import Translation, batches_by_length
+from throughtime.tasks.translate.task import inherited, load, made, taken_up, task_of, with_codecs
+from throughtime.tasks.translate.trained import together
+from throughtime.tasks.translate.translation_scores import Judge, search_errors
 from throughtime.text.codec import Codec
 from throughtime.train.progress import Silent
+from throughtime.train.run import fit
 
 NUMBERS = dict(
     zip(
@@ -506,7 +506,7 @@ def test_beams_wider_than_memory_are_refused(translator):
 
 
 def test_a_wide_beam_searches_few_sentences_at_a_time(translator, monkeypatch):
-    monkeypatch.setattr("throughtime.tasks.translate_batches.ROWS_AT_ONCE", 12)
+    monkeypatch.setattr("throughtime.tasks.translate.batches.ROWS_AT_ONCE", 12)
     sources, together_ = ["one two .", "three .", "four five .", "six .", "one ."], []
     start = translator.model.start
     monkeypatch.setattr(translator.model, "start", lambda given: together_.append(len(given)) or start(given))

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import throughtime as tt
-from throughtime.tasks.alignment import aligned, words_of
-from throughtime.tasks.wishes import inside
+from throughtime.tasks.translate.alignment import aligned, words_of
+from throughtime.tasks.translate.decoding_constraints import inside
 from throughtime.text.codec import Codec
 from throughtime.text.parts import join, parts
 

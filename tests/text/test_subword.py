@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.errors import InputError
-from throughtime.tasks.codecs import Codecs
+from throughtime.tasks.translate.codecs import Codecs
 from throughtime.text.blanks import mask_of
 from throughtime.text.codec import Codec
 from throughtime.text.subword import SPECIAL_TOKENS, TRAINED, SubwordTokenizer, tokenizer_file, train_subword

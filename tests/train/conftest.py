@@ -12,8 +12,8 @@ from torch import nn
 
 from throughtime.data.batching import SeriesBatches, SeriesWindows
 from throughtime.data.datasets import open_dataset
-from throughtime.tasks.language_config import LanguageConfig
-from throughtime.tasks.recurrent import made, task_of
+from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.language.task import made, task_of
 from throughtime.train.progress import Silent
 from throughtime.train.task import Loss
 from throughtime.train.trainer import Trainer

@@ -7,7 +7,7 @@ import threading
 import pytest
 import torch
 
-from throughtime.train.ahead import DEPTH, prepared
+from throughtime.train.prefetch import DEPTH, prepared
 
 
 class Numbered:

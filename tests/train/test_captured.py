@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from throughtime.train.captured import SEEN_BEFORE, Captured, _key
+from throughtime.train.cuda_graphs import SEEN_BEFORE, Captured, _key
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 

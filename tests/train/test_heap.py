@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from throughtime.train.heap import LARGE, giving_back
+from throughtime.train.malloc_trim import LARGE, giving_back
 
 
 def resident() -> int:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
-from throughtime.cli.kinds import loaded
-from throughtime.cli.opening import DateFormat, SkipBad, opened_for, tell_skipped
+from throughtime.cli.open_data import DateFormat, SkipBad, opened_for, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import check_pictures
+from throughtime.cli.task_kinds import loaded
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from throughtime.data.panel import Panel
-    from throughtime.tasks.backtest import Backtest
-    from throughtime.tasks.trained_forecaster import TrainedForecaster
+    from throughtime.series.backtest import Backtest
+    from throughtime.tasks.forecast.predictor import TrainedForecaster
 
 SERIES_SHOWN = 12
 CONFORMAL = "Conformal intervals"
@@ -210,7 +210,7 @@ def _table(found: Backtest) -> Table:
 
 def _grid_cut(found: Backtest) -> str | None:
     """The quantiles that CRPS is taken of, where they are not all that it should be taken of."""
-    from throughtime.tasks.backtest_figures import GRID
+    from throughtime.series.backtest_figures import GRID
 
     return None if found.grid in (GRID, ()) else f"{found.grid[0]:g}-{found.grid[-1]:g}"
 

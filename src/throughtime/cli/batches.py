@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.opening import SkipBad, Source, Target, opened, tell_skipped
+from throughtime.cli.open_data import SkipBad, Source, Target, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.cli.refusal import refuse
 from throughtime.cli.seed import SEED

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
-from throughtime.cli.kinds import loaded
 from throughtime.cli.lines import lines, one_line, warn_about
 from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.cli.task_kinds import loaded
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from throughtime.results import Classified
-    from throughtime.tasks.trained_classifier import TrainedClassifier
+    from throughtime.tasks.classify.predictor import TrainedClassifier
 
 WIDTH = 30
 SHOWN = 5

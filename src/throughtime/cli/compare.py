@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from throughtime.cli.evaluate import Device, bar
-from throughtime.cli.kinds import loaded
-from throughtime.cli.opening import SkipBad, opened, skipping, tell_skipped
+from throughtime.cli.open_data import SkipBad, opened, skipping, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.cli.task_kinds import loaded
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def compare(
       throughtime compare runs/plain runs/attention --split test
     """
     from throughtime.metrics.significance import paired_bootstrap
-    from throughtime.tasks.judge import SentencePairs
+    from throughtime.tasks.translate.translation_scores import SentencePairs
 
     if len(runs) < 2:
         raise InputError("compare", "needs two runs or more")

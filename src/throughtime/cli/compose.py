@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
-from throughtime.cli.kinds import loaded
 from throughtime.cli.lines import lines, one_line
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.cli.refusal import refuse
 from throughtime.cli.seed import SEED
+from throughtime.cli.task_kinds import loaded
 from throughtime.cli.translate import RULES
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
-    from throughtime.tasks.trained_composer import Condition, TrainedComposer
+    from throughtime.tasks.compose.predictor import Condition, TrainedComposer
 
 LENGTH_PENALTY = 0.75
 
@@ -77,7 +77,7 @@ def compose(
 
       throughtime compose runs/reviewer --label good --require food --seed 1 --json
     """
-    from throughtime.tasks.wishes import Wishes
+    from throughtime.tasks.translate.decoding_constraints import Wishes
 
     if num_beams is not None and greedy:
         raise InputError("--greedy", "cannot be used beside --num-beams; choose one")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.opening import download_bars
+from throughtime.cli.open_data import download_bars
 from throughtime.cli.output import Debug, Json, Outcome, reported
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from throughtime.cli.training import Request, pasted, train
 from throughtime.errors import ThroughtimeError
 
 if TYPE_CHECKING:
-    from throughtime.tasks.alignment import Alignment
-    from throughtime.tasks.translator import Translation
+    from throughtime.tasks.translate.alignment import Alignment
+    from throughtime.tasks.translate.predictor import Translation
 
 SETTINGS: dict[str, Any] = {
     "data": "embedded/en-fr",
@@ -62,9 +62,10 @@ def demo(
 
 def shown_off(out: Path, settings: dict[str, Any]) -> Outcome:
     """The demo with these settings."""
-    from throughtime.cli.opening import opened
+    from throughtime.cli.open_data import opened
     from throughtime.files import check_place
-    from throughtime.tasks import load, translate
+    from throughtime.tasks import load
+    from throughtime.tasks.translate import task as translate
 
     run, picture = out / "en-fr", out / "attention.png"
     check_place(run)

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from throughtime.cli.kinds import loaded
-from throughtime.cli.opening import DateFormat, SkipBad, opened_for, tell_skipped
+from throughtime.cli.open_data import DateFormat, SkipBad, opened_for, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, stderr
+from throughtime.cli.task_kinds import loaded
 
 Run = Annotated[Path, typer.Argument(help="The folder of a trained model.", metavar="RUN")]
 Device = Annotated[str, typer.Option(help="Where a neural model computes: auto, cpu, cuda, cuda:1.")]

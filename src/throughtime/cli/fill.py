@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
-from throughtime.cli.kinds import loaded
 from throughtime.cli.lines import lines, one_line, warn_about
 from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.cli.task_kinds import loaded
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
     from throughtime.results import Filling
-    from throughtime.tasks.trained_filler import TrainedFiller
+    from throughtime.tasks.fill.predictor import TrainedFiller
 
 SHOWN = 5
 

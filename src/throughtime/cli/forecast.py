@@ -10,16 +10,16 @@ import typer
 
 from throughtime.cli.evaluate import Device, Run
 from throughtime.cli.k_steps import k_step_outcome, read_steps
-from throughtime.cli.kinds import loaded
-from throughtime.cli.opening import DateFormat, SkipBad, opened_for, tell_skipped
+from throughtime.cli.open_data import DateFormat, SkipBad, opened_for, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import check_pictures
 from throughtime.cli.refusal import refuse
+from throughtime.cli.task_kinds import loaded
 from throughtime.files import check_file
 
 if TYPE_CHECKING:
-    from throughtime.tasks.forecasts import Forecast
-    from throughtime.tasks.trained_forecaster import TrainedForecaster
+    from throughtime.series.forecasts import Forecast
+    from throughtime.tasks.forecast.predictor import TrainedForecaster
 
 ROWS_SHOWN = 12
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from throughtime.cli.evaluate import Device, Run
-from throughtime.cli.kinds import kind_of, loaded
 from throughtime.cli.output import Debug, Json, Outcome, reported, warn
 from throughtime.cli.refusal import refuse
 from throughtime.cli.seed import SEED
+from throughtime.cli.task_kinds import kind_of, loaded
 from throughtime.errors import InputError
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.keep import checked_keep
+from throughtime.cli.keep_option import checked_keep
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import Plot, check_pictures
 from throughtime.errors import InputError, unknown

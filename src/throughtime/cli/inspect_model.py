@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.evaluate import Device
-from throughtime.cli.kinds import KINDS, kind_of, loaded
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import Plot, check_pictures
 from throughtime.cli.refusal import refuse
+from throughtime.cli.task_kinds import KINDS, kind_of, loaded
 from throughtime.cli.usage import RunFirst, is_run
 from throughtime.errors import InputError, ThroughtimeError
 

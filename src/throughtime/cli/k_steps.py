@@ -13,7 +13,7 @@ from throughtime.text.numbers import several
 
 if TYPE_CHECKING:
     from throughtime.data.panel import Panel
-    from throughtime.tasks.trained_forecaster import TrainedForecaster
+    from throughtime.tasks.forecast.predictor import TrainedForecaster
 
 
 def read_steps(text: str) -> list[int]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.evaluate import Device, Run
-from throughtime.cli.kinds import loaded
 from throughtime.cli.lines import lines
-from throughtime.cli.opening import SkipBad, opened, skipping, tell_skipped
+from throughtime.cli.open_data import SkipBad, opened, skipping, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, stdout, warn
+from throughtime.cli.task_kinds import loaded
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from throughtime.results import Scored
-    from throughtime.tasks.framing import Framing
+    from throughtime.tasks.language.framing import Framing
 
 SHADES = (
     (1, ""),
@@ -98,8 +98,8 @@ def score(
 def of_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: bool) -> Outcome:
     """How likely a translator finds the translations of a file, in the file's order."""
     from throughtime.metrics.likelihood import Likelihood
-    from throughtime.tasks.codecs import SIDES
-    from throughtime.tasks.framing import Framing
+    from throughtime.tasks.language.framing import Framing
+    from throughtime.tasks.translate.codecs import SIDES
 
     model = loaded(run, device, "translate")
     opening = model.config.opening

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.opening import DateFormat, SkipBad, Source, Target, opened, tell_skipped
+from throughtime.cli.open_data import DateFormat, SkipBad, Source, Target, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.picture import check_pictures
 from throughtime.cli.refusal import refuse
@@ -70,8 +70,8 @@ def stats(
 
       throughtime stats series/airline-passengers --plot drift.png
     """
-    from throughtime.text.remainder import Remainder
     from throughtime.text.statistics import Running, ngram_counts, zipf_fit
+    from throughtime.text.tokenizer_coverage import Remainder
 
     check_pictures(plot)
     dataset = opened(data, source=source, target=target, date_format=date_format, skip_bad=skip_bad)

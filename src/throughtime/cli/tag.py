@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
-from throughtime.cli.kinds import loaded
 from throughtime.cli.lines import lines, warn_about
 from throughtime.cli.output import Debug, Json, Outcome, reported, stdout
+from throughtime.cli.task_kinds import loaded
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from throughtime.tasks.tagged_sentence import TaggedSentence
-    from throughtime.tasks.trained_tagger import TrainedTagger
+    from throughtime.tasks.tag.predictor import TrainedTagger
+    from throughtime.tasks.tag.sentence import TaggedSentence
 
 COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red", "bright_cyan", "bright_green")
 PLAIN = frozenset({"O", "PUNCT"})

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.opening import SkipBad, opened, tell_skipped
+from throughtime.cli.open_data import SkipBad, opened, tell_skipped
 from throughtime.cli.output import Debug, Json, Outcome, reported, say
 from throughtime.cli.training import judging, pasted
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-    from throughtime.tasks.ngram import NgramConfig, NgramLanguageModel
+    from throughtime.tasks.ngram.task import NgramConfig, NgramLanguageModel
 
 train_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Train a model and save it.")
 
@@ -69,7 +69,7 @@ def train_ngram(
       throughtime train ngram --data my.txt --smoothing laplace --strength 1 --strength 20 --out runs/mine
     """
     from throughtime.config import configured
-    from throughtime.tasks.ngram import NgramConfig, fit, smoothing_of
+    from throughtime.tasks.ngram.task import NgramConfig, fit, smoothing_of
 
     config = configured(
         NgramConfig,
@@ -111,7 +111,7 @@ def train_ngram(
 def finished(config: NgramConfig, out: Path, resume: bool) -> bool:
     """Whether there is nothing left to do; refuses to touch a folder that it was not told to go on with."""
     from throughtime.files import check_place
-    from throughtime.tasks.ngram import check_same
+    from throughtime.tasks.ngram.task import check_same
 
     check_place(out)
     if not out.exists():

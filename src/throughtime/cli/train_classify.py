@@ -21,4 +21,4 @@ their maximum.
 """
 HINTS = after('classify {run} "a text"')
 
-train_classify = TrainCommand(HELP, "classify", "classify_config.ClassifyConfig", HINTS).of_texts()
+train_classify = TrainCommand(HELP, "classify.task", "classify.config.ClassifyConfig", HINTS).of_texts()

@@ -8,7 +8,7 @@ from importlib import import_module
 from inspect import signature
 from typing import Any
 
-from throughtime.cli.opening import DateFormat, SkipBad, Source, Target
+from throughtime.cli.open_data import DateFormat, SkipBad, Source, Target
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.cli.training import (
     CheckpointName,
@@ -83,7 +83,7 @@ class TrainCommand:
 
     def _told(self, given: dict[str, Any], show_config: bool, request: Request) -> Outcome:
         if show_config:
-            module, name = self.config.split(".")
+            module, name = self.config.rsplit(".", 1)
             return shown_config(getattr(import_module(f"throughtime.tasks.{module}"), name), given)
         task: Any = import_module(f"throughtime.tasks.{self.task}")
         return train(task, given, request)

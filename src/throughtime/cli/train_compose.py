@@ -10,7 +10,7 @@ from throughtime.cli.training import judging
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-    from throughtime.tasks.trained_composer import TrainedComposer
+    from throughtime.tasks.compose.predictor import TrainedComposer
 
 HELP = """Train a writer: a text from one label, or from a vector of numbers.
 
@@ -37,4 +37,4 @@ def hints(model: TrainedComposer, dataset: Dataset) -> list[str]:
     return [*judging(dataset), f"compose {{run}} {condition}"]
 
 
-train_compose = TrainCommand(HELP, "compose", "compose_config.ComposeConfig", hints).of_texts()
+train_compose = TrainCommand(HELP, "compose.task", "compose.config.ComposeConfig", hints).of_texts()

@@ -23,4 +23,4 @@ to tell them from the words before and behind. Of sentence pairs one side is rea
 """
 HINTS = after('fill {run} "I am ___."')
 
-train_fill = TrainCommand(HELP, "fill", "fill_config.FillConfig", HINTS).of_pairs()
+train_fill = TrainCommand(HELP, "fill.task", "fill.config.FillConfig", HINTS).of_pairs()

@@ -8,7 +8,7 @@ from throughtime.cli.train_command import TrainCommand
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-    from throughtime.tasks.trained_forecaster import TrainedForecaster
+    from throughtime.tasks.forecast.predictor import TrainedForecaster
 
 HELP = """Train a forecaster of one series or of many, from a CSV file, long or wide.
 
@@ -41,4 +41,4 @@ def hints(model: TrainedForecaster, dataset: Dataset) -> list[str]:
     ]
 
 
-train_forecast = TrainCommand(HELP, "forecast", "forecast_config.ForecastConfig", hints).of_series()
+train_forecast = TrainCommand(HELP, "forecast.task", "forecast.config.ForecastConfig", hints).of_series()

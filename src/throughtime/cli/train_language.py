@@ -12,7 +12,7 @@ from throughtime.cli.training import judging
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-    from throughtime.tasks.recurrent import RecurrentLanguage
+    from throughtime.tasks.language.task import RecurrentLanguage
 
 HELP = """Train a recurrent language model: RNN, GRU, LSTM or any other cell.
 
@@ -51,4 +51,4 @@ def known_words(model: RecurrentLanguage, dataset: Dataset) -> str:
     return ""
 
 
-train_language = TrainCommand(HELP, "recurrent", "language_config.LanguageConfig", hints).of_texts()
+train_language = TrainCommand(HELP, "language.task", "language.config.LanguageConfig", hints).of_texts()

@@ -22,4 +22,4 @@ mark chunks (B-PER, I-PER, O) are judged by F1, others by accuracy.
 """
 HINTS = after('tag {run} "a sentence in words"')
 
-train_tag = TrainCommand(HELP, "tag", "tag_config.TagConfig", HINTS).of_texts()
+train_tag = TrainCommand(HELP, "tag.task", "tag.config.TagConfig", HINTS).of_texts()

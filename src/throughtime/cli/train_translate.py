@@ -22,4 +22,4 @@ BLEU, and three of them are shown after each epoch.
 """
 HINTS = after('translate {run} "a sentence"')
 
-train_translate = TrainCommand(HELP, "translate", "translate_config.TranslateConfig", HINTS).of_pairs()
+train_translate = TrainCommand(HELP, "translate.task", "translate.config.TranslateConfig", HINTS).of_pairs()

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from throughtime.cli.opening import opened, skipping, tell_skipped
+from throughtime.cli.open_data import opened, skipping, tell_skipped
 from throughtime.cli.output import InterruptedCommandError, Outcome, command_name, flags, say, warn
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-    from throughtime.tasks.runs import Trainable
     from throughtime.train.config import TrainingConfig
     from throughtime.train.processes import Processes
+    from throughtime.train.run import Trainable
     from throughtime.train.task import Task
 
 Data = Annotated[
@@ -61,7 +61,7 @@ Hints = Callable[[Any, "Dataset"], Sequence[str]]
 
 
 class Trade(Protocol):
-    """What a task's module knows how to do; `throughtime.tasks.recurrent` is one."""
+    """What a task's module knows how to do; `throughtime.tasks.language.task` is one."""
 
     TASK: str
     CONFIG: Any  # the type of its configuration
@@ -166,11 +166,11 @@ def train(trade: Trade, given: dict[str, Any], request: Request) -> Outcome:
 def trained(trade: Trade, given: dict[str, Any], request: Request, processes: Processes) -> Outcome:
     """Begin a run or go on with one, in this process and those beside it."""
     from throughtime.files import check_place
-    from throughtime.tasks.claim import begun
     from throughtime.tasks.resuming import going_on
-    from throughtime.tasks.runs import finished, fit
     from throughtime.train.interrupts import InterruptedRunError
     from throughtime.train.progress import Silent, reporter
+    from throughtime.train.run import finished, fit
+    from throughtime.train.run_lock import begun
 
     out = request.out
     assert out is not None

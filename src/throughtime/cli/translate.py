@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.evaluate import Device, bar
-from throughtime.cli.kinds import loaded
 from throughtime.cli.lines import lines, one_line, warn_about
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.cli.refusal import refuse
+from throughtime.cli.task_kinds import loaded
 from throughtime.cli.usage import is_run
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
-    from throughtime.tasks.translator import Translation, Translator
+    from throughtime.tasks.translate.predictor import Translation, Translator
 
 RULES = "Wishes"
 
@@ -97,7 +97,7 @@ def translate(
 
       throughtime translate runs/en-fr --require chat --json "I have a cat."
     """
-    from throughtime.tasks.wishes import Wishes
+    from throughtime.tasks.translate.decoding_constraints import Wishes
 
     if alternatives and n_best > 1:
         raise InputError("--alternatives", "cannot be used beside --n-best; choose one")
@@ -153,7 +153,7 @@ def divided(words: list[str]) -> tuple[list[Path], list[str]]:
 def opened_together(runs: list[Path], device: str) -> Translator:
     """The model of a run, or those of several as one."""
     models = [loaded(run, device, "translate") for run in runs]
-    from throughtime.tasks.trained_translator import together
+    from throughtime.tasks.translate.trained import together
 
     return together(models)
 

@@ -41,7 +41,7 @@ class TakesSettings(TyperCommand):
 
     def _refuse(self, words: list[str], error: Any) -> None:
         """Refuse settings that were given as options, if that is what the error is about."""
-        module, name = getattr(self.callback, "config", "").split(".")
+        module, name = getattr(self.callback, "config", "").rsplit(".", 1)
         fields = getattr(import_module(f"throughtime.tasks.{module}"), name).model_fields
         options = {one for param in self.params for one in param.opts}
         meant: dict[str, str] = {}

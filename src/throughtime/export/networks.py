@@ -9,12 +9,12 @@ from torch import nn
 from throughtime.errors import InputError
 from throughtime.export.graph import Graph, as_array
 from throughtime.export.stack import run_stack
-from throughtime.models.forecast_networks import RecurrentNetwork, WindowNetwork
-from throughtime.models.segment import SegmentNetwork
+from throughtime.tasks.forecast.networks import RecurrentNetwork, WindowNetwork
+from throughtime.tasks.forecast.segment import SegmentNetwork
 
 
 class Window(NamedTuple):
-    """What a forecaster sees of B series, as in `throughtime.models.forecast_networks.Window`.
+    """What a forecaster sees of B series, as in `throughtime.tasks.forecast.networks.Window`.
 
     Columns that a model does not have are None.
     """

@@ -21,12 +21,12 @@ from throughtime.version import __version__
 FORMATS = ("onnx",)
 FORMAT, VERSION = "throughtime-onnx", 1
 EXPORTERS = {
-    "translate": "throughtime.export.translator",
-    "language": "throughtime.export.language",
-    "tag": "throughtime.export.tagger",
-    "classify": "throughtime.export.classifier",
-    "fill": "throughtime.export.filler",
-    "forecast": "throughtime.export.forecaster",
+    "translate": "throughtime.tasks.translate.export",
+    "language": "throughtime.tasks.language.export",
+    "tag": "throughtime.tasks.tag.export",
+    "classify": "throughtime.tasks.classify.export",
+    "fill": "throughtime.tasks.fill.export",
+    "forecast": "throughtime.tasks.forecast.export",
 }
 """Each module has an `exported(model)`; imported only when such a model is exported."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
-    from throughtime.tasks.translator import Search, Translation, Translator
+    from throughtime.tasks.translate.predictor import Search, Translation, Translator
 
 
 def attended(translator: Translator, text: str, search: Search | None = None) -> list[Translation]:

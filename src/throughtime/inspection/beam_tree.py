@@ -17,7 +17,7 @@ from throughtime.search import Beam, Finished, Hypotheses, Moment, Node, Strateg
 from throughtime.text.numbers import signed
 
 if TYPE_CHECKING:
-    from throughtime.tasks.translator import Translator
+    from throughtime.tasks.translate.predictor import Translator
     from throughtime.text.codec import Codec
 
 CUT = 3

@@ -12,7 +12,7 @@ from throughtime.errors import InputError
 from throughtime.inspection.pieces import END, WINDOW
 
 if TYPE_CHECKING:
-    from throughtime.tasks.language import LanguageModel
+    from throughtime.tasks.language.predictor import LanguageModel
 
 TOP = 10
 

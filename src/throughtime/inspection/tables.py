@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from throughtime.errors import InputError
 from throughtime.models.seq2seq import EncoderDecoder
-from throughtime.models.tagger import Tagger
+from throughtime.tasks.tag.network import Tagger
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from throughtime.inspection.gates import step_gates
 from throughtime.inspection.pieces import labels, pieces
 from throughtime.layers.stack import Stack
 from throughtime.models.seq2seq import EncoderDecoder
-from throughtime.models.tagger import Tagger
+from throughtime.tasks.tag.network import Tagger
 
 MOST_TOKENS = 400
 LONGEST = 1000.0

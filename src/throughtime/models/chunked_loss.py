@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from throughtime.models.chunk import check_labels, check_states, default_chunk, even, handed_on
-from throughtime.models.judge import Gradients, judge_of
+from throughtime.models.softmax_loss import Gradients, judge_of
 
 IGNORED = -100
 """A label that is no target, by torch's convention."""

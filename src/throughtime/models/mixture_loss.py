@@ -14,7 +14,7 @@ from torch import Tensor
 
 from throughtime.models.chunk import check_labels, check_states, default_chunk, even, handed_on
 from throughtime.models.chunked_loss import IGNORED
-from throughtime.models.judge import Gradients, judge_of
+from throughtime.models.softmax_loss import Gradients, judge_of
 
 
 class Mixed(NamedTuple):

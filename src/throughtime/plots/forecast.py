@@ -15,8 +15,8 @@ from throughtime.plots.style import COLOURS, INK, figure, save
 
 if TYPE_CHECKING:
     from throughtime.data.panel import Panel, Series
-    from throughtime.tasks.forecasts import Forecast
-    from throughtime.tasks.rolling import Rolled
+    from throughtime.series.forecasts import Forecast
+    from throughtime.series.rolling import Rolled
 
 Array = NDArray[np.float64]
 

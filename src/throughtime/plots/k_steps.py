@@ -10,7 +10,7 @@ from throughtime.plots.style import COLOURS, INK, figure, save
 from throughtime.text.numbers import several
 
 if TYPE_CHECKING:
-    from throughtime.tasks.k_steps import KSteps, SeriesKSteps
+    from throughtime.series.k_steps import KSteps, SeriesKSteps
 
 _SERIES = 3  # in one picture, side by side
 _ROWS = 1_000  # the last rows of each series; more would be unreadable

@@ -14,8 +14,8 @@ from torch.nn.functional import linear
 from throughtime.kernels import driver
 from throughtime.kernels.elements import Kind, widened
 from throughtime.recurrence import costs, persistent_layer
+from throughtime.recurrence.batched_copies import Moves
 from throughtime.recurrence.first_order import first_order
-from throughtime.recurrence.moves import Moves
 from throughtime.recurrence.persistent_layer import OWN, Kept
 from throughtime.recurrence.persistent_plan import Form, Plan, Task, best
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from throughtime.kernels.elements import widened
-from throughtime.recurrence.moves import Moves
+from throughtime.recurrence.batched_copies import Moves
 from throughtime.recurrence.persistent_plan import Form
 
 OWN = ("weight_ih", "weight_hh", "bias", "bias_hn", "h", "c")

@@ -16,12 +16,12 @@ from throughtime.errors import unknown
 from throughtime.runtime.folder import ExportFolder
 
 RUNNERS = {
-    "translate": "throughtime.runtime.translator",
-    "language": "throughtime.runtime.language",
-    "tag": "throughtime.runtime.tagger",
-    "classify": "throughtime.runtime.classifier",
-    "fill": "throughtime.runtime.filler",
-    "forecast": "throughtime.runtime.forecaster",
+    "translate": "throughtime.tasks.translate.runner",
+    "language": "throughtime.tasks.language.runner",
+    "tag": "throughtime.tasks.tag.runner",
+    "classify": "throughtime.tasks.classify.runner",
+    "fill": "throughtime.tasks.fill.runner",
+    "forecast": "throughtime.tasks.forecast.runner",
 }
 """Each task's module has an `opened(folder)`; imported only when such a model is opened."""
 

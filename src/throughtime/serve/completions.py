@@ -20,7 +20,7 @@ from throughtime.serve.refusals import RefusalError, in_shape
 from throughtime.serve.service import Service, service_of
 from throughtime.serve.spelling import Spelling
 from throughtime.serve.writing import Draft, Said
-from throughtime.tasks.framing import WINDOW
+from throughtime.tasks.language.framing import WINDOW
 
 router = APIRouter(prefix="/v1", tags=["completions"])
 

@@ -19,7 +19,7 @@ from throughtime.serve.service import service_of
 
 if TYPE_CHECKING:
     from throughtime.search import Moment
-    from throughtime.tasks.trained_composer import Composed, Condition, TrainedComposer
+    from throughtime.tasks.compose.predictor import Composed, Condition, TrainedComposer
 
 router = APIRouter(tags=["prediction"])
 MOST_CHOICES = 16

@@ -14,6 +14,7 @@ from throughtime.data.frequency import YEARS, Times, spelled
 from throughtime.data.panel import Panel, Series, regular
 from throughtime.data.readers.dates import ISO, DateCell, DateForm, check_date_format, settle_form
 from throughtime.runtime.levels import ends, ends_of
+from throughtime.series.forecasts import Forecast
 from throughtime.serve.batching import Left
 from throughtime.serve.bodies import Text
 from throughtime.serve.limits import check_key
@@ -21,7 +22,6 @@ from throughtime.serve.models import ServedForecaster
 from throughtime.serve.options import Options
 from throughtime.serve.refusals import RefusalError
 from throughtime.serve.service import service_of
-from throughtime.tasks.forecasts import Forecast
 
 router = APIRouter(tags=["prediction"])
 MOST_LEVELS = 20

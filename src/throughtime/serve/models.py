@@ -14,7 +14,7 @@ from throughtime.serve.refusals import RefusalError
 from throughtime.tasks import load
 
 if TYPE_CHECKING:
-    from throughtime.tasks.forecasts import Forecasting
+    from throughtime.series.forecasts import Forecasting
 
 WRITERS = ("ngram", "language")
 TASKS = {
@@ -78,7 +78,7 @@ class ServedForecaster(Served):
 
     def forecasting(self, levels: Sequence[float]) -> Forecasting:
         """Who forecasts at these levels: the model, or the model with its saved intervals."""
-        from throughtime.tasks.conformal import Conformal
+        from throughtime.series.conformal import Conformal
 
         if not levels or self.own_intervals:
             forecaster: Forecasting = self.model
@@ -189,7 +189,7 @@ def _opened(run: Path, device: str) -> Served:
         raise InputError(str(run), f"holds a model of the task {task!r}, which is not served yet")
     name, model = folder.path.resolve().name, load(run, device)
     if task == "forecast":
-        from throughtime.tasks.saved_intervals import saved_intervals
+        from throughtime.series.saved_intervals import saved_intervals
 
         if columns := ", ".join((*model.config.known, *model.config.past)):
             raise InputError(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from throughtime.tasks.framing import WINDOW
+from throughtime.tasks.language.framing import WINDOW
 
 if TYPE_CHECKING:
-    from throughtime.tasks.framing import Framing
+    from throughtime.tasks.language.framing import Framing
 
 TORN = "\ufffd"  # what the first bytes of a character decode to
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from throughtime.search import Finished, Hypotheses, Strategy
-    from throughtime.tasks.translator import Translator
+    from throughtime.tasks.translate.predictor import Translator
 
 MOST_ALTERNATIVES = 10
 

@@ -10,14 +10,14 @@ from throughtime.errors import unknown
 from throughtime.folder import ModelFolder
 
 TASKS = {
-    "ngram": "throughtime.tasks.ngram",
-    "language": "throughtime.tasks.recurrent",
-    "translate": "throughtime.tasks.translate",
-    "tag": "throughtime.tasks.tag",
-    "fill": "throughtime.tasks.fill",
-    "classify": "throughtime.tasks.classify",
-    "compose": "throughtime.tasks.compose",
-    "forecast": "throughtime.tasks.forecast",
+    "ngram": "throughtime.tasks.ngram.task",
+    "language": "throughtime.tasks.language.task",
+    "translate": "throughtime.tasks.translate.task",
+    "tag": "throughtime.tasks.tag.task",
+    "fill": "throughtime.tasks.fill.task",
+    "classify": "throughtime.tasks.classify.task",
+    "compose": "throughtime.tasks.compose.task",
+    "forecast": "throughtime.tasks.forecast.task",
 }
 """Each task's module has a `load(folder, config, device)`; imported only when such a model is opened."""
 

@@ -15,7 +15,6 @@ from throughtime.files import whole_file
 from throughtime.text import tokenizers
 from throughtime.text.input_warnings import InputWarnings
 from throughtime.text.normalisers import check_normaliser
-from throughtime.text.remainder import Remainder, blank
 from throughtime.text.subword import (
     SUBWORDS,
     SubwordTokenizer,
@@ -24,6 +23,7 @@ from throughtime.text.subword import (
     train_subword,
 )
 from throughtime.text.tokenizer import Tokenizer
+from throughtime.text.tokenizer_coverage import Remainder, blank
 from throughtime.text.vocabulary import Vocabulary
 
 RESERVED = ("<pad>", "<unk>", "<bos>", "<eos>")

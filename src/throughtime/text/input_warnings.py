@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from throughtime.text.remainder import tokenizer_name
 from throughtime.text.scripts import common_scripts, count_scripts, script_name
 from throughtime.text.subword import SubwordTokenizer
 from throughtime.text.tokenizer import Tokenizer
+from throughtime.text.tokenizer_coverage import tokenizer_name
 from throughtime.text.vocabulary import Vocabulary
 
 KNOWN_SCRIPT = 0.0005

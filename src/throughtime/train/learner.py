@@ -15,11 +15,11 @@ from throughtime.data.batching import Batch
 from throughtime.models.weights import load_weights, named_weights
 from throughtime.train import optimizers
 from throughtime.train.averaging import Averaging
-from throughtime.train.captured import Captured
 from throughtime.train.clipping import clip_
 from throughtime.train.config import TrainingConfig
+from throughtime.train.cuda_graphs import Captured
 from throughtime.train.devices import autocast, precision_of
-from throughtime.train.heap import giving_back
+from throughtime.train.malloc_trim import giving_back
 from throughtime.train.objective import exchange, objective_of
 from throughtime.train.processes import Processes
 from throughtime.train.tally import Tally

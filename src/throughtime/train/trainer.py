@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from throughtime.train.ahead import Prepared, prepared
 from throughtime.train.averaging import first_trigger
 from throughtime.train.checkpoint import Checkpoint, Checkpoints
 from throughtime.train.clock import Clock
@@ -32,6 +31,7 @@ from throughtime.train.interrupts import InterruptedRunError, Interrupts
 from throughtime.train.learner import Learner
 from throughtime.train.metrics import Metrics
 from throughtime.train.pace import Report
+from throughtime.train.prefetch import Prepared, prepared
 from throughtime.train.processes import Meetings, Processes
 from throughtime.train.progress import Reporter
 from throughtime.train.record import Record

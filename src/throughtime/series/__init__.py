@@ -1,0 +1,1 @@
+"""Time series: panels, scaling, conformal intervals, back-tests and simple baselines."""

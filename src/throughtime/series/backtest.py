@@ -1,0 +1,267 @@
+"""Backtesting: forecast from one past origin after another, and compare with baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from throughtime.data.frequency import spelled
+from throughtime.data.panel import Panel
+from throughtime.errors import InputError, unknown
+from throughtime.metrics import forecast as measures
+from throughtime.runtime.levels import ends
+from throughtime.series.backtest_figures import (
+    GRID,
+    Judged,
+    beaten_by,
+    grid_within,
+    infinite_intervals,
+    judge,
+    loss_sentences,
+    probabilities,
+)
+from throughtime.series.baselines import Baseline, season_of
+from throughtime.series.conformal import KINDS, Intervals, QuantileIntervals, ScaledIntervals, windows_needed
+from throughtime.series.earlier_windows import (
+    USUAL_LEVEL,
+    last_windows,
+    observed_values,
+    scores_before,
+    scores_needed,
+    windows_before,
+)
+from throughtime.series.forecasts import Forecasting
+from throughtime.series.naive import BASELINES
+from throughtime.series.ridge import NAME as RIDGE
+from throughtime.series.ridge import Fitting, RidgeBaseline
+from throughtime.series.rolling import Rolled, Rolling, joined, roll
+
+Array = NDArray[np.float64]
+Progress = Callable[[int, int], None]
+
+OWN, AUTO, CONFORMAL, NONE = "own", "auto", "conformal", "none"
+SCALED, QUANTILES = ScaledIntervals.kind, QuantileIntervals.kind
+CHOICES = (AUTO, OWN, CONFORMAL, *KINDS)
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """The figures of a model, followed by those of the baselines on the same windows."""
+
+    rolling: Rolling
+    levels: tuple[float, ...]
+    season: int
+    interval_kind: str  # own, the conformal kind, or none
+    earlier_windows: int  # from which each window's intervals were made
+    without: str | None  # why there are no intervals, where there are none
+    grid: tuple[float, ...]  # what of GRID CRPS is taken over
+    infinite: dict[float, int]  # by level, how many of the model's intervals have too few scores, if any
+    origins: list[str]  # of the first series: the last time that was known
+    trained_on: int  # windows, earlier ones included, that reach into rows that the model was trained on
+    judged: list[Judged]
+    left_out: dict[str, str]  # baselines that could not be fitted, and why
+
+    def values(self) -> dict[str, Any]:
+        """All of it, for machines."""
+        return {
+            "h": self.rolling.h,
+            "n_windows": self.rolling.n_windows,
+            "step_size": self.rolling.step_size,
+            "season": self.season,
+            "levels": list(self.levels),
+            "crps_quantiles": [self.grid[0], self.grid[-1]] if self.grid else None,
+            "intervals": self.interval_kind,
+            "infinite_intervals": {f"{level:g}": count for level, count in self.infinite.items()},
+            "earlier_windows": self.earlier_windows,
+            "windows_trained_on": self.trained_on,
+            "origins": self.origins,
+            "figures": {one.name: one.values() for one in self.judged},
+            "left_out": self.left_out,
+            "beaten_by": self.beaten_by,
+            "notes": self.notes,
+        }
+
+    @property
+    def beaten_by(self) -> dict[str, list[str]]:
+        """The baselines with a lower error than the model, and by which measures."""
+        own, *others = ((one.name, one.total) for one in self.judged)
+        return beaten_by(own[1], dict(others), ("mae", "rmse"))
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences about baselines that are better or left out, and about levels with too few scores."""
+        own, size = self.judged[0], self.judged[0].windows.y.size
+        totals = {one.name: one.total for one in self.judged[1:]}
+        told = loss_sentences(own.name, own.total, totals, self.beaten_by)
+        told += [f"{name} is left out: {why}." for name, why in self.left_out.items()]
+        for level, count in self.infinite.items():
+            why = f"takes {scores_needed([level])} earlier windows in which its step was observed"
+            if level in self.levels:
+                left = "infinite and left out of coverage and width"
+                told.append(f"{count:,} of {size:,} intervals of {level:g} % are {left}: each {why}.")
+            else:
+                told.append(f"{level:g} % is left out: an interval {why}, and none has them.")
+        return told
+
+
+class Calibrated(NamedTuple):
+    """Conformal intervals, and of how many windows, some of which may hold rows the model was trained on.
+
+    Of `infinite` steps of a series too few values were observed for the widest interval.
+    """
+
+    intervals: Intervals
+    n_windows: int
+    trained_on: int
+    infinite: int
+
+
+def backtest(
+    model: Forecasting,
+    panel: Panel,
+    h: int,
+    n_windows: int = 8,
+    step_size: int | None = None,
+    levels: Sequence[float] = (80, 95),
+    intervals: str = AUTO,
+    earlier_windows: int | None = None,
+    season: int | None = None,
+    history: int = 1,
+    unseen: int | None = None,
+    reach: tuple[float, float] = (0.0, 1.0),
+    fitting: Fitting | None = None,
+    progress: Progress | None = None,
+) -> Backtest:
+    """Forecast `h` rows from each of `n_windows` origins, `step_size` (else `h`) rows apart, and measure.
+
+    `intervals` are the model's own, or conformal: absolute, scaled or quantiles (see tasks.conformal), where
+    `conformal` means quantiles if it has some, else absolute; auto means its own if it has some, else
+    absolute. Conformal ones of a window come from the `earlier_windows` before it whose every row was known
+    by then: what is tested never made the interval that it is tested against.
+
+    `history` is how many rows the model needs before it can forecast; `unseen` how many rows at the end of
+    every series it was not trained on: earlier windows are looked for there first. `reach` are the outermost
+    probabilities of which the model has quantiles. `fitting` are the rows that ridge regression is fitted to,
+    the training and validation rows of the model; by default all rows before the first origin.
+    """
+    if intervals not in CHOICES:
+        raise unknown("kind of intervals", intervals, CHOICES)
+    rolling = Rolling(n_windows, h if step_size is None else step_size, h)
+    season = season or season_of(panel)
+    history = max(history, season + 1)  # a season and a row: MASE and seasonal-naive live on them
+    rolling.check(panel, history)
+    grid = grid_within(*reach)
+    tested = roll(model, panel, rolling, probabilities(levels, grid), season, progress)
+    kind = _kind(intervals, tested)
+    earlier, without = 0, None
+    if kind != OWN:
+        shared = kind == SCALED
+        grid = grid if kind == QUANTILES else GRID
+        try:
+            earlier = windows_before(rolling, panel, history, unseen, levels, earlier_windows, shared)
+        except InputError as error:
+            # Nobody asked for intervals of a model of points: its errors can be measured all the same.
+            if intervals != AUTO or earlier_windows is not None:
+                raise
+            kind, without = NONE, str(error)
+    if earlier:
+        # Without the last rows, the last windows are those just before the tested ones.
+        before = replace(rolling, n_windows=rolling.gap - 1 + earlier)
+        own = list(tested.quantiles)
+        past = roll(model, panel.until(n_windows * rolling.step_size), before, own, season, progress)
+        grid = _supported(grid, scores_before(rolling, panel, earlier, shared)[~np.isnan(tested.y)])
+        tested = _conformal(joined([past, tested]), n_windows, earlier, kind, probabilities(levels, grid))
+    infinite = {level: infinite_intervals(tested, level) for level in levels if tested.quantiles}
+    lost = [level for level, found in infinite.items() if found.any() and found[~np.isnan(tested.y)].all()]
+    kept = [level for level in levels if level not in lost]
+    scale = np.array([measures.seasonal_scale(one.y[: -rolling.cuts[0]], season) for one in panel.series])
+    judged = [judge(model.name, tested, kept, scale, grid)]
+    for name in BASELINES:
+        rolled = roll(Baseline(name, season), panel, rolling, probabilities(kept, grid), season)
+        judged.append(judge(name, rolled, kept, scale, grid))
+    left_out = {}
+    try:
+        ridge = RidgeBaseline.fit(panel, h, fitting or Fitting.before(panel, rolling.cuts[0]))
+        rolled = roll(ridge, panel, rolling, probabilities(kept, grid), season)
+        judged.append(judge(ridge.name, rolled, kept, scale, grid))
+    except InputError as error:
+        left_out[RIDGE] = f"{error.where} {error.problem}"
+    first = panel.series[0]
+    return Backtest(
+        rolling,
+        tuple(kept),
+        season,
+        kind,
+        earlier,
+        without,
+        grid,
+        {level: int(found.sum()) for level, found in infinite.items() if found.any()},
+        spelled(first.ds[[len(first) - cut - 1 for cut in rolling.cuts]]),
+        _trained_on(rolling.with_earlier(earlier), unseen),
+        judged,
+        left_out,
+    )
+
+
+def calibrated(
+    model: Forecasting,
+    panel: Panel,
+    h: int,
+    levels: Sequence[float] = (80, 95),
+    intervals: str = CONFORMAL,
+    season: int | None = None,
+    history: int = 1,
+    unseen: int | None = None,
+    progress: Progress | None = None,
+) -> Calibrated:
+    """Conformal intervals for what comes after the data, from up to 100 windows at their end.
+
+    They lie in the `unseen` rows if enough fit there, as far apart as there is room, a horizon at most.
+    """
+    if intervals not in (CONFORMAL, *KINDS):
+        raise unknown("kind of conformal intervals", intervals, (CONFORMAL, *KINDS))
+    season = season or season_of(panel)
+    rolling = last_windows(panel, h, max(history, season + 1), unseen, levels, intervals == SCALED)
+    asked = probabilities(levels, grid_within(*ends(max(levels, default=USUAL_LEVEL))))
+    rolled = roll(model, panel, rolling, asked, season, progress)
+    found = KINDS[_kind(intervals, rolled)].of(rolled.evened())
+    observed = observed_values(rolling, panel).sum(axis=(0, 1) if intervals == SCALED else 0)
+    infinite = int((observed < scores_needed(levels)).sum())
+    return Calibrated(found, rolling.n_windows, _trained_on(rolling, unseen), infinite)
+
+
+def _kind(intervals: str, tested: Rolled) -> str:
+    """The kind of intervals that is meant for a model that has quantiles, or has none."""
+    if tested.quantiles:
+        return {AUTO: OWN, CONFORMAL: QUANTILES}.get(intervals, intervals)
+    if intervals == OWN:
+        raise InputError("--intervals own", "needs a model with quantiles; this one forecasts points only")
+    return {AUTO: "absolute", CONFORMAL: "absolute"}.get(intervals, intervals)
+
+
+def _supported(grid: Sequence[float], scores: NDArray[np.int64]) -> tuple[float, ...]:
+    """What of a grid is finite for values with so many scores each; one without any is taken as a point."""
+    least = scores[scores > 0]
+    return tuple(p for p in grid if (least >= windows_needed(abs(2 * p - 1))).all())
+
+
+def _trained_on(rolling: Rolling, unseen: int | None) -> int:
+    """How many windows reach into the rows before the `unseen` ones."""
+    return 0 if unseen is None else sum(cut > unseen for cut in rolling.cuts)
+
+
+def _conformal(everything: Rolled, n_windows: int, earlier: int, kind: str, asked: Sequence[float]) -> Rolled:
+    """The last windows, each with intervals from the `earlier` ones that were over at its origin."""
+    tested = everything.windows(slice(-n_windows, None))
+    evened = everything.evened()
+    adjusted = []
+    for place in range(n_windows):
+        past = KINDS[kind].of(evened.windows(slice(place, place + earlier)))
+        last = len(evened) - n_windows + place
+        adjusted.append(past.adjusted(evened.windows(slice(last, last + 1)), asked))
+    quantiles = {p: np.concatenate([one[p] for one in adjusted]) for p in asked}
+    return replace(tested, quantiles=tested.in_own_units(quantiles))

@@ -1,0 +1,140 @@
+"""The figures of a back-test: errors of points, CRPS over a grid of quantiles, coverage and width."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from throughtime.metrics import forecast as measures
+from throughtime.runtime.levels import ends, ends_of
+from throughtime.series.rolling import Rolled
+
+Array = NDArray[np.float64]
+
+GRID = tuple(round(0.05 * each, 2) for each in range(1, 20))
+"""The probabilities that CRPS is taken over, for the model and the rules of thumb alike."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The figures of one forecaster: in all, for each step ahead, and for each series."""
+
+    name: str
+    total: dict[str, float]
+    steps: dict[str, list[float]]
+    series: dict[str, dict[str, float]]
+    windows: Rolled
+
+    def values(self) -> dict[str, Any]:
+        """All figures, by name."""
+        return {"total": self.total, "by_step": self.steps, "by_series": self.series}
+
+
+def probabilities(levels: Sequence[float], grid: Sequence[float]) -> list[float]:
+    """The ends of the intervals of these levels, in per cent, and the grid of CRPS.
+
+    >>> probabilities([50, 95], [0.25, 0.5, 0.75])
+    [0.025, 0.25, 0.5, 0.75, 0.975]
+    """
+    return sorted({*grid, *ends_of(levels)})
+
+
+def grid_within(low: float, high: float) -> tuple[float, ...]:
+    """What of the grid of CRPS lies between two probabilities, on both sides of the median alike.
+
+    >>> grid_within(0.4, 0.95)
+    (0.4, 0.45, 0.5, 0.55, 0.6)
+    """
+    outermost = max(low, 1 - high) - 1e-9
+    return tuple(p for p in GRID if outermost <= p <= 1 - outermost)
+
+
+def judge(
+    name: str, windows: Rolled, levels: Sequence[float], scale: Array, grid: Sequence[float] = GRID
+) -> Judged:
+    """Measure in all, by step and by series; `scale` has what MASE divides by, for each series."""
+    total, steps, series = (measured(windows, levels, scale, axis, grid) for axis in (None, (0, 1), (0, 2)))
+    return Judged(
+        name,
+        {figure: float(value) for figure, value in total.items()},
+        {figure: value.tolist() for figure, value in steps.items()},
+        {
+            unique_id: {figure: float(value[place]) for figure, value in series.items()}
+            for place, unique_id in enumerate(windows.series)
+        },
+        windows,
+    )
+
+
+def measured(
+    windows: Rolled, levels: Sequence[float], scale: Array, axis: measures.Axis, grid: Sequence[float] = GRID
+) -> dict[str, Any]:
+    """Every measure over the axes windows, series and steps that `axis` names. CRPS of a point is |y - f|.
+
+    What has no scores yet is a point, so that its CRPS is finite; infinite intervals have no part in coverage
+    and width.
+    """
+    y, mean, quantiles = windows.y, windows.mean, windows.quantiles
+    told = {p: quantiles[p] for p in grid if p in quantiles}
+    points = np.any([np.isinf(values) for values in told.values()], axis=0)
+    told = {p: np.where(points, mean, values) for p, values in told.items()}
+    figures = {
+        "mae": measures.mae(y, mean, axis),
+        "rmse": measures.rmse(y, mean, axis),
+        "smape": measures.smape(y, mean, axis),
+        "mase": measures.mase(y, mean, scale[:, None], axis),
+        "crps": measures.crps_quantiles(y, told, axis) if told else measures.mae(y, mean, axis),
+    }
+    for level in levels if quantiles else ():
+        low, high = (quantiles[p] for p in ends(level))
+        infinite = infinite_intervals(windows, level)
+        figures[f"coverage-{level:g}"] = 100 * measures.coverage(
+            np.where(infinite, np.nan, y), low, high, axis
+        )
+        # As the distance from 0, which alone has a mean over what is finite.
+        figures[f"width-{level:g}"] = measures.mae(np.where(infinite, np.nan, 0.0), high - low, axis)
+    return figures
+
+
+def infinite_intervals(windows: Rolled, level: float) -> NDArray[np.bool_]:
+    """Where the interval of a level has an end that is infinite; on the scale of a power one may be 0."""
+    low, high = (windows.quantiles[p] for p in ends(level))
+    return np.isinf(low) | np.isinf(high)
+
+
+def beaten_by(
+    own: Mapping[str, float], others: Mapping[str, Mapping[str, float]], figures: Sequence[str]
+) -> dict[str, list[str]]:
+    """The forecasters with a lower error than a model, compared by the four digits that are shown.
+
+    >>> beaten_by({"mae": 3.0, "rmse": 4.0}, {"naive": {"mae": 9.0, "rmse": 3.5}}, ["mae", "rmse"])
+    {'naive': ['rmse']}
+    """
+    shown = {each: float(f"{own[each]:.4g}") for each in figures}
+    less = {
+        name: [each for each in figures if float(f"{total[each]:.4g}") < shown[each]]
+        for name, total in others.items()
+    }
+    return {name: found for name, found in less.items() if found}
+
+
+def loss_sentences(
+    name: str,
+    own: Mapping[str, float],
+    others: Mapping[str, Mapping[str, float]],
+    beaten: Mapping[str, Sequence[str]],
+) -> list[str]:
+    """A sentence for each forecaster that beats a model.
+
+    >>> loss_sentences("linear", {"mae": 3.0}, {"naive": {"mae": 2.5}}, {"naive": ["mae"]})
+    ['linear loses to naive: MAE 3 against 2.5.']
+    """
+    told = []
+    for other, figures in beaten.items():
+        against = (f"{each.upper()} {own[each]:,.4g} against {others[other][each]:,.4g}" for each in figures)
+        told.append(f"{name} loses to {other}: {', '.join(against)}.")
+    return told

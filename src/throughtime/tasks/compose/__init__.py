@@ -1,0 +1,1 @@
+"""Text from a label or a vector of numbers."""

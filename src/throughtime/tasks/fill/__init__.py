@@ -1,0 +1,1 @@
+"""Words for the blanks of a text."""

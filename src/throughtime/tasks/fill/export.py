@@ -1,0 +1,65 @@
+"""A model that fills blanks as one graph: ids and places in, ln P of every word at these places out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from throughtime.export.exported import Case, Exported
+from throughtime.export.graph import Graph
+from throughtime.export.heads import log_probs
+from throughtime.export.stack import run_stack
+from throughtime.tasks.fill.network import MaskedTokens
+from throughtime.tasks.fill.predictor import TrainedFiller
+
+SHAPES = ((1, 3), (1, 50), (3, 7), (3, 40))
+
+
+def exported(filler: TrainedFiller) -> Exported:
+    """The one part of a model that fills blanks."""
+    model = filler.model
+    return Exported(
+        lambda int8: {"model": filler_graph(model, int8)},
+        {"never": filler._never},
+        filler.codec.save,
+        lambda: _cases(model),
+        'fill("I am ___.")[0].text',
+    )
+
+
+def filler_graph(model: MaskedTokens, int8: bool) -> Graph:
+    """Ids [T, B], lengths [B], and places [N], each a step times B plus a row, to ln P [N, V]."""
+    graph = Graph("filler", int8=int8)
+    ids = graph.input("ids", "int64", ["time", "batch"])
+    lengths = graph.input("lengths", "int64", ["batch"])
+    places = graph.input("places", "int64", ["places"])
+    mask = graph.op("Expand", graph.axes(model.mask_id), graph.op("Shape", places))
+    flat = graph.op("ScatterElements", graph.op("Reshape", ids, graph.axes(-1)), places, mask)
+    vectors = graph.lookup(model.embedding.weight, graph.op("Reshape", flat, graph.op("Shape", ids)))
+    outputs, _ = run_stack(graph, model.stack, vectors, None, lengths)
+    rows = graph.op("Reshape", outputs, graph.axes(-1, model.stack.output_size))
+    asked = graph.op("Gather", rows, places)
+    if isinstance(model.projection, nn.Linear):
+        asked = graph.linear(asked, model.projection.weight, model.projection.bias)
+    words = model.head.weight.shape[0]
+    graph.output(log_probs(graph, model.head, asked), "log_probs", "float32", ["places", words])
+    return graph
+
+
+@torch.inference_mode()
+def _cases(model: MaskedTokens) -> Iterator[Case]:
+    draws = torch.Generator().manual_seed(0)
+    for batch, longest in SHAPES:
+        ids = torch.randint(model.embedding.num_embeddings, (longest, batch), generator=draws)
+        lengths = torch.randint(1, longest + 1, (batch,), generator=draws)
+        lengths[0] = longest
+        places = torch.tensor([0, (longest - 1) * batch])  # of the first row, which is whole
+        given = {"ids": ids, "lengths": lengths, "places": places}
+        yield Case(
+            "model",
+            f"{batch} x {longest}",
+            {name: value.numpy() for name, value in given.items()},
+            {"log_probs": model.log_probs(ids, places, lengths).numpy()},
+        )

@@ -1,0 +1,158 @@
+"""What stands where something is hidden, told from both sides of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import cast
+
+from torch import Tensor, nn
+
+from throughtime.cells.initialise import xavier_
+from throughtime.errors import InputError
+from throughtime.layers.dropout import checked_probability
+from throughtime.layers.stack import Stack
+from throughtime.models.heads import SoftmaxHead
+
+__all__ = ["MaskedModel", "MaskedSteps", "MaskedTokens", "build"]
+
+
+class MaskedModel(nn.Module, ABC):
+    r"""A stack that reads from both ends, and a softmax at the hidden steps alone.
+
+    .. math:: P(x_t | \text{all but } t) = \text{softmax}(W (\overrightarrow{h}_t, \overleftarrow{h}_t) + b)
+
+    `places` [N] are the hidden steps: step t of row b of B rows is t * B + b, counted from 0. This holds for
+    x of shape [T, B, ...] and, with a `batch_first` stack, [B, T, ...].
+
+    The model hides them itself, before anything reads them. So depth leaks nothing: what a second layer hears
+    of step t from its neighbours was made by a first layer that read the mask there, never the answer.
+    """
+
+    def __init__(self, stack: Stack, head: SoftmaxHead, *, output_dropout: float = 0.0) -> None:
+        super().__init__()
+        if not stack.bidirectional:
+            raise InputError("stack", "reads from one end only; build it with bidirectional=True")
+        self.stack = stack
+        width = head.weight.shape[1]
+        self.projection = nn.Linear(stack.output_size, width) if width != stack.output_size else nn.Identity()
+        self.output_dropout = nn.Dropout(checked_probability("output_dropout", output_dropout))
+        self.head = head
+
+    @abstractmethod
+    def hidden(self, x: Tensor, places: Tensor) -> Tensor:
+        """The sequences as vectors in the layout of x, with nothing left of the steps at `places`."""
+
+    def flat_places(self, x: Tensor, places: Tensor) -> Tensor:
+        """Where the steps at `places` are after the first two dimensions of x were flattened."""
+        if not self.stack.batch_first:
+            return places
+        rows, steps = x.shape[:2]
+        return places % rows * steps + places // rows
+
+    def forward(self, x: Tensor, places: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """What is known of each hidden step, [N, H]."""
+        outputs = self.stack(self.hidden(x, places), None, lengths).outputs
+        # The softmax never sees the other steps.
+        asked = outputs.flatten(0, 1).index_select(0, self.flat_places(x, places))
+        return cast(Tensor, self.output_dropout(self.projection(asked)))
+
+    def loss(self, x: Tensor, places: Tensor, labels: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """The sum of -ln P(label) over the hidden steps; labels are [N]."""
+        return self.head.loss(self(x, places, lengths), labels)
+
+    def log_probs(self, x: Tensor, places: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """ln P of every class at the hidden steps, [N, V]."""
+        return self.head.log_probs(self(x, places, lengths))
+
+
+class MaskedTokens(MaskedModel):
+    """Hidden tokens of sequences of ids [T, B]; what hides a token is the id `mask_id`, that of `[MASK]`.
+
+    >>> import torch
+    >>> stack = Stack("gru", 8, 16, bidirectional=True)
+    >>> model = MaskedTokens(nn.Embedding(30, 8), stack, SoftmaxHead(32, 30), mask_id=1)
+    >>> ids = torch.randint(2, 30, (5, 3))
+    >>> model.log_probs(ids, torch.tensor([4, 9])).shape     # of step 1 in row 1, and of step 3 in row 0
+    torch.Size([2, 30])
+    """
+
+    def __init__(
+        self,
+        embedding: nn.Embedding,
+        stack: Stack,
+        head: SoftmaxHead,
+        *,
+        mask_id: int,
+        embedding_dropout: float = 0.0,
+        output_dropout: float = 0.0,
+    ) -> None:
+        super().__init__(stack, head, output_dropout=output_dropout)
+        self.embedding, self.mask_id = embedding, mask_id
+        self.embedding_dropout = nn.Dropout(checked_probability("embedding_dropout", embedding_dropout))
+
+    def hidden(self, x: Tensor, places: Tensor) -> Tensor:
+        """The ids' vectors, that of the mask at `places`."""
+        masked = x.flatten().index_fill(0, self.flat_places(x, places), self.mask_id).view_as(x)
+        return cast(Tensor, self.embedding_dropout(self.embedding(masked)))
+
+
+class MaskedSteps(MaskedModel):
+    """Hidden steps of real-valued sequences [T, B, F], told as one of some classes; a hidden step is zeros.
+
+    >>> import torch
+    >>> model = MaskedSteps(Stack("lstm", 10, 16, bidirectional=True), SoftmaxHead(32, 10))
+    >>> model.log_probs(torch.randn(5, 1, 10), torch.tensor([3])).shape
+    torch.Size([1, 10])
+    """
+
+    def hidden(self, x: Tensor, places: Tensor) -> Tensor:
+        """The same vectors, zeros at `places`."""
+        return x.flatten(0, 1).index_fill(0, self.flat_places(x, places), 0.0).view_as(x)
+
+
+def build(
+    vocabulary_size: int,
+    *,
+    mask_id: int,
+    cell: str = "lstm",
+    embedding_size: int = 256,
+    hidden_size: int = 256,
+    num_layers: int = 1,
+    tied: bool = True,
+    layer_norm: bool = False,
+    embedding_dropout: float = 0.0,
+    hidden_dropout: float = 0.0,
+    output_dropout: float = 0.0,
+) -> MaskedTokens:
+    """A model of hidden tokens with Xavier's first weights; `hidden_size` counts the units each way.
+
+    `tied` makes the softmax's weights the embedding's; what both directions know is projected to its width.
+    """
+    embedding = nn.Embedding(vocabulary_size, embedding_size)
+    stack = Stack(
+        cell,
+        embedding_size,
+        hidden_size,
+        num_layers,
+        bidirectional=True,
+        dropout=hidden_dropout,
+        layer_norm=layer_norm,
+    )
+    head = SoftmaxHead(
+        embedding_size if tied else stack.output_size,
+        vocabulary_size,
+        weight=cast(nn.Parameter, embedding.weight) if tied else None,
+    )
+    model = xavier_(
+        MaskedTokens(
+            embedding,
+            stack,
+            head,
+            mask_id=mask_id,
+            embedding_dropout=embedding_dropout,
+            output_dropout=output_dropout,
+        )
+    )
+    # Xavier counts all words of a table, of which a step reads one: see `translate.network.build`.
+    nn.init.normal_(embedding.weight, std=embedding_size**-0.5)
+    return model

@@ -1,0 +1,1 @@
+"""The future of time series."""

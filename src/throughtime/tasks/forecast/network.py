@@ -1,0 +1,250 @@
+"""Forecasters: a window of the past in, the values that follow out, all at once or one after another."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout, pad
+
+from throughtime.errors import InputError
+from throughtime.layers.dropout import checked_probability
+from throughtime.layers.stack import Stack
+from throughtime.tasks.forecast.heads import ForecastHead
+from throughtime.tasks.forecast.networks import Window, warmed
+
+NORMALISATIONS = ("none", "last", "mean", "standard")
+LEAST_SPREAD = 0.01
+"""In units of the whole series: a window in which nothing happens must not make noise of everything."""
+
+
+class Level(NamedTuple):
+    """What is taken away from the values of each window, and what they are then divided by."""
+
+    offset: Tensor  # [B]
+    spread: Tensor  # [B]
+
+    def taken(self, values: Tensor) -> Tensor:
+        """Values [..., B] without it."""
+        return (values - self.offset) / self.spread
+
+    def given_back(self, values: Tensor) -> Tensor:
+        """Values [..., B] with it again."""
+        return values * self.spread + self.offset
+
+
+class Said(NamedTuple):
+    """What is said of the rows from `first` on, [rows, B, head.width], of values without their level."""
+
+    first: int
+    values: Tensor
+    level: Level
+
+
+Choose = Callable[[Tensor], Tensor]
+"""One value from what a head says of it: its mean, or a draw."""
+
+
+class Forecaster(nn.Module):
+    """The base: `said` is for training, `rollout` for forecasting.
+
+    `normalise` takes the last value of the past, or its mean, away from a window and gives it back to the
+    forecast, so that a level that was never seen is no hindrance; `standard` takes the mean and divides by
+    the deviation, for series whose swings grow with them.
+    """
+
+    recursive: bool
+
+    def __init__(self, head: ForecastHead, lookback: int, horizon: int, normalise: str = "none") -> None:
+        super().__init__()
+        if normalise not in NORMALISATIONS:
+            raise InputError("normalise", f"is {normalise!r}, expected {', '.join(NORMALISATIONS)}")
+        self.head, self.lookback, self.horizon, self.normalise = head, lookback, horizon, normalise
+
+    @property
+    def trained_rows(self) -> int:
+        """How many rows after the look-back a training window has."""
+        return self.horizon
+
+    @property
+    def counted(self) -> int:
+        """Of how many rows, at the end of a training window, there is a loss."""
+        return self.horizon
+
+    @abstractmethod
+    def said(self, window: Window) -> Said:
+        """What the model says of rows that the window holds, each from the true values before it."""
+
+    @abstractmethod
+    def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
+        """The next `h` values [h, B] after a window of `lookback` rows."""
+
+    def level(self, values: Tensor) -> Level:
+        """The level of each series, known from these values [T, B] of its past."""
+        offset, spread = torch.zeros_like(values[0]), torch.ones_like(values[0])
+        if self.normalise == "last":
+            offset = values[-1]
+        elif self.normalise != "none":
+            offset = values.mean(0)
+        if self.normalise == "standard":
+            spread = (values - offset).square().mean(0).sqrt().clamp(min=LEAST_SPREAD)
+        return Level(offset, spread)
+
+
+class NetworkForecaster(Forecaster):
+    """The base of those with a network from a look-back window to [rows, B, width]."""
+
+    def __init__(
+        self, network: nn.Module, head: ForecastHead, lookback: int, horizon: int, normalise: str = "none"
+    ) -> None:
+        super().__init__(head, lookback, horizon, normalise)
+        self.network = network
+
+    def said(self, window: Window) -> Said:
+        """What is said of the rows that follow the look-back."""
+        values = window.values[: self.lookback]
+        level = self.level(values)
+        known = window.known[: self.lookback + self.trained_rows]
+        seen = Window(level.taken(values), known, window.past[: self.lookback], window.numbers)
+        return Said(self.lookback, self.network(seen), level)
+
+
+class DirectForecaster(NetworkForecaster):
+    """All rows of the horizon at once.
+
+    With `highway` a linear map of the window stands beside the network, which then learns what is left: on
+    short series a network alone finds the season late or never.
+    """
+
+    recursive = False
+
+    def __init__(
+        self,
+        network: nn.Module,
+        head: ForecastHead,
+        lookback: int,
+        horizon: int,
+        normalise: str = "none",
+        highway: bool = False,
+    ) -> None:
+        super().__init__(network, head, lookback, horizon, normalise)
+        self.highway = nn.Linear(lookback, horizon) if highway else None
+
+    def said(self, window: Window) -> Said:
+        """What is said of the horizon."""
+        said = super().said(window)
+        if self.highway is None:
+            return said
+        values = said.level.taken(window.values[: self.lookback])
+        centre = self.highway(values.T).T.unsqueeze(-1)
+        before, after = self.head.centre, self.head.width - self.head.centre - 1
+        return said._replace(values=said.values + pad(centre, (before, after)))
+
+    def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
+        """The first `h` rows of the horizon. Draws for one row know nothing of those for another."""
+        if h > self.horizon:
+            raise InputError(
+                "--h",
+                f"is {h}, but the model was trained for the next {self.horizon} rows at once; "
+                f"train it with horizon={h} or strategy=recursive",
+            )
+        said = self.said(window)
+        return said.level.given_back(choose(said.values))[:h]
+
+
+class RecursiveForecaster(NetworkForecaster):
+    """One row at a time from a window of values, which then moves on by what was chosen.
+
+    The network is trained for the next row, whatever is forecast with it.
+    """
+
+    recursive = True
+
+    @property
+    def trained_rows(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def counted(self) -> int:
+        """One."""
+        return 1
+
+    def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
+        """Each value enters the window that the next one is made from."""
+        values, chosen = window.values[: self.lookback], []
+        for step in range(h):
+            known = window.known[step : step + self.lookback + 1]
+            said = self.said(Window(values, known, window.past, window.numbers))
+            value = said.level.given_back(choose(said.values)[0])
+            chosen.append(value)
+            values = torch.cat([values[1:], value.unsqueeze(0)])
+        return torch.stack(chosen)
+
+
+class LatentAutoregression(Forecaster):
+    r"""A state that remembers the series, and one row at a time from it.
+
+    .. math:: h_t = g(h_{t-1}, x_{t-1}), \quad x_t \sim p(\cdot | h_t)
+
+    In training every row after the `warm_up` has a loss; the rows before only bring the state into play, and
+    gradients do not go back through them unless `warm_up_gradient`. What `normalise` takes away is known from
+    the warm-up, so that no row knows its own future.
+    """
+
+    recursive = True
+
+    def __init__(
+        self,
+        stack: Stack,
+        head: ForecastHead,
+        lookback: int,
+        horizon: int,
+        normalise: str = "none",
+        *,
+        warm_up: int = 0,
+        warm_up_gradient: bool = False,
+        output_dropout: float = 0.0,
+    ) -> None:
+        super().__init__(head, lookback, horizon, normalise)
+        if warm_up > lookback:
+            raise InputError("warm_up", f"is {warm_up}, more than the look-back of {lookback}")
+        self.stack, self.warm_up = stack, max(1, warm_up)  # the first row has nothing before it
+        self.warm_up_gradient = warm_up_gradient
+        self.output_dropout = checked_probability("output_dropout", output_dropout)
+        self.readout = nn.Linear(stack.output_size, head.width)
+
+    @property
+    def counted(self) -> int:
+        """All rows but the warm-up."""
+        return self.lookback + self.horizon - self.warm_up
+
+    def said(self, window: Window) -> Said:
+        """What is said of each row after the warm-up."""
+        skipped = self.warm_up - 1
+        level = self.level(window.values[: self.warm_up])
+        inputs = self._inputs(level.taken(window.values[:-1]), window.known[1 : len(window.values)])
+        outputs, _ = warmed(self.stack, inputs, skipped, self.warm_up_gradient)
+        dropped = dropout(outputs, self.output_dropout, self.training)
+        return Said(self.warm_up, self.readout(dropped), level)
+
+    def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
+        """The state goes on from what was chosen."""
+        values = window.values[: self.lookback]
+        level = self.level(values[: self.warm_up])
+        known = window.known
+        outputs, state = self.stack(self._inputs(level.taken(values), known[1 : len(values) + 1]))
+        last, chosen = outputs[-1], []
+        for step in range(h):
+            value = choose(self.readout(last))
+            chosen.append(level.given_back(value))
+            if step < h - 1:
+                last, state = self.stack.step(self._inputs(value, known[len(values) + step + 1]), state)
+        return torch.stack(chosen)
+
+    def _inputs(self, values: Tensor, known: Tensor) -> Tensor:
+        """A value, and what is known of the row to come."""
+        return torch.cat([values.unsqueeze(-1), known], dim=-1)

@@ -1,0 +1,319 @@
+"""A forecaster with its series' scales and the settings that made it: trained, judged, saved, asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from throughtime.data.batching.panel import PanelBatches, PanelWindows
+from throughtime.data.datasets import open_dataset
+from throughtime.data.panel import Panel, Series
+from throughtime.data.panel_scaling import PanelScaling
+from throughtime.data.readers.panel import panel_of, read_future
+from throughtime.errors import InputError
+from throughtime.folder import ModelFolder
+from throughtime.runtime.levels import check_levels, ends_of
+from throughtime.series.backtest import AUTO, CONFORMAL, OWN, Backtest, Calibrated, backtest, calibrated
+from throughtime.series.conformal import Conformal
+from throughtime.series.forecasts import Forecast, Forecasting
+from throughtime.series.k_steps import KSteps, k_steps
+from throughtime.series.plain_series import PlainSeries, panels_of
+from throughtime.series.ridge import Fitting
+from throughtime.series.saved_intervals import save_intervals, saved_intervals
+from throughtime.tasks.forecast.answers import answered, coming, last_window
+from throughtime.tasks.forecast.card import SERIES_FILE, card_of
+from throughtime.tasks.forecast.config import ForecastConfig
+from throughtime.tasks.forecast.network import Forecaster
+from throughtime.tasks.forecast.training import window_of
+from throughtime.tasks.report import Asked, Progress, Report, refuse_others
+from throughtime.train.devices import products
+
+if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+
+TASK = "forecast"
+ROWS_AT_ONCE = 4_096
+
+
+class TrainedForecaster:
+    """A model with the scales of its series. `name` heads the columns of what it forecasts."""
+
+    def __init__(self, model: Forecaster, scaling: PanelScaling, config: ForecastConfig) -> None:
+        self.model, self.scaling, self.config = model, scaling, config
+        self.name: str = config.model
+        self.notes: tuple[str, ...] = ()
+        self.folder: ModelFolder | None = None
+
+    def forecast(
+        self,
+        data: str | Panel | PlainSeries | None = None,
+        h: int | None = None,
+        level: Sequence[float] = (),
+        future: str | Path | Panel | None = None,
+        paths: int = 0,
+        date_format: str | None = None,
+    ) -> list[Forecast]:
+        """The same as the command: after the data of training or others, with intervals of these levels.
+
+        `data` may also be plain values by name of the series, or `History`s, as for an exported model. A
+        series of the training data keeps its scale; a new one is scaled by its own values. The interval of
+        level 80 lies between the quantiles 0.1 and 0.9. Paths are drawn with the seed of training; an
+        exported model draws others from the same distribution.
+        """
+        if isinstance(data, Mapping | Sequence) and not isinstance(data, str):
+            data, known = panels_of(data, self.config.known, self.config.past)
+            future = known if future is None else future
+        if isinstance(future, str | Path):
+            future = read_future(future, self.config.known, date_format or self.config.date_format)
+        probabilities = ends_of(level)
+        forecasting = self.with_intervals(level)
+        panel = self._panel(data, date_format)
+        return forecasting.predict(panel, h or self.model.horizon, probabilities, paths, future)
+
+    def with_intervals(self, levels: Sequence[float]) -> Forecasting:
+        """Itself, with conformal intervals where it is set to have them or its head has none."""
+        own = self.model.head.probabilistic and self.config.intervals == "head"
+        check_levels(levels)
+        if own or not levels:
+            return self
+        intervals = None if self.folder is None else saved_intervals(self.folder)
+        if intervals is None:
+            run = "RUN" if self.folder is None else self.folder.path
+            raise InputError(
+                "level",
+                f"needs intervals, which {run} has not yet: measure them with "
+                f"`throughtime backtest {run} --save-intervals`, or train with head=quantiles",
+            )
+        return Conformal(self, intervals)
+
+    def backtest(
+        self,
+        data: str | Panel | None = None,
+        n_windows: int = 8,
+        step_size: int | None = None,
+        h: int | None = None,
+        level: Sequence[float] = (80, 95),
+        season: int | None = None,
+        intervals: str | None = None,
+        earlier_windows: int | None = None,
+        unseen: int | None = None,
+        date_format: str | None = None,
+        progress: Progress | None = None,
+    ) -> Backtest:
+        """The same as the command: forecasts from `n_windows` origins, judged beside rules of thumb.
+
+        How many of the last rows were `unseen` is known of the data of training; of a panel, say it.
+        """
+        panel = self._panel(data, date_format)
+        if data in (None, self.config.data):
+            unseen = self.unseen(panel)
+        return backtest(
+            self,
+            panel,
+            h or self.model.horizon,
+            n_windows=n_windows,
+            step_size=step_size,
+            levels=sorted(set(level)),
+            intervals=intervals or (CONFORMAL if self.config.intervals == "conformal" else AUTO),
+            earlier_windows=earlier_windows,
+            season=season or self.config.season,
+            history=self.model.lookback,
+            unseen=unseen,
+            reach=self.model.head.reach,
+            fitting=self.fitting(panel) if self._knows(panel, unseen) else None,
+            progress=progress,
+        )
+
+    def save_intervals(
+        self,
+        data: str | Panel | None = None,
+        h: int | None = None,
+        level: Sequence[float] = (80, 95),
+        season: int | None = None,
+        intervals: str | None = None,
+        unseen: int | None = None,
+        progress: Progress | None = None,
+    ) -> Calibrated:
+        """Measure conformal intervals on the last rows and keep them in the folder, for `forecast`."""
+        if self.folder is None:
+            raise InputError("save_intervals", "is for models of a folder: throughtime.load(FOLDER)")
+        panel = self._panel(data)
+        made = calibrated(
+            self,
+            panel,
+            h or self.model.horizon,
+            sorted(set(level)),
+            CONFORMAL if intervals is None or intervals in (AUTO, OWN) else intervals,
+            season=season or self.config.season,
+            history=self.model.lookback,
+            unseen=self.unseen(panel) if data in (None, self.config.data) else unseen,
+            progress=progress,
+        )
+        save_intervals(self.folder, made.intervals)
+        return made
+
+    def fitting(self, panel: Panel) -> Fitting:
+        """The training and validation rows of the model, so that a baseline is fitted to the same rows."""
+        lengths = [len(one) for one in panel.series]
+        training, validation = (
+            self.config.timeline.part_of_each(split, lengths) for split in ("train", "valid")
+        )
+        scales = [self.scaling.scale(one, self.config.scaling, self.config.transform) for one in panel.series]
+        return Fitting(training, validation, [scale.power for scale in scales])
+
+    def _knows(self, panel: Panel, unseen: int | None) -> bool:
+        """Whether a panel with this number of unseen last rows is split as the training data were."""
+        longest = max(len(one) for one in panel.series)
+        return unseen is not None and self.config.timeline.cuts(longest) and self.unseen(panel) == unseen
+
+    def unseen(self, panel: Panel) -> int:
+        """How many rows at the end of every one of its series the model was not trained on."""
+        lengths = [len(one) for one in panel.series]
+        parts = self.config.timeline.part_of_each("train", lengths)
+        return min(length - part.stop for length, part in zip(lengths, parts, strict=True))
+
+    @torch.no_grad()
+    def predict(
+        self,
+        panel: Panel,
+        h: int,
+        probabilities: Sequence[float] = (),
+        paths: int = 0,
+        future: Panel | None = None,
+    ) -> list[Forecast]:
+        """The next `h` rows of each series; a point head has no quantiles, whatever is asked.
+
+        A recursive model draws whole paths, and its quantiles are theirs. The head of a direct model knows
+        each row's distribution but not how rows hang together: its paths are drawn row by row, so that sums
+        and extremes over them are narrower than they ought to be.
+        """
+        if h < 1:
+            raise InputError("--h", f"is {h}, expected 1 or more")
+        self.check(panel)
+        for one in panel.series:
+            if len(one) < self.model.lookback:
+                raise InputError(
+                    f"series {one.unique_id!r}",
+                    f"has {len(one):,} rows, a forecast looks back on {self.model.lookback}; give more rows",
+                )
+        scales = [self.scaling.scale(one, self.config.scaling, self.config.transform) for one in panel.series]
+        arrays = self.scaling.arrays(panel, scales)
+        future_columns = [self._future(panel, one, h, future) for one in panel.series]
+        self.model.eval()
+        forecasts: list[Forecast] = []
+        # Draws of paths are rows too: so many series at once that all their rows fit.
+        drawn = max(paths, self._draws(probabilities))
+        at_once = max(1, ROWS_AT_ONCE // max(1, drawn))
+        generator = torch.Generator(self.device).manual_seed(self.config.seed)
+        with products("float32"):
+            for first in range(0, len(panel.series), at_once):
+                chosen = range(first, min(first + at_once, len(panel.series)))
+                window = last_window(arrays, chosen, self.model.lookback, future_columns, self.device)
+                found = answered(self.model, window, h, probabilities, paths, drawn, generator)
+                for place, number in enumerate(chosen):
+                    one = panel.series[number]
+                    forecasts.append(found.forecast(place, one, panel.after(one, h), scales[number]))
+        return forecasts
+
+    def k_steps(
+        self,
+        data: str | Panel | None = None,
+        steps: Sequence[int] = (1, 4, 16, 64),
+        split: str = "heldout",
+        progress: Progress | None = None,
+    ) -> KSteps:
+        """Forecast every row k steps ahead for each k of `steps`, and measure the errors on a split.
+
+        For other data than those of training, give split="all".
+        """
+        panel = self._panel(data)
+        lengths = [len(one) for one in panel.series]
+        parts = [range(length) for length in lengths]
+        if split != "all":
+            parts = self.config.timeline.part_of_each(split, lengths)
+        return k_steps(self, panel, steps, parts, progress)
+
+    def report(self, dataset: Dataset, split: str, asked: Asked, progress: Progress | None = None) -> Report:
+        """What `throughtime evaluate` shows of a split: every window, beside naive forecasts of the same."""
+        from throughtime.tasks.forecast.report import report_of
+
+        refuse_others(asked, (), "is for models of text, and this run forecasts")
+        return report_of(self, dataset, split, progress)
+
+    def sample(self, windows: PanelWindows, shown: int) -> str:
+        """The first values of the first window, and what is forecast, in the series' own units."""
+        arrays, start, number = windows.arrays, int(windows.starts[0]), int(windows.series[0])
+        batch = PanelBatches(windows, 1, shuffle=False)
+        window = window_of(next(iter(batch)).to(self.device))
+        with torch.no_grad():
+            mean = self.model.rollout(window, windows.horizon, self.model.head.mean)[:shown, 0]
+        forecast = mean.double().cpu().numpy()
+        name = arrays.names[number]
+        scale = self.scaling.series[name]
+        true = arrays.values[start + windows.lookback :][: len(forecast)].astype(np.float64)
+        told = (" ".join(f"{value:.4g}" for value in scale.undone(each)) for each in (true, forecast))
+        return f"{name}: " + " → ".join(told)
+
+    @property
+    def title(self) -> str:
+        """What is trained, in one line."""
+        config = self.config
+        weights = sum(weight.numel() for weight in self.model.parameters())
+        cell = f" {config.cell} of {config.hidden_size}" if config.model in ("recurrent", "segment") else ""
+        series = f"{len(self.scaling.series)} series" if len(self.scaling.series) > 1 else "1 series"
+        return (
+            f"{config.data}: {series}, {config.model}{cell}, {config.strategy}, look-back {config.lookback}, "
+            f"horizon {config.horizon}, head {config.head}, {weights:,} weights"
+        )
+
+    def begin(self, folder: ModelFolder) -> None:
+        """Write all of the model but its weights."""
+        self.folder = folder
+        folder.write_config(TASK, self.config.model_dump(mode="json"))
+        folder.write_json(SERIES_FILE, self.scaling.to_values())
+
+    def card(self, values: Mapping[str, Any]) -> str:
+        """README.md of the model folder."""
+        return card_of(self.config, self.scaling, values)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.model.parameters()).device
+
+    @property
+    def skips_bad(self) -> bool:
+        """Whether bad rows of its own data are left out, as they were in training."""
+        return self.folder is not None and self.folder.skips_bad
+
+    def check(self, panel: Panel) -> None:
+        """Refuse series of other steps, and other columns, than those of training."""
+        self.scaling.check(panel)
+        wanted = (self.config.known, self.config.past)
+        if (panel.known_names, panel.past_names) != wanted:
+            raise InputError(
+                "panel", f"has the columns {panel.known_names} and {panel.past_names}, not {wanted}"
+            )
+
+    def _draws(self, probabilities: Sequence[float]) -> int:
+        drawn = self.model.recursive and self.model.head.probabilistic and probabilities
+        return self.config.paths if drawn else 0
+
+    def _future(self, panel: Panel, series: Series, h: int, future: Panel | None) -> NDArray[np.float32]:
+        """The columns known in the future, over the rows to forecast."""
+        ds = panel.after(series, h if self.model.recursive else max(h, self.model.horizon))
+        known = coming(series, ds, h, self.config.known, future)
+        return self.scaling.columns(known, ds).astype(np.float32)
+
+    def _panel(self, data: str | Panel | None, date_format: str | None = None) -> Panel:
+        if isinstance(data, Panel):
+            return data
+        name = data or self.config.data
+        skip_bad = name == self.config.data and self.skips_bad
+        written = date_format or self.config.date_format
+        return panel_of(open_dataset(name, date_format=written, skip_bad=skip_bad), self.config.roles)

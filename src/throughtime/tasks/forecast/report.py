@@ -1,0 +1,134 @@
+"""The errors of a forecaster over all windows, and those of baselines on the same windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from throughtime.data.batching.panel import PanelWindows
+from throughtime.data.panel import Panel
+from throughtime.data.readers.panel import panel_of
+from throughtime.data.scaling import SeriesScale
+from throughtime.errors import InputError
+from throughtime.series.backtest_figures import beaten_by, loss_sentences
+from throughtime.series.judged_windows import JudgedWindows, judged_windows, windows_of
+from throughtime.series.naive import repeated_rows
+from throughtime.series.ridge import NAME as RIDGE
+from throughtime.series.ridge import RidgeBaseline
+from throughtime.tasks.report import Progress, Report
+
+if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+    from throughtime.tasks.forecast.predictor import TrainedForecaster
+
+Array = NDArray[np.float64]
+FIGURES = ("mse", "mae", "mse_original", "mae_original")
+
+
+def report_of(
+    forecaster: TrainedForecaster, dataset: Dataset, split: str, progress: Progress | None = None
+) -> Report:
+    """Means over all windows, rows and series, of scaled values and in the series' own units."""
+    model, config = forecaster.model, forecaster.config
+    panel = panel_of(dataset, config.roles)
+    windows, scales = windows_of(forecaster, panel, split, model.horizon)
+    sums: dict[str, Array] = {}
+    rules = {"naive": 1, **({"seasonal-naive": config.season} if config.season else {})}
+    left_out: dict[str, str] = {}
+    ridge: RidgeBaseline | None = None
+    try:
+        ridge = RidgeBaseline.fit(panel, model.horizon, forecaster.fitting(panel))
+    except InputError as error:
+        left_out[RIDGE] = f"{error.where} {error.problem}"
+    for one in judged_windows(forecaster, windows, progress):
+        baselines = {name: _repeated(windows, one, season) for name, season in rules.items()}
+        lacking = [name for name, said in baselines.items() if np.isnan(said[one.weights > 0]).any()]
+        left_out |= dict.fromkeys(lacking, "some windows have nothing observed to repeat")
+        if ridge is not None:
+            baselines[ridge.name] = _ridge_forecasts(ridge, panel, windows, one, scales)
+        for name, said in {forecaster.name: one.forecast, **baselines}.items():
+            own = one.own_errors(said, scales)
+            sums[name] = sums.get(name, 0) + _sums(said - one.true, own, one.weights)
+    figures = {
+        name: dict(zip(FIGURES, (found[:-1] / found[-1]).tolist(), strict=True))
+        for name, found in sums.items()
+        if name not in left_out
+    }
+    model_figures = figures[forecaster.name]
+    baselines_found = {name: found for name, found in figures.items() if name != forecaster.name}
+    beaten = beaten_by(model_figures, baselines_found, ("mse", "mae"))
+    values = {
+        **model_figures,
+        "baselines": baselines_found,
+        "left_out": left_out,
+        "beaten_by": beaten,
+        "windows": len(windows),
+        "series": len(panel.series),
+        "horizon": model.horizon,
+    }
+    how = [
+        f"model:{forecaster.name}",
+        f"lookback:{model.lookback}",
+        f"horizon:{model.horizon}",
+        *([] if config.transform == "none" else [f"transform:{config.transform}"]),
+        f"scaling:{config.scaling}",
+        f"device:{forecaster.device.type}",
+        "precision:float32",
+    ]
+    lines = [
+        f"{dataset.name}, {split}: mse [bold]{values['mse']:.4f}[/bold], mae {values['mae']:.4f}, scaled,",
+        f"over {len(windows):,} windows of {model.horizon} rows after {model.lookback}",
+        *(_line(name, found) for name, found in figures.items()),
+        *(f"  {name:<16} none: {why}" for name, why in sorted(left_out.items())),
+        *loss_sentences(forecaster.name, model_figures, baselines_found, beaten),
+    ]
+    return Report(values, how, "\n".join(lines))
+
+
+def _repeated(windows: PanelWindows, one: JudgedWindows, season: int) -> Array:
+    """The last season, or of a season of 1 the last value, [h, B]; NaN where nothing was observed.
+
+    Gaps in the arrays are filled with the row before, for the model: they are no part of a season.
+    """
+    arrays, found = windows.arrays, np.full(one.true.shape, np.nan)
+    for number in np.unique(one.series):
+        begin, end = arrays.offsets[number : number + 2]
+        mine = one.series == number
+        origins = one.starts[mine] + windows.lookback - begin
+        rows = repeated_rows(arrays.observed[begin:end], origins, windows.horizon, season)
+        found[:, mine] = np.where(rows < 0, np.nan, arrays.values[begin:end][rows])
+    return found
+
+
+def _ridge_forecasts(
+    ridge: RidgeBaseline,
+    panel: Panel,
+    windows: PanelWindows,
+    one: JudgedWindows,
+    scales: Sequence[SeriesScale],
+) -> Array:
+    """The forecasts of ridge regression for each window, [h, B], on the scale of the model."""
+    found = np.empty(one.true.shape)
+    for number in np.unique(one.series):
+        series, mine = panel.series[number], one.series == number
+        origins = one.starts[mine] + windows.lookback - windows.arrays.offsets[number]
+        standard, scale = ridge.scales[series.unique_id], scales[number]
+        said = ridge.standardised(series, origins).T
+        # Both scales have the same power, so one is a linear function of the other.
+        found[:, mine] = (said * standard.spread + standard.centre - scale.centre) / scale.spread
+    return found
+
+
+def _sums(scaled: Array, own: Array, weights: Array) -> Array:
+    # What does not count may be NaN in what is repeated.
+    scaled, own = (np.where(weights > 0, errors, 0.0) for errors in (scaled, own))
+    return np.array([(scaled**2).sum(), abs(scaled).sum(), (own**2).sum(), abs(own).sum(), weights.sum()])
+
+
+def _line(name: str, found: dict[str, float]) -> str:
+    scaled = f"mse {found['mse']:.4f}  mae {found['mae']:.4f}"
+    own = f"rmse {found['mse_original'] ** 0.5:.4g}, mae {found['mae_original']:.4g}"
+    return f"  {name:<16} {scaled}   in their own units: {own}"

@@ -1,0 +1,263 @@
+"""A forecaster: series in, their next values out, with intervals and paths where the model has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from throughtime.errors import InputError
+from throughtime.runtime.folder import ExportFolder
+from throughtime.runtime.forecast_head import Head
+from throughtime.runtime.levels import ends_of
+
+ROWS_AT_ONCE = 4096
+"""Series, or where paths are drawn all paths of some series, that go through the model together."""
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class History:
+    """What is known of a series: its values, oldest first (nan: a gap), and the columns that the model wants.
+
+    `known` has the rows of y and then those to forecast, `past` the rows of y.
+    """
+
+    unique_id: str
+    y: Sequence[float]
+    known: Sequence[Sequence[float]] = field(default_factory=tuple)
+    past: Sequence[Sequence[float]] = field(default_factory=tuple)
+
+
+class Forecast(NamedTuple):
+    """The next `h` values of one series."""
+
+    unique_id: str
+    mean: NDArray[np.float64]  # [h]
+    quantiles: dict[float, NDArray[np.float64]]  # probability to [h]; empty for a point head
+    samples: NDArray[np.float64] | None = None  # [paths, h]
+
+
+class Scale(NamedTuple):
+    """`(x - centre) / spread`, and back."""
+
+    centre: float = 0.0
+    spread: float = 1.0
+
+    def undone(self, values: Array) -> NDArray[np.float64]:
+        """Scaled values in their own units again."""
+        return values.astype(np.float64) * self.spread + self.centre
+
+
+class Window(NamedTuple):
+    """The last rows of B series, scaled."""
+
+    values: Array  # [T, B]
+    known: Array  # [T + rows ahead, B, K]
+    past: Array  # [T, B, P]
+    numbers: Array  # [B]
+
+    def repeated(self, times: int) -> Window:
+        """Every series so many times, one copy beside the other."""
+        return Window(*(np.repeat(each, times, axis=min(1, each.ndim - 1)) for each in self))
+
+
+class Forecaster:
+    """Graphs that say what follows a window, and the scales of the series that they learned from."""
+
+    def __init__(self, folder: ExportFolder) -> None:
+        self.settings, self.head = folder.settings, Head(folder.settings["head"])
+        self.session = folder.session("model")
+        self.step = folder.session("step") if self.settings["stateful"] else None
+
+    def forecast(
+        self,
+        data: Mapping[str, Sequence[float]] | Sequence[History],
+        h: int | None = None,
+        level: Sequence[float] = (),
+        paths: int = 0,
+    ) -> list[Forecast]:
+        """The next `h` values of each series; the interval of level 80 lies between the quantiles .1 and .9.
+
+        A series of training has the scale that it had there, a new one that of its own values.
+        """
+        h = self.settings["horizon"] if h is None else h
+        if h < 1:
+            raise InputError("h", f"is {h}, expected 1 or more")
+        if not self.settings["recursive"] and h > self.settings["horizon"]:
+            raise InputError(
+                "h", f"is {h}, but the model was trained for {self.settings['horizon']} rows at once"
+            )
+        if paths and not self.head.probabilistic:
+            raise InputError("paths", "need a model that says a distribution; this one says one number")
+        given = [History(*one) for one in data.items()] if isinstance(data, Mapping) else list(data)
+        probabilities = ends_of(level)
+        draws = np.random.default_rng(self.settings["seed"])
+        found: list[Forecast] = []
+        at_once = max(1, ROWS_AT_ONCE // max(1, self._drawn(probabilities, paths)))
+        for first in range(0, len(given), at_once):
+            found += self._asked(given[first : first + at_once], h, probabilities, paths, draws)
+        return found
+
+    def _drawn(self, probabilities: Sequence[float], paths: int) -> int:
+        """Paths of each series: a model that goes on from its own values finds its quantiles among them."""
+        recursive = self.settings["recursive"] and self.head.probabilistic and probabilities
+        return max(paths, self.settings["paths"] if recursive else 0)
+
+    def _asked(
+        self,
+        histories: Sequence[History],
+        h: int,
+        probabilities: Sequence[float],
+        paths: int,
+        draws: np.random.Generator,
+    ) -> list[Forecast]:
+        scales = [self._scale(one) for one in histories]
+        window = self._window(histories, scales, h)
+        mean = self._rollout(window, h, None)
+        recursive, wanted = self.settings["recursive"], bool(probabilities) and self.head.probabilistic
+        drawn = self._drawn(probabilities, paths)
+        samples = quantiles = None
+        if drawn:
+            samples = self._rollout(window.repeated(drawn), h, draws).reshape(h, len(histories), drawn)
+        if wanted and recursive:
+            assert samples is not None
+            quantiles = np.quantile(samples, probabilities, axis=2)
+        elif wanted:
+            said, offset, spread = self._said(window, 0)
+            quantiles = self.head.quantiles(said, probabilities)[:, :h] * spread + offset
+        forecasts = []
+        for place, (one, scale) in enumerate(zip(histories, scales, strict=True)):
+            own = {}
+            if quantiles is not None:
+                found = scale.undone(quantiles[:, :, place])
+                own = dict(zip(probabilities, found, strict=True))
+            some = scale.undone(samples[:, place, :paths].T) if paths and samples is not None else None
+            forecasts.append(Forecast(one.unique_id, scale.undone(mean[:, place]), own, some))
+        return forecasts
+
+    def _rollout(self, window: Window, h: int, draws: np.random.Generator | None) -> Array:
+        """The next `h` scaled values [h, B]: means, or where `draws` is given, drawn ones."""
+
+        def choose(said: Array) -> Array:
+            return self.head.mean(said) if draws is None else self.head.draw(said, draws)
+
+        if self.step is not None:
+            return self._stateful(window, h, choose)
+        if not self.settings["recursive"]:
+            said, offset, spread = self._said(window, 0)
+            direct: Array = (choose(said) * spread + offset)[:h]
+            return direct
+        chosen = []
+        for step in range(h):
+            said, offset, spread = self._said(window, step)
+            chosen.append((choose(said)[0] * spread + offset).astype(np.float32))
+            window = window._replace(values=np.concatenate([window.values[1:], chosen[-1][None]]))
+        return np.stack(chosen)
+
+    def _said(self, window: Window, step: int) -> list[Array]:
+        """What the graph says of the rows after the window, so many steps on, and the level it took away."""
+        given = {"values": window.values, "past": window.past, "numbers": window.numbers}
+        given["known"] = window.known[step : step + len(window.values) + self.settings["rows"]]
+        return self.session.run(["said", "offset", "spread"], self._of(self.session.inputs, given))
+
+    def _stateful(self, window: Window, h: int, choose: Any) -> Array:
+        assert self.step is not None
+        rows, known = len(window.values), window.known
+        names = self.session.beginning("state", self.session.outputs)
+        given = self._of(self.session.inputs, {"values": window.values, "known": known[1 : rows + 1]})
+        said, offset, spread, *state = self.session.run(["said", "offset", "spread", *names], given)
+        nexts, chosen = self.step.beginning("next", self.step.outputs), []
+        for step in range(h):
+            value = choose(said).astype(np.float32)
+            chosen.append(value * spread + offset)
+            if step < h - 1:
+                given = {
+                    "value": value,
+                    "known": known[rows + step + 1],
+                    **dict(zip(names, state, strict=True)),
+                }
+                said, *state = self.step.run(["said", *nexts], self._of(self.step.inputs, given))
+        return np.stack(chosen)
+
+    def _of(self, names: Sequence[str], given: Mapping[str, Array]) -> dict[str, Array]:
+        """Of what is given, that which a graph asks for."""
+        return {name: np.ascontiguousarray(given[name]) for name in names}
+
+    def _scale(self, history: History) -> Scale:
+        known = self.settings["scales"].get(history.unique_id)
+        if known is not None:
+            return Scale(*known)
+        present = np.array(history.y, dtype=float)
+        present = present[~np.isnan(present)]
+        if self.settings["scaling"] == "none":
+            return Scale()
+        if not len(present):
+            raise InputError(f"series {history.unique_id!r}", "has no value")
+        centre, spread = float(present.mean()), float(present.std())
+        if self.settings["scaling"] == "robust":
+            low, centre, high = (float(each) for each in np.quantile(present, (0.25, 0.5, 0.75)))
+            spread = (high - low) / 1.349 or spread
+        return Scale(centre, 1.0 if spread <= 1e-12 * max(1.0, abs(centre)) else spread)
+
+    def _window(self, histories: Sequence[History], scales: Sequence[Scale], h: int) -> Window:
+        lookback = self.settings["lookback"]
+        ahead = h if self.settings["recursive"] else self.settings["horizon"]
+        numbers = {
+            name: place
+            for place, name in enumerate(self.settings["scales"])
+            if place < self.settings["numbered"]
+        }
+        values, known, past = [], [], []
+        for one, (centre, spread) in zip(histories, scales, strict=True):
+            if len(one.y) < lookback:
+                raise InputError(
+                    f"series {one.unique_id!r}",
+                    f"has {len(one.y)} values, a forecast looks back on {lookback}",
+                )
+            y = (np.array(one.y, dtype=float)[:, None] - centre) / spread
+            values.append(_filled(y)[-lookback:, 0])
+            columns = _columns(one, "known", one.known, self.settings["known"], len(one.y) + h)
+            missing = max(0, len(one.y) + ahead - len(columns))  # beyond h nobody looks
+            columns = np.pad(columns, ((0, missing), (0, 0)), mode="edge")
+            known.append(columns[len(one.y) - lookback : len(one.y) + ahead])
+            past.append(_columns(one, "past", one.past, self.settings["past"], len(one.y))[-lookback:])
+        return Window(
+            np.stack(values, axis=1).astype(np.float32),
+            np.stack(known, axis=1).astype(np.float32),
+            np.stack(past, axis=1).astype(np.float32),
+            np.array([numbers.get(one.unique_id, -1) for one in histories]),
+        )
+
+
+def _columns(history: History, role: str, given: Any, scales: Sequence[Sequence[float]], rows: int) -> Array:
+    """Columns [rows, K], scaled, gaps filled."""
+    if not scales:
+        return np.zeros((rows, 0))
+    table = np.array(given, dtype=float)
+    if table.ndim != 2 or table.shape[1] != len(scales) or len(table) < rows:
+        raise InputError(
+            f"series {history.unique_id!r}",
+            f"its {role} columns have the shape {list(table.shape)}, expected [{rows}, {len(scales)}]",
+        )
+    centres, spreads = np.array(scales).T
+    return _filled((table - centres) / spreads)
+
+
+def _filled(values: Array) -> Array:
+    """Gaps with the last value before them; those at the beginning with 0.
+
+    >>> _filled(np.array([[np.nan], [2.0], [np.nan]])).ravel()
+    array([0., 2., 2.])
+    """
+    rows = np.where(np.isnan(values), -1, np.arange(len(values))[:, None])
+    last = np.maximum.accumulate(rows, axis=0)
+    return np.where(last < 0, 0.0, np.take_along_axis(values, np.maximum(last, 0), axis=0))
+
+
+def opened(folder: ExportFolder) -> Forecaster:
+    """The forecaster of an export."""
+    return Forecaster(folder)

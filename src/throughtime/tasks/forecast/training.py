@@ -1,0 +1,119 @@
+"""Forecasting as the trainer sees it: batches of windows, a loss over values that are there, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+from throughtime.data.batching.batch import Batch
+from throughtime.data.batching.panel import PanelBatch, PanelBatches, PanelWindows
+from throughtime.tasks.forecast.network import Forecaster
+from throughtime.tasks.forecast.networks import Window
+from throughtime.train.task import Loss, State
+
+if TYPE_CHECKING:
+    from throughtime.tasks.forecast.predictor import TrainedForecaster
+
+VALIDATION_BATCH = 1_024
+SUMS = ("loss", "taught", "squared", "absolute", "values")
+SHOWN = 8
+"""Values of the first validation window that are shown after each epoch."""
+
+
+class ForecastTask:
+    """Forecast each window's horizon from what is before it. All values are scaled."""
+
+    better: Literal["less", "more"] = "less"
+    counted = "values"
+    fixed_shapes = True
+
+    def __init__(
+        self, forecaster: TrainedForecaster, train: PanelWindows, valid: PanelWindows | None
+    ) -> None:
+        self.forecaster, self.config = forecaster, forecaster.config
+        self.model: Forecaster = forecaster.model
+        self.train, self.valid = train, valid
+        self.loss_name = _loss_name(self.model)
+        self.measure: str = self.loss_name if self.config.choose_by == "loss" else self.config.choose_by
+
+    def batches(self, rank: int, world_size: int) -> PanelBatches:
+        """Windows of all series in random order."""
+        config = self.config
+        return PanelBatches(self.train, config.batch_size, seed=config.seed, rank=rank, world_size=world_size)
+
+    def count(self, batch: Batch) -> int:
+        """The values that are there to be forecast."""
+        return batch.count
+
+    def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
+        """The head's loss of those values."""
+        assert isinstance(batch, PanelBatch)
+        total, _ = self._losses(batch)
+        return Loss(total), ()
+
+    @torch.no_grad()
+    def validate(self, rank: int, world_size: int) -> dict[str, float]:
+        """Losses and errors of every validation window."""
+        if self.valid is None:
+            return {}
+        device = next(self.model.parameters()).device
+        sums = torch.zeros(5, dtype=torch.float64, device=device)
+        batches = PanelBatches(self.valid, VALIDATION_BATCH, shuffle=False, rank=rank, world_size=world_size)
+        for batch in batches:
+            if not batch.rows:
+                continue
+            batch = batch.to(device)
+            total, taught = self._losses(batch)
+            horizon = self.valid.horizon
+            mean = self.model.rollout(window_of(batch), horizon, self.model.head.mean)
+            weights = batch.weights[-horizon:]
+            errors = (mean - batch.values[-horizon:]) * weights
+            found = [total, taught, errors.square().sum(), errors.abs().sum(), weights.sum()]
+            sums += torch.stack(found).double()
+        return dict(zip(SUMS, sums.tolist(), strict=True))
+
+    def judged(self, sums: Mapping[str, float]) -> dict[str, float]:
+        """The loss by its name, and the errors of the mean forecast over the whole horizon."""
+        measures = {
+            "mse": sums["squared"] / sums["values"],
+            "mae": sums["absolute"] / sums["values"],
+            self.loss_name: self.model.head.measured(sums["loss"] / sums["taught"]),
+        }
+        return {self.measure: measures[self.measure], self.loss_name: measures[self.loss_name], **measures}
+
+    def training_measures(self, mean: float) -> dict[str, float]:
+        """The loss by its name."""
+        return {self.loss_name: self.model.head.measured(mean)}
+
+    def sample(self) -> str | None:
+        """The first values of a validation window, and what was forecast."""
+        if self.valid is None:
+            return None
+        return self.forecaster.sample(self.valid, SHOWN)
+
+    def _losses(self, batch: PanelBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        """The sum of the losses, and of how many values."""
+        first, said, level = self.model.said(window_of(batch))
+        rows = slice(first, first + len(said))
+        weights = batch.weights[rows]
+        losses = self.model.head.loss(said.float(), level.taken(batch.values[rows]))
+        return (losses * weights).sum(), weights.sum()
+
+
+def _loss_name(model: Forecaster) -> str:
+    """The measure of the head; mse_loss, or mae_loss, where it is not the mse of the forecast as well.
+
+    A recursive model learns the next row from true values, and `normalise=standard` measures each window by
+    its own deviation.
+    """
+    measure = model.head.measure
+    ahead = not model.recursive or model.horizon == 1
+    same = ahead and model.counted == model.horizon and model.normalise != "standard"
+    return measure if same or measure not in ("mse", "mae") else f"{measure}_loss"
+
+
+def window_of(batch: PanelBatch) -> Window:
+    """What a forecaster sees of a batch."""
+    return Window(batch.values, batch.known, batch.past, batch.numbers)

@@ -1,0 +1,256 @@
+"""The recurrent language model as the trainer sees it: batches, a loss, a measure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from throughtime.data.batching import (
+    Batch,
+    Batches,
+    LanguageBatch,
+    OverlappingWindows,
+    SequentialPartition,
+    real_positions,
+)
+from throughtime.data.batching.samplings import SAMPLINGS
+from throughtime.errors import InputError
+from throughtime.metrics.likelihood import Likelihood
+from throughtime.models.heads import IGNORED
+from throughtime.models.language import RecurrentLanguageModel
+from throughtime.recurrence.truncation import Full, Randomised, Strategy, Truncated, carries
+from throughtime.train.task import Loss, State
+
+if TYPE_CHECKING:
+    from throughtime.tasks.language.config import LanguageConfig
+    from throughtime.tasks.language.task import RecurrentLanguage
+
+VALIDATION_STEPS = 128
+SAMPLED_TOKENS = 60
+PROMPT_TOKENS = 12
+"""A stream has no beginning to write from, so a sample goes on from a few tokens of it."""
+
+
+class LanguageTask:
+    """Predict each token from those before it. `train` and `valid` are ids of whole texts."""
+
+    counted = "tokens"
+    measure = "perplexity"
+    better: Literal["less", "more"] = "less"
+
+    def __init__(
+        self,
+        language: RecurrentLanguage,
+        train: np.ndarray[Any, Any],
+        valid: np.ndarray[Any, Any] | None,
+    ) -> None:
+        self.language, self.config = language, language.config
+        self.model: RecurrentLanguageModel = language.model
+        self.train, self.valid = train, valid
+        # What does not fit is refused before anything is trained.
+        _check_warm_up(self.config)
+        self._check_windows()
+        self._check_length()
+        self._strategy = _strategy(self.config)
+        # Random cuts are drawn on the host, at every batch anew.
+        self.fixed_shapes = self.model.head.fixed_shapes and self.config.truncation != "randomised"
+
+    def batches(self, rank: int, world_size: int) -> Batches[Any, LanguageBatch]:
+        """The training text in batches of the chosen kind."""
+        config, ids = self.config, self.train
+        if config.sampling == "overlapping":
+            windows = None if config.train_windows is None else range(config.train_windows)
+            return OverlappingWindows(
+                ids,
+                config.batch_size,
+                config.num_steps,
+                windows=windows,
+                seed=config.seed,
+                rank=rank,
+                world_size=world_size,
+            )
+        cut = SAMPLINGS[config.sampling]
+        return cut(
+            ids, config.batch_size, config.num_steps, seed=config.seed, rank=rank, world_size=world_size
+        )
+
+    def count(self, batch: Batch) -> int:
+        """All rows of a training batch are equally long, so the warm-up takes the same share of each."""
+        assert isinstance(batch, LanguageBatch)
+        steps = len(batch.labels)
+        return batch.count * sum(map(len, self._learned(steps))) // steps
+
+    def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
+        """Surprisals of the labels, and the penalties on the outputs."""
+        assert isinstance(batch, LanguageBatch)
+        inputs, labels = batch.inputs, batch.labels
+        steps, rows = inputs.shape
+        state = carried if carried and batch.continues else self.model.initial_state(rows)
+        carry, first = self._carry(steps, rows, inputs.device), 0
+        if self.config.warm_up and not self.config.warm_up_gradient:
+            first = self.config.warm_up
+            with torch.no_grad():
+                state = self.model(inputs[:first], state).state
+        read = self.model(inputs[first:], state, None if carry is None else carry[first:])
+        spans = self._learned(steps)
+        outputs, dropped = (
+            [part[span.start - first : span.stop - first] for span in spans]
+            for part in (read.outputs, read.dropped)
+        )
+        hidden, wanted = joined(dropped), joined([labels[span.start : span.stop] for span in spans])
+        total = self.model.head.loss(hidden, wanted)
+        handed = tuple(part.detach() for part in read.state) if self.config.goes_on else ()
+        return Loss(total, self._penalty(outputs, hidden)), handed
+
+    @torch.no_grad()
+    def validate(self, rank: int, world_size: int) -> dict[str, float]:
+        """Every token of the validation text but the first once, its rows read side by side."""
+        if (batches := self._validation(rank, world_size)) is None:
+            return {}
+        nats, tokens = 0.0, 0
+        state: State | None = None
+        device = self.model.embedding.weight.device
+        for batch in batches:
+            if not batch.rows:
+                continue
+            batch = batch.to(device)
+            outputs, _, reached = self.model(batch.inputs, state if batch.continues else None)
+            state = reached
+            real = real_positions(len(batch.labels), batch.lengths)
+            labels = torch.where(real, batch.labels, IGNORED)
+            nats += float(self.model.head.loss(outputs, labels))
+            tokens += int(batch.lengths.sum())
+        return {"nats": nats, "tokens": tokens}
+
+    def judged(self, sums: Mapping[str, float]) -> dict[str, float]:
+        """Perplexity and bits."""
+        found = Likelihood(sums["nats"], int(sums["tokens"]))
+        return {"perplexity": found.perplexity, "bits_per_token": found.bits_per_token}
+
+    def training_measures(self, mean: float) -> dict[str, float]:
+        """The perplexity of the training text, dropout included."""
+        return {"perplexity": Likelihood(mean, 1).perplexity}
+
+    def sample(self) -> str | None:
+        """A few lines that the model writes, from the same chance each time."""
+        strategy = self.language.strategy(seed=0, temperature=0.8)
+        prompt = "" if self.language.framing.marked else self.language.framing.text(self._opening())
+        return self.language.generate(prompt, max_new_tokens=SAMPLED_TOKENS, strategy=strategy)[0].text
+
+    def _opening(self) -> list[int]:
+        text = self.train if self.valid is None else self.valid
+        return [int(one) for one in text[:PROMPT_TOKENS]]
+
+    def _learned(self, steps: int) -> list[range]:
+        """The steps of a batch that add to the loss: all but the warm-up of the batch, or of each block."""
+        skipped = self.config.warm_up
+        block = self.config.tau if skipped and self.config.truncation == "truncated" else steps
+        spans = [range(start + skipped, min(start + block, steps)) for start in range(0, steps, block)]
+        return [span for span in spans if span]
+
+    def _carry(self, steps: int, rows: int, device: torch.device) -> Tensor | None:
+        """How much of the gradient passes each step: none where a block begins, or stops warming up."""
+        carry = carries(self._strategy, steps, rows, torch.default_generator, device=device)
+        if carry is not None and not self.config.warm_up_gradient:
+            for span in self._learned(steps)[1:]:
+                carry[span.start] = 0
+        return carry
+
+    def _penalty(self, outputs: Sequence[Tensor], dropped: Tensor) -> Tensor | None:
+        """Penalties are means over units and tokens; times the tokens at hand they add up like the loss."""
+        alpha, beta = self.config.activation_penalty, self.config.temporal_penalty
+        if not alpha and not beta:
+            return None
+        tokens = dropped.shape[0] * dropped.shape[1]
+        penalty = dropped.new_zeros((), dtype=torch.float32)
+        if alpha:
+            penalty = penalty + alpha * dropped.float().square().mean()
+        if beta and any(len(span) > 1 for span in outputs):
+            changes = joined([span.float().diff(dim=0) for span in outputs])
+            penalty = penalty + beta * changes.square().mean()
+        return penalty * tokens
+
+    def _check_windows(self) -> None:
+        """Refuse windows that the text does not have, by the names of their settings."""
+        config = self.config
+        if config.valid_windows is not None and (
+            config.sampling != "overlapping" or config.train_windows is None
+        ):
+            raise InputError("valid_windows", "goes with sampling=overlapping and train_windows")
+        if config.sampling != "overlapping" or config.train_windows is None:
+            return
+        present = len(self.train) - config.num_steps
+        if 0 < present < config.train_windows:
+            raise InputError(
+                "train_windows",
+                f"is {config.train_windows}, but the text has {present} windows of {config.num_steps} "
+                "steps; lower it",
+            )
+        more = present - config.train_windows
+        if config.valid_windows is not None and 0 <= more < config.valid_windows:
+            raise InputError(
+                "valid_windows",
+                f"is {config.valid_windows}, but the text has {more} windows after those of train_windows; "
+                "lower one of them",
+            )
+
+    def _check_length(self) -> None:
+        """Refuse a text that fills no batch, by its name."""
+        try:
+            self.batches(0, 1)
+        except InputError as error:
+            raise InputError(f"{self.config.data}, split train", error.problem) from None
+
+    def _validation(self, rank: int, world_size: int) -> Batches[Any, LanguageBatch] | None:
+        config = self.config
+        if config.valid_windows is not None:
+            assert config.train_windows is not None
+            first = config.train_windows
+            return OverlappingWindows(
+                self.train,
+                config.batch_size,
+                config.num_steps,
+                windows=range(first, first + config.valid_windows),
+                shuffle=False,
+                rank=rank,
+                world_size=world_size,
+            )
+        if self.valid is None or len(self.valid) < 2:
+            return None
+        return SequentialPartition(
+            self.valid,
+            config.valid_rows,
+            VALIDATION_STEPS,
+            random_start=False,
+            cover=True,
+            rank=rank,
+            world_size=world_size,
+        )
+
+
+def joined(parts: Sequence[Tensor]) -> Tensor:
+    """One after another in time; a single part without a copy."""
+    return parts[0] if len(parts) == 1 else torch.cat([*parts])
+
+
+def _check_warm_up(config: LanguageConfig) -> None:
+    if config.warm_up >= config.num_steps:
+        raise InputError(
+            "warm_up", f"is {config.warm_up}, but a row has only {config.num_steps} steps to learn from"
+        )
+    if config.truncation == "truncated" and config.warm_up >= config.tau:
+        raise InputError(
+            "warm_up",
+            f"is {config.warm_up}, but a block has only tau={config.tau} steps to learn from; lower it, or "
+            "raise tau",
+        )
+
+
+def _strategy(config: LanguageConfig) -> Strategy:
+    if config.truncation == "full":
+        return Full()
+    return Truncated(config.tau) if config.truncation == "truncated" else Randomised(config.pi)

@@ -1,0 +1,136 @@
+"""A tagger as one graph: words and their spellings in, scores of every tag and of every label out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from throughtime.data.batching.tagged import TaggedBatches
+from throughtime.export.exported import Case, Exported
+from throughtime.export.graph import Graph, as_array
+from throughtime.export.pooling import pooled
+from throughtime.export.stack import run_stack
+from throughtime.layers.crf import LinearChain
+from throughtime.tasks.language.export import embedded
+from throughtime.tasks.tag.characters import SpellingReader
+from throughtime.tasks.tag.languages import TagLanguage
+from throughtime.tasks.tag.network import Tagger
+from throughtime.tasks.tag.predictor import TrainedTagger
+
+SHAPES = ((1, 1), (1, 40), (3, 7), (3, 30))
+
+
+def exported(tagger: TrainedTagger) -> Exported:
+    """The one part of a tagger; language models that it reads with are in the same graph."""
+    model, codec = tagger.model, tagger.codec
+    chain = None
+    if isinstance(model.head, LinearChain):
+        chain = {
+            name: as_array(getattr(model.head, name)).tolist() for name in ("transitions", "first", "last")
+        }
+
+    def save(folder: Path) -> None:
+        codec.save(folder)
+        for number, language in enumerate(tagger.languages):
+            language.language.framing.codec.save(folder / f"language-{number}")
+
+    return Exported(
+        lambda int8: {"model": tagger_graph(model, int8)},
+        {
+            "vectors": codec.vectors,
+            "lowercase": codec.lowercase,
+            "max_characters": codec.max_characters,
+            "spelled": model.spelling is not None,
+            "labelled": model.labels is not None,
+            "chain": chain,
+            "languages": [_reading(language) for language in tagger.languages],
+        },
+        save,
+        lambda: _cases(tagger),
+        'tag(["a sentence in words"])[0].tags',
+    )
+
+
+def tagger_graph(model: Tagger, int8: bool) -> Graph:
+    """Words [T, B] and what else is known of them, to scores of tags [T, B, S] and of labels [B, K]."""
+    graph = Graph("tagger", int8=int8)
+    words = graph.input("words", "int64", ["time", "batch"])
+    lengths = graph.input("lengths", "int64", ["batch"])
+    parts = [graph.lookup(model.embedding.weight, words)]
+    if model.spelling is not None:
+        characters = graph.input("characters", "int64", ["letters", "forms"])
+        sizes = graph.input("character_lengths", "int64", ["forms"])
+        spelled = graph.input("spelled", "int64", ["time", "batch"])
+        parts.append(graph.op("Gather", _spellings(graph, model.spelling, characters, sizes), spelled))
+    if model.language is not None:
+        read = [_read(graph, model, number) for number in range(len(model.readers))]
+        states = read[0] if len(read) == 1 else graph.op("Concat", *read, axis=-1)
+        parts.append(graph.linear(states, model.language.weight, model.language.bias))
+    x = parts[0] if len(parts) == 1 else graph.op("Concat", *parts, axis=-1)
+    states, _ = run_stack(graph, model.stack, x, None, lengths)
+    scores = graph.linear(states, model.scores.weight, model.scores.bias)
+    graph.output(scores, "tags", "float32", ["time", "batch", model.scores.out_features])
+    if model.labels is not None:
+        both = [pooled(graph, kind, states, "", lengths) for kind in ("mean", "max")]
+        labels = graph.linear(graph.op("Concat", *both, axis=-1), model.labels.weight, model.labels.bias)
+        graph.output(labels, "labels", "float32", ["batch", model.labels.out_features])
+    return graph
+
+
+def _spellings(graph: Graph, reader: SpellingReader, characters: str, lengths: str) -> str:
+    """The last states from either end: [forms, 2 H]."""
+    _, state = run_stack(
+        graph, reader.stack, graph.lookup(reader.embedding.weight, characters), None, lengths
+    )
+    return graph.op("Concat", state[0], state[len(state) // 2], axis=-1)
+
+
+def _read(graph: Graph, model: Tagger, number: int) -> str:
+    """What a language model knows where each word is over: [T, B, H]."""
+    language = model.readers[number].model
+    ids = graph.input(f"read_{number}", "int64", [f"read_{number}", "batch"])
+    places = graph.input(f"places_{number}", "int64", ["time", "batch"])
+    outputs, _ = run_stack(graph, language.stack, embedded(graph, language, ids))
+    width = language.stack.output_size
+    wide = graph.op(
+        "Expand",
+        graph.op("Unsqueeze", places, graph.axes(-1)),
+        graph.sizes(graph.size(places, 0), graph.size(places, 1), width),
+    )
+    return graph.op("GatherElements", outputs, wide, axis=0)
+
+
+def _reading(language: TagLanguage) -> dict[str, object]:
+    framing = language.language.framing
+    return {"begin_id": framing.begin_id, "backward": framing.backward, "between": language._between}
+
+
+@torch.inference_mode()
+def _cases(tagger: TrainedTagger) -> Iterator[Case]:
+    model, draws = tagger.model, np.random.default_rng(0)
+    known = [word for word in tagger.codec.words if word not in tagger.codec.words.reserved]
+    for batch, longest in SHAPES:
+        lengths = [longest, *draws.integers(1, longest + 1, batch - 1).tolist()]
+        sentences = [
+            [known[place] for place in draws.integers(len(known), size=length)] for length in lengths
+        ]
+        rows = tagger.codec.rows(sentences, tagger.languages)
+        (one,) = TaggedBatches(rows, batch_size=batch, shuffle=False)
+        scores, labels = model(one)
+        given = {"words": one.words, "lengths": one.lengths}
+        if model.spelling is not None:
+            spelling = {"characters": one.characters, "character_lengths": one.character_lengths}
+            given |= {**spelling, "spelled": one.spelled}
+        for number in range(len(model.readers)):
+            given[f"read_{number}"] = one.read[number]
+            given[f"places_{number}"] = one.read_places[number]
+        told = {"tags": scores} if labels is None else {"tags": scores, "labels": labels}
+        yield Case(
+            "model",
+            f"{batch} x {longest}",
+            {name: value.long().numpy() for name, value in given.items()},
+            {name: value.numpy() for name, value in told.items()},
+        )

@@ -1,0 +1,155 @@
+"""A translator as two graphs: the encoder, and one step of the decoder with its state given and returned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from throughtime.cells.base import State as TorchState
+from throughtime.errors import InputError
+from throughtime.export.cells import State
+from throughtime.export.decoders import Encoded, start, step_decoder
+from throughtime.export.exported import Case, Exported, named
+from throughtime.export.graph import Graph
+from throughtime.export.heads import log_probs
+from throughtime.export.stack import run_stack
+from throughtime.models.encoders import RecurrentEncoder
+from throughtime.models.seq2seq import EncoderDecoder, Kept
+from throughtime.search.step import Memory
+from throughtime.tasks.translate.trained import TrainedTranslator
+from throughtime.text.subword import SUBWORDS
+
+SHAPES = ((1, 3, 1), (1, 40, 5), (3, 7, 2), (3, 60, 5))
+"""Sentences, the most tokens of one, and hypotheses of each, that an export is checked at."""
+LIKELIEST = 5
+
+
+def exported(translator: TrainedTranslator) -> Exported:
+    """The parts of a translator."""
+    model, codecs = translator.model, translator.codecs
+    if not isinstance(model.encoder, RecurrentEncoder):
+        raise InputError("export", f"knows no ONNX operators for the encoder {type(model.encoder).__name__}")
+    unk = codecs.target.vocabulary.unk_id
+    return Exported(
+        lambda int8: {"encoder": encoder_graph(model, int8), "decoder": decoder_graph(model, int8)},
+        {
+            "begin_id": codecs.begin_id,
+            "end_id": codecs.end_id,
+            # Where tokens are parts of words, <unk> is never learned, and barring it costs time.
+            "barred": [] if unk is None or codecs.target.tokenizer.name in SUBWORDS else [unk],
+            "shared_vocabulary": codecs.shared,
+            "generation": translator.generation.model_dump(mode="json"),
+        },
+        codecs.save,
+        lambda: _cases(model, len(codecs.source.vocabulary), len(codecs.target.vocabulary)),
+        'translate(["a sentence"], num_beams=5)[0][0].text',
+    )
+
+
+def encoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
+    """Sources [T, S] and their lengths [S], to the decoder's first state and what is kept per sentence."""
+    graph = Graph("encoder", int8=int8)
+    source = graph.input("source", "int64", ["time", "sentences"])
+    lengths = graph.input("lengths", "int64", ["sentences"])
+    encoder = model.encoder
+    assert isinstance(encoder, RecurrentEncoder)
+    state, kept = start(graph, model.decoder, encode(graph, encoder, source, lengths))
+    like_state, like_kept = _likes(model)
+    for (name, value), like in zip(named("state", state).items(), like_state, strict=True):
+        graph.output(value, name, "float32", ["sentences", like.shape[1]])
+    for (name, value), like in zip(named("kept", kept).items(), like_kept, strict=True):
+        graph.output(value, name, _kind(like), _kept_shape(like))
+    return graph
+
+
+def encode(graph: Graph, encoder: RecurrentEncoder, source: str, lengths: str) -> Encoded:
+    """What a recurrent encoder makes of its sources; the states of both directions side by side."""
+    outputs, flat = run_stack(
+        graph, encoder.stack, graph.lookup(encoder.embedding.weight, source), None, lengths
+    )
+    parts = len(encoder.stack.state_sizes) // encoder.stack.num_layers // (1 + encoder.stack.bidirectional)
+    state: State = flat
+    if encoder.stack.bidirectional:
+        layers = [flat[first : first + 2 * parts] for first in range(0, len(flat), 2 * parts)]
+        state = tuple(
+            graph.op("Concat", own[part], own[parts + part], axis=-1)
+            for own in layers
+            for part in range(parts)
+        )
+    return Encoded(outputs, state, state[-parts], lengths)
+
+
+def decoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
+    """One token a row and the state, to ln P of every next token, the `k` likeliest, and the next state."""
+    graph = Graph("decoder", int8=int8)
+    last = graph.input("last", "int64", ["rows"])
+    like_state, like_kept = _likes(model)
+    state = tuple(
+        graph.input(name, "float32", ["rows", like.shape[1]])
+        for name, like in named("state", like_state).items()
+    )
+    kept = tuple(
+        graph.input(name, _kind(like), _kept_shape(like)) for name, like in named("kept", like_kept).items()
+    )
+    count = graph.input("k", "int64", [1])
+    stepped = step_decoder(graph, model.decoder, last, state, kept)
+    found = log_probs(graph, model.head, stepped.output)
+    count = graph.op("Min", count, graph.size(found, 1))
+    values, ids = graph.ops("TopK", [found, count], 2, {"axis": -1})
+    graph.output(found, "log_probs", "float32", ["rows", "vocabulary"])
+    graph.output(values, "top_log_probs", "float32", ["rows", "likeliest"])
+    graph.output(ids, "top_ids", "int64", ["rows", "likeliest"])
+    if stepped.attention is not None:
+        graph.output(stepped.attention, "attention", "float32", ["rows", "time"])
+    for (name, value), like in zip(named("next", stepped.state).items(), like_state, strict=True):
+        graph.output(value, name, "float32", ["rows", like.shape[1]])
+    return graph
+
+
+@torch.inference_mode()
+def _likes(model: EncoderDecoder) -> tuple[TorchState, Kept]:
+    """A state and a memory of one sentence of one token, for their shapes."""
+    device = next(model.parameters()).device
+    one = torch.zeros(1, 1, dtype=torch.long, device=device)
+    state, memory = model.encode(one, torch.ones(1, dtype=torch.long))
+    return state, memory.kept
+
+
+def _kind(like: Tensor) -> str:
+    return str(like.dtype).removeprefix("torch.")
+
+
+def _kept_shape(like: Tensor) -> list[int | str]:
+    if like.dim() == 2:  # padding [S, T], or a context [S, H]
+        return ["sentences", "time" if like.dtype == torch.bool else like.shape[1]]
+    return ["sentences", "time", like.shape[2]]
+
+
+@torch.inference_mode()
+def _cases(model: EncoderDecoder, source_size: int, target_size: int) -> Iterator[Case]:
+    draws = torch.Generator().manual_seed(0)
+    device = next(model.parameters()).device
+    for sentences, longest, each in SHAPES:
+        source = torch.randint(source_size, (longest, sentences), generator=draws)
+        lengths = torch.randint(1, longest + 1, (sentences,), generator=draws)
+        lengths[0] = longest
+        state, memory = model.encode(source.to(device), lengths)
+        given = {"source": source.numpy(), "lengths": lengths.numpy()}
+        told = {**named("state", state), **named("kept", memory.kept)}
+        expected = {name: value.cpu().numpy() for name, value in told.items()}
+        what = f"{sentences} x {longest}"
+        yield Case("encoder", what, given, expected)
+
+        owner = torch.arange(sentences, device=device).repeat_interleave(each)
+        rows = tuple(part[owner] for part in state)
+        last = torch.randint(target_size, (len(owner),), generator=draws)
+        step = model.step(last.to(device), rows, Memory(memory.kept, owner, each))
+        given = {"last": last.numpy(), "k": torch.tensor([min(LIKELIEST, target_size)]).numpy()}
+        for name, value in {**named("state", rows), **named("kept", memory.kept)}.items():
+            given[name] = value.cpu().numpy()
+        told = {"log_probs": step.log_probs, **named("next", step.state), **step.extras}
+        told["top_log_probs"] = step.log_probs.topk(int(given["k"][0])).values
+        expected = {name: value.cpu().numpy() for name, value in told.items()}
+        yield Case("decoder", f"{what}, {each} each", given, expected)
