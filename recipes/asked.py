@@ -42,5 +42,4 @@ def trained_on(run: Path, sentences: Sequence[str]) -> list[str]:
 
 
 def _data(translator: TrainedTranslator) -> Dataset:
-    opening = translator.config.opening
-    return open_dataset(translator.config.data, source=opening.source, target=opening.target)
+    return open_dataset(translator.config.data, **translator.config.data_options)

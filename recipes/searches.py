@@ -39,8 +39,7 @@ def measured(settings: dict[str, Any]) -> dict[str, Any]:
     """A line for each search; the value is the share of sentences in which a beam of 5 misses the best."""
     asked = configured(Searches, settings, "searches")
     translator = load(asked.run)
-    opening = translator.config.opening
-    dataset = open_dataset(asked.data, source=opening.source, target=opening.target)
+    dataset = open_dataset(asked.data, **translator.config.data_options)
     pairs = SentencePairs.of(dataset, asked.split)
     pairs = SentencePairs(*(side[: asked.sentences] for side in pairs))
     rows = table(translator, pairs, asked)

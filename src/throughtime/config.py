@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from throughtime.effects import Effect
 from throughtime.errors import InputError
@@ -35,6 +36,26 @@ class Config(BaseModel):
         """The values of other settings that depend on those given, instead of their defaults."""
         return {}
 
+    @classmethod
+    def fields_with_role(cls, role: str) -> set[str]:
+        """The settings that were declared with this role, by `architecture` or `initialisation`."""
+        extras = {name: field.json_schema_extra for name, field in cls.model_fields.items()}
+        return {
+            name for name, extra in extras.items() if isinstance(extra, dict) and extra.get("role") == role
+        }
+
+    def arguments_for(self, function: Callable[..., Any]) -> dict[str, Any]:
+        """The settings that are parameters of a function, by name: so a setting is written down once.
+
+        >>> class Oven(Config):
+        ...     degrees: int = 180
+        ...     dish: str = "pie"
+        >>> Oven().arguments_for(lambda degrees, minutes: degrees)
+        {'degrees': 180}
+        """
+        names = signature(function).parameters
+        return {name: getattr(self, name) for name in type(self).model_fields if name in names}
+
     @model_validator(mode="before")
     @classmethod
     def _follow(cls, given: Any) -> Any:
@@ -42,6 +63,20 @@ class Config(BaseModel):
 
 
 Kind = TypeVar("Kind", bound=Config)
+
+
+def architecture(default: Any = ..., **options: Any) -> Any:
+    """A field that decides the shape of the network or the meaning of its inputs.
+
+    A model that starts from another model's weights takes these settings over from it.
+    """
+    return Field(default, json_schema_extra={"role": "architecture"}, **options)
+
+
+def initialisation(default: Any = ..., **options: Any) -> Any:
+    """A field that decides the first weights: without effect for a model that starts from another one's."""
+    return Field(default, json_schema_extra={"role": "initialisation"}, **options)
+
 
 # What pydantic's kinds of error expect, in words that fit behind "expected".
 _EXPECTED = {

@@ -5,8 +5,52 @@ Only the standard library is imported here, so that using a result needs neither
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
+
+
+class Answer:
+    """The base of all answers: `str()` is the text, `to_dict()` is everything by name, ready for JSON."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything by name, as plain lists, dictionaries and numbers."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        """The text of the answer."""
+        return str(getattr(self, "text", None) or repr(self))
+
+
+@dataclass(frozen=True)
+class Evaluation(Answer):
+    """What was measured on a split of some data: `result["bleu"]`, or all of it as `result.values`.
+
+    The signature tells how it was measured, so that two results with the same one can be compared.
+    """
+
+    values: dict[str, Any]
+    signature: str
+    text: str
+
+    def __getitem__(self, name: str) -> Any:
+        """One measure by its name."""
+        return self.values[name]
+
+    def __repr__(self) -> str:
+        """The text for people, with the signature below."""
+        return f"{self.text}\n{self.signature}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Answer):
+        return value.to_dict()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if hasattr(value, "_asdict"):
+        return {name: _plain(one) for name, one in value._asdict().items()}
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,14 @@ from collections.abc import Iterable, Sequence
 from throughtime.errors import InputError
 
 
-def checked_texts(texts: Iterable[str], where: str = "texts") -> list[str]:
-    """The texts as a list. One text alone is refused: it would be read as a list of its letters.
+def checked_texts(texts: str | Iterable[str], where: str = "texts") -> list[str]:
+    """The texts as a list; one text alone is a list of one.
 
     >>> checked_texts("the cat")
-    Traceback (most recent call last):
-    throughtime.errors.InputError: texts: is one text; give a list of them
+    ['the cat']
     """
     if isinstance(texts, str):
-        raise InputError(where, "is one text; give a list of them")
+        texts = [texts]
     if not isinstance(texts, Iterable):
         raise InputError(where, f"is of type {type(texts).__name__}; give a list of texts")
     return [checked_text(text, f"{where}[{number}]") for number, text in enumerate(texts)]

@@ -16,9 +16,8 @@ from throughtime.data.catalogue import find
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
 from throughtime.tasks.classify.config import ClassifyConfig
-from throughtime.tasks.classify.task import inherited, made, taken_up, task_of
+from throughtime.tasks.classify.predictor import Classifier
 from throughtime.tasks.labels import Labels
-from throughtime.train.run import fit
 
 TOPICS = {
     "weather": "rain sun snow forecast wind".split(),
@@ -57,16 +56,16 @@ def opened(requests):
 @pytest.fixture
 def new(requests, opened):
     def build(**settings):
-        return made(ClassifyConfig(data=str(requests), **{**SMALL, **settings}), opened)
+        return Classifier.create(ClassifyConfig(data=str(requests), **{**SMALL, **settings}), opened)
 
     return build
 
 
 @pytest.fixture(scope="module")
 def trained(requests, opened, tmp_path_factory):
-    model = made(ClassifyConfig(data=str(requests), epochs=5, **SMALL), opened)
+    model = Classifier.create(ClassifyConfig(data=str(requests), epochs=5, **SMALL), opened)
     out = tmp_path_factory.mktemp("runs") / "requests"
-    return out, fit(model, task_of(model, opened), out, title="")
+    return out, model.fit(opened, out)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +75,7 @@ def classifier(trained):
 
 def test_it_learns_to_label(trained, classifier, opened):  # R8, a whole sequence to one label
     assert trained[1]["best"]["accuracy"] > 0.9
-    report = classifier.report(opened, "test", {})
+    report = classifier.evaluate(opened, split="test")
     assert report.values["accuracy"] > 0.9
     assert [one.label for one in classifier.classify(["play jazz", "snow, please!"])] == ["music", "weather"]
 
@@ -86,7 +85,7 @@ def test_scikit_learn_judges_the_report(classifier, opened):
     right = [one.label for one in records]
     found = classifier.classify([one.text for one in records])
     given = [one.label for one in found]
-    values = classifier.report(opened, "train", {}).values
+    values = classifier.evaluate(opened, split="train").values
     assert values["accuracy"] == pytest.approx(metrics.accuracy_score(right, given))
     assert values["macro_f1"] == pytest.approx(metrics.f1_score(right, given, average="macro"))
     names = list(classifier.labels.names)
@@ -110,7 +109,7 @@ def test_probabilities_are_ranked_and_sum_to_one(classifier):
         [alone] = classifier.classify([text], k=1)
         assert alone.ranked == (pytest.approx(own.ranked[0]),)
     assert classifier.classify([]) == []
-    with pytest.raises(InputError, match="--k"):
+    with pytest.raises(InputError, match="^k: "):
         classifier.classify(["a"], k=0)
 
 
@@ -124,7 +123,7 @@ def test_of_nothing_an_untrained_model_expects_the_shares_of_training(new):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_a_sum_over_texts(new, opened, smoothing):
-    task = task_of(new(label_smoothing=smoothing, **PLAIN), opened)
+    task = new(label_smoothing=smoothing, **PLAIN).training_task(opened)
     batch = next(iter(task.batches(0, 1)))
     loss, carried = task.loss(batch, ())
     log_probs = task.model.log_probs(batch.ids, batch.lengths).detach()
@@ -140,18 +139,18 @@ def test_the_loss_is_a_sum_over_texts(new, opened, smoothing):
 
 
 def test_validation_shares_add_up(classifier, opened):
-    task = task_of(classifier, opened)
+    task = classifier.training_task(opened)
     alone = task.judged(task.validate(0, 1))
     shares = [task.validate(rank, 3) for rank in range(3)]
     together = task.judged({name: sum(share[name] for share in shares) for name in shares[0]})
     assert together == pytest.approx(alone, rel=1e-5)
-    values = classifier.report(opened, "valid", {}).values
+    values = classifier.evaluate(opened, split="valid").values
     assert alone == pytest.approx({name: values[name] for name in alone}, rel=1e-4)
 
 
 @pytest.mark.parametrize(("measure", "better"), [("accuracy", "more"), ("log_loss", "less")])
 def test_the_measure_that_decides(new, opened, measure, better):
-    task = task_of(new(choose_by=measure), opened)
+    task = new(choose_by=measure).training_task(opened)
     assert (task.measure, task.better) == (measure, better)
     assert next(iter(task.judged(task.validate(0, 1)))) == measure
 
@@ -174,9 +173,9 @@ def test_a_script_without_spaces_is_learned_by_default(tmp_path):
     path = tmp_path / "reviews.csv"
     path.write_text("text,label\n" + "".join(rows), encoding="utf-8")
     dataset = open_dataset(str(path))
-    model = made(ClassifyConfig(data=str(path), epochs=4, **SMALL), dataset)
-    fit(model, task_of(model, dataset), tmp_path / "run", title="")
-    report = tt.load(tmp_path / "run", device="cpu").report(dataset, "all", {})
+    model = Classifier.create(ClassifyConfig(data=str(path), epochs=4, **SMALL), dataset)
+    model.fit(dataset, tmp_path / "run")
+    report = tt.load(tmp_path / "run", device="cpu").evaluate(dataset, split="all")
     assert report.values["accuracy"] > 0.95
 
 
@@ -189,14 +188,14 @@ def test_a_run_of_an_older_release_keeps_its_words(trained, opened, tmp_path):
     older = tt.load(path, device="cpu")
     assert older.config.tokens == "basic-english"
     asked = ClassifyConfig(data=older.config.data, **SMALL)
-    assert inherited(path, asked, {"tokens": None}).config.tokens == "basic-english"
-    assert "tokens:basic-english" in older.report(opened, "valid", {}).how
+    assert Classifier.initialise_from(path, asked, {"tokens": None}).config.tokens == "basic-english"
+    assert "tokens:basic-english" in older.evaluate(opened, split="valid").signature
 
 
 @pytest.mark.parametrize("tokens", ["char", "bpe", "unicode"])
 def test_other_tokens(new, opened, tokens):
     model = new(tokens=tokens, pooling="attention")
-    task = task_of(model, opened)
+    task = model.training_task(opened)
     assert task.loss(next(iter(task.batches(0, 1))), ())[0].total.isfinite()
     assert len(model.classify(["jazz"])) == 1
 
@@ -211,40 +210,40 @@ def test_saved_and_loaded_are_the_same(trained, classifier):
 
 def test_resumed_is_the_same_bit_for_bit(new, opened, tmp_path):
     first = new(epochs=2, schedule="constant")
-    fit(first, task_of(first, opened), tmp_path / "a", title="")
+    first.fit(opened, tmp_path / "a")
     second = new(epochs=1, schedule="constant")
-    fit(second, task_of(second, opened), tmp_path / "b", title="")
+    second.fit(opened, tmp_path / "b")
     config = second.config.model_copy(update={"epochs": 2})
-    on = taken_up(tmp_path / "b", config)
-    fit(on, task_of(on, opened), tmp_path / "b", title="", resume=True)
+    on = Classifier.resume(tmp_path / "b", config)
+    on.fit(opened, tmp_path / "b", resume=True)
     for name, weight in first.model.state_dict().items():
         assert torch.equal(weight, on.model.state_dict()[name]), name
 
 
 def test_a_model_starts_from_another(trained, requests, opened, tmp_path):
     config = ClassifyConfig(data=str(requests))
-    model = inherited(trained[0], config, {"data": str(requests)})
+    model = Classifier.initialise_from(trained[0], config, {"data": str(requests)})
     assert model.config.hidden_size == SMALL["hidden_size"]
-    assert model.report(opened, "test", {}).values["accuracy"] > 0.9
+    assert model.evaluate(opened, split="test").values["accuracy"] > 0.9
     with pytest.raises(InputError, match="hidden_size"):
-        inherited(trained[0], config, {"hidden_size": 5})
+        Classifier.initialise_from(trained[0], config, {"hidden_size": 5})
     other = tmp_path / "other.csv"
     other.write_text("text,label\n" + "a,sport\nb,music\n" * 5)
     with pytest.raises(InputError, match="label 'sport', which the model does not know"):
-        task_of(model, open_dataset(str(other)))
+        model.training_task(open_dataset(str(other)))
 
 
 def test_labels_that_training_did_not_know_are_counted_wrong(classifier, tmp_path):
     for split, rows in {"train": "play,music\n", "valid": "play jazz,music\nrun,sport\n"}.items():
         (tmp_path / f"{split}.csv").write_text("text,label\n" + rows)
     data = open_dataset(str(tmp_path))
-    report = classifier.report(data, "valid", {})
+    report = classifier.evaluate(data, split="valid")
     values = report.values
     assert "of the 1 with known labels\nover 2 texts, 1 of them with labels that" in report.text
     assert values["unknown_labels"] == 1
     assert values["accuracy"] == 0.5
     assert values["log_loss"] < 1
-    task = task_of(classifier, data)
+    task = classifier.training_task(data)
     assert task.judged(task.validate(0, 1))["accuracy"] == 0.5
 
 
@@ -270,26 +269,29 @@ def test_texts_with_vectors_are_refused_for_what_they_are(classifier, tmp_path):
     file = tmp_path / "weather.jsonl"
     file.write_text('{"vector": [0.1, -2], "text": "a cold wet day"}\n' * 9)
     dataset = open_dataset(str(file))
-    for refused in (lambda: classifier.report(dataset, "all", {}), lambda: made(classifier.config, dataset)):
+    for refused in (
+        lambda: classifier.evaluate(dataset, split="all"),
+        lambda: Classifier.create(classifier.config, dataset),
+    ):
         with pytest.raises(InputError, match=r"weather\.jsonl: has records with a vector and no label"):
             refused()
 
 
 def test_one_is_told_as_one(classifier, tmp_path):
     (tmp_path / "one.csv").write_text("text,label\na day,weather\n")
-    report = classifier.report(open_dataset(str(tmp_path / "one.csv")), "all", {})
+    report = classifier.evaluate(open_dataset(str(tmp_path / "one.csv")), split="all")
     assert "over 1 text\n" in report.text
     card = classifier.card({"best": {}, "parameters": 9, "epochs": 1, "steps": 1, "device": "cpu"})
     assert "| training | 1 epoch, 1 update, seed" in card
 
 
 def test_other_models_options_are_refused(classifier, opened):
-    with pytest.raises(InputError, match="--num-beams: is not for classifiers"):
-        classifier.report(opened, "test", {"num_beams": 3})
+    with pytest.raises(InputError, match="^num_beams: "):
+        classifier.evaluate(opened, split="test", num_beams=3)
 
 
 def test_a_sample_shows_texts_and_labels(classifier, opened):
-    sample = task_of(classifier, opened).sample()
+    sample = classifier.training_task(opened).sample()
     assert sample.count(" → ") == 3
 
 

@@ -224,7 +224,7 @@ def test_data_suggest_how_they_are_read(text, opened, tmp_path):
     settled = FillConfig(data=str(text)).settled(opened)
     assert (settled.tokens, settled.side, settled.max_size) == ("unicode", None, None)
     assert FillConfig(data=str(text), tokens="bpe").settled(opened).max_size == 1000
-    assert settled.opening.layout == "lines"
+    assert settled.data_options["layout"] == "lines"
     with pytest.raises(InputError, match="leave it out"):
         FillConfig(data=str(text), side="target").settled(opened)
     series = tmp_path / "series.csv"

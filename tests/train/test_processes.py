@@ -130,7 +130,7 @@ def test_two_processes_train_any_task_as_one(task, two, data, tmp_path, throught
 def test_shares_of_validation_add_up(task, two, data):
     """Measures are ratios, which would hide rows that are counted twice."""
     model = tt.load(two[0] / task, device="cpu")
-    dataset = open_dataset(str(data[task]), **model.config.opening._asdict())
+    dataset = open_dataset(str(data[task]), **model.config.data_options)
     judge = importlib.import_module(TASKS[task]).task_of(model, dataset)
     whole = judge.validate(0, 1)
     assert max(whole.values()) > 3

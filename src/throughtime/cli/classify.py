@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from throughtime.results import Classified
-    from throughtime.tasks.classify.predictor import TrainedClassifier
+    from throughtime.tasks.classify.predictor import Classifier
 
 WIDTH = 30
 SHOWN = 5
@@ -54,7 +54,7 @@ def classify(
     """
     if texts and file is not None:
         raise InputError("--file", "cannot be used beside texts on the command line; choose one")
-    classifier: TrainedClassifier = loaded(run, device, "classify")
+    classifier: Classifier = loaded(run, device, "classify")
     if json:
         given = texts or [text for block in lines(file) for text in block]
         with bar("classifying") as advance:

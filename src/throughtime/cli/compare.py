@@ -59,7 +59,7 @@ def compare(
     models = [loaded(run, device, "translate") for run in runs]
     first = models[0].config
     for run, model in zip(runs, models, strict=True):
-        if model.config.opening != first.opening:
+        if model.config.data_options != first.data_options:
             raise InputError(
                 str(run), f"translates {model.direction or 'otherwise'}, the first run {models[0].direction}"
             )

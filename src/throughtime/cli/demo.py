@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.output import Debug, Json, Outcome, command_name, reported, say
-from throughtime.cli.training import Request, pasted, train
+from throughtime.cli.train import pasted
 from throughtime.errors import ThroughtimeError
 
 if TYPE_CHECKING:
@@ -62,10 +62,9 @@ def demo(
 
 def shown_off(out: Path, settings: dict[str, Any]) -> Outcome:
     """The demo with these settings."""
-    from throughtime.cli.open_data import opened
+    from throughtime.api import Training
     from throughtime.files import check_place
     from throughtime.tasks import load
-    from throughtime.tasks.translate import task as translate
 
     run, picture = out / "en-fr", out / "attention.png"
     check_place(run)
@@ -73,11 +72,10 @@ def shown_off(out: Path, settings: dict[str, Any]) -> Outcome:
         say(f"Using the translator in {run}; remove that folder to train it again.")
     else:
         say(f"Training a translator on the pairs of {settings['data']}; it takes about two minutes.")
-    train(translate, dict(settings), Request(run, resume=run.exists()))
+    Training("translate", settings, run, resume=run.exists(), say=say).start()
     model = load(run)
-    dataset = opened(settings["data"], source=settings["source"], target=settings["target"])
     say("Translating the test sentences, none of which it was trained on ...")
-    measured = model.report(dataset, "test", {}).values
+    measured = model.evaluate(split="test").values
     translated = [best[0] for best in model.translate(NEW, align=True)]
     values = {
         "run": str(run),

@@ -136,7 +136,7 @@ def evaluate(
 
       throughtime evaluate runs/tagger --data other.conll --split all
     """
-    from throughtime.version import __version__
+    from rich.text import Text
 
     options = {
         "cache": cache or None,
@@ -151,18 +151,17 @@ def evaluate(
         "tokenize": tokenize,
         "lowercase": lowercase or None,
         "search_errors": search_errors or None,
-        "with": [loaded(other, device, "translate") for other in others or ()] or None,
+        "others": [loaded(other, device, "translate") for other in others or ()] or None,
     }
     model = loaded(run, device)
     name = data or model.config.data
     dataset = opened_for(run, model.config, name, date_format=date_format, skip_bad=skip_bad)
     asked = {option: value for option, value in options.items() if value is not None}
     with bar(split) as advance:
-        report = model.report(dataset, split, asked, advance)
+        found = model.evaluate(dataset, split=split, progress=advance, **asked)
     tell_skipped(dataset)
-    signature = "|".join([f"data:{name}", f"split:{split}", *report.how, f"version:{__version__}"])
-    values = {"run": str(run), "data": name, "split": split, **report.values, "signature": signature}
-    return Outcome(values, [f"{report.text}\n[dim]{signature}[/dim]"])
+    values = {"run": str(run), "data": name, "split": split, **found.values, "signature": found.signature}
+    return Outcome(values, [Text(found.text), Text(found.signature, "dim")])
 
 
 @contextlib.contextmanager

@@ -36,13 +36,6 @@ from throughtime.cli.serve import serve
 from throughtime.cli.stats import stats
 from throughtime.cli.tag import tag
 from throughtime.cli.train import train_app
-from throughtime.cli.train_classify import train_classify
-from throughtime.cli.train_compose import train_compose
-from throughtime.cli.train_fill import train_fill
-from throughtime.cli.train_forecast import train_forecast
-from throughtime.cli.train_language import train_language
-from throughtime.cli.train_tag import train_tag
-from throughtime.cli.train_translate import train_translate
 from throughtime.cli.translate import translate
 from throughtime.cli.usage import (
     ClickError,
@@ -50,7 +43,6 @@ from throughtime.cli.usage import (
     ReadsData,
     RunFirst,
     TakesLabel,
-    TakesSettings,
     UsageError,
     WritesOut,
 )
@@ -89,13 +81,6 @@ data_app.command("convert")(convert)
 data_app.command("batches")(batches)
 app.command("stats")(stats)
 app.add_typer(train_app, name="train")
-train_app.command("language", cls=TakesSettings)(train_language)
-train_app.command("translate", cls=TakesSettings)(train_translate)
-train_app.command("forecast", cls=TakesSettings)(train_forecast)
-train_app.command("tag", cls=TakesSettings)(train_tag)
-train_app.command("fill", cls=TakesSettings)(train_fill)
-train_app.command("classify", cls=TakesSettings)(train_classify)
-train_app.command("compose", cls=TakesSettings)(train_compose)
 app.command("average", cls=WritesOut)(average)
 app.command("evaluate", cls=Evaluates)(evaluate)
 app.command("backtest", cls=ReadsData)(backtest)

@@ -56,10 +56,10 @@ def opened(
 
 def opened_for(run: Path, config: Any, data: str, *, date_format: str | None, skip_bad: bool) -> Dataset:
     """Open data for the model of a run, in the way in which it opened those of its training."""
-    opening = config.opening
+    options = config.data_options
     if date_format is not None:
-        opening = opening._replace(date_format=date_format)
-    return opened(data, **opening._asdict(), skip_bad=skipping(skip_bad, run, data, config.data))
+        options["date_format"] = date_format
+    return opened(data, **options, skip_bad=skipping(skip_bad, run, data, config.data))
 
 
 def skipping(asked: bool, run: Path, data: str, own: str) -> bool:

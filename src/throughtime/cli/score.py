@@ -102,9 +102,8 @@ def of_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: bool) 
     from throughtime.tasks.translate.codecs import SIDES
 
     model = loaded(run, device, "translate")
-    opening = model.config.opening
     skip_bad = skipping(skip_bad, run, pairs, model.config.data)
-    dataset = opened(pairs, source=opening.source, target=opening.target, skip_bad=skip_bad)
+    dataset = opened(pairs, **model.config.data_options, skip_bad=skip_bad)
     given_pairs = list(dataset.pairs("all"))
     tell_skipped(dataset)
     for side, codec in zip(SIDES, model.codecs, strict=True):

@@ -1,185 +1,243 @@
-"""`throughtime train`: one sub-command a task."""
+"""`throughtime train`: a command for each declared task, all with the same options."""
 
 from __future__ import annotations
 
-import time
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.open_data import SkipBad, opened, tell_skipped
-from throughtime.cli.output import Debug, Json, Outcome, reported, say
-from throughtime.cli.training import judging, pasted
+from throughtime.cli.open_data import DateFormat, SkipBad, Source, Target, opened
+from throughtime.cli.output import (
+    Debug,
+    InterruptedCommandError,
+    Json,
+    Outcome,
+    command_name,
+    flags,
+    reported,
+    say,
+    warn,
+)
+from throughtime.cli.usage import TakesSettings
 from throughtime.errors import InputError
+from throughtime.tasks import TASKS, Task
 
 if TYPE_CHECKING:
-    from throughtime.data.datasets import Dataset
-    from throughtime.tasks.ngram.task import NgramConfig, NgramLanguageModel
+    from throughtime.api import Training
 
 train_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Train a model and save it.")
 
-Out = Annotated[Path, typer.Option("--out", help="The folder that the model becomes; it must not exist yet.")]
+SETTINGS, RUN = "Model and training", "Run"
 Data = Annotated[
-    str, typer.Option("--data", help="A name of `throughtime data list`, a file, or a folder of splits.")
+    str | None,
+    typer.Option("--data", help="A name of `throughtime data list`, a file, or a folder of splits."),
 ]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder to save the run in.", rich_help_panel=RUN)]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue the run at --out, if there is one.", rich_help_panel=RUN)
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Any other setting, such as clip=0.5; repeatable. --show-config lists them all.",
+        metavar="KEY=VALUE",
+        rich_help_panel=SETTINGS,
+    ),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", help="Read settings from a YAML or TOML file.", rich_help_panel=SETTINGS),
+]
+ShowConfig = Annotated[
+    bool,
+    typer.Option(
+        "--show-config", help="Print all settings with their meaning, and exit.", rich_help_panel=SETTINGS
+    ),
+]
+CheckpointName = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        help="With --resume: continue from this checkpoint instead of the last.",
+        rich_help_panel=RUN,
+    ),
+]
+InitFrom = Annotated[
+    Path | None,
+    typer.Option(
+        "--init-from", help="Start from the weights and vocabulary of another run.", rich_help_panel=RUN
+    ),
+]
+FindRate = Annotated[
+    bool,
+    typer.Option(
+        "--find-lr",
+        help="Try rising learning rates, suggest one, and exit; --out then names a picture of them: .png, "
+        ".svg or .pdf.",
+        rich_help_panel=RUN,
+    ),
+]
+DATA_OPTIONS: dict[str, dict[str, Any]] = {
+    "texts": {},
+    "pairs": {"source": Source, "target": Target},
+    "series": {"date_format": DateFormat},
+}
 
 
-@train_app.command("ngram")
-@reported
-def train_ngram(
-    data: Data,
-    out: Out,
-    order: Annotated[int, typer.Option(help="The longest n-grams counted.", min=1, max=100)] = 3,
-    smoothing: Annotated[
-        str, typer.Option(help="kneser-ney, laplace, dirichlet or relative-frequency.")
-    ] = "kneser-ney",
-    strength: Annotated[
-        list[float] | None,
-        typer.Option(
-            help="Pseudo-counts e1, e2, ... of laplace and dirichlet: give the option once per order."
-        ),
-    ] = None,
-    tokens: Annotated[
-        str | None, typer.Option(help="char, word, space, unicode, bpe, ...; the data's own by default.")
-    ] = None,
-    normalise: Annotated[
-        str | None, typer.Option(help="none, nfc, lower or letters; for --tokens char.")
-    ] = None,
-    layout: Annotated[
-        str | None, typer.Option(help="lines (each line a sentence) or stream (the lines are one text).")
-    ] = None,
-    min_freq: Annotated[int, typer.Option(help="Rarer tokens become <unk>.", min=1)] = 1,
-    max_size: Annotated[int | None, typer.Option(help="The largest vocabulary.", min=4)] = None,
-    split: Annotated[str, typer.Option(help="What to count: train, all, ...")] = "train",
-    backward: Annotated[bool, typer.Option("--backward", help="From right to left.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Accept a finished model at --out.")] = False,
-    skip_bad: SkipBad = False,
-    json: Json = False,
-    debug: Debug = False,
-) -> Outcome:
-    """Count a language model of any order.
+def train_command(task: type[Task]) -> Callable[..., None]:
+    """The command that trains a model of this task."""
+    named = {*task.options, *DATA_OPTIONS[task.data], "data"}
 
-    [bold]Examples[/bold]
+    def command(**given: Any) -> Outcome:
+        settings = read_given(given.get("config"), given.get("set"), {name: given[name] for name in named})
+        if given.get("show_config"):
+            return show_config(task, settings)
+        return run_training(task, settings, given)
 
-      throughtime train ngram --data ptb --order 5 --out runs/ptb-5gram
-
-      throughtime train ngram --data timemachine --tokens char --order 6 --out runs/letters
-
-      throughtime train ngram --data my.txt --smoothing laplace --strength 1 --strength 20 --out runs/mine
-    """
-    from throughtime.config import configured
-    from throughtime.tasks.ngram.task import NgramConfig, fit, smoothing_of
-
-    config = configured(
-        NgramConfig,
-        {
-            "data": data,
-            "split": split,
-            "tokens": tokens,
-            "normaliser": normalise,
-            "layout": layout,
-            "min_freq": min_freq,
-            "max_size": max_size,
-            "order": order,
-            "smoothing": smoothing,
-            "strengths": tuple(strength or ()),
-            "backward": backward,
-        },
-        "train ngram",
+    kinds = dict(_parameters(task))
+    optional = {name: False if kind in SWITCHES else None for name, kind in kinds.items()}
+    command.__signature__ = Signature(  # type: ignore[attr-defined]
+        [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=optional[name], annotation=kind)
+            for name, kind in kinds.items()
+        ]
     )
-    smoothing_of(config)
-    if finished(config, out, resume):
-        return Outcome({"run": str(out), "resumed": True}, [f"{out} is already trained; nothing to do."])
-    dataset = opened(data, layout=layout, skip_bad=skip_bad)
-    dataset.texts(split)  # refuses data of another kind, and a split that is not there
-    began = time.perf_counter()
-    say(f"Counting {data} ({split}, layout {layout or dataset.layout}) up to order {order} ...")
-    model = fit(config, dataset)
-    seconds = time.perf_counter() - began
-    valid = "valid" if "valid" in dataset.splits and split == "train" else None
-    measured = model.evaluate(dataset, valid).values() if valid else {}
-    values = summary(model, seconds, out, measured)
-    line = {"split": valid, "data": data, **measured} if valid else {}
-    model.save(out, [line] if line else [], card(model, values), skip_bad=skip_bad)
-    tell_skipped(dataset)
-    for note in model.notes:
-        say(note)
-    return Outcome(values, shown(values, dataset))
+    command.__annotations__ = kinds
+    command.__doc__ = _help(task)
+    command.task = task  # type: ignore[attr-defined]  # for `TakesSettings`
+    return reported(command)
 
 
-def finished(config: NgramConfig, out: Path, resume: bool) -> bool:
-    """Whether there is nothing left to do; refuses to touch a folder that it was not told to go on with."""
-    from throughtime.files import check_place
-    from throughtime.tasks.ngram.task import check_same
-
-    check_place(out)
-    if not out.exists():
-        if resume:
-            say(f"Nothing saved at {out} yet: starting afresh.")
-        return False
-    if not resume:
-        raise InputError(
-            "--out", f"{out} exists already; choose another folder, or give --resume to go on with it"
-        )
-    check_same(config, out)
-    return True
+SWITCHES = (Resume, ShowConfig, FindRate, SkipBad, Json, Debug)
 
 
-def summary(model: NgramLanguageModel, seconds: float, out: Path, measured: dict[str, Any]) -> dict[str, Any]:
-    """What was built, by name."""
-    from throughtime.ngram.smoothing import predicted
+def _parameters(task: type[Task]) -> Iterator[tuple[str, Any]]:
+    """The options of a command by name, in the order of its help."""
+    yield "data", Data
+    yield from DATA_OPTIONS[task.data].items()
+    for name, (kind, text) in task.options.items():
+        option = typer.Option(f"--{name.replace('_', '-')}", help=text, rich_help_panel=SETTINGS)
+        yield name, Annotated[kind | None, option]
+    yield from (("set", Settings), ("config", ConfigFile), ("show_config", ShowConfig))
+    yield from (("out", Out), ("resume", Resume))
+    if task.uses_trainer:
+        yield from (("checkpoint", CheckpointName), ("init_from", InitFrom), ("find_lr", FindRate))
+    yield from (("skip_bad", SkipBad), ("json", Json), ("debug", Debug))
 
-    counts = model.model.counts
-    return {
-        "run": str(out),
-        "task": "ngram",
-        "order": counts.order,
-        "smoothing": model.config.smoothing,
-        "tokenizer": model.config.tokens,
-        "vocabulary": counts.vocabulary_size,
-        "tokens": int(predicted(counts).sum()),
-        "ngrams": [len(level.keys) for level in counts.levels],
-        "seconds": round(seconds, 3),
-        "valid_perplexity": measured.get("perplexity"),
+
+def _help(task: type[Task]) -> str:
+    examples = "\n\n".join("  throughtime " + one.replace("[", "\\[") for one in task.examples)
+    return f"{task.summary}\n\n{task.description}\n\n[bold]Examples[/bold]\n\n{examples}"
+
+
+def read_given(config: Path | None, words: list[str] | None, named: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings that were given: those of a file, those of --set over them, then those with an option."""
+    from throughtime.settings import assignments, read_settings
+
+    given = {name: value for name, value in named.items() if value is not None}
+    return {**(read_settings(config) if config is not None else {}), **assignments(words or []), **given}
+
+
+def show_config(task: type[Task], given: Mapping[str, Any]) -> Outcome:
+    """Print all settings with their meaning; as JSON without those that have no default."""
+    from throughtime.settings import show
+
+    kind = task.part("config")
+    described = show(kind, given)
+    if not flags.json:
+        print(described, end="")
+    defaults = {
+        name: field.get_default(call_default_factory=True)
+        for name, field in kind.model_fields.items()
+        if not field.is_required()
     }
+    return Outcome({**defaults, **kind.following(given), **given})
 
 
-def shown(values: dict[str, Any], dataset: Dataset) -> list[Any]:
-    """The summary for people."""
-    stored = ", ".join(f"{count:,}" for count in values["ngrams"])
-    lines = [
-        f"Counted {values['tokens']:,} tokens ({values['tokenizer']}) in {values['seconds']:.1f} s; "
-        f"vocabulary {values['vocabulary']:,}.",
-        f"Stored n-grams of length 1 to {values['order']}: {stored}.",
-    ]
-    if values["valid_perplexity"] is not None:
-        lines.append(f"Validation perplexity {values['valid_perplexity']:.2f}.")
-    hints = [*judging(dataset), "generate {run} --seed 1"]
-    lines += [f"Saved in {values['run']}. Go on with:", *pasted(hints, values["run"])]
-    return ["\n".join(lines)]
+def run_training(task: type[Task], settings: Mapping[str, Any], given: Mapping[str, Any]) -> Outcome:
+    """Start a run, continue one, or look for its learning rate."""
+    from throughtime.api import Training
+    from throughtime.train.interrupts import InterruptedRunError
+
+    out, search = given["out"], bool(given.get("find_lr"))
+    if out is None and not search:
+        raise InputError("out", "is missing: name the folder to save the run in")
+    training = Training(
+        task.name,
+        settings,
+        out or Path("-"),
+        resume=given["resume"],
+        checkpoint=given.get("checkpoint"),
+        init_from=given.get("init_from"),
+        skip_bad=given["skip_bad"],
+        open_data=opened,
+        say=say,
+        warn=lambda note: warn({note: note}),
+    )
+    if search:
+        return find_rate(training, out)
+    try:
+        why = training.start()
+    except InterruptedRunError as stopped:
+        where = f"{stopped.checkpoint.name} is saved" if stopped.checkpoint is not None else "stopped"
+        raise InterruptedCommandError(
+            f"Interrupted; {where}. Continue with the same command and --resume."
+        ) from None
+    if why is not None:
+        return Outcome(training.values, [f"{out} is already trained ({why}); nothing to do.{_longer(why)}"])
+    model, dataset = training.model, training.dataset
+    assert model is not None
+    assert dataset is not None
+    if not training.first:
+        return Outcome(training.values)
+    run = str(out)
+    lines = [model.summary(training.values), f"Saved in {run}. Go on with:"]
+    return Outcome(training.values, ["\n".join([*lines, *pasted(model.suggestions(dataset), run)])])
 
 
-def card(model: NgramLanguageModel, values: dict[str, Any]) -> str:
-    """README.md of the model folder."""
-    config = model.config
-    perplexity = values["valid_perplexity"]
-    measured = f"{perplexity:.2f} on the validation split" if perplexity is not None else "not measured"
-    direction = "right to left" if config.backward else "left to right"
-    return f"""# {config.smoothing} {config.order}-gram model of {config.data}
+def find_rate(training: Training, out: Path | None) -> Outcome:
+    """Suggest a learning rate; with --out FILE.png the curve is drawn."""
+    from throughtime.api import find_learning_rate
 
-A counted language model, {direction}, made by throughtime.
+    if out is not None:
+        from throughtime.files import check_file
+        from throughtime.plots.style import check_format
 
-| | |
-|---|---|
-| data | {config.data}, split {config.split}, {values["tokens"]:,} tokens |
-| tokens | {config.tokens}, vocabulary of {values["vocabulary"]:,} (`{model.framing.codec.hash[:12]}`) |
-| text | {"line by line" if config.layout == "lines" else "one stream"} |
-| perplexity | {measured} |
+        check_format(out, "--out with --find-lr")
+        check_file(out)
+    found = find_learning_rate(training)
+    assert training.model is not None
+    values: dict[str, Any] = {"lr": found.suggested, "rates": found.rates, "losses": found.losses}
+    tried = f"{len(found.rates)} updates of {training.model.config.optimizer} tried"
+    text = f"Suggested: --lr {found.suggested:.2g} ({tried})"
+    if out is not None:
+        from throughtime.plots.learning import rate_plot
 
-    throughtime evaluate FOLDER --split test
-    throughtime score FOLDER "dog bites man" "man bites dog"
-    throughtime generate FOLDER --seed 1
+        values["plot"] = str(rate_plot(found.rates, found.losses, found.suggested, out))
+        text += f"\nDrawn in {out}."
+    return Outcome(values, [text])
 
-In Python: `throughtime.load("FOLDER").generate()[0].text`.
-"""
+
+def pasted(hints: Sequence[str], run: str) -> list[str]:
+    """The commands as they are typed in a shell, ready to be printed."""
+    from rich.markup import escape
+
+    name = command_name()
+    return [escape(f"  {name} " + hint.replace("{run}", shlex.quote(run))) for hint in hints]
+
+
+def _longer(why: str) -> str:
+    """Which option to raise to train longer."""
+    if why == "counted":
+        return ""
+    option = "epochs" if why == "all epochs done" else "early_stopping"
+    return f" To train longer, raise {'minutes' if why.endswith('minutes are over') else option}."
+
+
+for _name in TASKS:
+    train_app.command(_name, cls=TakesSettings)(train_command(TASKS[_name]))

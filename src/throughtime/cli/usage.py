@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
@@ -26,7 +25,7 @@ _TRUTH = ("true", "false")
 class TakesSettings(TyperCommand):
     """A command of `train`: if a setting is given as an option, the error shows how to use `--set`.
 
-    The command's function names its settings as `config`, module.Class under `throughtime.tasks`.
+    The command's function has the declaration of its task as `task`.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -41,8 +40,7 @@ class TakesSettings(TyperCommand):
 
     def _refuse(self, words: list[str], error: Any) -> None:
         """Refuse settings that were given as options, if that is what the error is about."""
-        module, name = getattr(self.callback, "config", "").rsplit(".", 1)
-        fields = getattr(import_module(f"throughtime.tasks.{module}"), name).model_fields
+        fields = getattr(self.callback, "task").part("config").model_fields  # noqa: B009
         options = {one for param in self.params for one in param.opts}
         meant: dict[str, str] = {}
         for place, word in enumerate(words):

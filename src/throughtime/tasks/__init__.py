@@ -1,34 +1,94 @@
-"""Data, model, loss and measure brought together. A new task is one new file and one line in TASKS."""
+"""What models can be trained for. A new task is one folder with a declaration, and one line in TASKS.
+
+Other packages add tasks with an entry point of the group `throughtime.tasks` that names their declaration.
+"""
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
-from throughtime.errors import unknown
 from throughtime.folder import ModelFolder
+from throughtime.registry import Registry
 
-TASKS = {
-    "ngram": "throughtime.tasks.ngram.task",
-    "language": "throughtime.tasks.language.task",
-    "translate": "throughtime.tasks.translate.task",
-    "tag": "throughtime.tasks.tag.task",
-    "fill": "throughtime.tasks.fill.task",
-    "classify": "throughtime.tasks.classify.task",
-    "compose": "throughtime.tasks.compose.task",
-    "forecast": "throughtime.tasks.forecast.task",
+Options = Mapping[str, tuple[Any, str]]
+COMMON_OPTIONS: Options = {
+    "epochs": (int, "Number of passes over the training data."),
+    "minutes": (float, "Stop after this number of minutes."),
+    "batch_size": (int, "Number of rows of one batch."),
+    "lr": (float, "Learning rate; --find-lr suggests one."),
+    "cell": (str, "Recurrent cell: lstm, gru, rnn, mingru, ...; see `throughtime doctor`."),
+    "hidden_size": (int, "Number of units of a layer."),
+    "num_layers": (int, "Number of layers."),
+    "seed": (int, "Seed of all random numbers."),
+    "device": (str, "auto, cpu, cuda, cuda:1, ..."),
 }
-"""Each task's module has a `load(folder, config, device)`; imported only when such a model is opened."""
 
 
-def load(path: Path | str, device: str = "auto") -> Any:
+class Task:
+    """The declaration of a task: `throughtime train`, `export`, `serve` and the documentation follow from it.
+
+    Its parts are named as `module:attribute` and imported when they are first used, so that declaring a task
+    imports neither torch nor pydantic.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    """A model of this task in words, such as "a translator"."""
+    summary: ClassVar[str]
+    """What `throughtime train NAME` does, in one sentence."""
+    description: ClassVar[str] = ""
+    """Paragraphs of its help."""
+    examples: ClassVar[tuple[str, ...]] = ()
+    """Commands that show its use, after `throughtime`."""
+    data: ClassVar[Literal["texts", "pairs", "series"]] = "texts"
+    options: ClassVar[Options] = COMMON_OPTIONS
+    """The settings that are options of `throughtime train NAME`: name, type and help; others take --set."""
+    uses_trainer: ClassVar[bool] = True
+    """False for models that are counted and not trained by gradients."""
+    config: ClassVar[str]
+    """The type of its settings, a `TrainingConfig`."""
+    predictor: ClassVar[str]
+    """The class of its trained models, a `Predictor`."""
+    exporter: ClassVar[str | None] = None
+    """A function from a trained model to the graphs of its export."""
+    runner: ClassVar[str | None] = None
+    """A function that opens an export without torch."""
+    route: ClassVar[str | None] = None
+    """The module of its HTTP endpoints."""
+
+    @classmethod
+    def part(cls, name: str) -> Any:
+        """Import a part by the name of its attribute, such as "predictor"."""
+        module, _, attribute = getattr(cls, name).partition(":")
+        found = import_module(module)
+        return getattr(found, attribute) if attribute else found
+
+
+TASKS = Registry[type[Task]](
+    "task",
+    "throughtime.tasks",
+    {
+        "ngram": "throughtime.tasks.ngram:Ngram",
+        "language": "throughtime.tasks.language:Language",
+        "translate": "throughtime.tasks.translate:Translate",
+        "tag": "throughtime.tasks.tag:Tag",
+        "fill": "throughtime.tasks.fill:Fill",
+        "classify": "throughtime.tasks.classify:Classify",
+        "compose": "throughtime.tasks.compose:Compose",
+        "forecast": "throughtime.tasks.forecast:Forecast",
+    },
+)
+
+
+def load(path: Path | str, device: str = "auto", *, network: Any = None) -> Any:
     """Open a trained model, whatever its task: `tt.load("RUN").generate("the time")`.
 
-    A model computes on a GPU where there is one, whatever it was trained on; `device="cpu"` keeps it off.
+    The model computes on a GPU where there is one, whatever it was trained on; `device="cpu"` keeps it off.
+    A model that was trained with a network of your own needs that `network` again.
     """
     folder = ModelFolder.at(path)
-    task, config = folder.read_config()
-    if task not in TASKS:
-        raise unknown("task", task, TASKS)
-    return importlib.import_module(TASKS[task]).load(folder, config, device)
+    task, settings = folder.read_config()
+    return TASKS[task].part("predictor").load(folder, settings, device, network=network)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from throughtime.errors import InputError, unknown
 from throughtime.folder import ModelFolder
-from throughtime.tasks.report import Opening
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -85,11 +84,6 @@ def labelled(dataset: Dataset, split: str) -> Iterator[Labelled]:
         if not one.label:
             raise InputError(dataset.name, f"has no label for {one.text[:40]!r}; every text needs one")
         yield one
-
-
-def text_and_label(text: str | None, label: str | None) -> Opening:
-    """How to open data whose columns have these names, or usual names where they are None."""
-    return Opening(text, label, labelled=True)
 
 
 def found_columns(dataset: Dataset, text: str | None, label: str | None) -> dict[str, str]:

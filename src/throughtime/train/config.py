@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from throughtime.config import Config
+from throughtime.config import Config, architecture
 from throughtime.effects import Effect, only_with
 
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -52,6 +52,9 @@ class TrainingConfig(Config):
         only_with("ema_decay", "average", "ema"),
     )
 
+    network: str | None = architecture(
+        None, description="a network that another package registers; null: the task's own"
+    )
     seed: int = Field(
         0, ge=0, le=LARGEST_SEED, description="the same seed gives the same weights, bit for bit on a CPU"
     )

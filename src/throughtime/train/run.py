@@ -8,14 +8,13 @@ weights that it began with.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
 from torch import nn
 
-from throughtime.config import configured
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
 from throughtime.models.weights import read_weights, save_weights
@@ -39,8 +38,8 @@ class Trainable(Protocol):
     config: Any
     model: Any
 
-    def begin(self, folder: ModelFolder) -> None:
-        """Write all of the model but its weights."""
+    def save_description(self, folder: ModelFolder) -> None:
+        """Write all files of the model but its weights and its card."""
         ...
 
     def card(self, values: Mapping[str, Any]) -> str:
@@ -71,7 +70,7 @@ def fit(
     model.to(device_of(config.device))
 
     def begin(place: Path) -> None:
-        trainable.begin(ModelFolder(place))
+        trainable.save_description(ModelFolder(place))
         # The seed alone does not give them: they may be another run's, or depend on the data.
         (place / FIRST).mkdir()
         save_weights(model, ModelFolder(place / FIRST))
@@ -110,7 +109,7 @@ def fit(
         values = {"run": str(out), **asdict(summary), "parameters": weights, "device": str(trainer.device)}
         values |= getattr(task, "facts", {})
         if processes.first:
-            trainable.begin(folder)  # a run that went on may have been told other epochs
+            trainable.save_description(folder)  # a run that went on may have been told other epochs
             folder.write_card(trainable.card(values))
             folder.write_json(FINISHED, {name: value for name, value in values.items() if name != "run"})
             shutil.rmtree(out / FIRST, ignore_errors=True)
@@ -133,36 +132,6 @@ def finished(out: Path, config: TrainingConfig) -> str | None:
     same = all(told[key] == before[key] for key in ("max_minutes", "early_stopping"))
     why: str = done["why"]
     return why if config.epochs <= done["epochs"] or (same and why != "all epochs done") else None
-
-
-def inherited_settings(
-    folder: ModelFolder,
-    task: str,
-    kind: type[TrainingConfig],
-    architecture: Collection[str],
-    given: Mapping[str, Any],
-    first_weights: Collection[str] = (),
-) -> dict[str, Any]:
-    """What a model that starts from a run has from it; other wishes for these settings are refused.
-
-    So are wishes for `first_weights`, which it has from the run too.
-    """
-    found, saved = folder.read_config()
-    if found != task:
-        raise InputError("--init-from", f"{folder.path} holds a model of the task {found!r}, not {task!r}")
-    # An older run knows nothing of newer settings: it has their defaults.
-    saved = configured(kind, saved, str(folder.path / "config.json")).model_dump(mode="json")
-    for key in set(architecture) & set(given):
-        left_to_data = given[key] is None and key in kind.SUGGESTED
-        if given[key] != saved[key] and not left_to_data:
-            raise InputError(
-                f"--set {key}",
-                f"is {given[key]!r}, but the model in {folder.path} has {saved[key]!r}; leave it out",
-            )
-    for key in set(first_weights) & set(given):
-        if given[key] != kind.model_fields[key].default:
-            raise InputError(f"--set {key}", "has no effect with --init-from; leave one of them out")
-    return {key: saved[key] for key in architecture}
 
 
 def _draw(out: Path, task: Task, reporter: Reporter) -> None:

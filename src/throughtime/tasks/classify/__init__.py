@@ -1,1 +1,24 @@
-"""A label for a whole text."""
+"""One label for a whole text."""
+
+from throughtime.tasks import Task
+
+
+class Classify(Task):
+    """Classification: `throughtime train classify`."""
+
+    name = "classify"
+    title = "a classifier"
+    summary = "Train a classifier: one label for a whole text."
+    description = """
+    The data are CSV, TSV or JSON lines with `text` and `label` (name other columns with --set), or tagged
+    sentences that have a label. By default the model is a bidirectional LSTM over words with max pooling.
+    """
+    examples = (
+        "train classify --data reviews.csv --out runs/reviews",
+        "train classify --data mails.jsonl --set text=body --set label=folder --out runs/mails",
+        "train classify --data snips-slots --set pooling=attention --out runs/intents",
+    )
+    config = "throughtime.tasks.classify.config:ClassifyConfig"
+    predictor = "throughtime.tasks.classify.predictor:Classifier"
+    exporter = "throughtime.tasks.classify.export:exported"
+    runner = "throughtime.tasks.classify.runner:opened"

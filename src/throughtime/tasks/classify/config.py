@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from throughtime.config import architecture
 from throughtime.effects import Effect
-from throughtime.tasks.labels import found_columns, text_and_label
-from throughtime.tasks.report import Opening
+from throughtime.tasks.labels import found_columns
 from throughtime.tasks.translate.config import MIN_FREQ, pieces_for
 from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
 
@@ -43,28 +43,30 @@ class ClassifyConfig(TrainingConfig):
     label: str | None = Field(
         None, description="the column or field of the label; null: label, or a usual name such as stars"
     )
-    tokens: str | None = Field(
+    tokens: str | None = architecture(
         None,
         description="words: unicode (any script), basic-english (small letters), space, word; char; or parts "
         "of words: bpe, unigram, wordpiece; null: unicode, or basic-english where a corpus of the catalogue "
         "is cut into words already",
     )
-    min_freq: int = Field(1, ge=1, description="rarer whole words become <unk>")
-    max_size: int | None = Field(
+    min_freq: int = architecture(1, ge=1, description="rarer whole words become <unk>")
+    max_size: int | None = architecture(
         None, ge=5, description="the largest vocabulary; null: all words, or as many parts as the data teach"
     )
     max_length: Size = Field(500, description="tokens after which a text is cut, in training and ever after")
 
-    cell: str = Field("lstm", description="lstm, gru, rnn, mingru, ...; see `throughtime doctor`")
-    embedding_size: Size = Field(128, description="width of a token's vector")
-    hidden_size: Size = Field(128, description="units of a layer, each way")
-    num_layers: Size = Field(1, description="layers on top of each other")
-    bidirectional: bool = Field(True, description="read from both ends")
-    pooling: Literal["last", "mean", "max", "attention"] = Field(
+    cell: str = architecture("lstm", description="lstm, gru, rnn, mingru, ...; see `throughtime doctor`")
+    embedding_size: Size = architecture(128, description="width of a token's vector")
+    hidden_size: Size = architecture(128, description="units of a layer, each way")
+    num_layers: Size = architecture(1, description="layers on top of each other")
+    bidirectional: bool = architecture(True, description="read from both ends")
+    pooling: Literal["last", "mean", "max", "attention"] = architecture(
         "max", description="all steps as one vector: last, mean, max or attention"
     )
-    residual: bool = Field(False, description="add a layer's input to its output where the widths agree")
-    layer_norm: bool = Field(False, description="normalise what each layer gives")
+    residual: bool = architecture(
+        False, description="add a layer's input to its output where the widths agree"
+    )
+    layer_norm: bool = architecture(False, description="normalise what each layer gives")
 
     word_dropout: Share = Field(0.1, description="share of words that become <unk>, drawn at every batch")
     embedding_dropout: Share = Field(0.3, description="on embedded tokens")
@@ -89,9 +91,9 @@ class ClassifyConfig(TrainingConfig):
     )
 
     @property
-    def opening(self) -> Opening:
-        """How the data are opened."""
-        return text_and_label(self.text, self.label)
+    def data_options(self) -> dict[str, Any]:
+        """How `open_dataset` opens its data."""
+        return {"source": self.text, "target": self.label, "labelled": True}
 
     def settled(self, dataset: Dataset) -> ClassifyConfig:
         """The same with what the data suggest filled in, as it is saved."""

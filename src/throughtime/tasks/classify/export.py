@@ -12,13 +12,13 @@ from throughtime.export.heads import log_probs
 from throughtime.export.pooling import attention_pooled, pooled, something
 from throughtime.layers.pooling import POOLINGS, AttentionPooling
 from throughtime.tasks.classify.network import SequenceClassifier
-from throughtime.tasks.classify.predictor import TrainedClassifier
+from throughtime.tasks.classify.predictor import Classifier
 from throughtime.tasks.translate.export import encode
 
 SHAPES = ((1, 1), (1, 50), (3, 7), (3, 40))
 
 
-def exported(classifier: TrainedClassifier) -> Exported:
+def exported(classifier: Classifier) -> Exported:
     """The one part of a classifier."""
     model = classifier.model
     return Exported(

@@ -1,15 +1,14 @@
-"""A classifier with the network and the settings that made it: what is trained, judged and saved."""
+"""A trained classifier: texts in, labels and their probabilities out."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.markup import escape
 
 from throughtime.data.batching import RaggedIds
 from throughtime.data.batching.labelled import LabelledBatches
@@ -18,11 +17,12 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.metrics.classification import Confusion
 from throughtime.models.heads import IGNORED
-from throughtime.results import Classified
+from throughtime.results import Classified, Evaluation
+from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
 from throughtime.tasks.classify.config import ClassifyConfig
-from throughtime.tasks.classify.network import SequenceClassifier
+from throughtime.tasks.classify.network import SequenceClassifier, build
+from throughtime.tasks.classify.training import ClassifyTask
 from throughtime.tasks.labels import Labels, labelled
-from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
 from throughtime.text.codec import Codec
 from throughtime.text.numbers import several
 from throughtime.texts import checked_texts
@@ -31,28 +31,106 @@ from throughtime.train.devices import products
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
-TASK = "classify"
 TEXTS_AT_ONCE = 128
 MOST_COLUMNS = 12
+SAMPLES = 3
 
 
-class TrainedClassifier:
-    """A network over whole texts, with its codec, its labels and the configuration that made it."""
+class ClassifierAssets(NamedTuple):
+    """The vocabulary of texts, and their labels."""
 
-    def __init__(
-        self, model: SequenceClassifier, codec: Codec, labels: Labels, config: ClassifyConfig
-    ) -> None:
-        self.model, self.codec, self.labels, self.config = model, codec, labels, config
+    codec: Codec
+    labels: Labels
+
+    def save(self, folder: ModelFolder) -> None:
+        """Write both into a model folder."""
+        self.codec.save(folder.path)
+        self.labels.save(folder)
+
+
+class Classifier(Predictor):
+    """Gives whole texts a label: `tt.load("RUN").classify("play some jazz")[0].label`."""
+
+    task = "classify"
+    config_type = ClassifyConfig
+    model: SequenceClassifier
+    assets: ClassifierAssets
+    config: ClassifyConfig
+
+    @classmethod
+    def prepare(cls, config: ClassifyConfig, dataset: Dataset) -> tuple[ClassifyConfig, ClassifierAssets]:
+        """Find the labels, and build the vocabulary of the training texts."""
+        refuse_vectors(dataset)
+        labels = Labels.of(dataset)
+        if len(labels) == 1:
+            raise InputError(
+                dataset.name, f"has the label {labels.names[0]!r} only; a classifier needs two or more"
+            )
+        config = config.settled(dataset)
+        assert config.tokens is not None
+        codec = Codec.build(
+            (one.text for one in dataset.labelled("train")),
+            config.tokens,
+            min_freq=config.min_freq,
+            max_size=config.max_size,
+            reserved=("<pad>", "<unk>"),
+            where=dataset.name,
+        )
+        return config, ClassifierAssets(codec, labels)
+
+    @classmethod
+    def load_assets(cls, folder: ModelFolder, config: ClassifyConfig) -> ClassifierAssets:
+        """Read the vocabulary and the labels."""
+        return ClassifierAssets(Codec.load(folder.path), Labels.load(folder))
+
+    @classmethod
+    def build_network(cls, config: ClassifyConfig, assets: ClassifierAssets) -> SequenceClassifier:
+        """The network that a configuration describes."""
+        vocabulary = assets.codec.vocabulary
+        return build(
+            len(vocabulary),
+            len(assets.labels),
+            unknown_id=vocabulary.unk_id,
+            **config.arguments_for(build),
+        )
+
+    def initialise_weights(self) -> None:
+        """Expect each label as often as it occurs in training."""
+        self.model.expect(torch.tensor(self.labels.frequencies))
+
+    @property
+    def codec(self) -> Codec:
+        """The vocabulary of texts and their tokenizer."""
+        return self.assets.codec
+
+    @property
+    def labels(self) -> Labels:
+        """The labels of training."""
+        return self.assets.labels
+
+    def training_task(self, dataset: Dataset) -> ClassifyTask:
+        """Batches, loss and validation on these data."""
+        train = list(labelled(dataset, "train"))
+        if strange := next((one.label for one in train if one.label not in self.labels), None):
+            raise InputError(
+                dataset.name, f"has the label {strange!r}, which the model does not know; train a new model"
+            )
+        valid = list(labelled(dataset, "valid")) if "valid" in dataset.splits else []
+        written = [one for one in valid if one.text.strip()]
+        # From all over the data, which may be sorted by their labels.
+        samples = written[len(written) // (2 * SAMPLES) :: max(1, len(written) // SAMPLES)][:SAMPLES]
+        return ClassifyTask(self, self.rows(train), self.rows(valid) if valid else None, samples)
 
     def classify(
-        self, texts: Sequence[str], *, k: int | None = None, progress: Progress | None = None
+        self, texts: str | Sequence[str], *, k: int | None = None, progress: Progress | None = None
     ) -> list[Classified]:
-        """Each text with its `k` likeliest labels, or all of them, in the order of the texts.
+        """One answer for each text: its `k` most likely labels, or all of them, with their probabilities.
 
-        A text that says nothing gets what the model expects of any text.
+        An empty text gets the labels that the model expects of any text.
         """
+        texts = checked_texts(texts)
         if k is not None and k < 1:
-            raise InputError("--k", f"is {k}, expected 1 or more")
+            raise InputError("k", f"is {k}, expected 1 or more")
         found = []
         for text, log_probs in zip(texts, self.log_probs(texts, progress), strict=True):
             order = np.argsort(-log_probs, kind="stable")[:k]
@@ -94,9 +172,11 @@ class TrainedClassifier:
         known = [self.labels.number(one.label) if one.label in self.labels else IGNORED for one in records]
         return self.ids([one.text for one in records]), np.array(known, dtype=np.int64)
 
-    def report(self, dataset: Dataset, split: str, asked: Asked, progress: Progress | None = None) -> Report:
-        """What `throughtime evaluate` shows of a split."""
-        refuse_others(asked, (), "is not for classifiers")
+    def evaluate_split(
+        self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
+    ) -> Evaluation:
+        """Accuracy, macro F1, log loss and the confusion of labels on a split."""
+        refuse_options(options, (), "is not for classifiers")
         refuse_vectors(dataset)
         records = list(labelled(dataset, split))
         if not records:
@@ -116,66 +196,37 @@ class TrainedClassifier:
             "classes": {one.label: one.values() for one in confusion.classes},
             "confusion": {"labels": list(confusion.labels), "counts": confusion.counts.tolist()},
         }
-        text = f"{dataset.name}, {split}: {_told(confusion, values)}"
-        return Report(values, self._reading(), text)
+        return Evaluation(values, self.signature(), _report(confusion, values))
 
-    def _reading(self) -> list[str]:
-        """How texts are read, as a signature tells it."""
-        device = self.model.head.weight.device.type
-        return [
-            f"tokens:{self.config.tokens}",
-            f"vocabulary:{self.codec.hash[:12]}",
-            f"device:{device}",
-            "precision:float32",
-        ]
+    def signature(self) -> str:
+        """How texts are read."""
+        return (
+            f"tokens:{self.config.tokens}|vocabulary:{self.codec.hash[:12]}|device:{self.device.type}"
+            "|precision:float32"
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What should be known of the text that its vocabulary was made of."""
+        """Warnings about the text that the vocabulary was built from."""
         return self.codec.notes
 
-    @property
-    def title(self) -> str:
-        """What is trained, in one line."""
-        config = self.config
-        weights = sum(weight.numel() for weight in self.model.parameters())
-        layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
-        return (
-            f"{config.data}: {layers}{config.cell} of {config.hidden_size}, {config.pooling} pooling, "
-            f"{weights / 1e6:.2f} M weights, {several(len(self.labels), 'label')}, "
-            f"vocabulary {len(self.codec.vocabulary):,} ({config.tokens})"
-        )
-
-    def begin(self, folder: ModelFolder) -> None:
-        """Write all of the model but its weights."""
-        folder.write_config(TASK, self.config.model_dump(mode="json"))
-        self.codec.save(folder.path)
-        self.labels.save(folder)
-
-    def card(self, values: Mapping[str, Any]) -> str:
-        """README.md of the model folder."""
+    def describe(self) -> Description:
+        """The model in words."""
         config, codec = self.config, self.codec
-        best = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in values["best"].items())
-        ways = ", both ways" if config.bidirectional else ""
-        return f"""# Classifier of {config.data}
-
-{config.num_layers} x {config.hidden_size} {config.cell} cells{ways}, {config.pooling} pooling, made by
-throughtime. The labels, with their counts in training, are in labels.json.
-
-| | |
-|---|---|
-| data | {config.data}, split train |
-| labels | {len(self.labels)} |
-| tokens | {config.tokens}, vocabulary of {len(codec.vocabulary):,} (`{codec.hash[:12]}`) |
-| weights | {values["parameters"]:,} |
-| training | {trained_for(values)}, seed {config.seed}, {values["device"]} |
-| validation | {best or "not measured"} |
-
-    throughtime classify FOLDER "a text"
-    throughtime evaluate FOLDER --split test
-
-In Python: `throughtime.load("FOLDER").classify(["a text"])[0].label`. The settings are in config.json.
-"""
+        layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
+        ways = " each way" if config.bidirectional else ""
+        size = f"{len(codec.vocabulary):,}"
+        return Description(
+            f"Classifier of {config.data}",
+            f"{layers}{config.cell} of {config.hidden_size}{ways}, {config.pooling} pooling",
+            f"{several(len(self.labels), 'label')}, vocabulary {size} ({config.tokens})",
+            {
+                "labels": f"{len(self.labels)}, listed in labels.json",
+                "tokens": f"{config.tokens}, vocabulary of {size} (`{codec.hash[:12]}`)",
+            },
+            ['classify FOLDER "a text"'],
+            'classify("a text")[0].label',
+        )
 
 
 def refuse_vectors(dataset: Dataset) -> None:
@@ -188,13 +239,13 @@ def refuse_vectors(dataset: Dataset) -> None:
         )
 
 
-def _told(confusion: Confusion, values: Mapping[str, Any]) -> str:
+def _report(confusion: Confusion, values: Mapping[str, Any]) -> str:
     """The scores, those of each label, and what is taken for what, for people."""
     strange = values["unknown_labels"]
     beyond = f", {strange:,} of them with labels that training did not know" if strange else ""
     known = f" of the {values['texts'] - strange:,} with known labels" if strange else ""
     lines = [
-        f"accuracy [bold]{values['accuracy']:.2%}[/bold], macro F1 {values['macro_f1']:.2%}, "
+        f"accuracy {values['accuracy']:.2%}, macro F1 {values['macro_f1']:.2%}, "
         f"log loss {values['log_loss']:.4f}{known}",
         f"over {several(values['texts'], 'text')}{beyond}",
     ]
@@ -202,7 +253,7 @@ def _told(confusion: Confusion, values: Mapping[str, Any]) -> str:
     lines.append(f"\n{'':{width}}precision   recall       F1    texts")
     for one in confusion.classes:
         shares = f"{one.precision:9.2%}{one.recall:9.2%}{one.f1:9.2%}{one.support:9,}"
-        lines.append(escape(one.label.ljust(width)) + shares)
+        lines.append(one.label.ljust(width) + shares)
     return "\n".join([*lines, *_mistakes(confusion, width)])
 
 
@@ -210,14 +261,14 @@ def _mistakes(confusion: Confusion, width: int) -> list[str]:
     """Which label is taken for which: a table, or of many labels the most frequent mistakes."""
     if len(confusion.labels) > MOST_COLUMNS:
         told = [f"{count:6,}  {right} taken for {given}" for right, given, count in confusion.mistaken()]
-        return ["\nmost often taken for another:", *map(escape, told)] if told else []
+        return ["\nmost often taken for another:", *told] if told else []
     numbered = [f"{number:>2} {label}" for number, label in enumerate(confusion.labels, 1)]
     heads = "".join(f"{number:7}" for number in range(1, len(numbered) + 1))
     return [
         "\nthe right label, and how often which was given:",
         f"{'':{width}}{heads}",
         *(
-            escape(label.ljust(width)) + "".join(f"{count:7,}" for count in row)
+            label.ljust(width) + "".join(f"{count:7,}" for count in row)
             for label, row in zip(numbered, confusion.counts.tolist(), strict=True)
         ),
     ]

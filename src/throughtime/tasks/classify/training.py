@@ -18,7 +18,7 @@ from throughtime.tasks.surprisal import learned
 from throughtime.train.task import Loss, State
 
 if TYPE_CHECKING:
-    from throughtime.tasks.classify.predictor import TrainedClassifier
+    from throughtime.tasks.classify.predictor import Classifier
 
 VALIDATION_BATCH = 256
 
@@ -35,7 +35,7 @@ class ClassifyTask:
     fixed_shapes: bool = False  # batches are as long as their texts
 
     def __init__(
-        self, classifier: TrainedClassifier, train: Rows, valid: Rows | None, shown: Sequence[Labelled]
+        self, classifier: Classifier, train: Rows, valid: Rows | None, shown: Sequence[Labelled]
     ) -> None:
         self.classifier, self.config = classifier, classifier.config
         self.model: SequenceClassifier = classifier.model

@@ -1,1 +1,23 @@
-"""Text from a label or a vector of numbers."""
+"""Train a writer: a text from one label, or from a vector of numbers."""
+
+from throughtime.tasks import Task
+
+
+class Compose(Task):
+    """The declaration of the task: `throughtime train compose`."""
+
+    name = "compose"
+    title = "a model that composes texts from labels or vectors"
+    summary = "Train a writer: a text from one label, or from a vector of numbers."
+    description = """
+    The data are CSV, TSV or JSON lines with `text` and `label`, tagged sentences that have a label, or JSON
+    lines with `text` and `vector`, a list of numbers. The label or vector gives a language model its first
+    state, and stands beside each token that it reads.
+    """
+    examples = (
+        "train compose --data reviews.csv --out runs/reviewer",
+        "train compose --data snips-slots --set fed=false --out runs/requests",
+        "train compose --data weather.jsonl --set tokens=bpe --out runs/reports",
+    )
+    config = "throughtime.tasks.compose.config:ComposeConfig"
+    predictor = "throughtime.tasks.compose.predictor:Composer"

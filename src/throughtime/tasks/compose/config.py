@@ -10,8 +10,7 @@ from pydantic import Field
 from throughtime.effects import Effect
 from throughtime.errors import InputError
 from throughtime.models.widths import tied_widths
-from throughtime.tasks.labels import found_columns, text_and_label
-from throughtime.tasks.report import Opening
+from throughtime.tasks.labels import found_columns
 from throughtime.tasks.translate.config import MIN_FREQ, pieces_for
 from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
 
@@ -93,9 +92,9 @@ class ComposeConfig(TrainingConfig):
         return tied_widths(given)
 
     @property
-    def opening(self) -> Opening:
-        """How the data are opened."""
-        return text_and_label(self.text, self.label)
+    def data_options(self) -> dict[str, Any]:
+        """How `open_dataset` opens its data."""
+        return {"source": self.text, "target": self.label, "labelled": True}
 
     def settled(self, dataset: Dataset) -> ComposeConfig:
         """The same with what the data suggest filled in, as it is saved."""

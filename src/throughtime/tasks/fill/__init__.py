@@ -1,1 +1,27 @@
-"""Words for the blanks of a text."""
+"""Train a model that fills blanks: recurrent layers read a sentence from both ends."""
+
+from throughtime.tasks import Task
+
+
+class Fill(Task):
+    """The declaration of the task: `throughtime train fill`."""
+
+    name = "fill"
+    title = "a model that fills blanks"
+    summary = "Train a model that fills blanks: recurrent layers read a sentence from both ends."
+    description = """
+    Each line is a sentence. In every epoch other words of it are hidden behind [MASK], and the model learns
+    to tell them from the words before and behind. Of sentence pairs one side is read, the source unless
+    --set side=target.
+    """
+    examples = (
+        "train fill --data embedded/english --out runs/blanks",
+        "train fill --data tatoeba-fra-eng --set hidden_size=512 --out runs/tatoeba",
+        "train fill --data my.txt --set tokens=bpe --out runs/parts",
+        "train fill --show-config > my.yaml",
+    )
+    data = "pairs"
+    config = "throughtime.tasks.fill.config:FillConfig"
+    predictor = "throughtime.tasks.fill.predictor:Filler"
+    exporter = "throughtime.tasks.fill.export:exported"
+    runner = "throughtime.tasks.fill.runner:opened"

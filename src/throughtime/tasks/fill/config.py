@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from throughtime.effects import Effect
 from throughtime.errors import InputError
-from throughtime.tasks.report import Opening
 from throughtime.tasks.translate.config import MIN_FREQ, pieces_for
 from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
 
@@ -71,9 +70,9 @@ class FillConfig(TrainingConfig):
     )
 
     @property
-    def opening(self) -> Opening:
-        """How the data are opened: a line is a sentence, whatever the corpus suggests."""
-        return Opening(self.source, self.target, "lines")
+    def data_options(self) -> dict[str, Any]:
+        """How `open_dataset` opens its data."""
+        return {"source": self.source, "target": self.target, "layout": "lines"}
 
     def side_of(self, dataset: Dataset) -> str | None:
         """The side of these data that is text for this model; None where they have no sides."""

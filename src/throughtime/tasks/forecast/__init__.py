@@ -1,1 +1,27 @@
-"""The future of time series."""
+"""Train a forecaster of one series or of many, from a CSV file, long or wide."""
+
+from throughtime.tasks import Task
+
+
+class Forecast(Task):
+    """The declaration of the task: `throughtime train forecast`."""
+
+    name = "forecast"
+    title = "a forecaster"
+    summary = "Train a forecaster of one series or of many, from a CSV file, long or wide."
+    description = """
+    Without settings it is a GRU that reads four seasons and says the quantiles of the next one. Gaps in time
+    and missing values are reported and need no care. The last rows of each series are held out.
+    """
+    examples = (
+        "train forecast --data sales.csv --out runs/sales",
+        "train forecast --data load.csv --set known=[temp] --set calendar=true --out runs/load",
+        "train forecast --data passengers.csv --set transform=log --out runs/passengers",
+        "train forecast --data series/ETTh1 --set model=segment --set horizon=96 --out runs/ett",
+        "train forecast --data embedded/sine --set strategy=recursive --out runs/sine",
+    )
+    data = "series"
+    config = "throughtime.tasks.forecast.config:ForecastConfig"
+    predictor = "throughtime.tasks.forecast.predictor:Forecaster"
+    exporter = "throughtime.tasks.forecast.export:exported"
+    runner = "throughtime.tasks.forecast.runner:opened"

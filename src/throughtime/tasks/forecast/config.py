@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -13,7 +13,6 @@ from throughtime.data.scaling import Scaling
 from throughtime.data.timeline import Timeline
 from throughtime.effects import Effect, only_with
 from throughtime.errors import InputError
-from throughtime.tasks.report import Opening
 from throughtime.train.config import Positive, Share, TrainingConfig
 
 Count = Annotated[int, Field(ge=1)]
@@ -139,9 +138,9 @@ class ForecastConfig(TrainingConfig):
         return (value,) if isinstance(value, str) else value
 
     @property
-    def opening(self) -> Opening:
-        """How the data are opened."""
-        return Opening(date_format=self.date_format)
+    def data_options(self) -> dict[str, Any]:
+        """How `open_dataset` opens its data."""
+        return {"date_format": self.date_format}
 
     @property
     def roles(self) -> Roles:

@@ -1,1 +1,21 @@
-"""Recurrent language models."""
+"""Train a recurrent language model: RNN, GRU, LSTM or any other cell."""
+
+from throughtime.tasks import Task
+
+
+class Language(Task):
+    """The declaration of the task: `throughtime train language`."""
+
+    name = "language"
+    title = "a language model"
+    summary = "Train a recurrent language model: RNN, GRU, LSTM or any other cell."
+    examples = (
+        "train language --data timemachine --out runs/timemachine",
+        "train language --data ptb --config my.yaml --set lr=1e-3 --set epochs=40 --out runs/ptb",
+        "train language --data my.txt --out runs/mine --resume",
+        "train language --show-config > my.yaml",
+    )
+    config = "throughtime.tasks.language.config:LanguageConfig"
+    predictor = "throughtime.tasks.language.predictor:RecurrentLanguage"
+    exporter = "throughtime.tasks.language.export:exported"
+    runner = "throughtime.tasks.language.runner:opened"

@@ -11,7 +11,6 @@ from pydantic import Field
 from throughtime.effects import Effect, only_with
 from throughtime.models.widths import layer_widths, tied_widths
 from throughtime.tasks.language.framing import suggested
-from throughtime.tasks.report import Opening
 from throughtime.tasks.translate.config import MIN_FREQ
 from throughtime.train.config import HIDDEN_DROPOUT, OutputBias, Positive, Share, TrainingConfig
 
@@ -172,9 +171,9 @@ class LanguageConfig(TrainingConfig):
         return self.sampling in ("sequential", "rotated")
 
     @property
-    def opening(self) -> Opening:
-        """How the data are opened."""
-        return Opening(layout=self.layout)
+    def data_options(self) -> dict[str, Any]:
+        """How `open_dataset` opens its data."""
+        return {"layout": self.layout}
 
     def settled(self, dataset: Dataset) -> LanguageConfig:
         """The same with the data set's suggestions filled in, as it is saved."""

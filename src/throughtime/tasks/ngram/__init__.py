@@ -1,1 +1,31 @@
-"""Counted language models."""
+"""Count a language model of any order."""
+
+from throughtime.tasks import Task
+
+
+class Ngram(Task):
+    """The declaration of the task: `throughtime train ngram`."""
+
+    name = "ngram"
+    title = "a language model"
+    summary = "Count a language model of any order."
+    examples = (
+        "train ngram --data ptb --order 5 --out runs/ptb-5gram",
+        "train ngram --data timemachine --tokens char --order 6 --out runs/letters",
+        "train ngram --data my.txt --smoothing laplace --strengths 1 --strengths 20 --out runs/mine",
+    )
+    uses_trainer = False
+    options = {  # noqa: RUF012 - declared once, never changed
+        "order": (int, "Length of the longest n-grams."),
+        "smoothing": (str, "kneser-ney, laplace, dirichlet or relative-frequency."),
+        "strengths": (list[float], "Pseudo-counts e1, e2, ... of laplace and dirichlet; once per order."),
+        "tokens": (str, "char, word, space, unicode, bpe, ...; by default what the data suggest."),
+        "normaliser": (str, "none, nfc, lower or letters; for --tokens char."),
+        "layout": (str, "lines (each line is a sentence) or stream (all lines are one text)."),
+        "min_freq": (int, "Rarer tokens become <unk>."),
+        "max_size": (int, "Maximum size of the vocabulary."),
+        "split": (str, "What to count: train, all, ..."),
+        "backward": (bool, "Count from right to left."),
+    }
+    config = "throughtime.tasks.ngram.config:NgramConfig"
+    predictor = "throughtime.tasks.ngram.predictor:NgramLanguageModel"

@@ -15,7 +15,6 @@ from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import Smoothing, smoothing
 from throughtime.tasks.language.framing import Framing, suggested
 from throughtime.tasks.language.predictor import LanguageModel
-from throughtime.tasks.report import Opening
 from throughtime.tasks.resuming import going_on
 
 if TYPE_CHECKING:
@@ -43,9 +42,9 @@ class NgramConfig(Config):
     backward: bool = False
 
     @property
-    def opening(self) -> Opening:
-        """How the data are opened."""
-        return Opening(layout=self.layout)
+    def data_options(self) -> dict[str, Any]:
+        """How `open_dataset` opens its data."""
+        return {"layout": self.layout}
 
     def settled(self, dataset: Dataset) -> NgramConfig:
         """The same with the data set's suggestions filled in, as it is saved."""

@@ -1,1 +1,25 @@
-"""A tag for every word."""
+"""Train a tagger: a label for each word, and for the sentence where the data have one."""
+
+from throughtime.tasks import Task
+
+
+class Tag(Task):
+    """The declaration of the task: `throughtime train tag`."""
+
+    name = "tag"
+    title = "a tagger"
+    summary = "Train a tagger: a label for each word, and for the sentence where the data have one."
+    description = """
+    Without settings it is a bidirectional LSTM over words and their letters, with a CRF on top. Tags that
+    mark chunks (B-PER, I-PER, O) are judged by F1, others by accuracy.
+    """
+    examples = (
+        "train tag --data ud-english-ewt --out runs/ewt",
+        "train tag --data snips-slots --out runs/snips",
+        "train tag --data train.conll --set crf=false --set hidden_size=300 --out runs/mine",
+        "train tag --data train.conll --set language_models=[runs/left,runs/right] --out runs/with",
+    )
+    config = "throughtime.tasks.tag.config:TagConfig"
+    predictor = "throughtime.tasks.tag.predictor:Tagger"
+    exporter = "throughtime.tasks.tag.export:exported"
+    runner = "throughtime.tasks.tag.runner:opened"

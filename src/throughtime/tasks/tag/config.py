@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from throughtime.data.records import Tagged
 from throughtime.effects import Effect
 from throughtime.errors import InputError
-from throughtime.tasks.report import Opening
 from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
 
 Size = Annotated[int, Field(ge=1)]
@@ -84,9 +83,9 @@ class TagConfig(TrainingConfig):
     )
 
     @property
-    def opening(self) -> Opening:
-        """How the data are opened."""
-        return Opening()
+    def data_options(self) -> dict[str, Any]:
+        """How `open_dataset` opens its data."""
+        return {}
 
     def settled(self, records: Iterable[Tagged]) -> TagConfig:
         """The same with what the training data suggest filled in, as it is saved."""

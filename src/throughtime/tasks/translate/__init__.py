@@ -1,1 +1,26 @@
-"""Translation."""
+"""Train a translator: an encoder, a decoder, and attention between them."""
+
+from throughtime.tasks import Task
+
+
+class Translate(Task):
+    """The declaration of the task: `throughtime train translate`."""
+
+    name = "translate"
+    title = "a translator"
+    summary = "Train a translator: an encoder, a decoder, and attention between them."
+    description = """
+    Without settings it is a bidirectional GRU with attention over parts of words. Sentences are validated by
+    BLEU, and three of them are shown after each epoch.
+    """
+    examples = (
+        "train translate --data pairs.tsv --source en --target fr --out runs/en-fr",
+        "train translate --data multi30k/tok --source en --target de --set epochs=30 --out runs/en-de",
+        "train translate --data embedded/en-fr --set structure=context-and-input --out runs/plain",
+        "train translate --show-config > my.yaml",
+    )
+    data = "pairs"
+    config = "throughtime.tasks.translate.config:TranslateConfig"
+    predictor = "throughtime.tasks.translate.predictor:Translator"
+    exporter = "throughtime.tasks.translate.export:exported"
+    runner = "throughtime.tasks.translate.runner:opened"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from throughtime.effects import Effect, only_with
 from throughtime.errors import InputError
-from throughtime.tasks.report import Opening
 from throughtime.train.config import HIDDEN_DROPOUT, OutputBias, Positive, Share, TrainingConfig
 
 if TYPE_CHECKING:
@@ -132,9 +131,9 @@ class TranslateConfig(TrainingConfig):
     )
 
     @property
-    def opening(self) -> Opening:
-        """How the data are opened."""
-        return Opening(self.source, self.target)
+    def data_options(self) -> dict[str, Any]:
+        """How `open_dataset` opens its data."""
+        return {"source": self.source, "target": self.target}
 
     def settled(self, dataset: Dataset) -> TranslateConfig:
         """The same with what the data suggest filled in, as it is saved."""

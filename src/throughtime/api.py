@@ -1,0 +1,241 @@
+"""Train, load, evaluate and export models: what Python users call, and what the command line calls too."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from throughtime.config import Config, configured
+from throughtime.effects import refuse_idle
+from throughtime.errors import InputError
+from throughtime.files import check_place
+from throughtime.folder import ModelFolder
+from throughtime.tasks import TASKS, Task, load
+
+if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+    from throughtime.tasks.base import Predictor
+    from throughtime.train.processes import Processes
+    from throughtime.train.progress import Reporter
+    from throughtime.train.sweep import Found as Sweep
+
+__all__ = ["Training", "find_learning_rate", "load", "train"]
+
+IN_MEMORY = "data in memory"
+"""The name of data that are neither a file nor in the catalogue."""
+MAY_CHANGE = frozenset(
+    "epochs minutes max_minutes lr clip early_stopping device capture checkpoint_every checkpoint_minutes "
+    "keep report_every".split()
+)
+"""The settings that may change when a run is continued: how long, how fast and where, never what it is."""
+
+
+def train(
+    task: str,
+    data: Any = None,
+    *,
+    out: Path | str | None = None,
+    resume: bool = False,
+    init_from: Path | str | None = None,
+    skip_bad: bool = False,
+    network: Any = None,
+    progress: str = "auto",
+    **settings: Any,
+) -> Any:
+    """Train a model and return it: `throughtime train` in Python.
+
+    `data` is a name of `throughtime data list`, a path, a list of records, a DataFrame, or what
+    `open_dataset` returns. The other keywords are the settings that `throughtime train TASK --show-config`
+    lists. Without `out` the run is kept in a temporary folder; `model.save(path)` copies it to a lasting
+    place. `progress` is "auto" or "none".
+
+    >>> import throughtime as tt
+    >>> lines = ["the cat sleeps", "the dog sleeps", "a cat runs"] * 20
+    >>> model = tt.train("language", lines, epochs=1, hidden_size=8, embedding_size=8, progress="none")
+    >>> len(model.score(["the cat runs"])[0].tokens)
+    4
+    """
+    run = Training(
+        task,
+        {**settings, **({} if data is None else {"data": data})},
+        out=tempfile.mkdtemp(prefix="throughtime-") + "/run" if out is None else out,
+        resume=resume,
+        init_from=init_from,
+        skip_bad=skip_bad,
+        network=network,
+        progress=progress,
+    )
+    run.start()
+    return load(run.out, device=str(settings.get("device", "auto")), network=network)
+
+
+@dataclass
+class Training:
+    """One run of a training: the folder it fills, and what is known of it when it is done.
+
+    `say` is called with messages and `warn` with warnings about the data; by default both go to stderr.
+    """
+
+    task: str
+    settings: Mapping[str, Any]
+    out: Any
+    resume: bool = False
+    checkpoint: str | None = None
+    init_from: Path | str | None = None
+    skip_bad: bool = False
+    network: Any = None
+    progress: str = "auto"
+    open_data: Callable[..., Dataset] | None = None
+    say: Callable[[str], None] | None = None
+    warn: Callable[[str], None] | None = None
+    model: Predictor | None = None
+    dataset: Dataset | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+    first: bool = True
+    """Whether this process is the first, which alone reports, of those that train together."""
+
+    def __post_init__(self) -> None:
+        """Look the task up and check what can be checked before any work is done."""
+        self.out = Path(self.out)
+        self.declaration: type[Task] = TASKS[self.task]
+        if "data" not in self.settings:
+            raise InputError("data", "is missing: name a data set, a file or a folder")
+        if self.checkpoint is not None and not self.resume:
+            raise InputError("checkpoint", "goes with resume, which is missing")
+
+    def start(self) -> str | None:
+        """Train; returns the reason if the run was finished already and nothing was done."""
+        if not self.declaration.uses_trainer:
+            return self._start(None)
+        from throughtime.train.devices import device_of
+        from throughtime.train.processes import joined
+
+        with joined(device_of(str(self.settings.get("device", "auto")))) as processes:
+            self.first = processes.first
+            return self._start(processes)
+
+    def _start(self, processes: Processes | None) -> str | None:
+        check_place(self.out)
+        continues = has_content(self.out) if self.resume else self.out.exists()
+        if processes is not None:
+            processes.barrier()
+        if continues and not self.resume:
+            raise InputError(
+                "out", f"{self.out} exists already; choose another folder, or give resume to continue its run"
+            )
+        predictor = self.declaration.part("predictor")
+        if continues:
+            config = continue_config(predictor.config_type, self.out, self.task, self._plain_settings())
+            if (why := predictor.finished(self.out, config)) is not None:
+                self.values = {"run": str(self.out), "resumed": True, "why": why}
+                return str(why)
+            self.skip_bad = self.skip_bad or ModelFolder.at(self.out).skips_bad
+            self.dataset = self._open(config)
+            self.model = predictor.resume(self.out, config, network=self.network)
+        else:
+            self.create()
+        assert self.model is not None
+        assert self.dataset is not None
+        self.values = self.model.fit(
+            self.dataset,
+            self.out,
+            warn=self.warn or self._say,
+            reporter=self._reporter(),
+            processes=processes,
+            resume=self.resume,
+            checkpoint=self.checkpoint,
+            skip_bad=self.skip_bad,
+        )
+        if self.dataset.bad.count:
+            self._say(self.dataset.bad.report())
+        return None
+
+    def create(self) -> None:
+        """Open the data and create a new model, drawn from the seed or started from another run."""
+        predictor = self.declaration.part("predictor")
+        given = self._plain_settings()
+        config = configured(predictor.config_type, given, "settings")
+        if self.init_from is not None:
+            self.model = predictor.initialise_from(self.init_from, config, given, network=self.network)
+            refuse_idle(self.model.config, given)
+            self.dataset = self._open(self.model.config)
+            return
+        refuse_idle(config, given)
+        if following := predictor.config_type.following(given):
+            shown = ", ".join(f"{key}={dumps(value)}" for key, value in following.items())
+            self._say(f"Set to match the given settings: {shown}.")
+        self.dataset = self._open(config)
+        self.model = predictor.create(config, self.dataset, network=self.network)
+        if self.dataset.label_columns is not None and not {"text", "label"} <= {*given}:
+            text, label = self.dataset.label_columns
+            self._say(f"Texts are read from the column {text!r}, labels from {label!r}.")
+
+    def _plain_settings(self) -> dict[str, Any]:
+        """The settings as a configuration takes them: data in memory and own networks have a name there."""
+        data, network = self.settings["data"], self.network
+        name = str(data) if isinstance(data, str | Path) else getattr(data, "name", IN_MEMORY)
+        if network is not None:
+            network = network if isinstance(network, str) else "custom"
+        return {**self.settings, "data": name, **({} if network is None else {"network": network})}
+
+    def _open(self, config: Any) -> Dataset:
+        from throughtime.data.datasets import open_dataset
+
+        data = self.settings["data"]
+        if hasattr(data, "splits"):  # a data set that is open already
+            return data  # type: ignore[no-any-return]
+        opens = self.open_data or open_dataset
+        given = config.data if isinstance(data, str | Path) else data
+        return opens(given, **config.data_options, skip_bad=self.skip_bad)
+
+    def _say(self, message: str) -> None:
+        if self.say is not None:
+            self.say(message)
+        elif self.progress != "none":
+            print(message, file=sys.stderr)
+
+    def _reporter(self) -> Reporter:
+        from throughtime.train.progress import Silent, reporter
+
+        shown = self.first and self.progress != "none"
+        return reporter(sys.stderr.isatty()) if shown else Silent()
+
+
+def find_learning_rate(training: Training) -> Sweep:
+    """Try rising learning rates on a new model of a training that was not started, and suggest one."""
+    from throughtime.train.devices import device_of
+    from throughtime.train.sweep import sweep
+
+    training.create()
+    assert training.model is not None
+    assert training.dataset is not None
+    training.model.model.to(device_of(training.model.config.device))
+    return sweep(training.model.training_task(training.dataset), training.model.config)
+
+
+def has_content(out: Path) -> bool:
+    """Whether there is anything at this path; an empty folder counts as nothing."""
+    return out.exists() and not (out.is_dir() and not any(out.iterdir()))
+
+
+def continue_config(kind: type[Config], out: Path, task: str, given: Mapping[str, Any]) -> Any:
+    """The configuration of a run that is continued: the saved one, with what may change set anew."""
+    found, saved = ModelFolder.at(out).read_config()
+    if found != task:
+        raise InputError("resume", f"{out} holds a model of the task {found!r}, not {task!r}")
+    before = configured(kind, saved, str(out / "config.json"))
+    # A null that left the choice to the data is no other choice than the saved one.
+    given = {key: value for key, value in given.items() if value is not None or key not in kind.SUGGESTED}
+    now = configured(kind, {**saved, **given}, "settings")
+    for key in given:
+        was, wanted = getattr(before, key), getattr(now, key)
+        if was != wanted and key not in MAY_CHANGE:
+            raise InputError(
+                key, f"is {wanted!r}, but the run in {out} was started with {was!r}; use another folder"
+            )
+    return now

@@ -1,0 +1,393 @@
+"""What every trained model has in common: it is created for data, trained, saved, loaded and described here.
+
+A task derives its predictor from `Predictor` and says how its network is built and what it answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+from throughtime.config import Config, configured
+from throughtime.errors import InputError
+from throughtime.files import whole_folder
+from throughtime.folder import ModelFolder
+from throughtime.registry import Registry
+from throughtime.results import Evaluation
+from throughtime.text.numbers import several
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from throughtime.data.datasets import Dataset
+    from throughtime.train.task import Task as TrainingTask
+
+CUSTOM = "custom"
+"""The name that a configuration has for a network that is not registered."""
+NETWORKS = Registry[Callable[..., Any]]("network", "throughtime.networks", {})
+"""Networks of other packages: functions from a configuration and the assets of its task to a module."""
+Progress = Callable[[int, int], None]
+"""Called with the number of items done and the number of all items."""
+
+
+class Assets(Protocol):
+    """What a network needs besides its configuration and weights: vocabularies, labels, scales."""
+
+    def save(self, folder: ModelFolder) -> None:
+        """Write the files of the model folder that hold it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Description:
+    """A model in words, for its title while it trains and for its card."""
+
+    heading: str
+    """The first line of the card."""
+    network: str
+    """The layers, such as "2 x lstm of 256"."""
+    details: str
+    """What else a title names, such as the size of the vocabulary."""
+    facts: Mapping[str, str]
+    """Rows of the card's table, after the row of the data."""
+    commands: Sequence[str]
+    """Commands to use the model with, after `throughtime`."""
+    python: str
+    """The expression that uses it in Python, after `throughtime.load("FOLDER").`."""
+    remark: str = ""
+    """A sentence that users of the model should know."""
+
+
+class Predictor:
+    """A network with all that it needs to answer: its assets, and the configuration that it was made from."""
+
+    task: ClassVar[str]
+    config_type: ClassVar[Any]
+    generation_defaults: ClassVar[Mapping[str, Any] | None] = None
+    """What generation_config.json holds at first; None for models that generate nothing."""
+
+    def __init__(self, model: Any, assets: Any, config: Any) -> None:
+        self.model, self.assets, self.config = model, assets, config
+        self.folder: ModelFolder | None = None
+        self.generation: Any = dict(self.generation_defaults or {})
+
+    # What a task defines
+
+    @classmethod
+    def prepare(cls, config: Any, dataset: Dataset) -> tuple[Any, Any]:
+        """The configuration with what the data suggest filled in, and the assets built from the data."""
+        raise NotImplementedError
+
+    @classmethod
+    def load_assets(cls, folder: ModelFolder, config: Any) -> Any:
+        """Read the assets that a model folder holds."""
+        raise NotImplementedError
+
+    @classmethod
+    def build_network(cls, config: Any, assets: Any) -> nn.Module:
+        """The network that a configuration describes."""
+        raise NotImplementedError
+
+    def initialise_weights(self) -> None:
+        """Change the weights of a new network that depend on the configuration or the assets."""
+
+    def adapt_to(self, dataset: Dataset) -> None:
+        """Change the weights of a new network that depend on the data, such as an output bias."""
+
+    def training_task(self, dataset: Dataset) -> TrainingTask:
+        """Batches, loss and validation of this model on these data, for the trainer."""
+        raise NotImplementedError
+
+    def describe(self) -> Description:
+        """The model in words."""
+        raise NotImplementedError
+
+    def evaluate_split(
+        self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
+    ) -> Evaluation:
+        """Measure the model on a split of opened data."""
+        raise NotImplementedError
+
+    def suggestions(self, dataset: Dataset) -> list[str]:
+        """Commands to go on with after training, with {run} for the folder."""
+        return [*suggest_evaluation(dataset), *(one.replace("FOLDER", "{run}") for one in self._uses())]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Warnings about the data that the model was created for."""
+        return ()
+
+    # Written once for all tasks
+
+    @classmethod
+    def create(cls, config: Any, dataset: Dataset, *, network: Any = None) -> Self:
+        """A new model for these data; its first weights are drawn from the seed."""
+        config, assets = cls.prepare(config, dataset)
+        predictor = cls.initialise(config, assets, network=network)
+        if config.network is None:
+            predictor.adapt_to(dataset)
+        return predictor
+
+    @classmethod
+    def initialise(cls, config: Any, assets: Any, *, network: Any = None) -> Self:
+        """A new model with assets that exist already."""
+        import torch
+
+        torch.manual_seed(config.seed)
+        predictor = cls(cls._choose_network(config, assets, network), assets, config)
+        if config.network is None:
+            predictor.initialise_weights()
+        return predictor
+
+    @classmethod
+    def resume(cls, out: Path, config: Any, *, network: Any = None) -> Self:
+        """The model of a run that is continued; its weights come with the checkpoint."""
+        return cls.initialise(config, cls.load_assets(ModelFolder(out), config), network=network)
+
+    @classmethod
+    def initialise_from(
+        cls, source: Path | str, config: Any, given: Mapping[str, Any], *, network: Any = None
+    ) -> Self:
+        """A model that starts from the weights and assets of the run `source`.
+
+        The settings of its architecture come from there too; `given` settings that contradict them are
+        refused.
+        """
+        folder = ModelFolder.at(source)
+        known = architecture_of(folder, cls.task, cls.config_type, given)
+        return cls.load(folder, {**config.model_dump(mode="json"), **known}, "cpu", network=network)
+
+    @classmethod
+    def load(
+        cls, folder: ModelFolder, settings: Mapping[str, Any], device: str, *, network: Any = None
+    ) -> Self:
+        """The model that a run saved; the best one so far if it is still training."""
+        from throughtime.models.weights import read_weights
+        from throughtime.train.devices import device_of
+
+        config = configured(cls.config_type, settings, str(folder.path / "config.json"))
+        assets = cls.load_assets(folder, config)
+        own = cls._choose_network(config, assets, network)
+        read_weights(own, folder)
+        predictor = cls(own.to(device_of(device)).eval(), assets, config)
+        predictor.folder = folder
+        predictor.load_generation(folder)
+        return predictor
+
+    @classmethod
+    def _choose_network(cls, config: Any, assets: Any, network: Any) -> nn.Module:
+        """The task's own network, a registered one, or a module (or a function that builds it) of the caller.
+
+        A folder names registered networks only: loading it never imports a module that it names.
+        """
+        if config.network is None:
+            return cls.build_network(config, assets)
+        if config.network != CUSTOM:
+            network = NETWORKS[config.network]
+        elif network is None:
+            raise InputError(
+                "network", "was an own module of the user when this model was trained; pass it again"
+            )
+        built: nn.Module = network if hasattr(network, "parameters") else network(config, assets)
+        return built
+
+    @classmethod
+    def finished(cls, out: Path, config: Any) -> str | None:
+        """Why the run in this folder needs no more training, or None."""
+        from throughtime.train.run import finished
+
+        return finished(out, config)
+
+    def fit(
+        self, dataset: Dataset, out: Path, *, warn: Callable[[str], None] | None = None, **options: Any
+    ) -> dict[str, Any]:
+        """Train into the folder `out` and return what was measured, by name.
+
+        `warn` is called with warnings about the data; the other options are those of
+        `throughtime.train.run.fit`.
+        """
+        from throughtime.train.run import fit
+
+        task = self.training_task(dataset)
+        if warn is not None:
+            for note in self.notes:
+                warn(note)
+        return fit(self, task, out, title=self.title, **options)
+
+    def summary(self, values: Mapping[str, Any]) -> str:
+        """What a training came to, in words."""
+        best = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in values["best"].items())
+        place = f"epoch {values['best_epoch']}" if values["best_epoch"] else f"update {values['steps']:,}"
+        return (
+            f"Trained {training_length(values)}, in {values['seconds']:.0f} s on {values['device']}: "
+            f"{values['why']}.\nBest after {place}: {best}."
+        )
+
+    def evaluate(
+        self,
+        data: Any = None,
+        *,
+        split: str = "test",
+        skip_bad: bool = False,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> Evaluation:
+        """Measure the model on a split of its own data, or of others: a name, a path, records, a data set."""
+        from throughtime.version import __version__
+
+        dataset = self.open_data(data, skip_bad=skip_bad)
+        found = self.evaluate_split(dataset, split, progress=progress, **options)
+        signature = f"data:{dataset.name}|split:{split}|{found.signature}|version:{__version__}"
+        return Evaluation(found.values, signature, f"{dataset.name}, {split}: {found.text}")
+
+    def open_data(self, data: Any = None, *, skip_bad: bool = False) -> Dataset:
+        """Open data in the way the training data were opened; by default those themselves."""
+        from throughtime.data.datasets import open_dataset
+
+        if hasattr(data, "splits"):  # a data set that is open already
+            return data  # type: ignore[no-any-return]
+        data = self.config.data if data is None else data
+        own = data == self.config.data and self.folder is not None and self.folder.skips_bad
+        return open_dataset(data, **self.config.data_options, skip_bad=skip_bad or own)
+
+    def load_generation(self, folder: ModelFolder) -> None:
+        """Read generation_config.json, for models that generate."""
+        if self.generation_defaults is not None:
+            self.generation = folder.read_json("generation_config.json")
+
+    def save_description(self, folder: ModelFolder) -> None:
+        """Write all files of the model but its weights and its card."""
+        folder.write_config(self.task, self.config.model_dump(mode="json"))
+        self.assets.save(folder)
+        if self.generation_defaults is not None:
+            folder.write_json("generation_config.json", self.generation)
+
+    def save(self, path: Path | str) -> None:
+        """Write the model to a new folder, whole or not at all."""
+        from throughtime.models.weights import save_weights
+
+        with whole_folder(path) as temporary:
+            folder = ModelFolder(temporary)
+            self.save_description(folder)
+            save_weights(self.model, folder)
+            folder.write_card(self.card(self.training_values()))
+
+    def training_values(self) -> dict[str, Any]:
+        """What was measured in the training of this model, as far as its folder tells."""
+        known = self.folder is not None and (self.folder.path / "training.json").is_file()
+        measured = self.folder.read_json("training.json") if self.folder is not None and known else {}
+        return {"parameters": self.num_weights, "best": {}, **measured}
+
+    @property
+    def num_weights(self) -> int:
+        """The number of weights of the network."""
+        return sum(weight.numel() for weight in self.model.parameters())
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network computes."""
+        device: torch.device = next(iter(self.model.parameters())).device
+        return device
+
+    @property
+    def title(self) -> str:
+        """What is trained, in one line."""
+        words = self.describe()
+        size = f"{self.num_weights / 1e6:.2f} M" if self.num_weights >= 5_000 else f"{self.num_weights:,}"
+        return f"{self.config.data}: {words.network}, {size} weights, {words.details}"
+
+    def card(self, values: Mapping[str, Any]) -> str:
+        """The text of README.md in the model folder; `values` are the measurements of the training."""
+        words = self.describe()
+        rows = {"data": f"{self.config.data}, split train", **words.facts}
+        rows["weights"] = f"{values['parameters']:,}"
+        if "epochs" in values:
+            rows["training"] = f"{training_length(values)}, seed {self.config.seed}, {values['device']}"
+        best = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in values["best"].items())
+        rows["validation"] = best or "not measured"
+        table = "\n".join(f"| {name} | {fact} |" for name, fact in rows.items())
+        commands = "\n".join(
+            f"    throughtime {one}" for one in [*words.commands, "evaluate FOLDER --split test"]
+        )
+        remark = f" {words.remark}" if words.remark else ""
+        return f"""# {words.heading}
+
+Network: {words.network}. Trained with throughtime.{remark}
+
+| | |
+|---|---|
+{table}
+
+{commands}
+
+In Python: `throughtime.load("FOLDER").{words.python}`. All settings are in config.json.
+"""
+
+    def __repr__(self) -> str:
+        """What it is and where it was loaded from."""
+        place = f" from {self.folder.path}" if self.folder is not None else ""
+        return f"<{type(self).__name__}{place}: {self.title}>"
+
+    def _uses(self) -> Iterator[str]:
+        yield from self.describe().commands
+
+
+def architecture_of(
+    folder: ModelFolder, task: str, config_type: type[Config], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The settings that a model takes over from the run it starts from; `given` ones must not contradict."""
+    found, saved = folder.read_config()
+    if found != task:
+        raise InputError("init_from", f"{folder.path} holds a model of the task {found!r}, not {task!r}")
+    saved = configured(config_type, saved, str(folder.path / "config.json")).model_dump(mode="json")
+    known = config_type.fields_with_role("architecture")
+    for key in known & set(given):
+        left_to_data = given[key] is None and key in config_type.SUGGESTED
+        if given[key] != saved[key] and not left_to_data:
+            raise InputError(
+                key, f"is {given[key]!r}, but the model in {folder.path} has {saved[key]!r}; leave it out"
+            )
+    for key in config_type.fields_with_role("initialisation") & set(given):
+        if given[key] != config_type.model_fields[key].default:
+            raise InputError(key, "has no effect together with init_from; leave one of them out")
+    return {key: saved[key] for key in known}
+
+
+def suggest_evaluation(dataset: Dataset) -> list[str]:
+    """The command that measures a model on data that it was not trained on, if there are some."""
+    for split in ("test", "valid"):
+        if split in dataset.splits and _has_records(dataset, split):
+            return [f"evaluate {{run}} --split {split}"]
+    return []
+
+
+def _has_records(dataset: Dataset, split: str) -> bool:
+    """Whether a split has a record; one that cannot be read counts, since evaluating it says why."""
+    try:
+        return next(iter(dataset.records(split)), None) is not None
+    except InputError:
+        return True
+
+
+def training_length(values: Mapping[str, Any]) -> str:
+    """How long a training was.
+
+    >>> training_length({"epochs": 1, "steps": 1200})
+    '1 epoch, 1,200 updates'
+    """
+    return f"{several(values['epochs'], 'epoch')}, {several(values['steps'], 'update')}"
+
+
+def refuse_options(options: Mapping[str, Any], known: Collection[str], reason: str) -> None:
+    """Refuse options of `evaluate` that this kind of model does not have.
+
+    >>> refuse_options({"cache_share": 0.1}, {"num_beams"}, "is for recurrent language models")
+    Traceback (most recent call last):
+    throughtime.errors.InputError: cache_share: is for recurrent language models; leave it out
+    """
+    for name, value in options.items():
+        if name not in known and value is not None:
+            raise InputError(name, f"{reason}; leave it out")
