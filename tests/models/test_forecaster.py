@@ -14,8 +14,7 @@ from throughtime.tasks.forecast.network import (
     LatentAutoregression,
     RecursiveForecaster,
 )
-from throughtime.tasks.forecast.networks import RecurrentNetwork, Window, WindowNetwork
-from throughtime.tasks.forecast.segment import SegmentNetwork
+from throughtime.tasks.forecast.networks import RecurrentNetwork, SegmentNetwork, Window, WindowNetwork
 
 LOOKBACK, HORIZON, BATCH = 12, 5, 3
 

@@ -17,9 +17,8 @@ from throughtime.data.readers.panel import panel_of, read_panel
 from throughtime.errors import InputError
 from throughtime.series.naive import BASELINES
 from throughtime.tasks.forecast.config import ForecastConfig
-from throughtime.tasks.forecast.task import inherited, load, made, taken_up, task_of
+from throughtime.tasks.forecast.predictor import SeriesForecaster
 from throughtime.train.progress import Silent
-from throughtime.train.run import fit
 from throughtime.train.trainer import Trainer
 
 NOTES = {
@@ -54,9 +53,11 @@ def noisy(name, folder, seed):
 def taught(path, folder, **settings):
     """A model trained without a folder of its own, and its best validation."""
     dataset = open_dataset(str(path))
-    model = made(ForecastConfig(data=str(path), **{**NOTES, **settings}), dataset)
+    model = SeriesForecaster.create(ForecastConfig(data=str(path), **{**NOTES, **settings}), dataset)
     folder.mkdir()
-    trainer = Trainer(task_of(model, dataset), model.config, folder, Silent(), improved=lambda measured: None)
+    trainer = Trainer(
+        model.training_task(dataset), model.config, folder, Silent(), improved=lambda measured: None
+    )
     best = trainer.fit().best
     [scale] = model.scaling.series.values()
     return model, panel_of(dataset), best["mse"] * scale.spread**2
@@ -121,7 +122,9 @@ def test_training_draws_its_windows_by_the_seed(tmp_path):  # R9
     dataset = open_dataset(str(path))
 
     def orders(seed):
-        task = task_of(made(ForecastConfig(data=str(path), **{**NOTES, "seed": seed}), dataset), dataset)
+        task = SeriesForecaster.create(
+            ForecastConfig(data=str(path), **{**NOTES, "seed": seed}), dataset
+        ).training_task(dataset)
         batches = task.batches(0, 1)
         return [torch.cat([batch.indices for batch in batches]).tolist() for _ in range(2)]
 
@@ -167,8 +170,8 @@ def waves(tmp_path_factory):
 def trained(waves, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "waves"
     dataset = open_dataset(str(waves))
-    model = made(ForecastConfig(data=str(waves), **SMALL), dataset)
-    return out, fit(model, task_of(model, dataset), out, title="")
+    model = SeriesForecaster.create(ForecastConfig(data=str(waves), **SMALL), dataset)
+    return out, model.fit(dataset, out)
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +181,7 @@ def forecaster(trained):
 
 def test_it_learns_waves_of_any_level(trained, forecaster, waves):  # R8, of series
     assert trained[1]["best"]["mse"] < 0.05
-    report = forecaster.report(open_dataset(str(waves)), "test", {})
+    report = forecaster.evaluate(open_dataset(str(waves)), split="test")
     assert report.values["mse"] < 0.05
     assert report.values["windows"] == 2 * (26 - 7 + 1)
     assert set(report.values["baselines"]) == {"naive", "seasonal-naive", "ridge"}
@@ -186,7 +189,7 @@ def test_it_learns_waves_of_any_level(trained, forecaster, waves):  # R8, of ser
 
 
 def test_naive_forecasts_of_the_same_windows_are_what_they_say(forecaster, waves):
-    report = forecaster.report(open_dataset(str(waves)), "valid", {}).values
+    report = forecaster.evaluate(open_dataset(str(waves)), split="valid").values
     squared = {"naive": [], "seasonal-naive": []}
     for one in read_panel(waves).series:
         for origin in range(208, 234 - 7 + 1):
@@ -207,13 +210,13 @@ def test_the_last_season_of_evaluate_is_observed_not_filled(tmp_path):
     path.write_text("ds,y\n" + "".join(f"{day},{cell}\n" for day, cell in zip(days, cells, strict=True)))
     dataset = open_dataset(str(path))
     config = ForecastConfig(data=str(path), **{**SMALL, "valid_size": 30, "test_size": 50, "horizon": 9})
-    model = made(config, dataset)
+    model = SeriesForecaster.create(config, dataset)
     errors = {name: [] for name in BASELINES if name != "drift"}
     for origin in range(150, 200 - 9 + 1):
         for name in errors:
             told = BASELINES[name](y[:origin], 9, 7).mean - y[origin : origin + 9]
             errors[name] += told[~np.isnan(told)].tolist()
-    found = model.report(dataset, "test", {}).values["baselines"]
+    found = model.evaluate(dataset, split="test").values["baselines"]
     for name, own in errors.items():
         assert found[name]["mae_original"] == pytest.approx(np.mean(np.abs(own)), rel=1e-4)
     # Of the first windows nothing was observed at some place of the week: there is no last season.
@@ -221,7 +224,7 @@ def test_the_last_season_of_evaluate_is_observed_not_filled(tmp_path):
     cells = ("" if np.isnan(value) else repr(float(value)) for value in y)
     path.write_text("ds,y\n" + "".join(f"{day},{cell}\n" for day, cell in zip(days, cells, strict=True)))
     dataset = open_dataset(str(path))
-    told = model.report(dataset, "train", {})
+    told = model.evaluate(dataset, split="train")
     assert "seasonal-naive   none: some windows have nothing observed to repeat" in told.text
     assert "seasonal-naive" not in told.values["baselines"]
 
@@ -239,7 +242,9 @@ def test_the_last_season_of_evaluate_is_observed_not_filled(tmp_path):
 )
 def test_what_decides_has_the_name_of_the_loss_that_is_trained(settings, measure, waves):
     dataset = open_dataset(str(waves))
-    task = task_of(made(ForecastConfig(data=str(waves), **{**SMALL, **settings}), dataset), dataset)
+    task = SeriesForecaster.create(
+        ForecastConfig(data=str(waves), **{**SMALL, **settings}), dataset
+    ).training_task(dataset)
     sums = task.validate(0, 1)
     found = task.judged(sums)
     assert next(iter(found)) == task.measure == measure
@@ -284,29 +289,33 @@ def test_what_does_not_fit_is_refused(forecaster, waves, tmp_path):
         forecaster.predict(panel.until(251), 7)
     with pytest.raises(InputError, match="one day"):
         forecaster.predict(Panel((Series.of("a", np.arange(50.0)),), None), 7)
-    with pytest.raises(InputError, match="--num-beams"):
-        forecaster.report(open_dataset(str(waves)), "test", {"num_beams": 3})
+    with pytest.raises(InputError, match="^num_beams: "):
+        forecaster.evaluate(str(waves), num_beams=3)
     with pytest.raises(InputError, match="--split: is 'dev'"):
-        forecaster.report(open_dataset(str(waves)), "dev", {})
+        forecaster.evaluate(open_dataset(str(waves)), split="dev")
     with pytest.raises(InputError, match="leave 0 to train"):
-        made(ForecastConfig(data="x", valid_size=200, test_size=60), open_dataset(str(waves)))
+        SeriesForecaster.create(
+            ForecastConfig(data="x", valid_size=200, test_size=60), open_dataset(str(waves))
+        )
     with pytest.raises(InputError, match="lower these"):
         dataset = open_dataset(str(waves))
-        task_of(made(ForecastConfig(data=str(waves), lookback=300, device="cpu"), dataset), dataset)
+        SeriesForecaster.create(
+            ForecastConfig(data=str(waves), lookback=300, device="cpu"), dataset
+        ).training_task(dataset)
     for settings, problem in (
         ({"model": "segment", "strategy": "recursive"}, "strategy"),
         ({"past": ("low",), "strategy": "recursive"}, "past"),
         ({"model": "mlp", "warm_up": 3}, "warm_up"),
     ):
         with pytest.raises(InputError, match=problem):
-            made(ForecastConfig(data=str(waves), **settings), open_dataset(str(waves)))
+            SeriesForecaster.create(ForecastConfig(data=str(waves), **settings), open_dataset(str(waves)))
 
 
 def test_a_constant_series_is_told_and_forecast(tmp_path):
     path = tmp_path / "flat.csv"
     path.write_text("y\n" + "5\n" * 100)
     dataset = open_dataset(str(path))
-    model = made(ForecastConfig(data=str(path), **{**SMALL, "epochs": 1}), dataset)
+    model = SeriesForecaster.create(ForecastConfig(data=str(path), **{**SMALL, "epochs": 1}), dataset)
     assert "Constant" in model.notes[0]
     [one] = model.predict(panel_of(dataset), 3)
     assert np.isfinite(one.mean).all()
@@ -341,14 +350,14 @@ def test_what_is_known_of_the_future_helps(tmp_path, settings):
         data=str(table), known="temp", calendar=True, horizon=6, head="point", normalise="none",
         **{**SMALL, "epochs": 12, "hidden_size": 24}, **settings,
     )  # fmt: skip
-    model = made(config, dataset)
+    model = SeriesForecaster.create(config, dataset)
     assert "1 gap" in model.notes[0]
-    fit(model, task_of(model, dataset), tmp_path / "run", title="")
+    model.fit(dataset, tmp_path / "run")
     [one] = model.forecast(future=future)
     assert np.corrcoef(one.mean, truth)[0, 1] > 0.9
-    with pytest.raises(InputError, match="--future: is missing: the model needs temp"):
+    with pytest.raises(InputError, match="^future: is missing: the model needs temp"):
         model.forecast()
-    with pytest.raises(InputError, match="--future: lacks temp"):
+    with pytest.raises(InputError, match="^future: lacks temp"):
         model.forecast(future=table)
 
 
@@ -356,7 +365,7 @@ def test_recursive_models_draw_paths(waves):
     dataset = open_dataset(str(waves))
     for settings in ({"model": "recurrent", "head": "student"}, {"model": "mlp", "head": "gaussian"}):
         config = ForecastConfig(data=str(waves), strategy="recursive", **settings, **{**SMALL, "paths": 50})
-        model = made(config, dataset)
+        model = SeriesForecaster.create(config, dataset)
         [one, _] = model.forecast(h=20, level=[80], paths=5)
         assert one.samples.shape == (5, 20)
         assert (one.quantiles[0.1] < one.quantiles[0.9]).all()
@@ -370,26 +379,28 @@ def test_saved_and_loaded_it_is_the_same(trained, forecaster):
     for one, two in zip(forecaster.forecast(level=[80]), again.forecast(level=[80]), strict=True):
         assert one.mean.tolist() == two.mean.tolist()
     card = (trained[0] / "README.md").read_text()
-    assert "2 series, a row each day" in card
+    assert "| series | 2, one row each day |" in card
 
 
 def test_a_model_starts_from_another(trained, waves, tmp_path):
     config = ForecastConfig(data=str(waves), lr=0.5, device="cpu")
-    model = inherited(trained[0], config, {"lr": 0.5})
+    model = SeriesForecaster.initialise_from(trained[0], config, {"lr": 0.5})
     assert (model.config.lr, model.config.lookback, model.config.horizon) == (0.5, 14, 7)
-    task_of(model, open_dataset(str(waves)))
+    model.training_task(open_dataset(str(waves)))
     assert model.config.valid_size == 26
     with pytest.raises(InputError, match="lookback"):
-        inherited(trained[0], config, {"lookback": 3})
+        SeriesForecaster.initialise_from(trained[0], config, {"lookback": 3})
 
 
 def test_a_model_that_starts_from_another_has_its_warm_up(waves, tmp_path):
     """What is taken away from a window is known from the warm-up, so it belongs to the weights."""
     dataset = open_dataset(str(waves))
     settings = {**SMALL, "epochs": 1, "strategy": "recursive", "normalise": "mean"}
-    model = made(ForecastConfig(data=str(waves), **settings), dataset)
-    fit(model, task_of(model, dataset), tmp_path / "run", title="")
-    again = inherited(tmp_path / "run", ForecastConfig(data=str(waves), device="cpu"), {})
+    model = SeriesForecaster.create(ForecastConfig(data=str(waves), **settings), dataset)
+    model.fit(dataset, tmp_path / "run")
+    again = SeriesForecaster.initialise_from(
+        tmp_path / "run", ForecastConfig(data=str(waves), device="cpu"), {}
+    )
     assert again.config.warm_up == again.model.warm_up == 7
 
 
@@ -401,8 +412,8 @@ def test_a_run_that_goes_on_ends_as_one_that_never_stopped(waves, tmp_path):
         config = ForecastConfig(data=str(waves), **settings)
         if resume:
             config = config.settled(panel_of(dataset))
-        model = taken_up(out, config) if resume else made(config, dataset)
-        fit(model, task_of(model, dataset), out, title="", resume=resume)
+        model = SeriesForecaster.resume(out, config) if resume else SeriesForecaster.create(config, dataset)
+        model.fit(dataset, out, resume=resume)
         return {name: weight.clone() for name, weight in model.model.named_parameters()}
 
     whole = run(tmp_path / "whole", 2)
@@ -418,9 +429,9 @@ def test_short_series_beside_long_ones_only_train(tmp_path):
     ]
     path.write_text("unique_id,ds,y\n" + "".join(rows))
     dataset = open_dataset(str(path))
-    model = made(ForecastConfig(data=str(path), **{**SMALL, "horizon": 7}), dataset)
+    model = SeriesForecaster.create(ForecastConfig(data=str(path), **{**SMALL, "horizon": 7}), dataset)
     assert "only trained on: short" in model.notes[0]
-    task = task_of(model, dataset)
+    task = model.training_task(dataset)
     assert set(task.train.series.tolist()) == {0, 1}
     assert set(task.valid.series.tolist()) == {0}
 
@@ -429,7 +440,7 @@ def test_the_usual_split_of_etth1_is_expressible(corpora):
     dataset = open_dataset(str(corpora / "series" / "ETTh1.csv"))
     settings = {"train_size": 8640, "valid_size": 2880, "test_size": 2880, "lookback": 96, "horizon": 96}
     config = ForecastConfig(data=dataset.name, model="linear", device="cpu", **settings)
-    report = made(config, dataset).report(dataset, "test", {}).values
+    report = SeriesForecaster.create(config, dataset).evaluate(dataset, split="test").values
     assert report["windows"] == 7 * 2785
     assert report["baselines"]["naive"]["mse"] == pytest.approx(1.294, abs=1e-3)  # as published for "repeat"
 
@@ -443,7 +454,7 @@ def test_loading_needs_the_scales(trained, tmp_path):
     (tmp_path / "run" / "series.json").write_text("{}")
     folder = ModelFolder.at(tmp_path / "run")
     with pytest.raises(InputError, match=r"series.json.*damaged"):
-        load(folder, folder.read_config()[1], "cpu")
+        SeriesForecaster.load(folder, folder.read_config()[1], "cpu")
 
 
 @pytest.mark.parametrize("name", ["lookback", "horizon"])

@@ -10,14 +10,13 @@ from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import panel_of, read_panel
 from throughtime.errors import InputError
 from throughtime.tasks.forecast.config import ForecastConfig
-from throughtime.tasks.forecast.predictor import TrainedForecaster
-from throughtime.tasks.forecast.task import made
+from throughtime.tasks.forecast.predictor import SeriesForecaster
 
 SETTINGS = {"model": "linear", "head": "point", "lookback": 2, "normalise": "none", "scaling": "none"}
 
 
 @pytest.fixture
-def doubling(tmp_path) -> tuple[TrainedForecaster, Panel]:
+def doubling(tmp_path) -> tuple[SeriesForecaster, Panel]:
     """A recursive model of twice the last value, and a series of 0, 1, 2, ... with one missing."""
     import throughtime as tt
 
@@ -27,7 +26,7 @@ def doubling(tmp_path) -> tuple[TrainedForecaster, Panel]:
     config = ForecastConfig(
         data=str(path), **SETTINGS, strategy="recursive", horizon=1, valid_size=5, test_size=5
     )
-    forecaster = made(config, dataset)
+    forecaster = SeriesForecaster.create(config, dataset)
     with torch.no_grad():
         weight, bias = forecaster.model.parameters()
         weight.copy_(torch.tensor([[0.0, 2.0]]))
@@ -84,7 +83,9 @@ def test_a_direct_model_predicts_no_further_than_its_horizon(tmp_path) -> None:
 
     path = tmp_path / "wave.csv"
     path.write_text("y\n" + "".join(f"{step % 7}\n" for step in range(120)))
-    forecaster = made(ForecastConfig(data=str(path), **SETTINGS, horizon=3), tt.open_dataset(str(path)))
+    forecaster = SeriesForecaster.create(
+        ForecastConfig(data=str(path), **SETTINGS, horizon=3), tt.open_dataset(str(path))
+    )
     panel = read_panel(path)
     found = forecaster.k_steps(panel, (3,))
     [told] = forecaster.predict(panel.until(1), 3)

@@ -11,13 +11,13 @@ import sys
 import pytest
 import torch
 from tests.plain import PLAIN
+from throughtime.tasks.resuming import MAY_CHANGE, going_on
 
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.task import made, task_of, with_codec
-from throughtime.tasks.resuming import MAY_CHANGE, going_on
 from throughtime.text.codec import Codec
 from throughtime.train.progress import Silent
 from throughtime.train.run import finished, fit

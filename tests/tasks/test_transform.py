@@ -15,8 +15,7 @@ from throughtime.errors import InputError
 from throughtime.series.backtest import backtest
 from throughtime.series.forecasts import Forecast
 from throughtime.tasks.forecast.config import ForecastConfig
-from throughtime.tasks.forecast.task import made, task_of
-from throughtime.train.run import fit
+from throughtime.tasks.forecast.predictor import SeriesForecaster
 
 SETTINGS = {
     "transform": "log",
@@ -48,8 +47,8 @@ def table(tmp_path_factory):
 def run(table, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "growth"
     dataset = open_dataset(str(table))
-    model = made(ForecastConfig(data=str(table), **SETTINGS), dataset)
-    fit(model, task_of(model, dataset), out, title="")
+    model = SeriesForecaster.create(ForecastConfig(data=str(table), **SETTINGS), dataset)
+    model.fit(dataset, out)
     return out
 
 
@@ -65,7 +64,7 @@ def test_errors_in_own_units_are_those_of_the_forecasts(model, table):
     for origin in range(160, 240 - 6 + 1):
         [one] = model.predict(panel.until(240 - origin), 6)
         errors.append(one.mean - y[origin : origin + 6])
-    values = model.report(open_dataset(str(table)), "test", {}).values
+    values = model.evaluate(open_dataset(str(table)), split="test").values
     assert values["mse_original"] == pytest.approx(np.square(errors).mean(), rel=1e-4)
     assert values["mae_original"] == pytest.approx(np.abs(errors).mean(), rel=1e-4)
     naive = [y[origin - 1] - y[origin : origin + 6] for origin in range(160, 235)]
@@ -135,7 +134,7 @@ def test_what_is_not_positive_is_refused_by_name(model, tmp_path):
     bad = tmp_path / "bad.csv"
     bad.write_text("y\n" + "1\n0\n" * 120)
     with pytest.raises(InputError, match="series 'bad': has the value 0, and transform=log"):
-        made(ForecastConfig(data=str(bad), **SETTINGS), open_dataset(str(bad)))
+        SeriesForecaster.create(ForecastConfig(data=str(bad), **SETTINGS), open_dataset(str(bad)))
     names = tuple(model.scaling.series)
     y = np.append(np.full(30, 5.0), -1.0)
     with pytest.raises(InputError, match=f"series '{names[0]}': has the value -1"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from throughtime.data.panel import Panel
     from throughtime.series.backtest import Backtest
-    from throughtime.tasks.forecast.predictor import TrainedForecaster
+    from throughtime.tasks.forecast.predictor import SeriesForecaster
 
 SERIES_SHOWN = 12
 CONFORMAL = "Conformal intervals"
@@ -98,7 +98,7 @@ def backtest(
     from throughtime.version import __version__
 
     check_pictures(plot, plot_steps)
-    model: TrainedForecaster = loaded(run, device, "forecast")
+    model: SeriesForecaster = loaded(run, device, "forecast")
     config = model.config
     name = data or config.data
     dataset = opened_for(run, config, name, date_format=date_format, skip_bad=skip_bad)

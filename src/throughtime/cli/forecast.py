@@ -19,7 +19,7 @@ from throughtime.files import check_file
 
 if TYPE_CHECKING:
     from throughtime.series.forecasts import Forecast
-    from throughtime.tasks.forecast.predictor import TrainedForecaster
+    from throughtime.tasks.forecast.predictor import SeriesForecaster
 
 ROWS_SHOWN = 12
 
@@ -90,7 +90,7 @@ def forecast(
         refuse(problem, h=h, level=level, future=future, paths=paths or None, out=out)
     if out is not None:
         check_file(out)
-    model: TrainedForecaster = loaded(run, device, "forecast")
+    model: SeriesForecaster = loaded(run, device, "forecast")
     levels = sorted(set(level or ()))
     config = model.config
     dataset = opened_for(run, config, data or config.data, date_format=date_format, skip_bad=skip_bad)

@@ -13,7 +13,7 @@ from throughtime.text.numbers import several
 
 if TYPE_CHECKING:
     from throughtime.data.panel import Panel
-    from throughtime.tasks.forecast.predictor import TrainedForecaster
+    from throughtime.tasks.forecast.predictor import SeriesForecaster
 
 
 def read_steps(text: str) -> list[int]:
@@ -32,7 +32,7 @@ def read_steps(text: str) -> list[int]:
 
 def k_step_outcome(
     run: Path,
-    model: TrainedForecaster,
+    model: SeriesForecaster,
     name: str,
     panel: Panel,
     steps: Sequence[int],

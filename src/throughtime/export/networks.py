@@ -9,8 +9,7 @@ from torch import nn
 from throughtime.errors import InputError
 from throughtime.export.graph import Graph, as_array
 from throughtime.export.stack import run_stack
-from throughtime.tasks.forecast.networks import RecurrentNetwork, WindowNetwork
-from throughtime.tasks.forecast.segment import SegmentNetwork
+from throughtime.tasks.forecast.networks import RecurrentNetwork, SegmentNetwork, WindowNetwork
 
 
 class Window(NamedTuple):

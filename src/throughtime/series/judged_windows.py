@@ -13,12 +13,12 @@ from throughtime.data.batching.panel import PanelArrays, PanelBatches, PanelWind
 from throughtime.data.panel import Panel
 from throughtime.data.scaling import SeriesScale
 from throughtime.errors import InputError
+from throughtime.tasks.base import Progress
 from throughtime.tasks.forecast.training import window_of
-from throughtime.tasks.report import Progress
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:
-    from throughtime.tasks.forecast.predictor import TrainedForecaster
+    from throughtime.tasks.forecast.predictor import SeriesForecaster
 
 Array = NDArray[np.float64]
 WINDOWS_AT_ONCE = 1_024
@@ -42,7 +42,7 @@ class JudgedWindows(NamedTuple):
         return errors
 
 
-def scaled_arrays(forecaster: TrainedForecaster, panel: Panel) -> tuple[PanelArrays, list[SeriesScale]]:
+def scaled_arrays(forecaster: SeriesForecaster, panel: Panel) -> tuple[PanelArrays, list[SeriesScale]]:
     """The series scaled for the model, and the scale of each."""
     forecaster.check(panel)
     config, scaling = forecaster.config, forecaster.scaling
@@ -51,7 +51,7 @@ def scaled_arrays(forecaster: TrainedForecaster, panel: Panel) -> tuple[PanelArr
 
 
 def windows_of(
-    forecaster: TrainedForecaster, panel: Panel, split: str, horizon: int
+    forecaster: SeriesForecaster, panel: Panel, split: str, horizon: int
 ) -> tuple[PanelWindows, list[SeriesScale]]:
     """All windows of a split, and the scale of each series."""
     config, model, scaling = forecaster.config, forecaster.model, forecaster.scaling
@@ -72,7 +72,7 @@ def windows_of(
 
 @torch.no_grad()
 def judged_windows(
-    forecaster: TrainedForecaster, windows: PanelWindows, progress: Progress | None = None
+    forecaster: SeriesForecaster, windows: PanelWindows, progress: Progress | None = None
 ) -> Iterator[JudgedWindows]:
     """The mean forecast of each window beside what came, batch by batch."""
     model = forecaster.model.eval()

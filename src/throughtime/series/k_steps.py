@@ -13,10 +13,10 @@ from throughtime.data.batching.panel import PanelWindows
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
 from throughtime.series.judged_windows import judged_windows, scaled_arrays
-from throughtime.tasks.report import Progress
+from throughtime.tasks.base import Progress
 
 if TYPE_CHECKING:
-    from throughtime.tasks.forecast.predictor import TrainedForecaster
+    from throughtime.tasks.forecast.predictor import SeriesForecaster
 
 Array = NDArray[np.float64]
 
@@ -54,7 +54,7 @@ class KSteps:
 
 
 def k_steps(
-    forecaster: TrainedForecaster,
+    forecaster: SeriesForecaster,
     panel: Panel,
     steps: Sequence[int],
     tested: Sequence[range],

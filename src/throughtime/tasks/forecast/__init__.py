@@ -22,6 +22,6 @@ class Forecast(Task):
     )
     data = "series"
     config = "throughtime.tasks.forecast.config:ForecastConfig"
-    predictor = "throughtime.tasks.forecast.predictor:Forecaster"
+    predictor = "throughtime.tasks.forecast.predictor:SeriesForecaster"
     exporter = "throughtime.tasks.forecast.export:exported"
     runner = "throughtime.tasks.forecast.runner:opened"

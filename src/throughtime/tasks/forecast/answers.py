@@ -92,14 +92,14 @@ def coming(series: Series, ds: Times, h: int, names: Sequence[str], future: Pane
         return known
     if future is None:
         problem = f"is missing: the model needs {', '.join(names)} of the rows to forecast"
-        raise InputError("--future", problem)
+        raise InputError("future", problem)
     given = _of_series(future, series)
     _, here, there = np.intersect1d(ds, given.ds, return_indices=True)
     known[here] = given.known[there]
     absent = np.flatnonzero(np.isnan(known[:h]).any(axis=1))
     if len(absent):
         raise InputError(
-            "--future",
+            "future",
             f"lacks {', '.join(names)} of series {series.unique_id!r} at {spelled(ds)[absent[0]]}",
         )
     return known
@@ -111,5 +111,5 @@ def _of_series(future: Panel, series: Series) -> Series:
     if found is None and len(future.series) == 1:
         found = future.series[0]
     if found is None:
-        raise InputError("--future", f"has no rows of series {series.unique_id!r}")
+        raise InputError("future", f"has no rows of series {series.unique_id!r}")
     return found

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
+from throughtime.config import architecture
 from throughtime.data.panel import Panel
 from throughtime.data.power import Transform
 from throughtime.data.readers.panel import Roles
@@ -59,14 +60,14 @@ class ForecastConfig(TrainingConfig):
     target: tuple[str, ...] = Field(
         (), description="columns to forecast; none named: y, or where there is no y, all"
     )
-    known: tuple[str, ...] = Field(
+    known: tuple[str, ...] = architecture(
         (), description="columns that are known in the future too: [temp, holiday]"
     )
-    past: tuple[str, ...] = Field((), description="columns that are known in the past only: [load]")
+    past: tuple[str, ...] = architecture((), description="columns that are known in the past only: [load]")
     date_format: str | None = Field(
         None, description="how dates are written, such as %d.%m.%Y; null: ISO, or the only way that fits"
     )
-    calendar: bool = Field(False, description="hour, weekday and month as columns known in the future")
+    calendar: bool = architecture(False, description="hour, weekday and month as columns known in the future")
     train_size: Rows | None = Field(
         None, description="rows, or below 1 a share, that train; null: all before those held out"
     )
@@ -75,44 +76,44 @@ class ForecastConfig(TrainingConfig):
     )
     test_size: Rows | None = Field(None, description="the rows after those, to be tested on; null: likewise")
 
-    horizon: Count | None = Field(None, description="rows to forecast; null: a season, or 10")
-    lookback: Count | None = Field(
+    horizon: Count | None = architecture(None, description="rows to forecast; null: a season, or 10")
+    lookback: Count | None = architecture(
         None, description="rows that a forecast is made from; null: four seasons, if there are enough"
     )
     season: Count | None = Field(None, description="rows of a season; null: 24 hours, 7 days, 12 months, ...")
-    transform: Transform = Field(
+    transform: Transform = architecture(
         "none", description="before scaling, where swings grow with the level: none, log or box-cox"
     )
-    scaling: Scaling = Field(
+    scaling: Scaling = architecture(
         "standard", description="of each series, by its training part: standard, robust (outliers) or none"
     )
-    normalise: Literal["none", "last", "mean", "standard"] = Field(
+    normalise: Literal["none", "last", "mean", "standard"] = architecture(
         "last",
         description="of each window: take nothing away, its last value, its mean; or its mean and deviation",
     )
     stride: Count = Field(1, description="rows between the beginnings of two training windows")
 
-    model: Literal["linear", "mlp", "recurrent", "segment"] = Field(
+    model: Literal["linear", "mlp", "recurrent", "segment"] = architecture(
         "recurrent", description="linear or mlp over the window, recurrent, or segment (long horizons)"
     )
-    strategy: Literal["direct", "recursive"] = Field(
+    strategy: Literal["direct", "recursive"] = architecture(
         "direct", description="direct: the whole horizon at once; recursive: row by row, fed back"
     )
-    head: Literal["point", "gaussian", "student", "quantiles"] = Field(
+    head: Literal["point", "gaussian", "student", "quantiles"] = architecture(
         "quantiles", description="point, gaussian, student (heavy tails) or quantiles"
     )
     loss: Literal["mse", "mae", "huber"] = Field("mse", description="of a point head: mse, mae or huber")
-    probabilities: tuple[Probability, ...] = Field(
+    probabilities: tuple[Probability, ...] = architecture(
         (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975), min_length=1, description="of the quantiles head"
     )
-    highway: bool = Field(True, description="direct: a linear map of the window beside the network")
-    cell: str = Field("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
-    hidden_size: Count = Field(64, description="units of a layer")
-    num_layers: Count = Field(1, description="layers of recurrent, hidden layers of mlp")
-    segment: Count | None = Field(None, description="rows of a segment; null: half a season, or 10")
+    highway: bool = architecture(True, description="direct: a linear map of the window beside the network")
+    cell: str = architecture("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
+    hidden_size: Count = architecture(64, description="units of a layer")
+    num_layers: Count = architecture(1, description="layers of recurrent, hidden layers of mlp")
+    segment: Count | None = architecture(None, description="rows of a segment; null: half a season, or 10")
     hidden_dropout: Share = Field(0.0, description="between layers")
     output_dropout: Share = Field(0.0, description="on what enters the head, of recurrent and segment")
-    warm_up: Annotated[int, Field(ge=0)] | None = Field(
+    warm_up: Annotated[int, Field(ge=0)] | None = architecture(
         None, description="recurrent: first rows of a window without a loss; null: half of it if recursive"
     )
     warm_up_gradient: bool = Field(False, description="let gradients go back through the warm-up")

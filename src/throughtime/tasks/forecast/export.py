@@ -21,14 +21,14 @@ from throughtime.tasks.forecast.network import (
     LatentAutoregression,
     NetworkForecaster,
 )
+from throughtime.tasks.forecast.networks import SegmentNetwork
 from throughtime.tasks.forecast.networks import Window as TorchWindow
-from throughtime.tasks.forecast.predictor import TrainedForecaster
-from throughtime.tasks.forecast.segment import SegmentNetwork
+from throughtime.tasks.forecast.predictor import SeriesForecaster
 
 BATCHES = (1, 3, 17)
 
 
-def exported(forecaster: TrainedForecaster) -> Exported:
+def exported(forecaster: SeriesForecaster) -> Exported:
     """The parts of a forecaster; the scales of its series go with it."""
     model, config, scaling = forecaster.model, forecaster.config, forecaster.scaling
     if config.transform != "none":

@@ -1,10 +1,10 @@
-"""A forecaster with its series' scales and the settings that made it: trained, judged, saved, asked."""
+"""A trained forecaster: series in, forecasts with intervals out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from throughtime.data.panel_scaling import PanelScaling
 from throughtime.data.readers.panel import panel_of, read_future
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.results import Evaluation
 from throughtime.runtime.levels import check_levels, ends_of
 from throughtime.series.backtest import AUTO, CONFORMAL, OWN, Backtest, Calibrated, backtest, calibrated
 from throughtime.series.conformal import Conformal
@@ -25,29 +26,86 @@ from throughtime.series.k_steps import KSteps, k_steps
 from throughtime.series.plain_series import PlainSeries, panels_of
 from throughtime.series.ridge import Fitting
 from throughtime.series.saved_intervals import save_intervals, saved_intervals
+from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
 from throughtime.tasks.forecast.answers import answered, coming, last_window
-from throughtime.tasks.forecast.card import SERIES_FILE, card_of
+from throughtime.tasks.forecast.build import build_forecaster, describe_unusual_series, training_rows
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.network import Forecaster
-from throughtime.tasks.forecast.training import window_of
-from throughtime.tasks.report import Asked, Progress, Report, refuse_others
+from throughtime.tasks.forecast.training import ForecastTask, training_windows, window_of
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
-TASK = "forecast"
 ROWS_AT_ONCE = 4_096
+SERIES_FILE = "series.json"
 
 
-class TrainedForecaster:
-    """A model with the scales of its series. `name` heads the columns of what it forecasts."""
+class SeriesScales(NamedTuple):
+    """The scales of the series of training, and the columns that help to forecast them."""
 
-    def __init__(self, model: Forecaster, scaling: PanelScaling, config: ForecastConfig) -> None:
-        self.model, self.scaling, self.config = model, scaling, config
-        self.name: str = config.model
-        self.notes: tuple[str, ...] = ()
-        self.folder: ModelFolder | None = None
+    scaling: PanelScaling
+
+    def save(self, folder: ModelFolder) -> None:
+        """Write them into a model folder."""
+        folder.write_json(SERIES_FILE, self.scaling.to_values())
+
+
+class SeriesForecaster(Predictor):
+    """Forecasts time series: `tt.load("RUN").forecast(h=24, level=[80])`. `name` heads the column."""
+
+    task = "forecast"
+    config_type = ForecastConfig
+    model: Forecaster
+    assets: SeriesScales
+    config: ForecastConfig
+
+    def __init__(self, model: Forecaster, assets: SeriesScales, config: ForecastConfig) -> None:
+        super().__init__(model, assets, config)
+        self.scaling, self.name = assets.scaling, str(config.model)
+        self.data_notes: tuple[str, ...] = ()
+
+    @classmethod
+    def prepare(cls, config: ForecastConfig, dataset: Dataset) -> tuple[ForecastConfig, SeriesScales]:
+        """Measure the scale of each series on its training rows."""
+        panel = panel_of(dataset, config.roles)
+        config = config.settled(panel)
+        rows = training_rows(config, panel)
+        return config, SeriesScales(
+            PanelScaling.of(panel, rows, config.scaling, config.calendar, config.transform)
+        )
+
+    @classmethod
+    def load_assets(cls, folder: ModelFolder, config: ForecastConfig) -> SeriesScales:
+        """Read the scales."""
+        where = folder.path / SERIES_FILE
+        for name in ("lookback", "horizon"):
+            if getattr(config, name) is None:
+                raise InputError(str(folder.path / "config.json"), f"lacks {name}; train the model again")
+        return SeriesScales(PanelScaling.from_values(folder.read_json(SERIES_FILE), str(where)))
+
+    @classmethod
+    def build_network(cls, config: ForecastConfig, assets: SeriesScales) -> Forecaster:
+        """The network that a configuration describes."""
+        return build_forecaster(config, assets.scaling)
+
+    def adapt_to(self, dataset: Dataset) -> None:
+        """Note what is unusual about the series; the weights stay as they are."""
+        panel = panel_of(dataset, self.config.roles)
+        rows = training_rows(self.config, panel)
+        self.data_notes = (*panel.notes, *describe_unusual_series(self.config, panel, rows))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Warnings about series that are too short or constant."""
+        return self.data_notes
+
+    def training_task(self, dataset: Dataset) -> ForecastTask:
+        """Batches, loss and validation on these series."""
+        panel = panel_of(dataset, self.config.roles)
+        self.scaling.check(panel)
+        self.config = self.config.settled(panel)
+        return ForecastTask(self, *training_windows(self, panel, dataset.name))
 
     def forecast(
         self,
@@ -193,7 +251,7 @@ class TrainedForecaster:
         and extremes over them are narrower than they ought to be.
         """
         if h < 1:
-            raise InputError("--h", f"is {h}, expected 1 or more")
+            raise InputError("h", f"is {h}, expected 1 or more")
         self.check(panel)
         for one in panel.series:
             if len(one) < self.model.lookback:
@@ -238,12 +296,14 @@ class TrainedForecaster:
             parts = self.config.timeline.part_of_each(split, lengths)
         return k_steps(self, panel, steps, parts, progress)
 
-    def report(self, dataset: Dataset, split: str, asked: Asked, progress: Progress | None = None) -> Report:
-        """What `throughtime evaluate` shows of a split: every window, beside naive forecasts of the same."""
-        from throughtime.tasks.forecast.report import report_of
+    def evaluate_split(
+        self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
+    ) -> Evaluation:
+        """The errors of every window of a split, beside those of simple forecasts of the same windows."""
+        from throughtime.tasks.forecast.report import evaluate_windows
 
-        refuse_others(asked, (), "is for models of text, and this run forecasts")
-        return report_of(self, dataset, split, progress)
+        refuse_options(options, (), "is for models of text, and this model forecasts")
+        return evaluate_windows(self, dataset, split, progress)
 
     def sample(self, windows: PanelWindows, shown: int) -> str:
         """The first values of the first window, and what is forecast, in the series' own units."""
@@ -259,32 +319,42 @@ class TrainedForecaster:
         told = (" ".join(f"{value:.4g}" for value in scale.undone(each)) for each in (true, forecast))
         return f"{name}: " + " → ".join(told)
 
-    @property
-    def title(self) -> str:
-        """What is trained, in one line."""
-        config = self.config
-        weights = sum(weight.numel() for weight in self.model.parameters())
+    def describe(self) -> Description:
+        """The model in words."""
+        config, scaling = self.config, self.scaling
         cell = f" {config.cell} of {config.hidden_size}" if config.model in ("recurrent", "segment") else ""
-        series = f"{len(self.scaling.series)} series" if len(self.scaling.series) > 1 else "1 series"
-        return (
-            f"{config.data}: {series}, {config.model}{cell}, {config.strategy}, look-back {config.lookback}, "
-            f"horizon {config.horizon}, head {config.head}, {weights:,} weights"
+        helping = ", ".join((*config.known, *config.past, *(["calendar"] if config.calendar else [])))
+        transform = "" if config.transform == "none" else f"{config.transform}, then "
+        return Description(
+            f"Forecasts of {config.data}",
+            f"{config.model}{cell}, {config.strategy}, head {config.head}",
+            f"{len(scaling.series):,} series, look-back {config.lookback}, horizon {config.horizon}",
+            {
+                "series": f"{len(scaling.series)}, one row each {scaling.frequency or 'position'}",
+                "window": f"{config.lookback} rows back, {config.horizon} ahead",
+                "scaling": f"{transform}{config.scaling} of each series, {config.normalise} of each window; "
+                f"scales in {SERIES_FILE}",
+                "columns that help": helping or "none",
+            },
+            [f"forecast FOLDER --h {config.horizon} --level 80 --level 95"],
+            f"forecast(h={config.horizon}, level=[80])",
         )
 
-    def begin(self, folder: ModelFolder) -> None:
-        """Write all of the model but its weights."""
+    def suggestions(self, dataset: Dataset) -> list[str]:
+        """Forecast with intervals where the head has them, evaluate, and back-test."""
+        own = self.model.head.probabilistic and self.config.intervals == "head"
+        levels = " --level 80 --level 95" if own else ""
+        future = " --future FILE" if self.config.known else ""
+        return [
+            f"forecast {{run}}{levels}{future} --plot forecast.png",
+            *(["evaluate {run} --split test"] if self.config.test_size else []),
+            "backtest {run} --n-windows 8",
+        ]
+
+    def save_description(self, folder: ModelFolder) -> None:
+        """Write all files of the model but its weights and its card."""
+        super().save_description(folder)
         self.folder = folder
-        folder.write_config(TASK, self.config.model_dump(mode="json"))
-        folder.write_json(SERIES_FILE, self.scaling.to_values())
-
-    def card(self, values: Mapping[str, Any]) -> str:
-        """README.md of the model folder."""
-        return card_of(self.config, self.scaling, values)
-
-    @property
-    def device(self) -> torch.device:
-        """Where it computes."""
-        return next(self.model.parameters()).device
 
     @property
     def skips_bad(self) -> bool:

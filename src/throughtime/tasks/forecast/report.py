@@ -13,24 +13,25 @@ from throughtime.data.panel import Panel
 from throughtime.data.readers.panel import panel_of
 from throughtime.data.scaling import SeriesScale
 from throughtime.errors import InputError
+from throughtime.results import Evaluation
 from throughtime.series.backtest_figures import beaten_by, loss_sentences
 from throughtime.series.judged_windows import JudgedWindows, judged_windows, windows_of
 from throughtime.series.naive import repeated_rows
 from throughtime.series.ridge import NAME as RIDGE
 from throughtime.series.ridge import RidgeBaseline
-from throughtime.tasks.report import Progress, Report
+from throughtime.tasks.base import Progress
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-    from throughtime.tasks.forecast.predictor import TrainedForecaster
+    from throughtime.tasks.forecast.predictor import SeriesForecaster
 
 Array = NDArray[np.float64]
 FIGURES = ("mse", "mae", "mse_original", "mae_original")
 
 
-def report_of(
-    forecaster: TrainedForecaster, dataset: Dataset, split: str, progress: Progress | None = None
-) -> Report:
+def evaluate_windows(
+    forecaster: SeriesForecaster, dataset: Dataset, split: str, progress: Progress | None = None
+) -> Evaluation:
     """Means over all windows, rows and series, of scaled values and in the series' own units."""
     model, config = forecaster.model, forecaster.config
     panel = panel_of(dataset, config.roles)
@@ -69,7 +70,7 @@ def report_of(
         "series": len(panel.series),
         "horizon": model.horizon,
     }
-    how = [
+    signature = [
         f"model:{forecaster.name}",
         f"lookback:{model.lookback}",
         f"horizon:{model.horizon}",
@@ -79,13 +80,13 @@ def report_of(
         "precision:float32",
     ]
     lines = [
-        f"{dataset.name}, {split}: mse [bold]{values['mse']:.4f}[/bold], mae {values['mae']:.4f}, scaled,",
+        f"mse {values['mse']:.4f}, mae {values['mae']:.4f}, scaled,",
         f"over {len(windows):,} windows of {model.horizon} rows after {model.lookback}",
         *(_line(name, found) for name, found in figures.items()),
         *(f"  {name:<16} none: {why}" for name, why in sorted(left_out.items())),
         *loss_sentences(forecaster.name, model_figures, baselines_found, beaten),
     ]
-    return Report(values, how, "\n".join(lines))
+    return Evaluation(values, "|".join(signature), "\n".join(lines))
 
 
 def _repeated(windows: PanelWindows, one: JudgedWindows, season: int) -> Array:

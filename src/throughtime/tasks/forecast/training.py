@@ -9,12 +9,15 @@ import torch
 
 from throughtime.data.batching.batch import Batch
 from throughtime.data.batching.panel import PanelBatch, PanelBatches, PanelWindows
+from throughtime.data.panel import Panel
+from throughtime.errors import InputError
+from throughtime.tasks.forecast.build import training_rows
 from throughtime.tasks.forecast.network import Forecaster
 from throughtime.tasks.forecast.networks import Window
 from throughtime.train.task import Loss, State
 
 if TYPE_CHECKING:
-    from throughtime.tasks.forecast.predictor import TrainedForecaster
+    from throughtime.tasks.forecast.predictor import SeriesForecaster
 
 VALIDATION_BATCH = 1_024
 SUMS = ("loss", "taught", "squared", "absolute", "values")
@@ -29,9 +32,7 @@ class ForecastTask:
     counted = "values"
     fixed_shapes = True
 
-    def __init__(
-        self, forecaster: TrainedForecaster, train: PanelWindows, valid: PanelWindows | None
-    ) -> None:
+    def __init__(self, forecaster: SeriesForecaster, train: PanelWindows, valid: PanelWindows | None) -> None:
         self.forecaster, self.config = forecaster, forecaster.config
         self.model: Forecaster = forecaster.model
         self.train, self.valid = train, valid
@@ -117,3 +118,35 @@ def _loss_name(model: Forecaster) -> str:
 def window_of(batch: PanelBatch) -> Window:
     """What a forecaster sees of a batch."""
     return Window(batch.values, batch.known, batch.past, batch.numbers)
+
+
+def training_windows(
+    forecaster: SeriesForecaster, panel: Panel, name: str
+) -> tuple[PanelWindows, PanelWindows | None]:
+    """The windows of these series that train a model, and those that validate it, if there are any."""
+    config, model, scaling = forecaster.config, forecaster.model, forecaster.scaling
+    rows = training_rows(config, panel)
+    scaling.adopt(panel, rows, config.scaling, config.transform)
+    arrays = scaling.arrays(panel, [scaling.series[one.unique_id] for one in panel.series])
+    train = PanelWindows(
+        arrays,
+        [rows[one.unique_id] for one in panel.series],
+        model.lookback,
+        model.trained_rows,
+        stride=config.stride,
+        counted=model.counted,
+    )
+    if not len(train):
+        longest = max(len(part) for part in rows.values())
+        raise InputError(
+            "data",
+            f"{name}: the longest series has {longest:,} rows to train on, but a window takes "
+            f"{train.length:,} ({model.lookback} back, {model.trained_rows} ahead); lower these",
+        )
+    held_out = config.timeline.part_of_each("valid", [len(one) for one in panel.series])
+    valid = PanelWindows(arrays, held_out, model.lookback, model.horizon)
+    if config.valid_size and not len(valid):
+        raise InputError(
+            "valid_size", f"is {config.valid_size:g}, too few for a horizon of {model.horizon}; 0 for none"
+        )
+    return train, valid if len(valid) else None
