@@ -32,9 +32,8 @@ from throughtime.export import export
 from throughtime.metrics.bleu import corpus_bleu
 from throughtime.tasks.language import task as recurrent
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.translate import task as translate
 from throughtime.tasks.translate.config import TranslateConfig
-from throughtime.tasks.translate.trained import TrainedTranslator
+from throughtime.tasks.translate.predictor import Translator
 from throughtime.train.run import fit
 
 THREADS, BEAMS = 2, 5
@@ -86,14 +85,14 @@ def trained_translator(folder: Path, quick: bool) -> Path:
         device="cpu",
     )
     dataset = open_dataset(config.data, source="en", target="de", download=False)
-    made = translate.made(config, dataset)
-    fit(made, translate.task_of(made, dataset), folder / "translator", title="")
+    made = Translator.create(config, dataset)
+    made.fit(dataset, folder / "translator")
     return folder / "translator"
 
 
 def measure_translator(path: Path, folder: Path, amount: Amount) -> dict[str, Any]:
     model = tt.load(path, device="cpu")
-    assert isinstance(model, TrainedTranslator)
+    assert isinstance(model, Translator)
     sizes = {}
     for precision in ("float32", "int8"):
         values = export(path, folder / precision, int8=precision == "int8")
@@ -121,7 +120,7 @@ def measure_translator(path: Path, folder: Path, amount: Amount) -> dict[str, An
     }
 
 
-def compared(model: TrainedTranslator, runners: dict[str, Any]) -> dict[str, Callable[[str], Any]]:
+def compared(model: Translator, runners: dict[str, Any]) -> dict[str, Callable[[str], Any]]:
     """All that translate one sentence, by name."""
     plain = PlainTranslator(model.model).eval()
     codecs, generation = model.codecs, model.generation
@@ -157,7 +156,7 @@ def compared(model: TrainedTranslator, runners: dict[str, Any]) -> dict[str, Cal
     }
 
 
-def in_float32(model: TrainedTranslator) -> TrainedTranslator:
+def in_float32(model: Translator) -> Translator:
     model.precision = "float32"
     return model
 

@@ -26,8 +26,7 @@ from throughtime.search import Beam
 from throughtime.tasks.surprisal import likelihood
 from throughtime.tasks.translate.codecs import Codecs
 from throughtime.tasks.translate.config import TranslateConfig
-from throughtime.tasks.translate.task import with_codecs
-from throughtime.tasks.translate.trained import TrainedTranslator
+from throughtime.tasks.translate.predictor import Translator
 from throughtime.tasks.translate.training import TranslateTask
 from throughtime.text.codec import Codec
 from throughtime.train.progress import Silent
@@ -64,7 +63,7 @@ class Training:
     """One model that is trained, update by update."""
 
     def __init__(self, config: TranslateConfig, side: Side, *, bucketed: bool = True) -> None:
-        self.translator = with_codecs(config, side.codecs)
+        self.translator = Translator.initialise(config, side.codecs)
         for name, weight in self.translator.model.named_parameters():
             weight.requires_grad_(name not in MISSING)  # those stay 0
         task = (TranslateTask if bucketed else RandomTask)(self.translator, side.train_ids, None, [])
@@ -98,7 +97,7 @@ class Side:
         self.train_ids, self.valid_ids = self.ids("train"), self.ids("dev")
         self.sources = lines(self.folder / f"dev.{self.settings['source']}")
         self.trainings: dict[tuple[str, bool], Training] = {}
-        self.translator: TrainedTranslator  # once it is ripe
+        self.translator: Translator  # once it is ripe
 
     def ids(self, split: str) -> tuple[RaggedIds, RaggedIds]:
         """Both sides of a split."""
@@ -145,7 +144,7 @@ class Side:
         parameters = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
         return {"loss": self.loss(self.translator), "parameters": parameters}
 
-    def loss(self, translator: TrainedTranslator) -> float:
+    def loss(self, translator: Translator) -> float:
         """The mean loss of the validation sentences' target tokens, in float32."""
         batches = PairBatches(*self.valid_ids, *self.codecs.specials, shuffle=False)
         return likelihood(translator.model.eval(), batches).cross_entropy
@@ -174,7 +173,7 @@ class Side:
 
 
 def translated(
-    translator: TrainedTranslator,
+    translator: Translator,
     sources: list[str],
     beams: int,
     precision: str,

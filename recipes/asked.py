@@ -11,18 +11,18 @@ from throughtime.tasks import load
 
 if TYPE_CHECKING:
     from throughtime.tasks.fill.predictor import TrainedFiller
-    from throughtime.tasks.translate.trained import TrainedTranslator
+    from throughtime.tasks.translate.predictor import Translator
 
 
 def training_loss(run: Path) -> float:
     """Nats per real target token of the training pairs, the end tokens among them and dropout off."""
-    translator: TrainedTranslator = load(run)
+    translator: Translator = load(run)
     return translator.likelihood(_data(translator), "train").cross_entropy
 
 
 def translations(run: Path, sentences: Sequence[str]) -> list[str]:
     """The translation of each sentence, with the default search."""
-    translator: TrainedTranslator = load(run)
+    translator: Translator = load(run)
     return [own[0].text for own in translator.translate(list(sentences))]
 
 
@@ -41,5 +41,5 @@ def trained_on(run: Path, sentences: Sequence[str]) -> list[str]:
     return [sentence for sentence in sentences if sentence in known]
 
 
-def _data(translator: TrainedTranslator) -> Dataset:
+def _data(translator: Translator) -> Dataset:
     return open_dataset(translator.config.data, **translator.config.data_options)

@@ -15,7 +15,7 @@ from throughtime.data.datasets import open_dataset
 from throughtime.search import Beam, DiverseBeam, Greedy, Strategy, search_errors, within_hypothesis
 from throughtime.search.hypotheses import Finished
 from throughtime.tasks import load
-from throughtime.tasks.translate.predictor import Translator
+from throughtime.tasks.translate.translation import SentenceTranslator
 from throughtime.tasks.translate.translation_scores import Judge, SentencePairs, most_likely
 from throughtime.version import __version__
 
@@ -48,7 +48,7 @@ def measured(settings: dict[str, Any]) -> dict[str, Any]:
     return {"value": beam[3], "table": {"columns": COLUMNS, "rows": rows}, "signature": "|".join(words)}
 
 
-def table(translator: Translator, pairs: SentencePairs, asked: Searches) -> list[list[Any]]:
+def table(translator: SentenceTranslator, pairs: SentencePairs, asked: Searches) -> list[list[Any]]:
     """The lines of all searches, with that of exact search last."""
     end = translator.codecs.end_id
     prompts = [translator.codecs.prompt(text) for text in pairs.sources]

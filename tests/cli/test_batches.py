@@ -10,8 +10,8 @@ from throughtime.cli.open_data import opened
 from throughtime.data.datasets import open_dataset
 from throughtime.tasks.language import task as recurrent
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.translate import task as translate
 from throughtime.tasks.translate.config import TranslateConfig
+from throughtime.tasks.translate.predictor import Translator
 
 
 @pytest.mark.parametrize(("batch_size", "num_steps"), [(32, 35), (1024, 32)])
@@ -127,7 +127,7 @@ def test_one_vocabulary_of_pairs(throughtime, tmp_path):  # R32
     words = (str(pairs), "--tokens", "space", "--split", "train", "--json")
     fed = throughtime("data", "batches", *words).json
     settings = {"embedding_size": 4, "hidden_size": 4, "tokens": "space", "shared": False}
-    model = translate.made(TranslateConfig(data=str(pairs), **settings), open_dataset(str(pairs)))
+    model = Translator.create(TranslateConfig(data=str(pairs), **settings), open_dataset(str(pairs)))
     for side, codec in zip(("source", "target"), model.codecs, strict=True):
         counted = throughtime("stats", *words, "--side", side).json["vocabulary"]
         assert fed[f"{side}_vocabulary"] == counted == len(codec.vocabulary)

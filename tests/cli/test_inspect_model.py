@@ -13,8 +13,8 @@ from throughtime.models.weights import save_weights
 from throughtime.tasks.language import task as recurrent
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.ngram import task as ngram
-from throughtime.tasks.translate import task as translate
 from throughtime.tasks.translate.config import TranslateConfig
+from throughtime.tasks.translate.predictor import Translator
 from throughtime.text.codec import Codec
 
 PLAIN = {"device": "cpu", "precision": "float32"}
@@ -29,7 +29,7 @@ def runs(tmp_path_factory):
     pairs.with_suffix(".txt").write_text("one two\nthree\n" * 10)
     text = open_dataset(str(pairs.with_suffix(".txt")))
     sizes = {"embedding_size": 12, "hidden_size": 12}
-    translator = translate.made(
+    translator = Translator.create(
         TranslateConfig(
             data=str(pairs), tokens="space", source="en", target="fr", num_beams=2, **sizes, **PLAIN
         ),
@@ -43,7 +43,7 @@ def runs(tmp_path_factory):
     )
     models = {
         "en-fr": translator,
-        "one-vector": translate.made(one_vector, open_dataset(str(pairs), source="en", target="fr")),
+        "one-vector": Translator.create(one_vector, open_dataset(str(pairs), source="en", target="fr")),
         "english": recurrent.made(config, dataset),
         "plain": recurrent.made(plain, dataset),
     }

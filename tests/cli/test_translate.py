@@ -10,7 +10,7 @@ import pytest
 from throughtime.cli.lines import one_line
 from throughtime.cli.main import main
 from throughtime.cli.translate import divided, print_one
-from throughtime.tasks.translate.predictor import Translation
+from throughtime.tasks.translate.translation import Translation
 
 NUMBERS = {"one": "un", "two": "deux", "three": "trois", "four": "quatre", "five": "cinq"}
 SMALL = ["tokens=space", "embedding_size=24", "hidden_size=32", "batch_size=16", "lr=0.01", "device=cpu"]
@@ -100,7 +100,7 @@ def test_sentences_on_the_command_line(run, throughtime):
 
 
 def test_json_has_scores_alignments_and_others(run, throughtime):
-    ran = throughtime("translate", run, "three one", "--n-best", 3, "--json").json
+    ran = throughtime("translate", run, "three one", "--num-return-sequences", 3, "--json").json
     [one] = ran["translations"]
     assert (one["source"], one["text"]) == ("three one", "trois un")
     assert one["score"] <= 0
@@ -139,7 +139,7 @@ def test_many_lines_are_read_in_blocks(run, throughtime, typed, monkeypatch):
 
 
 def test_the_n_best_are_numbered(run, throughtime):
-    lines = throughtime("translate", run, "one five", "two one", "--n-best", 2).out.splitlines()
+    lines = throughtime("translate", run, "one five", "two one", "--num-return-sequences", 2).out.splitlines()
     assert [line.split(" ||| ")[0] for line in lines] == ["0", "0", "1", "1"]
     assert lines[0].split(" ||| ")[1] == "un cinq"
     assert float(lines[0].split(" ||| ")[2]) >= float(lines[1].split(" ||| ")[2])
@@ -265,9 +265,9 @@ def test_what_cannot_be_is_refused_in_a_sentence(run, untrained, tmp_path, throu
         ("translate", tmp_path / "ngram", "x"),
         ("translate", tmp_path / "nowhere", "x"),
         ("translate", run, "x", "--file", text),
-        ("translate", run, "x", "--n-best", 2, "--alternatives", 2),
+        ("translate", run, "x", "--num-return-sequences", 2, "--alternatives", 2),
         ("translate", run, "x", "--num-beams", 2, "--alternatives", 2),
-        ("translate", run, "x", "--n-best", 9, "--num-beams", 2),
+        ("translate", run, "x", "--num-return-sequences", 9, "--num-beams", 2),
         ("translate", run, "x", "--alternatives", 2, "--num-beams", 5),
         ("translate", run, "x", "--num-beams", 100_000),
         ("evaluate", run, "--num-beams", 100_000),

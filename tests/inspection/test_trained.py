@@ -33,8 +33,8 @@ from throughtime.tasks.ngram.task import NgramConfig
 from throughtime.tasks.ngram.task import fit as counted
 from throughtime.tasks.tag import task as tag
 from throughtime.tasks.tag.config import TagConfig
-from throughtime.tasks.translate import task as translate
 from throughtime.tasks.translate.config import TranslateConfig
+from throughtime.tasks.translate.predictor import Translator
 from throughtime.text.codec import Codec
 from throughtime.train.run import fit
 
@@ -56,13 +56,13 @@ def translator(pairs: Path, **settings: Any) -> Any:
     """An untrained translator of numbers."""
     sizes = {"tokens": "space", "source": "en", "target": "fr", "embedding_size": 24, "hidden_size": 24}
     config = TranslateConfig(data=str(pairs), **{**sizes, **PLAIN, "num_beams": 3, **settings})
-    return translate.made(config, open_dataset(str(pairs), source="en", target="fr"))
+    return Translator.create(config, open_dataset(str(pairs), source="en", target="fr"))
 
 
 @pytest.fixture(scope="module")
 def trained(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     model = translator(pairs, epochs=12, lr=0.02, batch_size=16, embedding_dropout=0.0)
-    task = translate.task_of(model, open_dataset(str(pairs), source="en", target="fr"))
+    task = model.training_task(open_dataset(str(pairs), source="en", target="fr"))
     fit(model, task, tmp_path_factory.mktemp("run") / "numbers", title="")
     return model
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import math
 import threading
@@ -17,35 +16,27 @@ import httpx2
 import pytest
 
 from throughtime.data.datasets import open_dataset
-from throughtime.folder import ModelFolder
-from throughtime.models.weights import save_weights
 from throughtime.serve.app import create_app
 from throughtime.serve.models import Models
 from throughtime.serve.options import Options
 from throughtime.serve.server import address_of, bound, server_of
-from throughtime.tasks.ngram.task import NgramConfig
-from throughtime.tasks.ngram.task import fit as fit_ngram
-from throughtime.train.run import fit
+from throughtime.tasks import TASKS
 
 LINES = ["the cat sleeps .", "the dog sleeps .", "a cat sees the dog .", "the dog sees a bird ."] * 8
 PAIRS = [("the cat sleeps", "le chat dort"), ("the dog sees", "le chien voit"), ("a bird", "un oiseau")] * 12
 SMALL = {"embedding_size": 8, "hidden_size": 8, "device": "cpu", "precision": "float32"}
 
 
-def saved(folder: Path, task: str, kind: str, data: Path, **settings: Any) -> Path:
+def saved(folder: Path, task: str, data: Path, **settings: Any) -> Path:
     """A model of this task with its first weights, as a run would leave it."""
-    module = importlib.import_module(f"throughtime.tasks.{task}.task")
-    config = getattr(importlib.import_module(f"throughtime.tasks.{kind}.config"), f"{kind.title()}Config")
-    opening = {"layout": "lines"} if kind == "fill" else {}
-    if kind == "translate":
-        opening = {"source": settings["source"], "target": settings["target"]}
-    model = module.made(config(data=str(data), **settings), open_dataset(str(data), **opening))
-    if kind == "translate":  # one that has learned nothing says nothing
-        fit(model, module.task_of(model, open_dataset(str(data), **opening)), folder, title="")
-        return folder
-    folder.mkdir()
-    model.begin(ModelFolder(folder))
-    save_weights(model.model, ModelFolder(folder))
+    predictor = TASKS[task].part("predictor")
+    config = predictor.config_type(data=str(data), **settings)
+    dataset = open_dataset(str(data), **config.data_options)
+    model = predictor.create(config, dataset)
+    if task == "translate":  # one that has learned nothing says nothing
+        model.fit(dataset, folder)
+    else:
+        model.save(folder)
     return folder
 
 
@@ -78,31 +69,26 @@ def runs(tmp_path_factory) -> dict[str, Path]:
         "batch_size": 6,
         "output_bias": "zeros",  # from frequencies, so small a model ends sentences at once
     }
-    lines = open_dataset(str(data / "lines.txt"), layout="lines")
-    counted = fit_ngram(NgramConfig(data="lines", order=3, layout="lines", tokens="space"), lines)
-    counted.save(out / "counted", [], "")
     return {
-        "counted": out / "counted",
+        "counted": saved(
+            out / "counted", "ngram", data / "lines.txt", order=3, layout="lines", tokens="space"
+        ),
         "letters": saved(
             out / "letters",
-            "language",
             "language",
             data / "lines.txt",
             tokens="char",
             layout="stream",
             **SMALL,
         ),
-        "en-fr": saved(out / "en-fr", "translate", "translate", data / "pairs.tsv", **words),
-        "blanks": saved(out / "blanks", "fill", "fill", data / "lines.txt", tokens="space", **SMALL),
-        "tags": saved(out / "tags", "tag", "tag", slots, word_size=8, **small),
-        "topics": saved(out / "topics", "classify", "classify", data / "labelled.csv", **SMALL),
-        "composer": saved(
-            out / "composer", "compose", "compose", data / "labelled.csv", condition_size=4, **SMALL
-        ),
-        "waves": saved(out / "waves", "forecast", "forecast", data / "series.csv", **rows, **small),
+        "en-fr": saved(out / "en-fr", "translate", data / "pairs.tsv", **words),
+        "blanks": saved(out / "blanks", "fill", data / "lines.txt", tokens="space", **SMALL),
+        "tags": saved(out / "tags", "tag", slots, word_size=8, **small),
+        "topics": saved(out / "topics", "classify", data / "labelled.csv", **SMALL),
+        "composer": saved(out / "composer", "compose", data / "labelled.csv", condition_size=4, **SMALL),
+        "waves": saved(out / "waves", "forecast", data / "series.csv", **rows, **small),
         "days": saved(
             out / "days",
-            "forecast",
             "forecast",
             data / "days.csv",
             **{**rows, "lookback": 1},

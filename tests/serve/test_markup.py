@@ -9,7 +9,7 @@ import pytest
 from throughtime.inspection.pieces import END
 from throughtime.serve.markup import Written, links_of, translated_pages
 from throughtime.tasks.translate.alignment import Alignment
-from throughtime.tasks.translate.predictor import Translation
+from throughtime.tasks.translate.translation import Translation
 
 
 def told(text, source, weights):

@@ -14,7 +14,7 @@ from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
 from throughtime.tasks.compose.config import ComposeConfig
 from throughtime.tasks.compose.task import inherited, made, taken_up, task_of
-from throughtime.tasks.translate.decoding_constraints import Wishes
+from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
 from throughtime.train.run import fit
 
 WORDS = {"animals": "cat dog horse cow".split(), "colours": "red blue green black".split()}
@@ -112,7 +112,7 @@ def test_every_search_serves_it(composer):
     assert beam[0].score >= beam[1].score >= beam[2].score
     once, again = (composer.compose(["animals"], seed=7, temperature=2.0) for _ in range(2))
     assert once == again
-    wishes = Wishes(prefix="cow", required=("horse",), forbidden=("dog",))
+    wishes = DecodingConstraints(prefix="cow", required=("horse",), forbidden=("dog",))
     [asked] = composer.compose(["animals"], num_return_sequences=5, seed=0, wishes=wishes)
     for one in asked:
         assert one.text.startswith("cow")

@@ -10,8 +10,7 @@ import throughtime as tt
 from throughtime.data.datasets import open_dataset
 from throughtime.data.records import Pair
 from throughtime.tasks.translate.config import TranslateConfig
-from throughtime.tasks.translate.task import made, task_of
-from throughtime.train.run import fit
+from throughtime.tasks.translate.predictor import Translator
 
 SPACED = ("Anna said OK and left.", "安娜说 OK 就 走了。")
 
@@ -49,8 +48,8 @@ def learned(tmp_path_factory):
     )
     dataset = open_dataset(str(path), source="en", target="zh")
     out = tmp_path_factory.mktemp("runs") / "en-zh"
-    model = made(config, dataset)
-    fit(model, task_of(model, dataset), out, title="")
+    model = Translator.create(config, dataset)
+    model.fit(dataset, out)
     return tt.load(out, device="cpu"), dataset
 
 
@@ -78,7 +77,7 @@ def test_the_loss_is_one_of_real_tokens_with_the_end_among_them(learned):  # R10
     lengths = [len(translator.codecs.target.encode(pair.target)) + 1 for pair in pairs]
     assert [len(one.tokens) for one in alone] == lengths
     nats = -sum(one.total for one in alone) / sum(lengths)
-    values = translator.report(dataset, "train", {"num_beams": 1}).values
+    values = translator.evaluate(dataset, split="train", num_beams=1).values
     assert values["loss"] == pytest.approx(nats, rel=1e-3)
     assert values["loss"] < 1.28
 

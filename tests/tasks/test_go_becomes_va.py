@@ -8,7 +8,7 @@ import pytest
 
 from throughtime.data.datasets import open_dataset
 from throughtime.tasks.translate.config import TranslateConfig
-from throughtime.tasks.translate.task import made, task_of
+from throughtime.tasks.translate.predictor import Translator
 from throughtime.text.codec import Codec
 
 SMALL = {"embedding_size": 8, "hidden_size": 8, "device": "cpu", "precision": "float32"}
@@ -31,8 +31,8 @@ def test_a_batch_holds_the_notes_tokens(throughtime, pairs):  # R68, R69, R71
 
 def test_training_is_fed_them(pairs):  # R69, R71
     dataset = open_dataset(str(pairs), source="en", target="fr")
-    model = made(TranslateConfig(data=str(pairs), tokens="translation", **SMALL), dataset)
-    [batch] = task_of(model, dataset).batches(0, 1)
+    model = Translator.create(TranslateConfig(data=str(pairs), tokens="translation", **SMALL), dataset)
+    [batch] = model.training_task(dataset).batches(0, 1)
     source, target = (codec.vocabulary.tokens for codec in model.codecs)
     assert source(batch.source[:, 0].tolist()) == ["go", ".", "<eos>"]
     assert target(batch.labels[:, 0].tolist()) == ["va", "!", "<eos>"]

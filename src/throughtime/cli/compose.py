@@ -77,7 +77,7 @@ def compose(
 
       throughtime compose runs/reviewer --label good --require food --seed 1 --json
     """
-    from throughtime.tasks.translate.decoding_constraints import Wishes
+    from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
 
     if num_beams is not None and greedy:
         raise InputError("--greedy", "cannot be used beside --num-beams; choose one")
@@ -95,7 +95,7 @@ def compose(
     given: list[Condition] = [*(label or []), *(_vector(one) for one in vector or [])]
     if not given:
         given = from_stdin(composer)
-    wishes = Wishes(prefix, tuple(forbid or ()), tuple(require or ()), no_repeat_ngram)
+    wishes = DecodingConstraints(prefix, tuple(forbid or ()), tuple(require or ()), no_repeat_ngram)
     wishes.check(composer.codec)
     with bar("composing") as advance:
         found = composer.compose(
@@ -109,7 +109,7 @@ def compose(
             top_p=top_p,
             seed=seed,
             max_new_tokens=max_new_tokens,
-            wishes=wishes if wishes != Wishes() else None,
+            wishes=wishes if wishes != DecodingConstraints() else None,
             progress=advance,
         )
     from rich.text import Text

@@ -13,7 +13,7 @@ from throughtime.errors import ThroughtimeError
 
 if TYPE_CHECKING:
     from throughtime.tasks.translate.alignment import Alignment
-    from throughtime.tasks.translate.predictor import Translation
+    from throughtime.tasks.translate.translation import Translation
 
 SETTINGS: dict[str, Any] = {
     "data": "embedded/en-fr",

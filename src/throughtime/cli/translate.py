@@ -17,9 +17,9 @@ from throughtime.cli.usage import is_run
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
-    from throughtime.tasks.translate.predictor import Translation, Translator
+    from throughtime.tasks.translate.translation import SentenceTranslator, Translation
 
-RULES = "Wishes"
+RULES = "Constraints"
 
 
 @reported
@@ -37,7 +37,7 @@ def translate(
     length_penalty: Annotated[
         float | None, typer.Option(help="alpha: a score is log P / length^alpha.", min=0)
     ] = None,
-    n_best: Annotated[
+    num_return_sequences: Annotated[
         int,
         typer.Option(
             help="Number of translations to return per sentence, as lines `number ||| text ||| score`.", min=1
@@ -97,19 +97,19 @@ def translate(
 
       throughtime translate runs/en-fr --require chat --json "I have a cat."
     """
-    from throughtime.tasks.translate.decoding_constraints import Wishes
+    from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
 
-    if alternatives and n_best > 1:
-        raise InputError("--alternatives", "cannot be used beside --n-best; choose one")
+    if alternatives and num_return_sequences > 1:
+        raise InputError("--alternatives", "cannot be used beside --num-return-sequences; choose one")
     if alternatives:
         refuse("is not for --alternatives, which has groups of beams of its own", num_beams=num_beams)
     runs, sentences = divided(words)
     if sentences and file is not None:
         raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
-    wishes = Wishes(prefix, tuple(forbid or ()), tuple(require or ()), no_repeat_ngram)
+    constraints = DecodingConstraints(prefix, tuple(forbid or ()), tuple(require or ()), no_repeat_ngram)
     translator = opened_together(runs, device)
     if copy_unknown:
-        translator.check_copying("--copy-unknown")
+        translator.check_copying()
     search = translator.unlike_each_other(alternatives, length_penalty) if alternatives else None
 
     def told(texts: list[str], title: str) -> list[list[Translation]]:
@@ -118,15 +118,15 @@ def translate(
                 texts,
                 num_beams=num_beams,
                 length_penalty=length_penalty,
-                n_best=n_best,
+                num_return_sequences=num_return_sequences,
                 max_length=max_length,
                 search=search,
-                wishes=wishes if wishes != Wishes() else None,
+                constraints=constraints if constraints != DecodingConstraints() else None,
                 copy_unknown=copy_unknown,
                 align=json,
                 progress=advance,
             )
-        return [own[: max(n_best, alternatives + 1)] for own in found]
+        return [own[: max(num_return_sequences, alternatives + 1)] for own in found]
 
     if json:
         texts = sentences or [text for block in lines(file) for text in block]
@@ -139,7 +139,7 @@ def translate(
         found = told(block, f"lines {done + 1:,} to {done + len(block):,}")
         warn_about(translator, block, None if sentences else done)
         for number, own in enumerate(found, done):
-            print_one(number, own, numbered=n_best > 1)
+            print_one(number, own, numbered=num_return_sequences > 1)
         done += len(block)
     return Outcome({})
 
@@ -150,12 +150,12 @@ def divided(words: list[str]) -> tuple[list[Path], list[str]]:
     return [Path(run) for run in runs], words[len(runs) :]
 
 
-def opened_together(runs: list[Path], device: str) -> Translator:
+def opened_together(runs: list[Path], device: str) -> SentenceTranslator:
     """The model of a run, or those of several as one."""
     models = [loaded(run, device, "translate") for run in runs]
-    from throughtime.tasks.translate.trained import together
+    from throughtime.tasks.translate.predictor import combine_translators
 
-    return together(models)
+    return combine_translators(models)
 
 
 def print_one(number: int, found: list[Translation], *, numbered: bool) -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
-    from throughtime.tasks.translate.predictor import Search, Translation, Translator
+    from throughtime.tasks.translate.translation import Search, SentenceTranslator, Translation
 
 
-def attended(translator: Translator, text: str, search: Search | None = None) -> list[Translation]:
+def attended(translator: SentenceTranslator, text: str, search: Search | None = None) -> list[Translation]:
     """The translations of a text, best first, with their alignments; refused where the model has none."""
     require_translator(translator)
     if not text.strip():

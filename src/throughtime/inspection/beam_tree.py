@@ -17,7 +17,7 @@ from throughtime.search import Beam, Finished, Hypotheses, Moment, Node, Strateg
 from throughtime.text.numbers import signed
 
 if TYPE_CHECKING:
-    from throughtime.tasks.translate.predictor import Translator
+    from throughtime.tasks.translate.translation import SentenceTranslator
     from throughtime.text.codec import Codec
 
 CUT = 3
@@ -73,7 +73,7 @@ class BeamTree:
 
 
 def beam_tree(
-    translator: Translator, text: str, width: int | None = None, *, n_best: int = 1, cut: int = CUT
+    translator: SentenceTranslator, text: str, width: int | None = None, *, n_best: int = 1, cut: int = CUT
 ) -> BeamTree:
     """Search as the translator does for one sentence, and tell the tree of it."""
     require_translator(translator)

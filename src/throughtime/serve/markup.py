@@ -10,7 +10,7 @@ from throughtime.text.html_links import Link, word_links
 from throughtime.text.html_page import HtmlPage
 
 if TYPE_CHECKING:
-    from throughtime.tasks.translate.predictor import Translation
+    from throughtime.tasks.translate.translation import Translation
 
 
 class Written(NamedTuple):

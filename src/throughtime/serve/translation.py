@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from throughtime.search import Finished, Hypotheses, Strategy
-    from throughtime.tasks.translate.predictor import Translator
+    from throughtime.tasks.translate.translation import SentenceTranslator
 
 MOST_ALTERNATIVES = 10
 
@@ -219,7 +219,7 @@ async def written(
     request: Request, served: Served, texts: Sequence[str], alternatives: int, linked: bool
 ) -> list[list[Written]]:
     """The same as `translations`; with `linked`, each word is linked to its source word."""
-    translator: Translator = served.model
+    translator: SentenceTranslator = served.model
 
     def compute(items: list[str], left: Left) -> list[list[Written]]:
         search = translator.unlike_each_other(alternatives) if alternatives else translator.beam()

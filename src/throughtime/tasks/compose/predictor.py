@@ -18,7 +18,7 @@ from throughtime.tasks.compose.network import ConditionedLanguageModel
 from throughtime.tasks.compose.training import ConditionedTexts
 from throughtime.tasks.labels import Labels, labelled
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
-from throughtime.tasks.translate.decoding_constraints import Wishes
+from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
 from throughtime.text.codec import Codec
 from throughtime.text.numbers import several
 from throughtime.train.devices import products
@@ -70,7 +70,7 @@ class TrainedComposer:
         top_p: float | None = None,
         seed: int | None = None,
         max_new_tokens: int | None = None,
-        wishes: Wishes | None = None,
+        wishes: DecodingConstraints | None = None,
         progress: Progress | None = None,
         watch: Callable[[Moment], None] | None = None,
     ) -> list[list[Composed]]:

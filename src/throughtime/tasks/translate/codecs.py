@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from throughtime.data.batching import Specials
 from throughtime.errors import InputError
+from throughtime.folder import ModelFolder
 from throughtime.text.codec import Codec
 from throughtime.text.subword import called
 from throughtime.text.tokenizer import Tokenizer
@@ -73,13 +74,13 @@ class Codecs(NamedTuple):
         """Which vocabularies these are, in short."""
         return "+".join(codec.hash[:12] for codec in self.distinct)
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: ModelFolder) -> None:
         """Write them into a model folder: a shared one beside the weights, else a folder for each side."""
         if self.shared:
-            self.source.save(folder)
+            self.source.save(folder.path)
         else:
             for side, codec in zip(SIDES, self, strict=True):
-                codec.save(folder / side)
+                codec.save(folder.path / side)
 
     @classmethod
     def load(cls, folder: Path) -> Codecs:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from throughtime.config import architecture, initialisation
 from throughtime.effects import Effect, only_with
 from throughtime.errors import InputError
 from throughtime.train.config import HIDDEN_DROPOUT, OutputBias, Positive, Share, TrainingConfig
@@ -61,42 +62,46 @@ class TranslateConfig(TrainingConfig):
     data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
     source: str | None = Field(None, description="the language that is read, such as en")
     target: str | None = Field(None, description="the language that is written, such as fr")
-    tokens: str = Field("bpe", description="bpe, unigram, wordpiece, or whole: word, space, unicode, char")
-    shared: bool | None = Field(
+    tokens: str = architecture(
+        "bpe", description="bpe, unigram, wordpiece, or whole: word, space, unicode, char"
+    )
+    shared: bool | None = architecture(
         None, description="one vocabulary for both languages; null: where tokens are parts of words"
     )
-    min_freq: int = Field(1, ge=1, description="rarer whole words become <unk>")
-    max_size: int | None = Field(
+    min_freq: int = architecture(1, ge=1, description="rarer whole words become <unk>")
+    max_size: int | None = architecture(
         None, ge=1, description="the largest vocabulary; null: 1,000 to 8,000 parts by the size of the data"
     )
     max_length: Annotated[int, Field(ge=2)] = Field(
         100, description="tokens after which a sentence is cut in training, its end counted"
     )
 
-    structure: str = Field(
+    structure: str = architecture(
         "attention",
         description="attention, attention-no-feeding, conditional, main, state-only, context-only or "
         "context-and-input",
     )
-    cell: str = Field("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
-    embedding_size: Size = Field(256, description="width of a token's vector")
-    hidden_size: Size = Field(512, description="units of a decoder's layer")
-    encoder_size: Size | None = Field(
+    cell: str = architecture("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
+    embedding_size: Size = architecture(256, description="width of a token's vector")
+    hidden_size: Size = architecture(512, description="units of a decoder's layer")
+    encoder_size: Size | None = architecture(
         None, description="units of an encoder's layer each way; null: half the decoder's, or all one way"
     )
-    num_layers: Size = Field(1, description="layers on top of each other, of each side")
-    bidirectional: bool = Field(True, description="the encoder reads from both ends")
-    attention: Literal["additive", "dot", "general"] = Field(
+    num_layers: Size = architecture(1, description="layers on top of each other, of each side")
+    bidirectional: bool = architecture(True, description="the encoder reads from both ends")
+    attention: Literal["additive", "dot", "general"] = architecture(
         "additive", description="how states are compared: additive, dot or general"
     )
-    scaled: bool = Field(False, description="divide what attention compares by the root of its width")
-    context: Literal["last", "mean", "max"] = Field(
+    scaled: bool = architecture(False, description="divide what attention compares by the root of its width")
+    context: Literal["last", "mean", "max"] = architecture(
         "last", description="without attention: the source as its last state, their mean or maximum"
     )
-    bridge: bool = Field(True, description="a layer from the encoder's state to the decoder's first one")
-    tied: bool = Field(True, description="the output's weights are the target's embedding")
-    layer_norm: bool = Field(False, description="normalise what each layer gives")
-    output_bias: OutputBias = "frequencies"
+    bridge: bool = architecture(
+        True, description="a layer from the encoder's state to the decoder's first one"
+    )
+    tied: bool = architecture(True, description="the output's weights are the target's embedding")
+    layer_norm: bool = architecture(False, description="normalise what each layer gives")
+    output_bias: OutputBias = initialisation("frequencies")
 
     embedding_dropout: Share = Field(0.2, description="on embedded tokens")
     encoder_dropout: Share = Field(0.0, description="on what the encoder gives")
@@ -140,9 +145,9 @@ class TranslateConfig(TrainingConfig):
         from throughtime.text.subword import TRAINED
 
         if dataset.kind not in ("pairs", "cards"):
-            raise InputError("--data", f"{dataset.name} holds {dataset.kind}; translation needs pairs")
+            raise InputError("data", f"{dataset.name} holds {dataset.kind}; translation needs pairs")
         if self.source is not None and self.source == self.target:
-            raise InputError("--target", f"is {self.target!r}, and so is --source; name two languages")
+            raise InputError("target", f"is {self.target!r}, and so is source; name two languages")
         if self.tokens == "bpe" and self.max_size is not None and self.max_size < FEWEST_BYTE_PIECES:
             raise InputError(
                 "max_size",

@@ -1,4 +1,4 @@
-"""What a person may ask of a translation, in words; search knows it as constraints on ids."""
+"""Words that a translation must begin with, contain or avoid, turned into constraints on token ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class DecodingConstraints:
     """The same for every sentence. Words are matched as the tokenizer cuts them inside a sentence.
 
     A forbidden word takes all words with it that begin with its tokens. Other rules hold after the prefix.
@@ -33,39 +33,39 @@ class Wishes:
                 raise InputError(option, "is empty; give a word, or leave it out")
 
     def check(self, codec: Codec) -> None:
-        """Refuse what a model of this vocabulary can never say, or may not by another of these wishes."""
+        """Refuse what a model of this vocabulary can never say, or may not by another of these constraints."""
         barred = [(word, ids) for word in self.forbidden for ids in forms(word, codec)]
         for option, text in self._asked:
-            ids = inside(text, codec) if option == "--require" else codec.encode(text)
+            ids = inside(text, codec) if option == "require" else codec.encode(text)
             if not ids:
                 raise InputError(option, f"is {text!r}, of which the model's tokenizer leaves nothing")
-            if option == "--forbid":
+            if option == "forbid":
                 continue
             if codec.vocabulary.unk_id in ids:
                 raise InputError(option, f"is {text!r}, which is not in the model's vocabulary")
             for word, forbidden in barred:
                 if occurs(forbidden, ids):
                     raise InputError(
-                        option, f"is {text!r}, which --forbid {word!r} rules out; leave one of them out"
+                        option, f"is {text!r}, which forbid={word!r} rules out; leave one of them out"
                     )
 
     def tokens(self, codec: Codec) -> int:
-        """How many tokens these wishes need, at least, and the end where words are required."""
+        """How many tokens these constraints need, at least, and the end where words are required."""
         left = self._left(codec)
         return len(codec.encode(self.prefix)) + sum(map(len, left)) + bool(left)
 
-    def constraints(self, sentences: int, codec: Codec, end_id: int, max_length: int) -> list[Constraint]:
+    def rules(self, sentences: int, codec: Codec, end_id: int, max_length: int) -> list[Constraint]:
         """The constraints for a batch of so many sentences; refused where `max_length` has no room."""
         from throughtime import search
         from throughtime.search.constraints import after
 
         prefix, left = codec.encode(self.prefix), self._left(codec)
         if (needed := self.tokens(codec)) > max_length:
-            options = [name for name, there in (("--prefix", prefix), ("--require", left)) if there]
+            options = [name for name, there in (("prefix", prefix), ("require", left)) if there]
             raise InputError(
                 " and ".join(options),
                 f"{'need' if len(options) > 1 else 'needs'} {needed} tokens, but at most {max_length} may "
-                "come; raise --max-length (of compose: --max-new-tokens)",
+                "come; raise max_length (of compose: max_new_tokens)",
             )
         found: list[Constraint] = []
         if self.min_length:
@@ -85,9 +85,9 @@ class Wishes:
     @property
     def _asked(self) -> list[tuple[str, str]]:
         """Each text with its option."""
-        prefix = [("--prefix", self.prefix)] if self.prefix else []
-        forbidden = [("--forbid", word) for word in self.forbidden]
-        return [*prefix, *forbidden, *(("--require", word) for word in self.required)]
+        prefix = [("prefix", self.prefix)] if self.prefix else []
+        forbidden = [("forbid", word) for word in self.forbidden]
+        return [*prefix, *forbidden, *(("require", word) for word in self.required)]
 
     def _left(self, codec: Codec) -> list[list[int]]:
         """The required words that the prefix does not say."""

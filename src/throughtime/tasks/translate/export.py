@@ -15,10 +15,11 @@ from throughtime.export.exported import Case, Exported, named
 from throughtime.export.graph import Graph
 from throughtime.export.heads import log_probs
 from throughtime.export.stack import run_stack
+from throughtime.folder import ModelFolder
 from throughtime.models.encoders import RecurrentEncoder
 from throughtime.models.seq2seq import EncoderDecoder, Kept
 from throughtime.search.step import Memory
-from throughtime.tasks.translate.trained import TrainedTranslator
+from throughtime.tasks.translate.predictor import Translator
 from throughtime.text.subword import SUBWORDS
 
 SHAPES = ((1, 3, 1), (1, 40, 5), (3, 7, 2), (3, 60, 5))
@@ -26,7 +27,7 @@ SHAPES = ((1, 3, 1), (1, 40, 5), (3, 7, 2), (3, 60, 5))
 LIKELIEST = 5
 
 
-def exported(translator: TrainedTranslator) -> Exported:
+def exported(translator: Translator) -> Exported:
     """The parts of a translator."""
     model, codecs = translator.model, translator.codecs
     if not isinstance(model.encoder, RecurrentEncoder):
@@ -42,7 +43,7 @@ def exported(translator: TrainedTranslator) -> Exported:
             "shared_vocabulary": codecs.shared,
             "generation": translator.generation.model_dump(mode="json"),
         },
-        codecs.save,
+        lambda path: codecs.save(ModelFolder(path)),
         lambda: _cases(model, len(codecs.source.vocabulary), len(codecs.target.vocabulary)),
         'translate(["a sentence"], num_beams=5)[0][0].text',
     )

@@ -1,321 +1,307 @@
-"""A translator for people: sentences in, sentences out, with scores and alignments."""
+"""A trained translator: how it is created, trained, measured and described."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
-from pydantic import Field
-from torch import Tensor
 
-from throughtime.config import Config
+from throughtime.config import configured
+from throughtime.data.batching import PairBatches, RaggedIds
+from throughtime.data.idcache import token_ids
+from throughtime.data.records import Pair
 from throughtime.errors import InputError
-from throughtime.search import (
-    Beam,
-    Constraint,
-    DiverseBeam,
-    Finished,
-    Moment,
-    StepModel,
-    Strategy,
-    generate,
-    no_token,
-)
-from throughtime.tasks.translate.alignment import Alignment, aligned, joined
-from throughtime.tasks.translate.batches import batches_by_length as batches_by_length
-from throughtime.tasks.translate.batches import sentences_at_once
-from throughtime.tasks.translate.codecs import Codecs
-from throughtime.tasks.translate.config import MOST_BEAMS, Beams, LengthPenalty
-from throughtime.tasks.translate.decoding_constraints import Wishes
-from throughtime.text.parts import join, parts
-from throughtime.text.subword import SUBWORDS
-from throughtime.texts import checked_texts
-from throughtime.train.devices import products
+from throughtime.folder import ModelFolder
+from throughtime.metrics.likelihood import Likelihood
+from throughtime.models.bf16_search import Rounded
+from throughtime.models.seq2seq import EncoderDecoder
+from throughtime.results import Evaluation, Scored
+from throughtime.search import Ensemble, StepModel
+from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
+from throughtime.tasks.surprisal import likelihood, surprisals
+from throughtime.tasks.translate import network as presets
+from throughtime.tasks.translate.codecs import SIDES, Codecs
+from throughtime.tasks.translate.config import TranslateConfig
+from throughtime.tasks.translate.training import TranslateTask, warn_of_swapped_sides
+from throughtime.tasks.translate.translation import Generation, SentenceTranslator
+from throughtime.tasks.translate.translation_scores import Judge, SentencePairs, search_errors
+from throughtime.text.codec import Codec
+from throughtime.text.numbers import several
+from throughtime.text.tokenizer_coverage import blank
+from throughtime.train.devices import precision_of, products
 
 if TYPE_CHECKING:
-    import numpy as np
+    from throughtime.data.datasets import Dataset
 
-    from throughtime.tasks.report import Progress
-
-GROUP_WIDTH, DIVERSITY = 3, 2.0  # of a search for translations unlike each other
-
-Search = Callable[[int], Strategy]
-"""A strategy for results of at most so many tokens."""
+SCORED_AT_ONCE = 64
+EVALUATION_OPTIONS = frozenset("num_beams length_penalty tokenize lowercase search_errors others".split())
 
 
-@dataclass(frozen=True)
-class Translation:
-    """One translation of a text."""
+class Translator(SentenceTranslator, Predictor):
+    """Translates: `tt.load("RUN").translate("Where is the station?")[0].text`."""
 
-    text: str
-    score: float  # what the search ranks by
-    log_prob: float
-    ended: bool  # False where the length cap cut it
-    alignment: Alignment | None = None
+    task = "translate"
+    config_type = TranslateConfig
+    model: EncoderDecoder
+    assets: Codecs
+    config: TranslateConfig
+    generation: Generation
 
-    def values(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        alignment = None if self.alignment is None else self.alignment.values()
-        found = {"text": self.text, "score": self.score, "log_prob": self.log_prob, "ended": self.ended}
-        return {**found, "alignment": alignment}
+    def __init__(self, model: EncoderDecoder, assets: Codecs, config: TranslateConfig) -> None:
+        Predictor.__init__(self, model, assets, config)
+        generation = Generation(
+            num_beams=config.num_beams,
+            length_penalty=config.length_penalty,
+            max_source_tokens=config.max_length,
+        )
+        SentenceTranslator.__init__(self, model, assets, generation)
+        self.data_notes: tuple[str, ...] = ()
+        self.precision: str = config.precision
+        """Precision of products during search, as in training; likelihoods are always in float32."""
+        self._rounded = Rounded(model)
 
+    @classmethod
+    def prepare(cls, config: TranslateConfig, dataset: Dataset) -> tuple[TranslateConfig, Codecs]:
+        """Build the vocabulary of each language, or one for both."""
+        config = config.settled(dataset)
 
-class Found(NamedTuple):
-    """What a search found for one part of a text."""
+        def codec(side: str | None) -> Codec:
+            texts = dataset.texts("train", side)
+            where = dataset.name if side is None else f"{dataset.name}, {side}"
+            return Codec.build(
+                texts, config.tokens, min_freq=config.min_freq, max_size=config.max_size, where=where
+            )
 
-    results: list[Finished]
-    attention: list[Tensor]  # of each result, [tokens, source]; empty where the model has none
+        if not config.shared:
+            return config, Codecs(codec("source"), codec("target"))
+        for side in SIDES:
+            if not any(text.strip() for text in dataset.texts("train", side)):
+                raise blank(f"{dataset.name}, {side}")
+        shared = codec(None)
+        return config, Codecs(shared, shared)
 
+    @classmethod
+    def load_assets(cls, folder: ModelFolder, config: TranslateConfig) -> Codecs:
+        """Read the vocabularies."""
+        return Codecs.load(folder.path)
 
-class Generation(Config):
-    """How a model translates unless told otherwise: what generation_config.json holds."""
+    @classmethod
+    def build_network(cls, config: TranslateConfig, assets: Codecs) -> EncoderDecoder:
+        """The network that a configuration describes."""
+        return presets.build(
+            config.structure,
+            len(assets.source.vocabulary),
+            len(assets.target.vocabulary),
+            bos_id=assets.begin_id,
+            cell=config.cell,
+            embedding_size=config.embedding_size,
+            hidden_size=config.hidden_size,
+            encoder_hidden_size=config.encoder_size,
+            num_layers=config.num_layers,
+            bidirectional=config.bidirectional,
+            context=config.context,
+            attention=config.attention,
+            scaled=config.scaled,
+            bridge=config.bridge,
+            tied=config.tied,
+            shared_embedding=assets.shared,
+            embedding_dropout=config.embedding_dropout,
+            hidden_dropout=config.hidden_dropout,
+            encoder_dropout=config.encoder_dropout,
+            output_dropout=config.output_dropout,
+            layer_norm=config.layer_norm,
+        )
 
-    num_beams: Beams = 5
-    length_penalty: LengthPenalty = 0.75
-    max_source_tokens: int = Field(100, ge=2)  # what is longer is translated sentence by sentence
+    def adapt_to(self, dataset: Dataset) -> None:
+        """Start from the frequencies of target tokens, if the configuration says so."""
+        if self.config.output_bias == "frequencies":
+            _, target = self.ids(dataset, "train")
+            counts = np.bincount(target.flat, minlength=len(self.codecs.target.vocabulary))
+            counts[self.codecs.end_id] += len(target)
+            self.model.head.begin_with(torch.from_numpy(counts))
 
-
-class Translator:
-    """A step model of sentences, with the codecs of both languages."""
-
-    def __init__(self, model: StepModel, codecs: Codecs, generation: Generation) -> None:
-        self._step_model, self.codecs, self.generation = model, codecs, generation
+    def training_task(self, dataset: Dataset) -> TranslateTask:
+        """Batches, loss and validation on these pairs."""
+        config = self.config
+        train = self.ids(dataset, "train")
+        usual = int(np.quantile(train[0].lengths, 0.999)) + 1 if len(train[0]) else 2  # and the end mark
+        longest = max(2, min(config.max_length, usual))
+        self.data_notes = warn_of_swapped_sides(dataset, config.source, config.target)
+        self.generation = self.generation.model_copy(update={"max_source_tokens": longest})
+        if "valid" not in dataset.splits:
+            return TranslateTask(self, train, None, [])
+        pairs = list(itertools.islice(dataset.pairs("valid"), config.valid_sentences))
+        return TranslateTask(self, train, self.ids(dataset, "valid") if pairs else None, pairs)
 
     @property
     def step_model(self) -> StepModel:
-        """What search runs."""
-        return self._step_model
+        """What search runs: the model, or where that is its precision the same in bf16."""
+        return self._rounded if self._search_precision == "bf16" else self.model
 
     @property
-    def lowercase(self) -> bool:
-        """Whether its translations are in small letters whatever the references are."""
-        return self.codecs.target.tokenizer.normalise("A") == "a"
+    def _search_precision(self) -> str:
+        return precision_of(self.precision, next(self.model.parameters()).device)
 
-    @property
-    def attends(self) -> bool:
-        """Whether it tells what it looks at. A step shows it: a decoder of one's own need not say."""
-        model = self.step_model
-        with torch.inference_mode(), products("float32"):
-            return "attention" in model.step(*model.start([self.codecs.prompt("")])).extras
-
-    def translate(
-        self,
-        texts: Sequence[str],
-        *,
-        num_beams: int | None = None,
-        length_penalty: float | None = None,
-        n_best: int = 1,
-        max_length: int | None = None,
-        search: Search | None = None,
-        wishes: Wishes | None = None,
-        copy_unknown: bool = False,
-        align: bool = False,
-        progress: Progress | None = None,
-    ) -> list[list[Translation]]:
-        """The best translations of each text, best first, in the order of the texts.
-
-        Nothing but spaces gives an empty translation; a text of more than `max_source_tokens` is translated
-        sentence by sentence. `search` replaces the beam; `copy_unknown` lets `<unk>` be said and puts the
-        source word there that attention points to.
-        """
-        if wishes is not None:
-            wishes.check(self.codecs.target)
-        if copy_unknown:
-            self.check_copying()
-        search = search or self.beam(num_beams, length_penalty, n_best)
-        cut = [self._parts(text) for text in checked_texts(texts)]
-        flat = [part for own in cut for part in own]
-        prompts = [self.codecs.prompt(part) for part in flat]
-        found = self.searched(
-            prompts,
-            search,
-            max_length=max_length,
-            wishes=wishes,
-            unknown=copy_unknown,
-            attend=align or copy_unknown,
-            progress=progress,
+    def ids(self, dataset: Dataset, split: str) -> tuple[RaggedIds, RaggedIds]:
+        """Both sides of a split as ids, from the cache where they were read before."""
+        source, target = (
+            token_ids(dataset, split, codec, eos=False, side=side)
+            for side, codec in zip(SIDES, self.codecs, strict=True)
         )
-        told = [self._told(part, one, copy_unknown) for part, one in zip(flat, found, strict=True)]
-        if wishes is not None:
-            # A required word that comes first has brought the space before it.
-            told = [[replace(one, text=one.text.strip()) for one in own] for own in told]
-        rest = iter(told)
-        return [_whole([next(rest) for _ in own], align) for own in cut]
+        return RaggedIds(source.ids, source.starts), RaggedIds(target.ids, target.starts)
 
-    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self.codecs.source.warnings.of(checked_texts(texts), **how)
-
-    def check_copying(self, asked: str = "copy_unknown") -> None:
-        """Refuse to copy unknown words where none are, as parts of words spell them all, or none is found."""
-        name = self.codecs.target.tokenizer.name
-        if name in SUBWORDS:
-            raise InputError(
-                asked, f"is for models of whole words, this one writes parts of them ({name}); leave it out"
-            )
-        if not self.attends:
-            raise InputError(
-                asked,
-                "copies the word that attention points to, and this model has none; leave it out, or train "
-                "one with structure=attention",
-            )
-
-    def beam(
-        self, num_beams: int | None = None, length_penalty: float | None = None, n_best: int = 1
-    ) -> Search:
-        """Beam search; what is not given is the model's own. One too narrow for `n_best` widens."""
-        alpha = self.generation.length_penalty if length_penalty is None else length_penalty
-        width = num_beams or max(self.generation.num_beams, n_best)
-        if width > MOST_BEAMS:
-            option = "--num-beams" if num_beams else "--n-best"
-            raise InputError(option, f"is {width}, expected at most {MOST_BEAMS:,}")
-        return _refused_at_once(
-            lambda most: Beam(self.codecs.end_id, width, alpha=alpha, n_best=n_best, max_length=most)
-        )
-
-    def unlike_each_other(self, alternatives: int, length_penalty: float | None = None) -> Search:
-        """Diverse beam search with a group for the best translation and for each of its alternatives."""
-        groups = alternatives + 1
-        if groups * GROUP_WIDTH > MOST_BEAMS:
-            most_groups = MOST_BEAMS // GROUP_WIDTH
-            raise InputError("--alternatives", f"is {alternatives}, expected at most {most_groups - 1}")
-        alpha = self.generation.length_penalty if length_penalty is None else length_penalty
-        return _refused_at_once(
-            lambda most: DiverseBeam(
-                self.codecs.end_id,
-                groups * GROUP_WIDTH,
-                groups=groups,
-                penalty=DIVERSITY,
-                alpha=alpha,
-                n_best=2,  # a sure model's groups may well agree on the best
-                max_length=most,
-            )
-        )
-
-    @torch.inference_mode()
-    def searched(
-        self,
-        prompts: Sequence[Sequence[int]],
-        search: Search,
-        *,
-        max_length: int | None = None,
-        wishes: Wishes | None = None,
-        unknown: bool = False,
-        attend: bool = False,
-        progress: Progress | None = None,
-    ) -> list[Found]:
-        """What the search finds for source ids: batches of like lengths, results in the order given."""
-        found: dict[int, Found] = {}
-        end_id = self.codecs.end_id
-        # What is wished comes on top of what a source's own length makes likely.
-        wished = wishes.tokens(self.codecs.target) if wishes is not None and max_length is None else 0
-        with products("float32"):
-            for usual, batch in batches_by_length(prompts, max_length, sentences_at_once(search(1))):
-                most = usual + wished
-                rules = [] if unknown else self._known_words()
-                if wishes is not None:
-                    rules += wishes.constraints(len(batch), self.codecs.target, end_id, most)
-                seen = _Seen() if attend else None
-                results = generate(
-                    self.step_model,
-                    [prompts[number] for number in batch],
-                    search(most),
-                    max_new_tokens=most,
-                    constraints=rules,
-                    watch=seen,
-                )
-                for number, own in zip(batch, results, strict=True):
-                    found[number] = Found(own, [seen.along(one) for one in own] if seen else [])
-                if progress is not None:
-                    progress(len(found), len(prompts))
-        return [found[number] for number in range(len(prompts))]
-
-    def _parts(self, text: str) -> list[str]:
-        if not text.strip():
+    def score(self, pairs: Sequence[Pair]) -> list[Scored]:
+        """How likely each given translation is, token by token, in the order of the pairs."""
+        if not pairs:
             return []
-        return parts(
-            text.strip(), self.generation.max_source_tokens, lambda part: len(self.codecs.prompt(part))
+        source, target = (
+            RaggedIds.of(codec.encode(pair[side]) for pair in pairs) for side, codec in enumerate(self.codecs)
         )
+        found: dict[int, Scored] = {}
+        self.model.eval()
+        device = next(self.model.parameters()).device
+        with torch.no_grad(), products("float32"):
+            for batch in self._batches(source, target):
+                nats = surprisals(self.model, batch.to(device)).cpu()
+                for column, number in enumerate(batch.indices.tolist()):
+                    length = int(batch.target_lengths[column])
+                    tokens = self.codecs.target.vocabulary.tokens(batch.labels[:length, column].tolist())
+                    log_probs = tuple((-nats[:length, column]).tolist())
+                    found[number] = Scored(pairs[number].target, tuple(tokens), log_probs)
+        return [found[number] for number in range(len(pairs))]
 
-    def _known_words(self) -> list[Constraint]:
-        """Never `<unk>`: where tokens are parts of words none is ever learned, and barring it costs time."""
-        codec = self.codecs.target
-        unk = codec.vocabulary.unk_id
-        return [] if unk is None or codec.tokenizer.name in SUBWORDS else [no_token(unk)]
+    def likelihood(self, dataset: Dataset, split: str) -> Likelihood:
+        """How likely the model finds the translations of a split."""
+        source, target = self.ids(dataset, split)
+        if not len(source):
+            raise InputError(f"{dataset.name}, split {split}", "holds no pair to score")
+        self.model.eval()
+        with products("float32"):
+            return likelihood(self.model, self._batches(source, target))
 
-    def _told(self, part: str, found: Found, copy_unknown: bool) -> list[Translation]:
-        """The results of a part of a text in words."""
-        told = []
-        for number, one in enumerate(found.results):
-            tokens = self.codecs.target.vocabulary.tokens(one.tokens)
-            alignment, text = None, self.codecs.target.decode(one.tokens)
-            if found.attention and found.attention[number].numel():
-                attention = found.attention[number].cpu().numpy()
-                words = self.codecs.source.tokenizer.tokenize(part)
-                if copy_unknown:
-                    tokens = self._copied(one.tokens, tokens, attention, words)
-                    text = self.codecs.target.tokenizer.detokenize(tokens)
-                alignment = aligned(attention, words, tokens, self.codecs.tokenizers)
-            told.append(Translation(text, one.score, one.log_prob, one.ended, alignment))
-        return told
+    def evaluate_split(
+        self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
+    ) -> Evaluation:
+        """BLEU, chrF and perplexity on a split; with `others`, translated by all models together."""
+        refuse_options(options, EVALUATION_OPTIONS, "is for language models, and this model translates")
+        pairs, others = SentencePairs.of(dataset, split), options.get("others") or ()
+        if others and options.get("search_errors"):
+            raise InputError("search_errors", "is for one model; leave out others")
+        judge = self.judge(options.get("tokenize"), bool(options.get("lowercase")))
+        beams, alpha = options.get("num_beams"), options.get("length_penalty")
+        found = combine_translators([self, *others]).translate(
+            pairs.sources, num_beams=beams, length_penalty=alpha, progress=progress
+        )
+        scores = judge.judged([own[0].text for own in found], pairs)
+        values: dict[str, Any] = {**scores.values(), "sentences": len(found)}
+        signature = [*self.reading(), *self.searching(beams, alpha)]
+        text = f"BLEU {scores.bleu.value:.2f}, chrF {scores.chrf.value:.2f}"
+        signatures = "\n".join(f"{one.name}|{one.signature}" for one in (scores.bleu, scores.chrf))
+        sentences = several(len(found), "sentence")
+        if others:
+            count = 1 + len(others)
+            text = f"{text}, {count} models as one over {sentences}\n{signatures}"
+            return Evaluation(values, "|".join([*signature, f"models:{count}"]), text)
+        likelihood = self.likelihood(dataset, split)
+        values |= {
+            "loss": likelihood.cross_entropy,
+            "perplexity": likelihood.perplexity,
+            "tokens": likelihood.tokens,
+        }
+        text = (
+            f"{text}, perplexity {likelihood.perplexity:.3f} of a target token\n"
+            f"over {sentences}, {several(likelihood.tokens, 'target token')}\n{signatures}"
+        )
+        if options.get("search_errors"):
+            # In float32: roundings to bf16 alone would make the same sentence's likelihoods differ.
+            exact = SentenceTranslator(self.model, self.codecs, self.generation)
+            errors = search_errors(exact, pairs.sources, beams or self.generation.num_beams)
+            values["search_errors"] = errors._asdict()
+            text += (
+                "\nAt alpha 0 the beam misses the model's most likely sentence in "
+                f"{errors.errors:,} of {several(errors.resolved, 'sentence')}; "
+                f"{errors.unresolved:,} are undecided"
+            )
+        return Evaluation(values, "|".join(signature), text)
 
-    def _copied(
-        self, ids: Sequence[int], tokens: list[str], attention: np.ndarray[Any, Any], words: list[str]
-    ) -> list[str]:
-        """The tokens with each `<unk>` replaced by the source word that it looked at most."""
-        unk = self.codecs.target.vocabulary.unk_id
-
-        def looked_at(place: int, token: str) -> str:
-            row = attention[place : place + 1]
-            return aligned(row, words, [token], self.codecs.tokenizers).best(0)
-
+    def reading(self) -> list[str]:
+        """How sentences are read and written, as a signature tells it."""
+        config = self.config
+        direction = [f"source:{config.source}", f"target:{config.target}"] if config.source else []
+        device = next(self.model.parameters()).device.type
         return [
-            looked_at(place, token) if number == unk else token
-            for place, (number, token) in enumerate(zip(ids, tokens, strict=True))
+            *direction,
+            f"tokens:{config.tokens}",
+            f"vocabulary:{self.codecs.hash}",
+            f"device:{device}",
+            "precision:float32",
         ]
 
+    def searching(self, num_beams: int | None = None, length_penalty: float | None = None) -> list[str]:
+        """How translations are searched, as a signature tells it."""
+        alpha = self.generation.length_penalty if length_penalty is None else length_penalty
+        beams = num_beams or self.generation.num_beams
+        return [f"beams:{beams}", f"alpha:{alpha:g}", f"searched:{self._search_precision}"]
 
-class _Seen:
-    """Watches a search, and keeps the attention of every step."""
+    def judge(self, tokenize: str | None = None, lowercase: bool = False) -> Judge:
+        """Who compares its translations with references."""
+        return Judge(self.config.target, tokenize, lowercase or self.lowercase)
 
-    def __init__(self) -> None:
-        self.steps: list[Tensor] = []  # [rows, source] each
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Warnings about the text that the vocabularies were built from, and about the training pairs."""
+        return (*(note for codec in self.codecs.distinct for note in codec.notes), *self.data_notes)
 
-    def __call__(self, moment: Moment) -> None:
-        if (attention := moment.extras.get("attention")) is not None:
-            self.steps.append(attention.float())
-
-    def along(self, result: Finished) -> Tensor:
-        """The attention of a result's own rows, [tokens, source]."""
-        if not self.steps:
-            return torch.empty(0, 0)
-        return torch.stack([self.steps[time][row] for time, row in enumerate(result.path)])
-
-
-def _refused_at_once(search: Search) -> Search:
-    """The same, after one try: what it cannot do is told before any sentence is read."""
-    search(1)
-    return search
-
-
-def _whole(told: list[list[Translation]], align: bool) -> list[Translation]:
-    """Translations of a text from those of its parts: the best of each, then the second best, and so on."""
-    if not told:
-        return [Translation("", 0.0, 0.0, True)]
-    ranks = max(len(own) for own in told)
-    whole = []
-    for rank in range(ranks):
-        chosen = [own[min(rank, len(own) - 1)] for own in told]
-        alignments = [one.alignment for one in chosen if one.alignment is not None]
-        whole.append(
-            Translation(
-                join([one.text for one in chosen]),
-                sum(one.score for one in chosen),
-                sum(one.log_prob for one in chosen),
-                all(one.ended for one in chosen),
-                joined(alignments) if align and len(alignments) == len(chosen) else None,
-            )
+    def describe(self) -> Description:
+        """The model in words."""
+        config = self.config
+        sizes = " and ".join(f"{len(codec.vocabulary):,}" for codec in self.codecs.distinct)
+        kind = "one vocabulary" if self.codecs.shared else "vocabularies"
+        layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
+        name = f"{config.data}, {self.direction}" if self.direction else config.data
+        return Description(
+            f"Translation of {name}",
+            f"{config.structure}, {layers}{config.cell} of {config.hidden_size}",
+            f"vocabulary {sizes} ({config.tokens})" + (f", {self.direction}" if self.direction else ""),
+            {"tokens": f"{config.tokens}, {kind} of {sizes} (`{self.codecs.hash}`)"}
+            | ({"direction": self.direction} if self.direction else {}),
+            ['translate FOLDER "a sentence"'],
+            'translate("a sentence")[0].text',
         )
-    return whole
+
+    def save_description(self, folder: ModelFolder) -> None:
+        """Write all files of the model but its weights and its card."""
+        super().save_description(folder)
+        folder.write_json("generation_config.json", self.generation.model_dump(mode="json"))
+
+    def load_generation(self, folder: ModelFolder) -> None:
+        """Read how it translates by default."""
+        where = str(folder.path / "generation_config.json")
+        self.generation = configured(Generation, folder.read_json("generation_config.json"), where)
+
+    @property
+    def direction(self) -> str:
+        """From which language to which, where that is known."""
+        config = self.config
+        return f"{config.source} to {config.target}" if config.source and config.target else ""
+
+    def _batches(self, source: RaggedIds, target: RaggedIds) -> PairBatches:
+        return PairBatches(source, target, *self.codecs.specials, batch_size=SCORED_AT_ONCE, shuffle=False)
+
+
+def combine_translators(translators: Sequence[Translator]) -> SentenceTranslator:
+    """Several models as one, whose probabilities are the mean of theirs; all share their vocabularies."""
+    first = translators[0]
+    for other in translators[1:]:
+        if other.codecs.hash != first.codecs.hash:
+            raise InputError(
+                "others", "must have the same vocabularies as the first model: train them with init_from"
+            )
+    if len(translators) == 1:
+        return first
+    return SentenceTranslator(
+        Ensemble([one.step_model for one in translators]), first.codecs, first.generation
+    )

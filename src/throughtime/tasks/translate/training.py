@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
@@ -9,19 +10,27 @@ import torch
 
 from throughtime.data.batching import Batch, PairBatch, PairBatches, RaggedIds, Truncated
 from throughtime.data.records import Pair
+from throughtime.data.splits import language_of
 from throughtime.metrics.bleu import BleuSums
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.seq2seq import EncoderDecoder
+from throughtime.ngram.direction import are_swapped
+from throughtime.ngram.languages import name_of
 from throughtime.tasks.surprisal import learned, likelihood, targets
 from throughtime.text.numbers import several
 from throughtime.text.one_line import one_line
 from throughtime.train.task import Loss, State
 
 if TYPE_CHECKING:
-    from throughtime.tasks.translate.trained import TrainedTranslator
+    from throughtime.data.datasets import Dataset
+    from throughtime.tasks.translate.predictor import Translator
 
 VALIDATION_BATCH = 128
 SAMPLES = 3
+LOOKED_AT = 4_000
+"""Number of pairs read from the beginning of the training data; sorted files start with short sentences."""
+CHOSEN = 400
+"""Number of these pairs that are examined, evenly spaced."""
 
 
 class TranslateTask:
@@ -37,7 +46,7 @@ class TranslateTask:
 
     def __init__(
         self,
-        translator: TrainedTranslator,
+        translator: Translator,
         train: tuple[RaggedIds, RaggedIds],
         valid: tuple[RaggedIds, RaggedIds] | None,
         judged_pairs: list[Pair],
@@ -139,3 +148,21 @@ class TranslateTask:
     def _bleu_sums(self, pairs: list[Pair]) -> BleuSums:
         found = self.translator.translate([pair.source for pair in pairs], num_beams=self.config.valid_beams)
         return self.judge.sums([own[0].text for own in found], [pair.target for pair in pairs])
+
+
+def warn_of_swapped_sides(dataset: Dataset, source: str | None, target: str | None) -> tuple[str, ...]:
+    """A warning if the sources look like the target language and the targets like the source language."""
+    if not source or not target:
+        return ()
+    bad = dataset.bad  # reading pairs replaces this count of skipped records, which is shown later
+    pairs = list(itertools.islice(dataset.pairs("train"), LOOKED_AT))
+    dataset.bad = bad
+    pairs = pairs[:: max(1, len(pairs) // CHOSEN)]
+    if not are_swapped([pair.source for pair in pairs], [pair.target for pair in pairs], source, target):
+        return ()
+    files = {language_of(path.name): path.name for path in dataset.files("train")}
+    sides = [f"{side} ({files.get(code, code)})" for side, code in (("source", source), ("target", target))]
+    return (
+        f"{dataset.name}: the {sides[0]} looks like {name_of(target)}, and the {sides[1]} like "
+        f"{name_of(source)}: are source and target swapped?",
+    )

@@ -12,7 +12,7 @@ from throughtime.metrics.tokenizer_choice import choose_tokenizer
 from throughtime.search import Beam, Finished
 from throughtime.search.exact import ExactResult, SearchErrors, exact
 from throughtime.search.exact import search_errors as compared
-from throughtime.tasks.translate.predictor import Translator, batches_by_length
+from throughtime.tasks.translate.translation import SentenceTranslator, batches_by_length
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -90,7 +90,7 @@ class Judge:
 
 
 def search_errors(
-    translator: Translator, sources: Sequence[str], num_beams: int, budget: int = BUDGET
+    translator: SentenceTranslator, sources: Sequence[str], num_beams: int, budget: int = BUDGET
 ) -> SearchErrors:
     """How often a beam at alpha 0 lies below the most likely sentence, which exact search finds.
 
@@ -107,7 +107,10 @@ def search_errors(
 
 
 def most_likely(
-    translator: Translator, prompts: Sequence[Sequence[int]], first: Sequence[Finished], budget: int = BUDGET
+    translator: SentenceTranslator,
+    prompts: Sequence[Sequence[int]],
+    first: Sequence[Finished],
+    budget: int = BUDGET,
 ) -> list[ExactResult]:
     """The model's most likely sentence for each source, given one to beat for each."""
     optima: dict[int, ExactResult] = {}

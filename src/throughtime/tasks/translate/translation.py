@@ -1,0 +1,358 @@
+"""Sentences in, translations with scores and alignments out, for one model or several together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from throughtime.config import Config
+from throughtime.errors import InputError
+from throughtime.search import (
+    Beam,
+    Constraint,
+    DiverseBeam,
+    Finished,
+    Moment,
+    StepModel,
+    Strategy,
+    generate,
+    no_token,
+)
+from throughtime.tasks.translate.alignment import Alignment, aligned, joined
+from throughtime.tasks.translate.codecs import Codecs
+from throughtime.tasks.translate.config import MOST_BEAMS, Beams, LengthPenalty
+from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
+from throughtime.text.parts import join, parts
+from throughtime.text.subword import SUBWORDS
+from throughtime.texts import checked_texts
+from throughtime.train.devices import products
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from throughtime.tasks.base import Progress
+
+SENTENCES_AT_ONCE, ROWS_AT_ONCE = 128, 2_048
+LENGTH_STEP = 16
+GROUP_WIDTH, DIVERSITY = 3, 2.0  # of a search for translations unlike each other
+
+Search = Callable[[int], Strategy]
+"""A strategy for results of at most so many tokens."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of a text."""
+
+    text: str
+    score: float  # what the search ranks by
+    log_prob: float
+    ended: bool  # False where the length cap cut it
+    alignment: Alignment | None = None
+
+    def values(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        alignment = None if self.alignment is None else self.alignment.values()
+        found = {"text": self.text, "score": self.score, "log_prob": self.log_prob, "ended": self.ended}
+        return {**found, "alignment": alignment}
+
+
+class Found(NamedTuple):
+    """What a search found for one part of a text."""
+
+    results: list[Finished]
+    attention: list[Tensor]  # of each result, [tokens, source]; empty where the model has none
+
+
+class Generation(Config):
+    """How a model translates unless told otherwise: what generation_config.json holds."""
+
+    num_beams: Beams = 5
+    length_penalty: LengthPenalty = 0.75
+    max_source_tokens: int = Field(100, ge=2)  # what is longer is translated sentence by sentence
+
+
+class SentenceTranslator:
+    """A step model of sentences, with the codecs of both languages."""
+
+    def __init__(self, model: StepModel, codecs: Codecs, generation: Generation) -> None:
+        self._step_model, self.codecs, self.generation = model, codecs, generation
+
+    @property
+    def step_model(self) -> StepModel:
+        """What search runs."""
+        return self._step_model
+
+    @property
+    def lowercase(self) -> bool:
+        """Whether its translations are in small letters whatever the references are."""
+        return self.codecs.target.tokenizer.normalise("A") == "a"
+
+    @property
+    def attends(self) -> bool:
+        """Whether it tells what it looks at. A step shows it: a decoder of one's own need not say."""
+        model = self.step_model
+        with torch.inference_mode(), products("float32"):
+            return "attention" in model.step(*model.start([self.codecs.prompt("")])).extras
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        num_beams: int | None = None,
+        length_penalty: float | None = None,
+        num_return_sequences: int = 1,
+        max_length: int | None = None,
+        search: Search | None = None,
+        constraints: DecodingConstraints | None = None,
+        copy_unknown: bool = False,
+        align: bool = False,
+        progress: Progress | None = None,
+    ) -> list[list[Translation]]:
+        """The best translations of each text, best first, in the order of the texts.
+
+        Nothing but spaces gives an empty translation; a text of more than `max_source_tokens` is translated
+        sentence by sentence. `search` replaces the beam; `copy_unknown` lets `<unk>` be said and puts the
+        source word there that attention points to.
+        """
+        if constraints is not None:
+            constraints.check(self.codecs.target)
+        if copy_unknown:
+            self.check_copying()
+        search = search or self.beam(num_beams, length_penalty, num_return_sequences)
+        cut = [self._parts(text) for text in checked_texts(texts)]
+        flat = [part for own in cut for part in own]
+        prompts = [self.codecs.prompt(part) for part in flat]
+        found = self.searched(
+            prompts,
+            search,
+            max_length=max_length,
+            constraints=constraints,
+            unknown=copy_unknown,
+            attend=align or copy_unknown,
+            progress=progress,
+        )
+        told = [self._in_words(part, one, copy_unknown) for part, one in zip(flat, found, strict=True)]
+        if constraints is not None:
+            # A required word that comes first has brought the space before it.
+            told = [[replace(one, text=one.text.strip()) for one in own] for own in told]
+        rest = iter(told)
+        return [_whole([next(rest) for _ in own], align) for own in cut]
+
+    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
+        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
+        return self.codecs.source.warnings.of(checked_texts(texts), **how)
+
+    def check_copying(self) -> None:
+        """Refuse to copy unknown words where none are, as parts of words spell them all, or none is found."""
+        name = self.codecs.target.tokenizer.name
+        if name in SUBWORDS:
+            raise InputError(
+                "copy_unknown",
+                f"is for models of whole words, this one writes parts of them ({name}); leave it out",
+            )
+        if not self.attends:
+            raise InputError(
+                "copy_unknown",
+                "copies the word that attention points to, and this model has none; leave it out, or train "
+                "one with structure=attention",
+            )
+
+    def beam(
+        self, num_beams: int | None = None, length_penalty: float | None = None, num_return_sequences: int = 1
+    ) -> Search:
+        """Beam search; what is not given is the model's own. One too narrow for `num_return_sequences` widens."""
+        alpha = self.generation.length_penalty if length_penalty is None else length_penalty
+        width = num_beams or max(self.generation.num_beams, num_return_sequences)
+        if width > MOST_BEAMS:
+            raise InputError(
+                "num_beams" if num_beams else "num_return_sequences",
+                f"is {width}, expected at most {MOST_BEAMS:,}",
+            )
+        return _refused_at_once(
+            lambda most: Beam(
+                self.codecs.end_id, width, alpha=alpha, n_best=num_return_sequences, max_length=most
+            )
+        )
+
+    def unlike_each_other(self, alternatives: int, length_penalty: float | None = None) -> Search:
+        """Diverse beam search with a group for the best translation and for each of its alternatives."""
+        groups = alternatives + 1
+        if groups * GROUP_WIDTH > MOST_BEAMS:
+            most_groups = MOST_BEAMS // GROUP_WIDTH
+            raise InputError("alternatives", f"is {alternatives}, expected at most {most_groups - 1}")
+        alpha = self.generation.length_penalty if length_penalty is None else length_penalty
+        return _refused_at_once(
+            lambda most: DiverseBeam(
+                self.codecs.end_id,
+                groups * GROUP_WIDTH,
+                groups=groups,
+                penalty=DIVERSITY,
+                alpha=alpha,
+                n_best=2,  # a sure model's groups may well agree on the best
+                max_length=most,
+            )
+        )
+
+    @torch.inference_mode()
+    def searched(
+        self,
+        prompts: Sequence[Sequence[int]],
+        search: Search,
+        *,
+        max_length: int | None = None,
+        constraints: DecodingConstraints | None = None,
+        unknown: bool = False,
+        attend: bool = False,
+        progress: Progress | None = None,
+    ) -> list[Found]:
+        """What the search finds for source ids: batches of like lengths, results in the order given."""
+        found: dict[int, Found] = {}
+        end_id = self.codecs.end_id
+        # What is wished comes on top of what a source's own length makes likely.
+        wished = (
+            constraints.tokens(self.codecs.target) if constraints is not None and max_length is None else 0
+        )
+        with products("float32"):
+            for usual, batch in batches_by_length(prompts, max_length, sentences_at_once(search(1))):
+                most = usual + wished
+                rules = [] if unknown else self._known_words()
+                if constraints is not None:
+                    rules += constraints.rules(len(batch), self.codecs.target, end_id, most)
+                seen = _Seen() if attend else None
+                results = generate(
+                    self.step_model,
+                    [prompts[number] for number in batch],
+                    search(most),
+                    max_new_tokens=most,
+                    constraints=rules,
+                    watch=seen,
+                )
+                for number, own in zip(batch, results, strict=True):
+                    found[number] = Found(own, [seen.along(one) for one in own] if seen else [])
+                if progress is not None:
+                    progress(len(found), len(prompts))
+        return [found[number] for number in range(len(prompts))]
+
+    def _parts(self, text: str) -> list[str]:
+        if not text.strip():
+            return []
+        return parts(
+            text.strip(), self.generation.max_source_tokens, lambda part: len(self.codecs.prompt(part))
+        )
+
+    def _known_words(self) -> list[Constraint]:
+        """Never `<unk>`: where tokens are parts of words none is ever learned, and barring it costs time."""
+        codec = self.codecs.target
+        unk = codec.vocabulary.unk_id
+        return [] if unk is None or codec.tokenizer.name in SUBWORDS else [no_token(unk)]
+
+    def _in_words(self, part: str, found: Found, copy_unknown: bool) -> list[Translation]:
+        """The results of a part of a text in words."""
+        translations = []
+        for number, one in enumerate(found.results):
+            tokens = self.codecs.target.vocabulary.tokens(one.tokens)
+            alignment, text = None, self.codecs.target.decode(one.tokens)
+            if found.attention and found.attention[number].numel():
+                attention = found.attention[number].cpu().numpy()
+                words = self.codecs.source.tokenizer.tokenize(part)
+                if copy_unknown:
+                    tokens = self._copied(one.tokens, tokens, attention, words)
+                    text = self.codecs.target.tokenizer.detokenize(tokens)
+                alignment = aligned(attention, words, tokens, self.codecs.tokenizers)
+            translations.append(Translation(text, one.score, one.log_prob, one.ended, alignment))
+        return translations
+
+    def _copied(
+        self, ids: Sequence[int], tokens: list[str], attention: np.ndarray[Any, Any], words: list[str]
+    ) -> list[str]:
+        """The tokens with each `<unk>` replaced by the source word that it looked at most."""
+        unk = self.codecs.target.vocabulary.unk_id
+
+        def looked_at(place: int, token: str) -> str:
+            row = attention[place : place + 1]
+            return aligned(row, words, [token], self.codecs.tokenizers).best(0)
+
+        return [
+            looked_at(place, token) if number == unk else token
+            for place, (number, token) in enumerate(zip(ids, tokens, strict=True))
+        ]
+
+
+class _Seen:
+    """Watches a search, and keeps the attention of every step."""
+
+    def __init__(self) -> None:
+        self.steps: list[Tensor] = []  # [rows, source] each
+
+    def __call__(self, moment: Moment) -> None:
+        if (attention := moment.extras.get("attention")) is not None:
+            self.steps.append(attention.float())
+
+    def along(self, result: Finished) -> Tensor:
+        """The attention of a result's own rows, [tokens, source]."""
+        if not self.steps:
+            return torch.empty(0, 0)
+        return torch.stack([self.steps[time][row] for time, row in enumerate(result.path)])
+
+
+def _refused_at_once(search: Search) -> Search:
+    """The same, after one try: what it cannot do is told before any sentence is read."""
+    search(1)
+    return search
+
+
+def _whole(told: list[list[Translation]], align: bool) -> list[Translation]:
+    """Translations of a text from those of its parts: the best of each, then the second best, and so on."""
+    if not told:
+        return [Translation("", 0.0, 0.0, True)]
+    ranks = max(len(own) for own in told)
+    whole = []
+    for rank in range(ranks):
+        chosen = [own[min(rank, len(own) - 1)] for own in told]
+        alignments = [one.alignment for one in chosen if one.alignment is not None]
+        whole.append(
+            Translation(
+                join([one.text for one in chosen]),
+                sum(one.score for one in chosen),
+                sum(one.log_prob for one in chosen),
+                all(one.ended for one in chosen),
+                joined(alignments) if align and len(alignments) == len(chosen) else None,
+            )
+        )
+    return whole
+
+
+def sentences_at_once(strategy: Strategy) -> int:
+    """How many sentences are searched together: fewer under a wide beam, as memory goes by its rows.
+
+    >>> sentences_at_once(Beam(0, 5)), sentences_at_once(Beam(0, 500))
+    (128, 4)
+    """
+    rows = strategy.width * strategy.groups if isinstance(strategy, Beam) else 1
+    return max(1, min(SENTENCES_AT_ONCE, ROWS_AT_ONCE // rows))
+
+
+def batches_by_length(
+    prompts: Sequence[Sequence[int]], max_length: int | None = None, most_sentences: int = SENTENCES_AT_ONCE
+) -> list[tuple[int, list[int]]]:
+    """Batches of prompt numbers, short ones first, each with the most tokens its results may have.
+
+    That number follows from a sentence's own length alone, so no sentence depends on its neighbours.
+
+    >>> batches_by_length([[5] * 40, [5] * 3, [5] * 7])
+    [(48, [1, 2]), (112, [0])]
+    """
+    found: list[tuple[int, list[int]]] = []
+    for number in sorted(range(len(prompts)), key=lambda number: len(prompts[number])):
+        steps = -(-len(prompts[number]) // LENGTH_STEP)
+        most = max_length or LENGTH_STEP * (2 * steps + 1)
+        if not found or found[-1][0] != most or len(found[-1][1]) == most_sentences:
+            found.append((most, []))
+        found[-1][1].append(number)
+    return found
