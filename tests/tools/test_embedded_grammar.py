@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 
 import pytest
+from tools.embedded import french
+from tools.embedded.adjectives import ADJECTIVES
+from tools.embedded.nouns import NOUNS
+from tools.embedded.verbs import english_verb, french_verb
 
 from throughtime.data import embedded
-from throughtime.data.embedded import french
-from throughtime.data.embedded.adjectives import ADJECTIVES
-from throughtime.data.embedded.nouns import NOUNS
-from throughtime.data.embedded.verbs import english_verb, french_verb
 
 # Each line was read and approved; together they show every kind of sentence that the grammar makes.
 GOLDEN = """

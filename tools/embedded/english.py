@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from throughtime.data.embedded.clauses import Action, Clause
-from throughtime.data.embedded.people import FIRST, THIRD, Person
-from throughtime.data.embedded.verbs import EnglishVerb, english_verb
+from tools.embedded.clauses import Action, Clause
+from tools.embedded.people import FIRST, THIRD, Person
+from tools.embedded.verbs import EnglishVerb, english_verb
 
 
 def finish(text: str, mark: str = ".") -> str:

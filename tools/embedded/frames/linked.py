@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from throughtime.data.embedded import chinese, english, french
-from throughtime.data.embedded.adjectives import ADJECTIVES
-from throughtime.data.embedded.clauses import WANT, Action, Clause
-from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.frames.description import QUALITIES, described, thing_as_person
-from throughtime.data.embedded.frames.doing import action, past_time
-from throughtime.data.embedded.nouns import NOUNS
-from throughtime.data.embedded.people import (
+from tools.embedded import chinese, english, french
+from tools.embedded.adjectives import ADJECTIVES
+from tools.embedded.clauses import WANT, Action, Clause
+from tools.embedded.dice import Dice
+from tools.embedded.frames.description import QUALITIES, described, thing_as_person
+from tools.embedded.frames.doing import action, past_time
+from tools.embedded.nouns import NOUNS
+from tools.embedded.people import (
     COUPLES,
     FAMILY,
     GENTLEFOLK,
@@ -23,11 +23,11 @@ from throughtime.data.embedded.people import (
     I,
     Person,
 )
-from throughtime.data.embedded.phrases import Fixed, Thing
-from throughtime.data.embedded.plausible import is_child, name_of, sensible, time_fits
-from throughtime.data.embedded.senses import SENSES
-from throughtime.data.embedded.sentences import Sentence, finished, unit
-from throughtime.data.embedded.verbs import english_verb, french_verb
+from tools.embedded.phrases import Fixed, Thing
+from tools.embedded.plausible import is_child, name_of, sensible, time_fits
+from tools.embedded.senses import SENSES
+from tools.embedded.sentences import Sentence, finished, unit
+from tools.embedded.verbs import english_verb, french_verb
 
 _REASONS = (("tired", "fatigué", "很 累"), ("busy", "occupé", "很 忙"), ("ill", "malade", "病 了"))
 _WEATHER_REASONS = (

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Protocol
 
-from throughtime.data.embedded.adjectives import Adjective
-from throughtime.data.embedded.nouns import Noun
-from throughtime.data.embedded.numbers import CHINESE_COUNT, ENGLISH_NUMBER, FRENCH_NUMBER
-from throughtime.data.embedded.people import (
+from tools.embedded.adjectives import Adjective
+from tools.embedded.nouns import Noun
+from tools.embedded.numbers import CHINESE_COUNT, ENGLISH_NUMBER, FRENCH_NUMBER
+from tools.embedded.people import (
     FIRST,
     POLITE,
     SECOND,
@@ -20,7 +20,7 @@ from throughtime.data.embedded.people import (
     english_owner,
     french_owner,
 )
-from throughtime.data.embedded.vowels import VOWELS
+from tools.embedded.vowels import VOWELS
 
 
 class Phrase(Protocol):
@@ -202,7 +202,7 @@ class Somebody:
     def clitic(self, indirect: bool) -> str:
         """The pronoun before the verb; le_ and les_ never contract with de and à.
 
-        >>> from throughtime.data.embedded.people import SHE
+        >>> from tools.embedded.people import SHE
         >>> Somebody(SHE).clitic(indirect=True), Somebody(SHE).clitic(indirect=False)
         ('lui', 'la_')
         """

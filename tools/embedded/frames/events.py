@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from throughtime.data.embedded import chinese, english, french
-from throughtime.data.embedded.clauses import Action, Clause
-from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.frames.doing import past_time, somebody
-from throughtime.data.embedded.nouns import NOUNS
-from throughtime.data.embedded.people import ASKED_ABOUT, SPOKEN_OF, THIRD, Person
-from throughtime.data.embedded.phrases import Fixed, Somebody, Thing
-from throughtime.data.embedded.plausible import is_child, is_elder, sensible
-from throughtime.data.embedded.senses import SENSES, Sense
-from throughtime.data.embedded.sentences import Sentence, finished
-from throughtime.data.embedded.verbs import english_verb, french_verb
+from tools.embedded import chinese, english, french
+from tools.embedded.clauses import Action, Clause
+from tools.embedded.dice import Dice
+from tools.embedded.frames.doing import past_time, somebody
+from tools.embedded.nouns import NOUNS
+from tools.embedded.people import ASKED_ABOUT, SPOKEN_OF, THIRD, Person
+from tools.embedded.phrases import Fixed, Somebody, Thing
+from tools.embedded.plausible import is_child, is_elder, sensible
+from tools.embedded.senses import SENSES, Sense
+from tools.embedded.sentences import Sentence, finished
+from tools.embedded.verbs import english_verb, french_verb
 
 _GIVING = (
     Sense("give", "offrir à", "送 了 {}", "d", "book, flower, watch, bag, camera, scarf, dictionary"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from throughtime.data.embedded.clauses import KNOW_HOW, LIKE, Action, Clause
-from throughtime.data.embedded.people import Person
-from throughtime.data.embedded.phrases import Somebody
-from throughtime.data.embedded.verbs import FrenchVerb, french_verb
+from tools.embedded.clauses import KNOW_HOW, LIKE, Action, Clause
+from tools.embedded.people import Person
+from tools.embedded.phrases import Somebody
+from tools.embedded.verbs import FrenchVerb, french_verb
 
 _VOWEL = r"(?=[aeiouâàéèêëîïôùûœ]|y\b|h(?!uit))"
 _REFLEXIVE = ("me", "te", "se", "nous", "vous", "se")
@@ -57,7 +57,7 @@ def be(person: Person, *, past: bool = False) -> str:
 def present(infinitive: str, person: Person) -> str:
     """The present of a verb, as it goes with this subject.
 
-    >>> from throughtime.data.embedded.people import WE
+    >>> from tools.embedded.people import WE
     >>> present("vouloir", WE)
     'voulons'
     """
@@ -67,7 +67,7 @@ def present(infinitive: str, person: Person) -> str:
 def short_question(asked: str, infinitive: str, person: Person) -> str:
     """Where does she live: est-ce que with a pronoun, but a noun follows the verb.
 
-    >>> from throughtime.data.embedded.people import NAMES, YOU
+    >>> from tools.embedded.people import NAMES, YOU
     >>> short_question("où", "habiter", NAMES[0]), short_question("où", "habiter", YOU)
     ('où habite Paul', 'où est-ce que tu habites')
     """
@@ -190,7 +190,7 @@ def participle(meaning: Clause) -> str:
 def command(action: Action, person: int, *, negative: bool = False) -> str:
     """The imperative of tu, nous or vous.
 
-    >>> from throughtime.data.embedded.senses import Sense
+    >>> from tools.embedded.senses import Sense
     >>> command(Action(Sense("sleep", "dormir", "睡觉", "i")), 1, negative=True).split()
     ['ne', 'dors', 'pas']
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from throughtime.data.embedded.nouns import Noun
-from throughtime.data.embedded.vowels import VOWELS
+from tools.embedded.nouns import Noun
+from tools.embedded.vowels import VOWELS
 
 # English; French masculine, feminine[, masculine plural[, before a vowel]]; Chinese attribute; predicate
 # "<" after the English: stands before the French noun.

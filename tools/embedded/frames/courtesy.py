@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from throughtime.data.embedded import chinese, english, french
-from throughtime.data.embedded.clauses import LIKE, WANT, Action, Clause
-from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.frames.doing import action, past_time, usual_time
-from throughtime.data.embedded.people import (
+from tools.embedded import chinese, english, french
+from tools.embedded.clauses import LIKE, WANT, Action, Clause
+from tools.embedded.dice import Dice
+from tools.embedded.frames.doing import action, past_time, usual_time
+from tools.embedded.people import (
     FAMILY,
     FIRST_PLURAL,
     GENTLEFOLK,
@@ -21,8 +21,8 @@ from throughtime.data.embedded.people import (
     I,
     Person,
 )
-from throughtime.data.embedded.phrases import Somebody
-from throughtime.data.embedded.sentences import Sentence, finished
+from tools.embedded.phrases import Somebody
+from tools.embedded.sentences import Sentence, finished
 
 STRANGERS = (
     Person("sir", "monsieur", "先生"),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from throughtime.data.embedded import english, french
-from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.nouns import NOUNS, Noun
-from throughtime.data.embedded.people import HE, SHE, THEY, YOU, I
-from throughtime.data.embedded.phrases import Thing
-from throughtime.data.embedded.sentences import Sentence, finished
+from tools.embedded import english, french
+from tools.embedded.dice import Dice
+from tools.embedded.nouns import NOUNS, Noun
+from tools.embedded.people import HE, SHE, THEY, YOU, I
+from tools.embedded.phrases import Thing
+from tools.embedded.sentences import Sentence, finished
 
 
 class Spot(NamedTuple):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from throughtime.data.embedded.adverbials import Adverbial
-from throughtime.data.embedded.clauses import Action
-from throughtime.data.embedded.people import FIRST, FIRST_PLURAL, POLITE, SECOND, Person
+from tools.embedded.adverbials import Adverbial
+from tools.embedded.clauses import Action
+from tools.embedded.people import FIRST, FIRST_PLURAL, POLITE, SECOND, Person
 
 _CHILDREN = ("children", "little brother", "little sister")
 _ELDERS = ("Mr ", "Mrs ", "mother", "father", "parents", "uncle", "aunt", "neighbour", "teacher")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from throughtime.data.embedded.vowels import VOWELS
+from tools.embedded.vowels import VOWELS
 
 FIRST, SECOND, THIRD, FIRST_PLURAL, POLITE, THIRD_PLURAL = range(6)
 """Grammatical persons in the order of a French conjugation; POLITE is `vous` to one person."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from throughtime.data.embedded import chinese, english, french
-from throughtime.data.embedded.clauses import Clause, Unit
-from throughtime.data.embedded.nouns import Noun
+from tools.embedded import chinese, english, french
+from tools.embedded.clauses import Clause, Unit
+from tools.embedded.nouns import Noun
 
 _FULL_WIDTH = {".": "。", "?": "？", "!": "！"}
 

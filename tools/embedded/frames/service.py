@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.frames.courtesy import RESPECTED, STRANGERS
-from throughtime.data.embedded.nouns import NOUNS
-from throughtime.data.embedded.people import NAMES
-from throughtime.data.embedded.phrases import Thing
-from throughtime.data.embedded.sentences import Sentence, finished, unit
+from tools.embedded.dice import Dice
+from tools.embedded.frames.courtesy import RESPECTED, STRANGERS
+from tools.embedded.nouns import NOUNS
+from tools.embedded.people import NAMES
+from tools.embedded.phrases import Thing
+from tools.embedded.sentences import Sentence, finished, unit
 
 _ORDERED = (
     "cup of tea",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from throughtime.data.embedded import english, french
-from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.nouns import NOUNS
-from throughtime.data.embedded.numbers import CHINESE_COUNT, CHINESE_NUMBER, ENGLISH_NUMBER, FRENCH_NUMBER
-from throughtime.data.embedded.people import ASKED_ABOUT, FAMILY, GENTLEFOLK, HE, NAMES, SHE, SPOKEN_OF, I
-from throughtime.data.embedded.phrases import Thing
-from throughtime.data.embedded.plausible import is_child, is_elder
-from throughtime.data.embedded.sentences import Sentence, finished, unit
-from throughtime.data.embedded.verbs import english_verb, french_verb
+from tools.embedded import english, french
+from tools.embedded.dice import Dice
+from tools.embedded.nouns import NOUNS
+from tools.embedded.numbers import CHINESE_COUNT, CHINESE_NUMBER, ENGLISH_NUMBER, FRENCH_NUMBER
+from tools.embedded.people import ASKED_ABOUT, FAMILY, GENTLEFOLK, HE, NAMES, SHE, SPOKEN_OF, I
+from tools.embedded.phrases import Thing
+from tools.embedded.plausible import is_child, is_elder
+from tools.embedded.sentences import Sentence, finished, unit
+from tools.embedded.verbs import english_verb, french_verb
 
 
 def age(dice: Dice) -> Sentence:

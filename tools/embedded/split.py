@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from throughtime.data.embedded.clauses import Unit
-from throughtime.data.embedded.dice import digest
-from throughtime.data.embedded.sentences import Sentence
+from tools.embedded.clauses import Unit
+from tools.embedded.dice import digest
+from tools.embedded.sentences import Sentence
 
 SPLITS = ("train", "valid", "test")
 _HELD_OUT = 10  # one verb-object pair in so many

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from throughtime.data.embedded import adverbials
-from throughtime.data.embedded.adjectives import ADJECTIVES, colours_of
-from throughtime.data.embedded.adverbials import PLACES, Adverbial
-from throughtime.data.embedded.clauses import Action
-from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.nouns import Noun
-from throughtime.data.embedded.people import (
+from tools.embedded import adverbials
+from tools.embedded.adjectives import ADJECTIVES, colours_of
+from tools.embedded.adverbials import PLACES, Adverbial
+from tools.embedded.clauses import Action
+from tools.embedded.dice import Dice
+from tools.embedded.nouns import Noun
+from tools.embedded.people import (
     COUPLES,
     FAMILY,
     FIRST,
@@ -25,9 +25,9 @@ from throughtime.data.embedded.people import (
     Person,
     relative,
 )
-from throughtime.data.embedded.phrases import Fixed, Phrase, Somebody, Thing
-from throughtime.data.embedded.plausible import is_elder, place_fits, sensible, time_fits
-from throughtime.data.embedded.senses import SENSES, Sense
+from tools.embedded.phrases import Fixed, Phrase, Somebody, Thing
+from tools.embedded.plausible import is_elder, place_fits, sensible, time_fits
+from tools.embedded.senses import SENSES, Sense
 
 _BY_USE = {
     use: tuple(sense for sense in SENSES for _ in range(1 + len(sense.objects) // 3) if use in sense.uses)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from throughtime.data.embedded.adverbials import Adverbial
-from throughtime.data.embedded.people import Person
-from throughtime.data.embedded.phrases import Phrase
-from throughtime.data.embedded.senses import Sense
+from tools.embedded.adverbials import Adverbial
+from tools.embedded.people import Person
+from tools.embedded.phrases import Phrase
+from tools.embedded.senses import Sense
 
 Unit = tuple[str, str]
 """A verb and its object: what is held out of training."""

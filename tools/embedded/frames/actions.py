@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from throughtime.data.embedded import adverbials
-from throughtime.data.embedded.adverbials import PLACES
-from throughtime.data.embedded.clauses import HAVE, KNOW_HOW, LIKE, MUST, WANT, Clause
-from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.frames.doing import (
+from tools.embedded import adverbials
+from tools.embedded.adverbials import PLACES
+from tools.embedded.clauses import HAVE, KNOW_HOW, LIKE, MUST, WANT, Clause
+from tools.embedded.dice import Dice
+from tools.embedded.frames.doing import (
     TRIFLES,
     action,
     future_time,
@@ -16,13 +16,13 @@ from throughtime.data.embedded.frames.doing import (
     undone_time,
     usual_time,
 )
-from throughtime.data.embedded.people import (
+from tools.embedded.people import (
     ASKED_ABOUT,
     SPOKEN_OF,
     YOU,
 )
-from throughtime.data.embedded.plausible import name_of
-from throughtime.data.embedded.sentences import Sentence, spoken
+from tools.embedded.plausible import name_of
+from tools.embedded.sentences import Sentence, spoken
 
 
 def habit(dice: Dice) -> Sentence:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from throughtime.data.embedded import chinese, english, french
-from throughtime.data.embedded.clauses import Action, Clause
-from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.frames.courtesy import is_dull
-from throughtime.data.embedded.frames.doing import action
-from throughtime.data.embedded.nouns import NOUNS
-from throughtime.data.embedded.people import ASKED_ABOUT, Person
-from throughtime.data.embedded.phrases import Fixed, Thing
-from throughtime.data.embedded.plausible import name_of
-from throughtime.data.embedded.senses import SENSES
-from throughtime.data.embedded.sentences import Sentence, finished, unit
-from throughtime.data.embedded.verbs import english_verb, french_verb
+from tools.embedded import chinese, english, french
+from tools.embedded.clauses import Action, Clause
+from tools.embedded.dice import Dice
+from tools.embedded.frames.courtesy import is_dull
+from tools.embedded.frames.doing import action
+from tools.embedded.nouns import NOUNS
+from tools.embedded.people import ASKED_ABOUT, Person
+from tools.embedded.phrases import Fixed, Thing
+from tools.embedded.plausible import name_of
+from tools.embedded.senses import SENSES
+from tools.embedded.sentences import Sentence, finished, unit
+from tools.embedded.verbs import english_verb, french_verb
 
 _WHAT = (
     ("eat", "manger", "吃"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from throughtime.data.embedded import english, french
-from throughtime.data.embedded.adjectives import ADJECTIVES, colours_of
-from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.nouns import NOUNS
-from throughtime.data.embedded.people import (
+from tools.embedded import english, french
+from tools.embedded.adjectives import ADJECTIVES, colours_of
+from tools.embedded.dice import Dice
+from tools.embedded.nouns import NOUNS
+from tools.embedded.people import (
     ASKED_ABOUT,
     FAMILY,
     GENTLEFOLK,
@@ -18,9 +18,9 @@ from throughtime.data.embedded.people import (
     YOUR_FAMILY,
     I,
 )
-from throughtime.data.embedded.phrases import Thing
-from throughtime.data.embedded.plausible import is_elder
-from throughtime.data.embedded.sentences import Sentence, finished, unit
+from tools.embedded.phrases import Thing
+from tools.embedded.plausible import is_elder
+from tools.embedded.sentences import Sentence, finished, unit
 
 JOBS = (
     ("a doctor", "médecin", "médecin", "医生"),

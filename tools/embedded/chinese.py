@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from throughtime.data.embedded.clauses import Action, Clause
-from throughtime.data.embedded.phrases import Thing
+from tools.embedded.clauses import Action, Clause
+from tools.embedded.phrases import Thing
 
 
 def finish(text: str, mark: str = "。") -> str:
@@ -75,7 +75,7 @@ def plain(meaning: Clause) -> str:
 def verb_phrase(action: Action, *, bare: bool = False) -> str:
     """Verb and object as the sense puts them together.
 
-    >>> from throughtime.data.embedded.senses import Sense
+    >>> from tools.embedded.senses import Sense
     >>> verb_phrase(Action(Sense("swim", "nager", "游泳", "h")))
     '游泳'
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from throughtime.data.embedded.nouns import NOUNS, Noun
-from throughtime.data.embedded.phrases import Fixed
+from tools.embedded.nouns import NOUNS, Noun
+from tools.embedded.phrases import Fixed
 
 
 @dataclass(frozen=True)

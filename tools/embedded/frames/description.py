@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from throughtime.data.embedded import english, french
-from throughtime.data.embedded.adjectives import ADJECTIVES, COLOURS, Adjective, colours_of
-from throughtime.data.embedded.adverbials import Adverbial
-from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.nouns import NOUNS
-from throughtime.data.embedded.people import (
+from tools.embedded import english, french
+from tools.embedded.adjectives import ADJECTIVES, COLOURS, Adjective, colours_of
+from tools.embedded.adverbials import Adverbial
+from tools.embedded.dice import Dice
+from tools.embedded.nouns import NOUNS
+from tools.embedded.people import (
     ASKED_ABOUT,
     FAMILY,
     HE,
@@ -21,8 +21,8 @@ from throughtime.data.embedded.people import (
     I,
     Person,
 )
-from throughtime.data.embedded.phrases import Thing
-from throughtime.data.embedded.sentences import Sentence, finished
+from tools.embedded.phrases import Thing
+from tools.embedded.sentences import Sentence, finished
 
 QUALITIES = {
     "soup": "hot cold salty",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from throughtime.data.embedded.dice import Dice
-from throughtime.data.embedded.frames import (
+from tools.embedded.dice import Dice
+from tools.embedded.frames import (
     actions,
     courtesy,
     description,
@@ -17,7 +17,7 @@ from throughtime.data.embedded.frames import (
     questions,
     service,
 )
-from throughtime.data.embedded.sentences import Sentence
+from tools.embedded.sentences import Sentence
 
 Frame = Callable[[Dice], Sentence]
 
