@@ -92,7 +92,7 @@ def serve(
     """
     # Batches have ever new shapes, and oneDNN keeps code for the last 1,024 of them: some 300 MB.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
-    for package in ("fastapi", "uvicorn", "python_multipart"):
+    for package in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
         import_optional(package, feature="serving models", extra="serve")
     from throughtime.serve.app import create_app
     from throughtime.serve.models import Models
@@ -127,7 +127,7 @@ def serve(
     if service.ending.hurried:
         # A model may still compute, in a thread of its own; torch aborts if the interpreter ends before it.
         atexit.register(os._exit, 0)
-    requests = service.metrics.requests
+    requests = service.metrics.request_count
     say(f"Stopped after {requests:,} requests.")
     return Outcome(
         {

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
@@ -125,7 +126,7 @@ async def listed(request: Request) -> list[dict[str, Any]]:
 @state.get("/metrics", response_class=PlainTextResponse)
 async def metrics(request: Request) -> Response:
     """Counters for Prometheus."""
-    return PlainTextResponse(service_of(request).metrics.text(), media_type="text/plain; version=0.0.4")
+    return Response(service_of(request).metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
 @state.get("/docs", include_in_schema=False)

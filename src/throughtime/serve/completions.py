@@ -140,7 +140,7 @@ class Completion:
         finally:
             for draft in self.drafts:
                 draft.left = True
-            self.service.metrics.tokens(self.served.name, sum(len(draft.said) for draft in self.drafts))
+            self.service.count_tokens(self.served, self.drafts)
 
     def _ids(self, prompt: str | list[int]) -> list[int]:
         if isinstance(prompt, str):

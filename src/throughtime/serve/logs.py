@@ -38,19 +38,19 @@ class AccessLog:
                 message["headers"] = [*message.get("headers", []), (b"x-request-id", number.encode())]
             await send(message)
 
-        self.metrics.running += 1
         try:
-            await self.app(scope, receive, told)
+            with self.metrics.running.track_inprogress():
+                await self.app(scope, receive, told)
         except Exception:
             status = 500
             raise
         finally:
-            self.metrics.running -= 1
             seconds = time.monotonic() - began
             method = scope["method"] if scope["method"] in KNOWN_METHODS else "other"
             # Paths that nobody serves are countless; one word for all keeps the counters few.
             path = getattr(scope.get("route"), "path", None) or "other"
-            self.metrics.request(method, path, status, seconds)
+            self.metrics.requests.labels(method, path, status).inc()
+            self.metrics.seconds.labels(path).observe(seconds)
             self._log(scope, method, status, seconds, number)
 
     def _log(self, scope: Scope, method: str, status: int, seconds: float, number: str) -> None:

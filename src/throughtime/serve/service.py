@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Hashable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
@@ -32,7 +32,8 @@ class Service:
         self.models, self.options, self.metrics, self.ending = models, options, Metrics(), Ending()
         self.batchers = {one.name: self._batcher(one) for one in models}
         self.writers = {one.name: self._writer(one) for one in models if one.writes}
-        self.metrics.queued = self._queued
+        for name in self.batchers:
+            self.metrics.queue.labels(name).set_function(partial(self._waiting, name))
 
     @cached_property
     def detector(self) -> Detector:
@@ -84,10 +85,14 @@ class Service:
         finally:
             for draft in drafts:
                 draft.left = True
-            self.metrics.tokens(served.name, sum(len(draft.said) for draft in drafts))
+            self.count_tokens(served, drafts)
         for draft in drafts:
             if draft.failure is not None:
                 raise draft.failure
+
+    def count_tokens(self, served: Served, drafts: Sequence[Draft]) -> None:
+        """Add the tokens of these drafts to the metrics."""
+        self.metrics.tokens.labels(served.name).inc(sum(len(draft.said) for draft in drafts))
 
     async def awaited(self, request: Request, future: asyncio.Future[Any]) -> Any:
         """The future's result, unless the client leaves or the time is over before."""
@@ -125,18 +130,16 @@ class Service:
             wait=options.batch_wait,
             most=options.batch,
             queue=options.queue,
-            observe=lambda items, seconds: self.metrics.batch(served.name, items),
+            observe=lambda items, seconds: self.metrics.batches.labels(served.name).observe(items),
         )
 
     def _writer(self, served: Served) -> Writer:
         return Writer(served.name, served.model, most=self.options.batch, queue=self.options.queue)
 
-    def _queued(self) -> list[tuple[str, int]]:
-        waiting = {name: batcher.waiting for name, batcher in self.batchers.items()}
-        return [
-            (name, count + (self.writers[name].waiting if name in self.writers else 0))
-            for name, count in waiting.items()
-        ]
+    def _waiting(self, name: str) -> int:
+        """Number of items and texts that wait for a model."""
+        queues = (self.batchers[name], self.writers.get(name))
+        return sum(queue.waiting for queue in queues if queue is not None)
 
 
 def texts_of(translators: Iterable[Served]) -> dict[str, Sequence[str]]:
