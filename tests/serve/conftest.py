@@ -21,8 +21,8 @@ from throughtime.folder import ModelFolder
 from throughtime.models.weights import save_weights
 from throughtime.serve.app import create_app
 from throughtime.serve.models import Models
-from throughtime.serve.options import Options
-from throughtime.serve.server import address_of, bound, server_of
+from throughtime.serve.requests import Options
+from throughtime.serve.server import Server, address_of, listen
 from throughtime.tasks.ngram.task import NgramConfig
 from throughtime.tasks.ngram.task import fit as fit_ngram
 from throughtime.train.run import fit
@@ -123,8 +123,8 @@ def serving(
 ) -> Iterator[tuple[Any, str]]:
     """uvicorn in a thread on a free port: the server and its address."""
     app = create_app(models, options or Options(), log=log or io.StringIO())
-    with bound("127.0.0.1", 0) as listener:
-        server = server_of(app, 5.0)
+    with listen("127.0.0.1", 0) as listener:
+        server = Server(app, 5.0)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         while not server.started:

@@ -18,8 +18,8 @@ from tests.serve.conftest import saved, serving
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.results import Classified
 from throughtime.serve.models import Models, Served
-from throughtime.serve.options import Options
-from throughtime.serve.server import address_of, bound
+from throughtime.serve.requests import Options
+from throughtime.serve.server import address_of, listen
 
 
 class Gated:
@@ -337,14 +337,14 @@ def test_a_forecaster_with_further_columns_is_refused_at_the_start(tmp_path):
 
 
 def test_a_port_in_use_is_one_sentence():
-    with bound("127.0.0.1", 0) as listener:
+    with listen("127.0.0.1", 0) as listener:
         listener.listen()
         port = listener.getsockname()[1]
         assert address_of(listener) == f"http://127.0.0.1:{port}"
-        with pytest.raises(ThroughtimeError, match=f"port {port} is in use; choose another one with --port"):
-            bound("127.0.0.1", port)
-    with pytest.raises(InputError, match="--host"):
-        bound("no.such.host.invalid", 0)
+        with pytest.raises(ThroughtimeError, match=f"port {port} is in use; choose another one"):
+            listen("127.0.0.1", port)
+    with pytest.raises(InputError, match="host: 'no.such.host.invalid'"):
+        listen("no.such.host.invalid", 0)
 
 
 def until(true, seconds=60.0):
