@@ -184,9 +184,12 @@ def command(*words: str) -> dict[str, Any]:
 
 def written(config: dict[str, Any]) -> str:
     """Settings as a YAML file."""
-    import yaml
+    from ruamel.yaml import YAML
 
-    return str(yaml.safe_dump(config, sort_keys=False))
+    yaml, text = YAML(typ="safe", pure=True), io.StringIO()
+    yaml.default_flow_style = yaml.sort_base_mapping_type_on_output = False
+    yaml.dump(config, text)
+    return text.getvalue()
 
 
 def checked_row(name: str, row: object) -> Row:

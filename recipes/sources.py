@@ -24,7 +24,7 @@ LEFT_OUT = (
     "recipes.measure",
     "recipes.recipe",
 )
-BESIDE = (".cu", ".cuh", ".json", ".txt")
+BESIDE = (".cu", ".cuh", ".gz", ".json", ".txt")
 """Files that modules of a package read, such as kernels and texts; they count byte by byte."""
 TRAINS = {"backtests": "forecast", "sine": "forecast"}
 """Modules of this folder that train by the command line, and so do not import the task."""

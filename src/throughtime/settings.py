@@ -8,20 +8,12 @@ import re
 import textwrap
 import tomllib
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from throughtime.config import Config, check
 from throughtime.errors import InputError
 from throughtime.files import TOO_MUCH
-
-# YAML 1.2's words. PyYAML follows 1.1, where 1e-3 is text, `no` is false and 0123 is octal.
-_NULL = re.compile(r"~|null|Null|NULL|")
-_BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
-_INT = re.compile(r"[-+]?[0-9]+(?:_[0-9]+)*")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_SPECIAL = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 _WIDTH = 80
 _WIDEST_SETTING = 34  # a longer one pushes only its own comment aside
@@ -127,11 +119,11 @@ def _written(value: Any) -> str:
 
 def _value(text: str, word: str) -> Any:
     """Parse only what opens as a list, a table or a quotation: `*`, `#` and `: ` occur in file names."""
-    import yaml
+    from ruamel.yaml.error import YAMLError
 
     try:
-        return yaml.load(text, _loader()) if text.startswith(("[", "{", '"', "'")) else _scalar(text)
-    except yaml.YAMLError as error:
+        return _parse(text) if text.startswith(("[", "{", '"', "'")) else _scalar(text)
+    except YAMLError as error:
         raise InputError("--set", f"{_shown(word)} cannot be read as YAML: {_reason(error)}") from None
     except (ValueError, RecursionError):
         raise InputError("--set", f"{_shown(word)} {TOO_MUCH}") from None
@@ -143,11 +135,11 @@ def _shown(word: str) -> str:
 
 
 def _read_yaml(text: str, where: str) -> dict[str, Any]:
-    import yaml
+    from ruamel.yaml.error import YAMLError
 
     try:
-        settings = yaml.load(text, _loader())
-    except yaml.YAMLError as error:
+        settings = _parse(text)
+    except YAMLError as error:
         raise InputError(where, _reason(error), line=_line(error, text)) from None
     except (ValueError, RecursionError):
         raise InputError(where, TOO_MUCH) from None
@@ -188,44 +180,40 @@ def _scalar(text: str) -> Any:
     >>> [_scalar(word) for word in ["1e-3", "12", "1_000", "no", "true", "~", ".5", "012"]]
     [0.001, 12, 1000, 'no', True, None, 0.5, 12]
     """
-    if _NULL.fullmatch(text):
-        return None
-    if _BOOL.fullmatch(text):
-        return text.lower() == "true"
-    if _INT.fullmatch(text):
-        return int(text)
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    if _SPECIAL.fullmatch(text):
-        return float(text.replace(".", ""))
-    return text
+    from ruamel.yaml import YAML
+    from ruamel.yaml.nodes import ScalarNode
+
+    yaml = YAML(typ="safe", pure=True)
+    return _plain(ScalarNode(yaml.resolver.resolve(ScalarNode, text, (True, False)), text), yaml)
 
 
-@cache
-def _loader() -> Any:
-    """PyYAML's safe loader with the words of YAML 1.2, no tags, and no key twice in one table."""
-    import yaml
+def _parse(text: str) -> Any:
+    """The value of a YAML text, which has no tags, no dates and no key twice in one table."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError
+    from ruamel.yaml.tokens import TagToken
 
-    def table(loader: Any, node: Any) -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            key = loader.construct_object(key_node, deep=True)
-            problem = None if isinstance(key, str) else f"the key {key!r} is not a name"
-            if problem is None and key in made:
-                problem = f"the key {key!r} is given twice"
-            if problem is not None:
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
-            made[key] = loader.construct_object(value_node, deep=True)
-        return made
+    yaml = YAML(typ="safe", pure=True)
+    node = yaml.compose(text)
+    for token in yaml.scan(text):
+        if isinstance(token, TagToken):
+            raise MarkedYAMLError(problem="tags are not allowed", problem_mark=token.start_mark)
+    return None if node is None else _plain(node, yaml)
 
-    safe, core, plain = yaml.SafeLoader, "tag:yaml.org,2002:", "tag:throughtime,plain"
-    constructors = {
-        f"{core}map": table,
-        f"{core}seq": lambda loader, node: loader.construct_sequence(node, deep=True),
-        f"{core}str": safe.construct_yaml_str,
-        plain: lambda loader, node: _scalar(node.value),
-        None: safe.construct_undefined,
-    }
-    resolvers = {None: [(plain, re.compile(""))]}
-    names = {"yaml_constructors": constructors, "yaml_implicit_resolvers": resolvers}
-    return type("Loader", (safe,), names)
+
+def _plain(node: Any, yaml: Any) -> Any:
+    from ruamel.yaml.error import MarkedYAMLError
+
+    if node.id == "sequence":
+        return [_plain(item, yaml) for item in node.value]
+    if node.id == "scalar":
+        text = node.tag.endswith((":timestamp", ":merge", ":value"))
+        return node.value if text else yaml.constructor.construct_object(node)
+    table: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        key = _plain(key_node, yaml)
+        if not isinstance(key, str) or key in table:
+            problem = f"the key {key!r} {'is given twice' if isinstance(key, str) else 'is not a name'}"
+            raise MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
+        table[key] = _plain(value_node, yaml)
+    return table

@@ -15,7 +15,7 @@ import urllib.request
 import pytest
 
 from throughtime.data.datasets import open_dataset
-from throughtime.serve.server import bound
+from throughtime.serve.server import listen
 from throughtime.tasks.ngram.task import NgramConfig, fit
 
 ENDLESS = """
@@ -78,12 +78,12 @@ def test_serve_greets_answers_and_ends_in_order(tmp_path, throughtime, request, 
     assert err.endswith("Stopped after 1 requests.\n")
     assert json.loads(out)["requests"] == 1
     assert [one["run"] for one in json.loads(out)["left_out"]] == folders[:1]
-    with bound("127.0.0.1", 0) as listener:
+    with listen("127.0.0.1", 0) as listener:
         listener.listen()
         port = listener.getsockname()[1]
         ran = throughtime("serve", tmp_path / "cats", "--port", port)
     assert ran.code == 1
-    assert ran.err == f"error: port {port} is in use; choose another one with --port\n"
+    assert ran.err == f"error: port {port} is in use; choose another one\n"
     missing = throughtime("serve", tmp_path / "nowhere", "--port", 0)
     assert missing.code == 2
     assert "no such model folder" in missing.err

@@ -22,7 +22,7 @@ translator, language = (tt.runtime.load(folder, threads=1) for folder in sys.arg
 print(translator.translate(["the cat"], num_beams=2, max_length=5)[0][0].text)
 print(language.generate("the", max_new_tokens=4, greedy=True)[0].text)
 allowed = {"onnxruntime", "numpy", "tokenizers", "throughtime"}
-heavy = {"onnx", "sacrebleu", "safetensors", "rich", "yaml", "matplotlib"}
+heavy = {"onnx", "sacrebleu", "safetensors", "rich", "ruamel.yaml", "matplotlib"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
 

@@ -18,8 +18,8 @@ import pytest
 from throughtime.data.datasets import open_dataset
 from throughtime.serve.app import create_app
 from throughtime.serve.models import Models
-from throughtime.serve.options import Options
-from throughtime.serve.server import address_of, bound, server_of
+from throughtime.serve.requests import Options
+from throughtime.serve.server import Server, address_of, listen
 from throughtime.tasks import TASKS
 
 LINES = ["the cat sleeps .", "the dog sleeps .", "a cat sees the dog .", "the dog sees a bird ."] * 8
@@ -109,8 +109,8 @@ def serving(
 ) -> Iterator[tuple[Any, str]]:
     """uvicorn in a thread on a free port: the server and its address."""
     app = create_app(models, options or Options(), log=log or io.StringIO())
-    with bound("127.0.0.1", 0) as listener:
-        server = server_of(app, 5.0)
+    with listen("127.0.0.1", 0) as listener:
+        server = Server(app, 5.0)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         while not server.started:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.serve.batching import AbandonedError, Batcher
-from throughtime.serve.refusals import RefusalError
+from throughtime.serve.requests import RefusalError
 
 
 class Gate:

@@ -16,9 +16,9 @@ import throughtime as tt
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
 from throughtime.serve.app import create_app
-from throughtime.serve.composing import MOST_CHOICES
 from throughtime.serve.models import Models, Served
-from throughtime.serve.options import Options
+from throughtime.serve.prediction import MOST_CHOICES
+from throughtime.serve.requests import Options
 from throughtime.tasks.compose.config import ComposeConfig
 from throughtime.tasks.compose.task import made
 

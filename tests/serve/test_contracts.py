@@ -14,7 +14,7 @@ from libretranslatepy import LibreTranslateAPI
 from tests.serve.conftest import serving
 
 import throughtime as tt
-from throughtime.serve.options import Options
+from throughtime.serve.requests import Options
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_openai_client_lists_models_and_completes(gpt, models):
     assert found.choices[0].finish_reason == "stop"  # a line ends there
     # Marks of beginning and end are no tokens of the text; a beginning that was given as one is.
     assert (found.usage.prompt_tokens, found.usage.completion_tokens) == (2, 2)
-    codec = models.named("counted").model.framing.codec
+    codec = models.get("counted").model.framing.codec
     for ids in (codec.encode("the cat"), codec.encode("the cat", bos=True)):
         assert gpt.completions.create(**{**asked, "prompt": ids}).usage.prompt_tokens == len(ids)
     assert gpt.completions.create(**asked, echo=True).choices[0].text == "the cat sleeps ."

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from throughtime.serve.app import create_app
 from throughtime.serve.models import Models
-from throughtime.serve.options import Options
+from throughtime.serve.requests import Options
 
 FEW = settings(
     max_examples=10,

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from throughtime.folder import ModelFolder
 from throughtime.serve.app import create_app
 from throughtime.serve.models import Models
-from throughtime.serve.options import Options
+from throughtime.serve.requests import Options
 
 
 @pytest.fixture(scope="module")

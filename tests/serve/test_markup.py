@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from throughtime.inspection.pieces import END
-from throughtime.serve.markup import Written, links_of, translated_pages
+from throughtime.serve.translation import LinkedText, links_of, translate_pages
 from throughtime.tasks.translate.alignment import Alignment
 from throughtime.tasks.translate.translation import Translation
 
@@ -35,11 +35,12 @@ def test_pages_have_as_many_alternatives_as_a_sentence_of_theirs(alternatives):
     async def write(texts, linked):
         asked.append((list(texts), linked))
         return [
-            [Written(f"{text}{rank}") for rank in range(min(len(text), alternatives + 1))] for text in texts
+            [LinkedText(f"{text}{rank}") for rank in range(min(len(text), alternatives + 1))]
+            for text in texts
         ]
 
     pages = ["<p>a</p><p>b<i>b</i>b</p>", "a", "<hr>"]
-    found = asyncio.run(translated_pages(pages, write))
+    found = asyncio.run(translate_pages(pages, write))
     assert asked == [(["a", "a"], False), (["bbb"], True)]
     assert [len(own) for own in found] == [alternatives + 1, 1, 1]
     assert found[0][-1] == f"<p>a0</p><p><i>bbb{alternatives}</i></p>"

@@ -13,8 +13,8 @@ import pytest
 
 from throughtime.serve.app import PAGE, create_app
 from throughtime.serve.models import Models
-from throughtime.serve.options import Options
-from throughtime.serve.server import address_of, bound, server_of
+from throughtime.serve.requests import Options
+from throughtime.serve.server import Server, address_of, listen
 
 INJECTED = "<img src=x onerror=\"document.title='broken'\"> the <b>cat</b>"
 
@@ -30,8 +30,8 @@ def test_nothing_is_loaded_from_elsewhere_and_nothing_parses_html():
 
 def serving(models, options):
     app = create_app(models, options, log=io.StringIO())
-    with bound("127.0.0.1", 0) as listener:
-        server = server_of(app, 5.0)
+    with listen("127.0.0.1", 0) as listener:
+        server = Server(app, 5.0)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         while not server.started:

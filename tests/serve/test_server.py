@@ -18,8 +18,8 @@ from tests.serve.conftest import saved, serving
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.results import Classified
 from throughtime.serve.models import Models, Served
-from throughtime.serve.options import Options
-from throughtime.serve.server import address_of, bound
+from throughtime.serve.requests import Options
+from throughtime.serve.server import address_of, listen
 
 
 class Gated:
@@ -170,6 +170,12 @@ def half_sent(address, path=b"/classify"):
     return line
 
 
+def running(server) -> float:
+    """The number of requests that a server is answering."""
+    registry = server.config.app.state.service.metrics.registry
+    return registry.get_sample_value("throughtime_requests_running")
+
+
 def test_stopping_gives_up_bodies_that_are_not_whole_but_not_what_runs():
     model, models = gated(is_open=False)
     answers = []
@@ -182,15 +188,14 @@ def test_stopping_gives_up_bodies_that_are_not_whole_but_not_what_runs():
             assert model.begun.wait(10)
             paths = (b"/classify", b"/translate")  # FastAPI reads the one body, we the other
             halves = [lines.enter_context(half_sent(address, path)) for path in paths for _ in range(5)]
-            metrics = server.config.app.state.service.metrics
-            until(lambda: metrics.running == 11)
+            until(lambda: running(server) == 11)
             server.should_exit = True
             for line in halves:
                 with line.makefile("rb") as answered:
                     answer = answered.read()  # up to where the server hangs up
                 assert b" 503 " in answer.split(b"\r\n")[0]
                 assert b"the server is shutting down" in answer
-            until(lambda: metrics.running == 1)
+            until(lambda: running(server) == 1)
             model.open.set()
             client.join()
             began = time.monotonic()
@@ -214,7 +219,7 @@ def test_a_second_ctrl_c_hangs_up_at_once_and_quietly(capsys, apart):
         client.start()
         assert model.begun.wait(10)
         with half_sent(address), half_sent(address, b"/translate"):
-            until(lambda: server.config.app.state.service.metrics.running == 3)
+            until(lambda: running(server) == 3)
             began = time.monotonic()
             server.handle_exit(signal.SIGINT, None)
             time.sleep(apart)
@@ -234,7 +239,7 @@ def test_a_client_that_leaves_within_its_body_is_no_failure(capsys):
     log = io.StringIO()
     with serving(models, log=log) as (server, address):
         with half_sent(address, b"/translate"):
-            until(lambda: server.config.app.state.service.metrics.running == 1)
+            until(lambda: running(server) == 1)
         until(lambda: "POST /translate 499" in log.getvalue())
     assert capsys.readouterr().err == ""
 
@@ -298,10 +303,10 @@ def test_requests_are_logged_and_counted_but_not_what_was_in_them():
     assert second["status"] == 404
     assert "secret" not in log.getvalue()
     assert "sesame" not in log.getvalue()
-    assert 'throughtime_requests_total{method="POST",path="/classify",status="200"} 1' in counted
-    assert 'throughtime_requests_total{method="GET",path="other",status="404"} 1' in counted
-    assert 'throughtime_batch_items_count{model="gated"} 1' in counted
-    assert 'throughtime_request_seconds_bucket{path="/classify",le="+Inf"} 1' in counted
+    assert 'throughtime_requests_total{method="POST",path="/classify",status="200"} 1.0' in counted
+    assert 'throughtime_requests_total{method="GET",path="other",status="404"} 1.0' in counted
+    assert 'throughtime_batch_items_count{model="gated"} 1.0' in counted
+    assert 'throughtime_request_seconds_bucket{le="+Inf",path="/classify"} 1.0' in counted
 
 
 def test_a_failing_model_is_500_in_one_sentence_and_the_log_has_the_rest(capsys):
@@ -332,14 +337,14 @@ def test_a_forecaster_with_further_columns_is_refused_at_the_start(tmp_path):
 
 
 def test_a_port_in_use_is_one_sentence():
-    with bound("127.0.0.1", 0) as listener:
+    with listen("127.0.0.1", 0) as listener:
         listener.listen()
         port = listener.getsockname()[1]
         assert address_of(listener) == f"http://127.0.0.1:{port}"
-        with pytest.raises(ThroughtimeError, match=f"port {port} is in use; choose another one with --port"):
-            bound("127.0.0.1", port)
-    with pytest.raises(InputError, match="--host"):
-        bound("no.such.host.invalid", 0)
+        with pytest.raises(ThroughtimeError, match=f"port {port} is in use; choose another one"):
+            listen("127.0.0.1", port)
+    with pytest.raises(InputError, match="host: 'no.such.host.invalid'"):
+        listen("no.such.host.invalid", 0)
 
 
 def until(true, seconds=60.0):

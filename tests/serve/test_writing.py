@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 import throughtime as tt
-from throughtime.serve.refusals import RefusalError
-from throughtime.serve.spelling import Spelling, Stops
-from throughtime.serve.writing import Draft, Manner, Writer, drawn
+from throughtime.serve.requests import RefusalError
+from throughtime.serve.writing import Draft, SamplingOptions, Spelling, Stops, Writer, draw_tokens
 from throughtime.tasks.language.framing import Framing
 from throughtime.text.codec import Codec
 
@@ -45,7 +44,7 @@ def written(writer, language, asked):
 
 
 manners = st.builds(
-    Manner,
+    SamplingOptions,
     max_tokens=st.integers(1, 12),
     temperature=st.sampled_from([0.0, 0.7, 1.0, 1.5]),
     top_p=st.sampled_from([0.3, 0.9, 1.0]),
@@ -70,37 +69,37 @@ def test_a_text_is_the_same_alone_and_among_others(counted, asked):
     assert [one.finish for one in found] == [one.finish for one in expected]
     for one, (prompt, manner) in zip(found, asked, strict=True):
         ids = counted.framing.ids(prompt, end=False)
-        whole = counted.framing.text([*ids, *(said.token for said in one.said)])
+        whole = counted.framing.text([*ids, *(token.token for token in one.tokens)])
         before = counted.framing.text(ids)
         cut = min(
             (place for stop in manner.stop if (place := whole[len(before) :].find(stop)) >= 0), default=None
         )
         assert one.text == whole[len(before) :][:cut]
-        assert len(one.said) <= manner.max_tokens
+        assert len(one.tokens) <= manner.max_tokens
 
 
 def test_a_text_that_nobody_waits_for_is_given_up(runs):
     letters = tt.load(runs["letters"], "cpu")
     writer, enough = Writer("model", letters), threading.Event()
-    endless = draft(letters, "the", Manner(max_tokens=10**9), threading.Semaphore(0))
+    endless = draft(letters, "the", SamplingOptions(max_tokens=10**9), threading.Semaphore(0))
 
     def hear(one):
-        if len(one.said) == 5:
+        if len(one.tokens) == 5:
             one.left = True
             enough.set()
 
-    endless.hear = hear
+    endless.notify = hear
     writer.submit([endless])
     assert enough.wait(10)
     writer.close()
-    assert len(endless.said) == 5
+    assert len(endless.tokens) == 5
     with pytest.raises(RefusalError, match="shutting down"):
         writer.submit([endless])
 
 
 def test_a_failing_model_fails_its_texts_and_goes_on(counted, monkeypatch):
     writer, whole = Writer("model", counted), threading.Semaphore(0)
-    ill = draft(counted, "the", Manner(), whole)
+    ill = draft(counted, "the", SamplingOptions(), whole)
     step = counted.model.step
 
     def broken(last, state, memory):
@@ -112,18 +111,18 @@ def test_a_failing_model_fails_its_texts_and_goes_on(counted, monkeypatch):
     writer.submit([ill])
     assert whole.acquire(timeout=10)
     assert str(ill.failure) == "no such word"
-    assert written(writer, counted, [("the cat", Manner(temperature=0))])[0].text == " sleeps ."
+    assert written(writer, counted, [("the cat", SamplingOptions(temperature=0))])[0].text == " sleeps ."
     writer.close()
 
 
 def test_draws_follow_the_models_probabilities():
     p = torch.tensor([[0.5, 0.2, 0.2, 0.1]])
     rows, dice = 4_000, random.Random(5)
-    found = drawn(p.log().expand(rows, 4), [Manner()] * rows, [dice] * rows)
+    found = draw_tokens(p.log().expand(rows, 4), [SamplingOptions()] * rows, [dice] * rows)
     assert chisquare(torch.bincount(found, minlength=4), (p[0] * rows).double().numpy()).pvalue > 1e-3
-    narrow = drawn(p.log().expand(rows, 4), [Manner(top_p=0.6)] * rows, [dice] * rows)
+    narrow = draw_tokens(p.log().expand(rows, 4), [SamplingOptions(top_p=0.6)] * rows, [dice] * rows)
     assert set(narrow.tolist()) == {0, 1}
-    hot = drawn(p.log().expand(rows, 4), [Manner(temperature=2.0)] * rows, [dice] * rows)
+    hot = draw_tokens(p.log().expand(rows, 4), [SamplingOptions(temperature=2.0)] * rows, [dice] * rows)
     flat = p[0].double().sqrt()
     assert chisquare(torch.bincount(hot, minlength=4), (flat / flat.sum() * rows).numpy()).pvalue > 1e-3
 
@@ -168,12 +167,12 @@ def test_who_has_left_takes_no_place_in_the_queue(counted):
 
     ids = counted.framing.ids("the", end=False)
     try:
-        writer.submit([Draft(ids, Manner(max_tokens=1), Spelling(counted.framing, ids), held_up)])
+        writer.submit([Draft(ids, SamplingOptions(max_tokens=1), Spelling(counted.framing, ids), held_up)])
         assert began.wait(10)
         whole = threading.Semaphore(0)
-        gone = [draft(counted, "the", Manner(max_tokens=1), whole) for _ in range(2)]
+        gone = [draft(counted, "the", SamplingOptions(max_tokens=1), whole) for _ in range(2)]
         writer.submit(gone)
-        late = draft(counted, "the", Manner(max_tokens=1), whole)
+        late = draft(counted, "the", SamplingOptions(max_tokens=1), whole)
         with pytest.raises(RefusalError, match="too many requests wait"):
             writer.submit([late])
         for one in gone:

@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -38,12 +38,10 @@ from throughtime.cli.tag import tag
 from throughtime.cli.train import train_app
 from throughtime.cli.translate import translate
 from throughtime.cli.usage import (
-    ClickError,
     Evaluates,
     ReadsData,
     RunFirst,
     TakesLabel,
-    UsageError,
     WritesOut,
 )
 from throughtime.errors import ThroughtimeError
@@ -108,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = _invoke(words)
         sys.stdout.flush()
-    except ClickError as error:
+    except typer.TyperException as error:
         return _usage(error)
     except KeyboardInterrupt:
         return _stop("Interrupted.")
@@ -165,14 +163,14 @@ def _invoke(words: list[str]) -> int:
     return 0
 
 
-def _usage(error: Any) -> int:
+def _usage(error: typer.TyperException) -> int:
     """Say in one sentence what is wrong with the words of a command."""
-    context: Any = getattr(error, "ctx", None)
-    if type(error).__name__ == "NoArgsIsHelpError":
-        return 2  # making the error has printed the help
-    if not isinstance(error, UsageError) or context is None:
-        return _fail(error.format_message(), 2)
-    return _fail(f"{error.format_message().rstrip('.')}; see `{context.command_path} --help`.", 2)
+    context, sentence = getattr(error, "ctx", None), error.format_message()
+    if not sentence:
+        return 2  # a command without arguments: making the error has printed the help
+    if context is None:
+        return _fail(sentence, 2)
+    return _fail(f"{sentence.rstrip('.')}; see `{context.command_path} --help`.", 2)
 
 
 def _fail(sentence: str, code: int) -> int:

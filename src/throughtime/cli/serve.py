@@ -92,12 +92,12 @@ def serve(
     """
     # Batches have ever new shapes, and oneDNN keeps code for the last 1,024 of them: some 300 MB.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
-    for package in ("fastapi", "uvicorn", "python_multipart"):
+    for package in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
         import_optional(package, feature="serving models", extra="serve")
     from throughtime.serve.app import create_app
     from throughtime.serve.models import Models
-    from throughtime.serve.options import Options
-    from throughtime.serve.server import address_of, bound, loopback, server_of
+    from throughtime.serve.requests import Options
+    from throughtime.serve.server import Server, address_of, is_loopback, listen
 
     if api_key is not None and not api_key.strip():
         raise InputError("--api-key", "is empty; give a key, or leave it out")
@@ -112,22 +112,22 @@ def serve(
         queue=queue,
         log_json=log_json,
     )
-    with bound(host, port) as listener:
+    with listen(host, port) as listener:
         models = Models.open(runs, device)
         for one in models.left_out:
             say(f"warning: {one.run} is left out: {one.reason}")
         app = create_app(models, options)
         address = address_of(listener)
-        if not loopback(host) and api_key is None:
+        if not is_loopback(host) and api_key is None:
             say("warning: anyone who reaches this machine may use it; --api-key asks them for a key.")
         say(greeting(models, address))
-        server = server_of(app, timeout)
+        server = Server(app, timeout)
         server.run(sockets=[listener])
     service = app.state.service
     if service.ending.hurried:
         # A model may still compute, in a thread of its own; torch aborts if the interpreter ends before it.
         atexit.register(os._exit, 0)
-    requests = service.metrics.requests
+    requests = service.metrics.request_count
     say(f"Stopped after {requests:,} requests.")
     return Outcome(
         {

@@ -13,10 +13,6 @@ from typer.core import TyperCommand
 from throughtime.errors import InputError
 from throughtime.files import path_exists
 
-# Newer typers carry their own copy of click, so its errors are found by way of typer's.
-UsageError: Any = typer.BadParameter.__mro__[1]
-ClickError: Any = typer.BadParameter.__mro__[2]
-
 LONGEST = 60
 _NUMBER = re.compile(r"-[0-9.]")
 _TRUTH = ("true", "false")
@@ -33,13 +29,13 @@ class TakesSettings(TyperCommand):
         words = list(args)
         try:
             return super().parse_args(ctx, args)
-        except UsageError as error:
-            if type(error).__name__ == "NoSuchOption":
-                self._refuse(words, error)
+        except typer.TyperException as error:
+            if option := getattr(error, "option_name", None):
+                self._refuse(words, option)
             raise
 
-    def _refuse(self, words: list[str], error: Any) -> None:
-        """Refuse settings that were given as options, if that is what the error is about."""
+    def _refuse(self, words: list[str], wrong: str) -> None:
+        """Refuse settings that were given as options, if the option that is wrong is one."""
         fields = getattr(self.callback, "task").part("config").model_fields  # noqa: B009
         options = {one for param in self.params for one in param.opts}
         meant: dict[str, str] = {}
@@ -53,7 +49,7 @@ class TakesSettings(TyperCommand):
             if key is not None and option not in meant:
                 after = given if "=" in word else _following(words[place + 1 :])
                 meant[option] = f"{key}={_value(after, fields[key].annotation, off)}"
-        if error.option_name not in meant:
+        if wrong not in meant:
             return
         several = len(meant) > 1
         raise InputError(
@@ -132,7 +128,7 @@ class RunFirst(TyperCommand):
         """The positional arguments; None if `--help` is given or an option is wrong."""
         try:
             values, rest, _ = self.make_parser(ctx).parse_args(list(words))
-        except UsageError:
+        except typer.TyperException:
             return None
         if values.get("help"):
             return None

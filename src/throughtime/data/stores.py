@@ -59,7 +59,7 @@ class FileStore:
 
 
 class EmbeddedStore:
-    """What the package makes itself; there are splits, but no files in them."""
+    """What comes with the package; there are splits, but no files in them."""
 
     def __init__(self, part: Part) -> None:
         self.name, self.kind = part.name, part.kind

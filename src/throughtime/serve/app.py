@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
@@ -17,26 +18,31 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from throughtime.errors import InputError
-from throughtime.serve import completions, composing, forecasting, insight, prediction, translation
-from throughtime.serve.bodies import sentence_of
+from throughtime.registry import Registry
+from throughtime.serve import insight
 from throughtime.serve.docs import docs_page, without_validation_errors
-from throughtime.serve.limits import Limits
-from throughtime.serve.logs import AccessLog
+from throughtime.serve.middleware import AccessLog, Limits
 from throughtime.serve.models import Models
-from throughtime.serve.options import Options
-from throughtime.serve.refusals import CLIENT_LEFT, RefusalError, refusal
-from throughtime.serve.service import Service, service_of
+from throughtime.serve.requests import CLIENT_LEFT, Options, RefusalError, explain, refusal
+from throughtime.serve.service import Service, get_service
 from throughtime.version import __version__
 
 PAGE = Path(__file__).with_name("page")
-ROUTERS = (
-    translation.router,
-    completions.router,
-    prediction.router,
-    composing.router,
-    forecasting.router,
-    insight.router,
+ROUTES = Registry[APIRouter](
+    "task with endpoints",
+    "throughtime.routes",
+    {
+        "translate": "throughtime.serve.translation:router",
+        "language": "throughtime.serve.completions:router",
+        "ngram": "throughtime.serve.completions:router",
+        "tag": "throughtime.serve.prediction:router",
+        "classify": "throughtime.serve.prediction:router",
+        "fill": "throughtime.serve.prediction:router",
+        "compose": "throughtime.serve.prediction:router",
+        "forecast": "throughtime.serve.forecasting:router",
+    },
 )
+"""The endpoints of each task. A router reaches the models through `service.admit(request, texts)`."""
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"description": "Bad request, in one sentence"},
     401: {"description": "The API key is missing or wrong (under /v1)"},
@@ -55,20 +61,18 @@ state = APIRouter(tags=["server"])
 def create_app(
     models: Models,
     options: Options = Options(),  # noqa: B008 - it is frozen
-    routers: Sequence[APIRouter] = ROUTERS,
     log: TextIO | None = None,
 ) -> FastAPI:
     """An ASGI application that serves these models.
 
-    Endpoints are routers, one for each contract; files under `serve/page` are served at `/`. The access log
-    goes to `log`, or to stderr.
+    Files under `serve/page` are served at `/`. The access log goes to `log`, or to stderr.
     """
     service = Service(models, options)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        await service.closed()
+        await service.close()
 
     app = FastAPI(
         title="throughtime",
@@ -81,7 +85,8 @@ def create_app(
     app.state.service = service
     app.openapi = without_validation_errors(app.openapi)  # type: ignore[method-assign]
     _answer_errors(app)
-    for router in routers:
+    routers = {id(router): router for router in ROUTES.values()}  # several tasks may share one
+    for router in (*routers.values(), insight.router):
         app.include_router(router, responses=ERRORS)
     app.include_router(state)
     if PAGE.is_dir():
@@ -112,20 +117,20 @@ class Page(StaticFiles):
 @state.get("/health")
 async def health(request: Request) -> dict[str, Any]:
     """The state of the server, and the models that it could not open."""
-    left_out = [one.name for one in service_of(request).models.left_out]
+    left_out = [one.name for one in get_service(request).models.left_out]
     return {"status": "ok", **({"left_out": left_out} if left_out else {})}
 
 
 @state.get("/models")
 async def listed(request: Request) -> list[dict[str, Any]]:
     """All models with their tasks."""
-    return [one.values() for one in service_of(request).models]
+    return [one.values() for one in get_service(request).models]
 
 
 @state.get("/metrics", response_class=PlainTextResponse)
 async def metrics(request: Request) -> Response:
     """Counters for Prometheus."""
-    return PlainTextResponse(service_of(request).metrics.text(), media_type="text/plain; version=0.0.4")
+    return Response(generate_latest(get_service(request).metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 @state.get("/docs", include_in_schema=False)
@@ -140,10 +145,8 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RefusalError)
     async def refused(request: Request, error: RefusalError) -> Response:
-        path = request.url.path
-        return refusal(
-            path, error.status, error.sentence, param=error.param, code=error.code, headers=error.headers
-        )
+        path, more = request.url.path, {"param": error.param, "code": error.code}
+        return refusal(path, error.status, error.sentence, error.headers, **more)
 
     @app.exception_handler(InputError)
     async def bad_input(request: Request, error: InputError) -> Response:
@@ -154,7 +157,7 @@ def _answer_errors(app: FastAPI) -> None:
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         place = [str(part) for part in error.errors()[0]["loc"] if part != "body"]
         param = place[0] if place and not place[0].isdecimal() else None  # a number: where JSON ends
-        return refusal(request.url.path, 400, sentence_of(error.errors()), param=param)
+        return refusal(request.url.path, 400, explain(error.errors()), param=param)
 
     @app.exception_handler(HTTPException)
     async def failed(request: Request, error: HTTPException) -> Response:
@@ -163,7 +166,7 @@ def _answer_errors(app: FastAPI) -> None:
             sentence = UNSERVED
         if error.status_code == 405 and error.headers:
             sentence = f"this path takes {error.headers['Allow']} only; /docs says how"
-        return refusal(request.url.path, error.status_code, sentence, headers=error.headers)
+        return refusal(request.url.path, error.status_code, sentence, error.headers)
 
     @app.exception_handler(ClientDisconnect)
     async def gone(request: Request, error: ClientDisconnect) -> Response:

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from throughtime.serve.refusals import RefusalError
+from throughtime.serve.requests import RefusalError
 
 Left = Callable[[], bool]
 """Whether nobody waits any more for what is being computed."""
@@ -22,9 +22,52 @@ class AbandonedError(Exception):
     """Raised by what computes, when nobody waits for it any more."""
 
 
+class Worker:
+    """A thread with a queue. What waits there has a `size`, and is `left` once nobody waits for it."""
+
+    def __init__(self, name: str, queue: int, kind: str) -> None:
+        self.name, self.queue = name, queue
+        self._queue: deque[Any] = deque()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._work, name=f"{kind} of {name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Items that somebody waits for and that are not begun yet."""
+        with self._changed:
+            return self._wanted()
+
+    def close(self) -> None:
+        """Finish what waits, take nothing new, and stop."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _put(self, entries: Sequence[Any]) -> None:
+        """Join the queue, or be refused where it is full; what is alone there is always taken."""
+        with self._changed:
+            if self._closing:
+                raise RefusalError(503, "the server is shutting down", retry_after=5)
+            waiting = self._wanted()
+            if waiting and waiting + sum(entry.size for entry in entries) > self.queue:
+                sentence = f"too many requests wait for {self.name}; try again soon"
+                raise RefusalError(503, sentence, retry_after=1)
+            self._queue.extend(entries)
+            self._changed.notify()
+
+    def _wanted(self) -> int:
+        return sum(entry.size for entry in self._queue if not entry.left)
+
+    def _work(self) -> None:
+        raise NotImplementedError
+
+
 @dataclass(eq=False)
 class Job:
-    """The items of one request. `left` is set when the one who asked has gone or waited too long."""
+    """The items of one request. `left` is set when the client has gone or waited too long."""
 
     key: Hashable
     compute: Compute
@@ -33,8 +76,13 @@ class Job:
     since: float = field(default_factory=time.monotonic)
     left: bool = False
 
+    @property
+    def size(self) -> int:
+        """The number of items."""
+        return len(self.items)
 
-class Batcher:
+
+class Batcher(Worker):
     """Computes the items of jobs with equal keys together; a key names what is computed and its options.
 
     The first job of a batch waits at most `wait` seconds for others to join it, and not at all when it has
@@ -48,82 +96,50 @@ class Batcher:
         wait: float = 0.004,
         most: int = 64,
         queue: int = 256,
-        observe: Callable[[int, float], None] = lambda items, seconds: None,
+        observe: Callable[[int], None] = lambda items: None,
     ) -> None:
-        self.name, self.wait, self.most, self.queue, self.observe = name, wait, most, queue, observe
-        self._jobs: deque[Job] = deque()
-        self._changed = threading.Condition()
-        self._closing = False
-        self._thread = threading.Thread(target=self._work, name=f"batches of {name}", daemon=True)
-        self._thread.start()
-
-    @property
-    def waiting(self) -> int:
-        """Items that wait."""
-        with self._changed:
-            return self._wanted()
+        self.wait, self.most, self.observe = wait, most, observe
+        super().__init__(name, queue, "batches")
 
     def submit(self, key: Hashable, compute: Compute, items: Sequence[Any]) -> Job:
-        """Join the queue, or be refused where it is full; one that is alone there is always taken."""
+        """Join the queue, or be refused where it is full."""
         job = Job(key, compute, list(items))
-        with self._changed:
-            if self._closing:
-                raise RefusalError(503, "the server is shutting down", retry_after=5)
-            waiting = self._wanted()
-            if waiting and waiting + len(job.items) > self.queue:
-                raise RefusalError(
-                    503, f"too many requests wait for {self.name}; try again soon", retry_after=1
-                )
-            self._jobs.append(job)
-            self._changed.notify()
+        self._put([job])
         return job
-
-    def close(self) -> None:
-        """Compute what waits, take nothing new, and stop."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
-        self._thread.join()
-
-    def _wanted(self) -> int:
-        """Items that somebody still waits for: who has left takes no place, though a long batch keeps it."""
-        return sum(len(job.items) for job in self._jobs if not job.left)
 
     def _work(self) -> None:
         while chosen := self._next():
             batch = [job for job in chosen if job.future.set_running_or_notify_cancel()]
-            if not batch:
-                continue
-            began = time.monotonic()
-            self._answer(batch)
-            self.observe(sum(len(job.items) for job in batch), time.monotonic() - began)
+            if batch:
+                self._answer(batch)
+                self.observe(sum(job.size for job in batch))
 
     def _next(self) -> list[Job]:
         """The jobs to compute together; none when the queue is closed and empty."""
         with self._changed:
             while True:
-                self._jobs = deque(job for job in self._jobs if not job.left)
-                if not self._jobs:
+                self._queue = deque(job for job in self._queue if not job.left)
+                if not self._queue:
                     if self._closing:
                         return []
                     self._changed.wait()
                     continue
                 batch = self._alike()
                 rest = batch[0].since + self.wait - time.monotonic()
-                if rest <= 0 or self._closing or sum(len(job.items) for job in batch) >= self.most:
+                if rest <= 0 or self._closing or sum(job.size for job in batch) >= self.most:
                     chosen = set(map(id, batch))
-                    self._jobs = deque(job for job in self._jobs if id(job) not in chosen)
+                    self._queue = deque(job for job in self._queue if id(job) not in chosen)
                     return batch
                 self._changed.wait(rest)
 
     def _alike(self) -> list[Job]:
         """The first job and those behind it that can be computed with it."""
-        first, *others = self._jobs
-        batch, items = [first], len(first.items)
+        first, *others = self._queue
+        batch, items = [first], first.size
         for job in others:
-            if job.key == first.key and items + len(job.items) <= self.most:
+            if job.key == first.key and items + job.size <= self.most:
                 batch.append(job)
-                items += len(job.items)
+                items += job.size
         return batch
 
     def _answer(self, batch: list[Job]) -> None:
@@ -142,5 +158,5 @@ class Batcher:
             return
         start = 0
         for job in batch:
-            job.future.set_result(results[start : start + len(job.items)])
-            start += len(job.items)
+            job.future.set_result(results[start : start + job.size])
+            start += job.size

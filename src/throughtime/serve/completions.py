@@ -7,62 +7,149 @@ import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Annotated, Any, NoReturn
 
 from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from throughtime.serve.completion_request import CompletionRequest, check
-from throughtime.serve.infilling import infilled
-from throughtime.serve.limits import check_key
 from throughtime.serve.models import Served
-from throughtime.serve.refusals import RefusalError, in_shape
-from throughtime.serve.service import Service, service_of
-from throughtime.serve.spelling import Spelling
-from throughtime.serve.writing import Draft, Said
+from throughtime.serve.prediction import MOST_CHOICES, infill
+from throughtime.serve.requests import Options, RefusalError, Text, check_texts, error_body
+from throughtime.serve.service import Service, admit
+from throughtime.serve.writing import Draft, SamplingOptions, Spelling, WrittenToken
 from throughtime.tasks.language.framing import WINDOW
 
+MOST_LIKELY, MOST_STOPS, STOP_LENGTH = 5, 4, 200
+
 router = APIRouter(prefix="/v1", tags=["completions"])
+Ids = Annotated[list[int], Field(min_length=1)]
+
+
+class StreamOptions(BaseModel):
+    """What a stream tells at its end."""
+
+    include_usage: bool = False
+
+
+class CompletionRequest(BaseModel):
+    """What to go on from, and how. A prompt may be given as token ids of the model's own vocabulary."""
+
+    model: Text
+    prompt: (
+        Text | Annotated[list[Text], Field(min_length=1)] | Ids | Annotated[list[Ids], Field(min_length=1)]
+    ) = ""
+    suffix: Text | None = None
+    max_tokens: int | None = Field(None, ge=0)
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, gt=0, le=1)
+    n: int | None = Field(None, ge=1, le=MOST_CHOICES)
+    stop: Text | Annotated[list[Text], Field(max_length=MOST_STOPS)] | None = None
+    seed: int | None = None
+    echo: bool | None = None
+    logprobs: int | None = Field(None, ge=0, le=MOST_LIKELY)
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    best_of: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+
+    @property
+    def prompts(self) -> list[str | list[int]]:
+        """The prompts, one or several."""
+        if isinstance(self.prompt, str):
+            return [self.prompt]
+        if isinstance(self.prompt[0], int):
+            return [self.prompt]
+        return list(self.prompt)
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """What ends a text."""
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+
+    @property
+    def choices(self) -> int:
+        """Number of texts for each prompt."""
+        return self.n or 1
+
+    @property
+    def tokens(self) -> int:
+        """The maximum of tokens of a text; OpenAI's own default."""
+        return 16 if self.max_tokens is None else self.max_tokens
+
+    def sampling(self, number: int) -> SamplingOptions:
+        """How the text of this number is written: each has dice of its own."""
+        return SamplingOptions(
+            max_tokens=self.tokens,
+            temperature=1.0 if self.temperature is None else self.temperature,
+            top_p=1.0 if self.top_p is None else self.top_p,
+            stop=self.stops,
+            likely=self.logprobs or 0,
+            seed=None if self.seed is None else f"{self.seed}/{number}",
+        )
+
+    def check(self, options: Options) -> None:
+        """Refuse what is too much, and what would be ignored in silence."""
+        texts = [prompt for prompt in self.prompts if isinstance(prompt, str)]
+        check_texts([*texts, self.suffix or "", *self.stops], options)
+        ids = sum(len(prompt) for prompt in self.prompts if not isinstance(prompt, str))
+        if ids > options.max_characters or len(self.prompts) * self.choices > options.max_texts:
+            sentence = f"too much at once; at most {options.max_texts} texts are written"
+            raise RefusalError(413, sentence, param="prompt")
+        if self.tokens > options.max_tokens:
+            _refuse("max_tokens", f"max_tokens is {self.tokens}, at most {options.max_tokens}")
+        if self.tokens == 0 and not self.echo:
+            _refuse("max_tokens", "max_tokens 0 without echo leaves nothing to answer")
+        if any(len(stop) > STOP_LENGTH for stop in self.stops):
+            _refuse("stop", f"a stop is longer than {STOP_LENGTH} characters")
+        if self.stream and (self.logprobs is not None or self.suffix):
+            name = "suffix" if self.suffix else "logprobs"
+            _refuse(name, f"{name} is not streamed; leave stream out")
+        if self.best_of is not None and self.best_of != self.choices:
+            _refuse("best_of", "best_of is not supported; ask for n texts")
+        for name in ("frequency_penalty", "presence_penalty", "logit_bias"):
+            if getattr(self, name):
+                _refuse(name, f"{name} is not supported; leave it out")
+
+
+def _refuse(param: str, sentence: str) -> NoReturn:
+    raise RefusalError(400, sentence, param=param)
 
 
 @router.get("/models")
 async def models(request: Request) -> dict[str, Any]:
     """All models; language models complete, models that fill blanks complete with a suffix."""
-    service = service_of(request)
-    check_key(request, service.options)
-    return {"object": "list", "data": [_model(one) for one in service.models]}
+    return {"object": "list", "data": [_model(one) for one in admit(request).models]}
 
 
 @router.get("/models/{name}")
 async def model(request: Request, name: str) -> dict[str, Any]:
     """One model."""
-    service = service_of(request)
-    check_key(request, service.options)
-    return _model(service.models.named(name))
+    return _model(admit(request).models.get(name))
 
 
 @router.post("/completions", response_model=None)
 async def completions(request: Request, asked: CompletionRequest) -> Response:
     """Go on from a prompt, or fill what is missing before a suffix; with `stream`, as server-sent events."""
-    service = service_of(request)
-    check_key(request, service.options)
-    check(asked, service.options)
-    named = service.models.named(asked.model)
+    service = admit(request)
+    asked.check(service.options)
+    named = service.models.get(asked.model)
     if asked.suffix:
-        whole = await infilled(request, named, asked.prompts, asked.suffix, asked.tokens, asked.choices)
+        whole = await infill(request, named, asked.prompts, asked.suffix, asked.tokens, asked.choices)
         return JSONResponse(_head(named) | whole)
     if not named.writes:
-        raise RefusalError(400, f"{named.name} cannot continue a text; ask a language model", param="model")
+        _refuse("model", f"{named.name} cannot continue a text; ask a language model")
     if named.model.framing.backward:
-        raise RefusalError(400, f"{named.name} reads from right to left and cannot go on", param="model")
+        _refuse("model", f"{named.name} reads from right to left and cannot go on")
     completion = Completion(service, named, asked)
     # No warning for an empty prompt: a language model can start from nothing.
-    numbers = [number for number, one in enumerate(asked.prompts, 1) if isinstance(one, str) and one]
-    written = [one for one in asked.prompts if isinstance(one, str) and one]
-    alone = len(asked.prompts) == 1
-    completion.warnings = await service.warnings(named, written, numbers=None if alone else numbers)
+    texts = {number: one for number, one in enumerate(asked.prompts, 1) if isinstance(one, str) and one}
+    numbers = None if len(asked.prompts) == 1 else list(texts)
+    completion.warnings = await service.warnings(named, list(texts.values()), numbers=numbers)
     if asked.stream:
-        pieces = completion.streamed()
+        pieces = completion.stream()
         first = await anext(pieces)  # so that a full queue is still answered with its own status
         return StreamingResponse(_events(first, pieces), media_type="text/event-stream")
     return JSONResponse(await completion.whole(request))
@@ -78,7 +165,7 @@ class Completion:
         self.warnings: dict[str, list[str]] = {}
         self.prompts = [self._ids(prompt) for prompt in asked.prompts]
         self.drafts = [
-            Draft(ids, asked.manner(number * asked.choices + choice), Spelling(self.framing, ids))
+            Draft(ids, asked.sampling(number * asked.choices + choice), Spelling(self.framing, ids))
             for number, ids in enumerate(self.prompts)
             for choice in range(asked.choices)
         ]
@@ -86,74 +173,70 @@ class Completion:
     async def whole(self, request: Request) -> dict[str, Any]:
         """The answer at once."""
         if self.asked.tokens:
-            await self.service.written(request, self.served, self.drafts)
+            await self.service.write(request, self.served, self.drafts)
         prompt_scores: list[list[float]] = [[]] * len(self.prompts)
         if self.asked.echo and self.asked.logprobs is not None:
-            prompt_scores = await self.service.computed(
+            score = self.served.model.model.log_probs
+            prompt_scores = await self.service.compute(
                 request,
                 self.served,
                 "score",
-                lambda items, left: [one.tolist() for one in self.served.model.model.log_probs(items)],
+                lambda items, left: [one.tolist() for one in score(items)],
                 self.prompts,
             )
         choices = []
         for index, draft in enumerate(self.drafts):
             number = index // self.asked.choices
-            scores = prompt_scores[number] if self.asked.logprobs is not None else None
-            echoed = self._echoed(number)
-            told = None if scores is None else self._log_probs(draft, scores)
-            choices.append(_choice(index, echoed + draft.text, draft.finish or "length", told))
+            log_probs = None
+            if self.asked.logprobs is not None:
+                log_probs = self._log_probs(draft, prompt_scores[number])
+            text = self._echo(number) + draft.text
+            choices.append(_choice(index, text, draft.finish or "length", log_probs))
         return self.head | {"choices": choices, "usage": self._usage()} | self.warnings
 
-    async def streamed(self) -> AsyncIterator[dict[str, Any]]:
+    async def stream(self) -> AsyncIterator[dict[str, Any]]:
         """The answer in pieces, each as soon as it is written; the writing stops when nobody reads on."""
         loop, news = asyncio.get_running_loop(), asyncio.Event()
 
-        def hear(draft: Draft) -> None:
+        def notify(draft: Draft) -> None:
             # A reader that has not come round to the last news finds all of them when it does.
             if not draft.left and not news.is_set():
                 loop.call_soon_threadsafe(news.set)
 
-        for draft in self.drafts:
-            draft.hear = hear
-        told = dict.fromkeys(self.drafts, 0)
+        sent = dict.fromkeys(self.drafts, 0)
         deadline = time.monotonic() + self.service.options.timeout
         try:
             if self.asked.tokens:
-                self.service.writers[self.served.name].submit(self.drafts)
+                self.service.start(self.served, self.drafts, notify)
             for index in range(len(self.drafts)):
                 first = self.warnings if not index else {}
-                yield self._piece(index, self._echoed(index // self.asked.choices), None) | first
+                yield self._piece(index, self._echo(index // self.asked.choices), None) | first
             unfinished = list(self.drafts) if self.asked.tokens else []
             while unfinished:
-                await _heard(news, deadline, unfinished)
+                await _wait_for_news(news, deadline, unfinished)
                 for draft in list(unfinished):
-                    over, ready = draft.finish, len(draft.written)  # in this order: a finished text is whole
-                    text = "".join(draft.written[told[draft] : ready])
-                    told[draft] = ready
-                    if over is not None:
+                    finish, ready = draft.finish, len(draft.pieces)  # in this order: a finished text is whole
+                    text = "".join(draft.pieces[sent[draft] : ready])
+                    sent[draft] = ready
+                    if finish is not None:
                         unfinished.remove(draft)
-                    if text or over is not None:
-                        yield self._piece(self.drafts.index(draft), text, over)
+                    if text or finish is not None:
+                        yield self._piece(self.drafts.index(draft), text, finish)
             if self.asked.stream_options is not None and self.asked.stream_options.include_usage:
                 yield self.head | {"choices": [], "usage": self._usage()}
         finally:
-            for draft in self.drafts:
-                draft.left = True
-            self.service.metrics.tokens(self.served.name, sum(len(draft.said) for draft in self.drafts))
+            self.service.leave(self.served, self.drafts)
 
     def _ids(self, prompt: str | list[int]) -> list[int]:
         if isinstance(prompt, str):
             return list(self.framing.ids(prompt, end=False))
         size = len(self.framing.codec.vocabulary)
         if wrong := [one for one in prompt if not 0 <= one < size]:
-            raise RefusalError(
-                400, f"prompt has the token {wrong[0]}; known are 0 to {size - 1}", param="prompt"
-            )
+            _refuse("prompt", f"prompt has the token {wrong[0]}; known are 0 to {size - 1}")
         begin = self.framing.begin_id
         return prompt if begin is None or prompt[0] == begin else [begin, *prompt]
 
-    def _echoed(self, number: int) -> str:
+    def _echo(self, number: int) -> str:
         if not self.asked.echo:
             return ""
         prompt = self.asked.prompts[number]
@@ -167,19 +250,19 @@ class Completion:
             len(ids) - self.framing.given if isinstance(asked, str) else len(asked)
             for asked, ids in zip(self.asked.prompts, self.prompts, strict=True)
         )
-        written = sum(len(draft.said) for draft in self.drafts)
+        written = sum(len(draft.tokens) for draft in self.drafts)
         return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
     def _log_probs(self, draft: Draft, prompt_scores: Sequence[float]) -> dict[str, Any]:
         """ln P of every token; those of an echoed prompt come first, the first of them unknown."""
         echoed = len(prompt_scores)
         skip = self.framing.given if echoed else 0
-        ids = [*draft.prompt, *(one.token for one in draft.said)]
+        ids = [*draft.prompt, *(one.token for one in draft.tokens)]
         first = skip if echoed else len(draft.prompt)
         tokens = self.framing.pieces(ids)[first:]
-        scores: list[float | None] = [*prompt_scores[skip:], *(one.log_prob for one in draft.said)]
+        scores: list[float | None] = [*prompt_scores[skip:], *(one.log_prob for one in draft.tokens)]
         likely: list[dict[str, float | None] | None] = [None] * (echoed - skip)
-        for place, one in enumerate(draft.said, len(draft.prompt)):
+        for place, one in enumerate(draft.tokens, len(draft.prompt)):
             likely.append(self._likely(ids[max(0, place - WINDOW) : place], tokens[place - first], one))
         offsets, place = [], 0
         for token in tokens:
@@ -192,18 +275,18 @@ class Completion:
             "text_offset": offsets,
         }
 
-    def _likely(self, before: list[int], piece: str, said: Said) -> dict[str, float | None]:
-        """The likeliest tokens, spelled as in `tokens`; by their names where that tells two not apart."""
-        told: dict[str, float | None] = {}
-        for number, score in (dict(said.likely) | {said.token: said.log_prob}).items():
-            own = piece if number == said.token else self.framing.addition(before, number)
-            if number != said.token and own in ("", piece, *told):
+    def _likely(self, before: list[int], piece: str, written: WrittenToken) -> dict[str, float | None]:
+        """The likeliest tokens, spelled as in `tokens`; by their names where two are spelled alike."""
+        found: dict[str, float | None] = {}
+        for number, score in (dict(written.likely) | {written.token: written.log_prob}).items():
+            own = piece if number == written.token else self.framing.addition(before, number)
+            if number != written.token and own in ("", piece, *found):
                 own = self.framing.codec.vocabulary.token(number)
-            told[own] = _finite(score)
-        return told
+            found[own] = _finite(score)
+        return found
 
 
-async def _heard(news: asyncio.Event, deadline: float, drafts: Sequence[Draft]) -> None:
+async def _wait_for_news(news: asyncio.Event, deadline: float, drafts: Sequence[Draft]) -> None:
     """Wait for more text, at most until the deadline; what is written to its end may be read at leisure."""
     if not all(draft.over for draft in drafts):
         await asyncio.wait_for(news.wait(), max(0.0, deadline - time.monotonic()))
@@ -222,9 +305,9 @@ async def _events(first: dict[str, Any], pieces: AsyncIterator[dict[str, Any]]) 
         async for piece in pieces:
             yield _event(piece)
     except TimeoutError:
-        yield _event(in_shape("/v1/", 504, "the text was not done in time"))
+        yield _event(error_body("/v1/", 504, "the text was not done in time"))
     except Exception:
-        yield _event(in_shape("/v1/", 500, "the model failed; the server's log says why"))
+        yield _event(error_body("/v1/", 500, "the model failed; the server's log says why"))
         raise
     finally:
         await pieces.aclose()  # type: ignore[attr-defined]
@@ -236,12 +319,8 @@ def _event(values: dict[str, Any]) -> str:
 
 
 def _head(served: Served) -> dict[str, Any]:
-    return {
-        "id": f"cmpl-{uuid.uuid4().hex}",
-        "object": "text_completion",
-        "created": int(time.time()),
-        "model": served.name,
-    }
+    number, now = uuid.uuid4().hex, int(time.time())
+    return {"id": f"cmpl-{number}", "object": "text_completion", "created": now, "model": served.name}
 
 
 def _choice(index: int, text: str, finish: str | None, log_probs: dict[str, Any] | None) -> dict[str, Any]:
@@ -249,13 +328,8 @@ def _choice(index: int, text: str, finish: str | None, log_probs: dict[str, Any]
 
 
 def _model(served: Served) -> dict[str, Any]:
-    return {
-        "id": served.name,
-        "object": "model",
-        "created": 0,
-        "owned_by": "throughtime",
-        "task": served.task,
-    }
+    values = {"id": served.name, "object": "model", "created": 0, "owned_by": "throughtime"}
+    return values | {"task": served.task}
 
 
 def _finite(value: float | None) -> float | None:

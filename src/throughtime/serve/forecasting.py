@@ -14,14 +14,12 @@ from throughtime.data.frequency import YEARS, Times, spelled
 from throughtime.data.panel import Panel, Series, regular
 from throughtime.data.readers.dates import ISO, DateCell, DateForm, check_date_format, settle_form
 from throughtime.runtime.levels import ends, ends_of
-from throughtime.series.forecasts import Forecast
+from throughtime.series.conformal import Conformal
+from throughtime.series.forecasts import Forecast, Forecasting
 from throughtime.serve.batching import Left
-from throughtime.serve.bodies import Text
-from throughtime.serve.limits import check_key
-from throughtime.serve.models import ServedForecaster
-from throughtime.serve.options import Options
-from throughtime.serve.refusals import RefusalError
-from throughtime.serve.service import service_of
+from throughtime.serve.models import Served
+from throughtime.serve.requests import Options, RefusalError, Text
+from throughtime.serve.service import admit
 
 router = APIRouter(tags=["prediction"])
 MOST_LEVELS = 20
@@ -59,15 +57,13 @@ class ForecastRequest(BaseModel):
 @router.post("/forecast")
 async def forecast(request: Request, asked: ForecastRequest) -> dict[str, Any]:
     """The next rows of each series: their mean, and the ends of an interval for each level."""
-    service = service_of(request)
-    check_key(request, service.options)
-    served = service.models.chosen(asked.model, "forecast")
-    assert isinstance(served, ServedForecaster)
+    service = admit(request)
+    served = service.models.choose(asked.model, "forecast")
     _check(asked, service.options)
     h = asked.h or served.model.model.horizon
     levels = sorted(set(asked.level))
     probabilities = ends_of(levels)
-    forecasting = served.forecasting(levels)
+    forecasting = _forecasting(served, levels)
     panel = panel_of(asked.series, asked.date_format)
 
     def compute(panels: list[Panel], left: Left) -> list[list[Forecast]]:
@@ -75,8 +71,23 @@ async def forecast(request: Request, asked: ForecastRequest) -> dict[str, Any]:
             return [forecasting.predict(one, h, probabilities) for one in panels]
 
     key = ("forecast", h, tuple(levels))
-    (found,) = await service.computed(request, served, key, compute, [panel])
-    return {"model": served.name, "forecasts": [values(one, levels) for one in found], "notes": panel.notes}
+    (found,) = await service.compute(request, served, key, compute, [panel])
+    return {"model": served.name, "forecasts": [_values(one, levels) for one in found], "notes": panel.notes}
+
+
+def _forecasting(served: Served, levels: Sequence[float]) -> Forecasting:
+    """Who forecasts at these levels: the model, or the model with its saved intervals."""
+    forecaster: Forecasting = served.model
+    head = served.model.model.head.probabilistic and served.model.config.intervals == "head"
+    if not levels or head:
+        return forecaster
+    if served.intervals is None:
+        raise RefusalError(
+            400,
+            f"level needs intervals, which {served.name} has not: measure them with `throughtime backtest "
+            "RUN --save-intervals`, and start the server again",
+        )
+    return Conformal(forecaster, served.intervals)
 
 
 def panel_of(given: Sequence[SeriesRequest], date_format: str | None = None) -> Panel:
@@ -86,12 +97,8 @@ def panel_of(given: Sequence[SeriesRequest], date_format: str | None = None) -> 
         twice = next(name for name in names if names.count(name) > 1)
         raise RefusalError(400, f"two series are named {twice!r}; give each a unique_id of its own")
     form = ISO if date_format is None else DateForm(format=check_date_format(date_format))
-    dates = [
-        DateCell(None, one.unique_id, str(text))
-        for one in given
-        for text in one.ds or ()
-        if not isinstance(text, int)
-    ]
+    times = [(one.unique_id, text) for one in given for text in one.ds or ()]
+    dates = [DateCell(None, name, str(text)) for name, text in times if not isinstance(text, int)]
     if form == ISO and dates and not _read_iso(dates[0].text):
         form = settle_form(dates, "ds")
     series = [_series(one, form) for one in given]
@@ -100,18 +107,14 @@ def panel_of(given: Sequence[SeriesRequest], date_format: str | None = None) -> 
     return regular(series)
 
 
-def values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
+def _values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
     """A forecast for JSON; what is not finite is null."""
     intervals = {}
     for level in levels:
         low, high = (one.quantiles[end] for end in ends(level))
         intervals[f"{level:g}"] = {"lo": _finite(low), "hi": _finite(high)}
-    return {
-        "unique_id": one.unique_id,
-        "ds": spelled(one.ds),
-        "mean": _finite(one.mean),
-        "intervals": intervals,
-    }
+    values = {"unique_id": one.unique_id, "ds": spelled(one.ds), "mean": _finite(one.mean)}
+    return {**values, "intervals": intervals}
 
 
 def _check(asked: ForecastRequest, options: Options) -> None:
@@ -127,10 +130,8 @@ def _series(given: SeriesRequest, form: DateForm) -> Series:
     if given.ds is None:
         return Series.of(given.unique_id, y)
     if len(given.ds) != len(y):
-        raise RefusalError(
-            400,
-            f"series {given.unique_id!r} has {len(given.ds)} times for {len(y)} values; give one for each",
-        )
+        counts = f"{len(given.ds)} times for {len(y)} values"
+        raise RefusalError(400, f"series {given.unique_id!r} has {counts}; give one for each")
     ds = _times(given.unique_id, given.ds, form)
     order = np.argsort(ds, kind="stable")
     if len(np.unique(ds)) < len(ds):
@@ -157,9 +158,8 @@ def _times(name: str, given: Sequence[str] | Sequence[int], form: DateForm) -> T
             wanted = "which is no date" if form == ISO else f"which is not {form.wanted}"
             raise RefusalError(400, f"series {name!r} has the time {str(text)[:40]!r}, {wanted}")
         if moment.year not in YEARS:
-            raise RefusalError(
-                400, f"series {name!r} has the year of {text}; known are {YEARS[0]} to {YEARS[-1]}"
-            )
+            known = f"known are {YEARS[0]} to {YEARS[-1]}"
+            raise RefusalError(400, f"series {name!r} has the year of {text}; {known}")
         moments.append(moment)
     return np.array(moments, dtype="datetime64[ns]")
 

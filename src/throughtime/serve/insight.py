@@ -17,11 +17,10 @@ from throughtime.inspection.beam_tree import beam_tree
 from throughtime.inspection.next_tokens import next_tokens
 from throughtime.inspection.unit_gates import unit_gates
 from throughtime.serve.batching import Left
-from throughtime.serve.limits import check_key, check_texts
-from throughtime.serve.models import WRITERS, Models, Served
-from throughtime.serve.refusals import RefusalError
-from throughtime.serve.service import service_of
-from throughtime.serve.translation import MOST_ALTERNATIVES, Leaving
+from throughtime.serve.models import WRITERS, Served
+from throughtime.serve.requests import RefusalError
+from throughtime.serve.service import admit, get_service
+from throughtime.serve.translation import MOST_ALTERNATIVES, search_translations
 
 router = APIRouter(prefix="/inspect", tags=["inspection"])
 GATED = ("translate", "language", "fill", "tag", "classify")
@@ -32,36 +31,36 @@ MOST_TEXT = 2_000
 Sentence = Annotated[str, Field(max_length=MOST_TEXT)]
 
 
-class AttentionRequest(BaseModel):
-    """A text to translate, and how many translations besides the best to tell."""
+class TextRequest(BaseModel):
+    """A text to look at, and the model to ask."""
 
     q: Sentence
     model: str | None = None
+
+
+class AttentionRequest(TextRequest):
+    """A text to translate, and how many translations besides the best to tell."""
+
     alternatives: int = Field(0, ge=0, le=MOST_ALTERNATIVES)
 
 
-class BeamRequest(BaseModel):
+class BeamRequest(TextRequest):
     """A sentence to translate, and the width of the beam; the model's own if not given."""
 
-    q: Sentence
-    model: str | None = None
     num_beams: int | None = Field(None, ge=1, le=20)
 
 
-class GatesRequest(BaseModel):
+class GatesRequest(TextRequest):
     """A text to read, the number of a layer from 0, and how many of its units to tell."""
 
-    q: Sentence
-    model: str | None = None
     layer: int = Field(0, ge=0)
     units: int = Field(48, ge=2, le=256)
 
 
-class NextRequest(BaseModel):
+class NextRequest(TextRequest):
     """A text, and how many of the likeliest next tokens to tell."""
 
     q: Sentence = ""
-    model: str | None = None
     k: int = Field(10, ge=1, le=50)
 
 
@@ -78,70 +77,58 @@ async def attention(request: Request, asked: AttentionRequest) -> dict[str, Any]
 
     The alignment is null where a model has no attention.
     """
-    served = _allowed(request, asked.q).chosen(asked.model, "translate")
-    translator, shown = served.model, asked.alternatives + 1
+    served = admit(request, [asked.q]).models.choose(asked.model, "translate")
 
-    def compute(items: list[str], left: Left) -> list[list[dict[str, Any]]]:
-        search = translator.unlike_each_other(asked.alternatives) if asked.alternatives else translator.beam()
-        told = translator.translate(items, search=lambda most: Leaving(search(most), left), align=True)
-        return [[one.values() for one in own[:shown]] for own in told]
+    def look(text: str, left: Left) -> dict[str, Any]:
+        (found,) = search_translations(served.model, [text], asked.alternatives, left, align=True)
+        return {"source": text, "translations": [one.values() for one in found]}
 
-    key = ("attention", asked.alternatives)
-    service = service_of(request)
-    (found,) = await service.computed(request, served, key, compute, [asked.q])
-    warnings = await service.warnings(served, [asked.q])
-    return {"model": served.name, "source": asked.q, "translations": found} | warnings
+    return await _look(request, served, ("attention", asked.alternatives), look, asked.q, warn=True)
 
 
 @router.post("/beam")
 async def beam(request: Request, asked: BeamRequest) -> dict[str, Any]:
     """The tree of a beam search: every token it weighed, whether it was kept or cut, and why."""
-    served = _allowed(request, asked.q).chosen(asked.model, "translate")
-    return await _seen(
-        request,
-        served,
-        ("beam", asked.num_beams),
-        lambda text: beam_tree(served.model, text, asked.num_beams).values(),
-        asked.q,
-    )
+    served = admit(request, [asked.q]).models.choose(asked.model, "translate")
+
+    def look(text: str, left: Left) -> dict[str, Any]:
+        return beam_tree(served.model, text, asked.num_beams).values()
+
+    return await _look(request, served, ("beam", asked.num_beams), look, asked.q)
 
 
 @router.post("/gates")
 async def gates(request: Request, asked: GatesRequest) -> dict[str, Any]:
     """The gates of the units of one layer at each token, those that remember longest first."""
-    models = _allowed(request, asked.q)
-    served = _of(models, asked.model, GATED, "reads text with gates")
+    served = admit(request, [asked.q]).models.choose(asked.model, *GATED, does="reads text with gates")
 
-    def told(text: str) -> dict[str, Any]:
+    def look(text: str, left: Left) -> dict[str, Any]:
         layers = unit_gates(served.model, text)
         if asked.layer >= len(layers):
             raise RefusalError(400, f"layer is {asked.layer}, the model has {len(layers)}, counted from 0")
         names = [{"name": one.name, "cell": one.cell, "units": len(one.order)} for one in layers]
         return {"layers": names, "layer": asked.layer, **layers[asked.layer].told(asked.units)}
 
-    return await _seen(request, served, ("gates", asked.layer, asked.units), told, asked.q)
+    return await _look(request, served, ("gates", asked.layer, asked.units), look, asked.q)
 
 
 @router.post("/next")
 async def following(request: Request, asked: NextRequest) -> dict[str, Any]:
     """The likeliest next tokens after a text, and how much each token of it surprised the model, in bits."""
-    models = _allowed(request, asked.q)
-    served = _of(models, asked.model, WRITERS, "is a language model")
-    return await _seen(
-        request,
-        served,
-        ("next", asked.k),
-        lambda text: next_tokens(served.model, text, asked.k).values(),
-        asked.q,
-    )
+    served = admit(request, [asked.q]).models.choose(asked.model, *WRITERS, does="is a language model")
+
+    def look(text: str, left: Left) -> dict[str, Any]:
+        return next_tokens(served.model, text, asked.k).values()
+
+    return await _look(request, served, ("next", asked.k), look, asked.q)
 
 
 @router.post("/history")
 async def history(request: Request, asked: HistoryRequest) -> dict[str, Any]:
     """The last rows of the first series that a forecaster was trained on, where its data are at hand."""
-    served = _allowed(request, "").chosen(asked.model, "forecast")
+    served = admit(request).models.choose(asked.model, "forecast")
 
-    def told(_: str) -> dict[str, Any]:
+    def look(text: str, left: Left) -> dict[str, Any]:
         config, skip_bad = served.model.config, served.model.skips_bad
         try:
             dataset = open_dataset(
@@ -149,52 +136,36 @@ async def history(request: Request, asked: HistoryRequest) -> dict[str, Any]:
             )
             panel = panel_of(dataset, config.roles)
         except (InputError, OSError):
-            raise RefusalError(
-                404, f"the data that {served.name} was trained on are not here; paste some"
-            ) from None
+            sentence = f"the data that {served.name} was trained on are not here; paste some"
+            raise RefusalError(404, sentence) from None
         one = panel.series[0]
         last = one.ds[-asked.rows :]
         ds = spelled(last) if last.dtype.kind == "M" else last.tolist()
         y = [float(value) if np.isfinite(value) else None for value in one.y[-asked.rows :]]
         return {"unique_id": one.unique_id, "ds": ds, "y": y}
 
-    return await _seen(request, served, ("history", asked.rows), told, "")
+    return await _look(request, served, ("history", asked.rows), look, "")
 
 
-def _allowed(request: Request, text: str) -> Models:
-    """The models, for a request that may be answered."""
-    options = service_of(request).options
-    check_key(request, options)
-    check_texts([text], options)
-    return service_of(request).models
-
-
-def _of(models: Models, name: str | None, tasks: tuple[str, ...], what: str) -> Served:
-    """The model of this name, or the first of these tasks."""
-    if name is None:
-        found = models.of(*tasks)
-        if not found:
-            raise RefusalError(404, f"no model here {what}", param="model")
-        return found[0]
-    served = models.named(name)
-    if served.task not in tasks:
-        raise RefusalError(400, f"{served.name} is no model that {what}", param="model")
-    return served
-
-
-async def _seen(
-    request: Request, served: Served, key: tuple[Any, ...], see: Callable[[str], dict[str, Any]], text: str
+async def _look(
+    request: Request,
+    served: Served,
+    key: tuple[Any, ...],
+    look: Callable[[str, Left], dict[str, Any]],
+    text: str,
+    warn: bool = False,
 ) -> dict[str, Any]:
-    """What is seen of one text, computed on the model's own thread."""
+    """What is seen of one text, computed on the model's own thread; `warn` warns of an empty one, too."""
 
     def compute(items: list[str], left: Left) -> list[dict[str, Any]]:
         try:
-            return [see(item) for item in items]
+            return [look(item, left) for item in items]
         except InputError:
             raise
         except ThroughtimeError as error:
             raise RefusalError(400, str(error)) from error
 
-    service = service_of(request)
-    (found,) = await service.computed(request, served, key, compute, [text])
-    return {"model": served.name, **found} | (await service.warnings(served, [text]) if text else {})
+    service = get_service(request)
+    (found,) = await service.compute(request, served, key, compute, [text])
+    warnings = await service.warnings(served, [text]) if text or warn else {}
+    return {"model": served.name, **found} | warnings

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
-from throughtime.serve.refusals import RefusalError
+from throughtime.serve.requests import RefusalError
 from throughtime.tasks import load
-
-if TYPE_CHECKING:
-    from throughtime.series.forecasts import Forecasting
 
 WRITERS = ("ngram", "language")
 TASKS = {
@@ -35,6 +31,7 @@ class Served:
     name: str
     task: str
     model: Any
+    intervals: Any = None  # those that were saved with a forecaster
 
     @property
     def writes(self) -> bool:
@@ -66,33 +63,6 @@ class Served:
 
 
 @dataclass(frozen=True)
-class ServedForecaster(Served):
-    """A forecaster, with the intervals that were saved with it."""
-
-    intervals: Any = None
-
-    @cached_property
-    def own_intervals(self) -> bool:
-        """Whether the head of the model gives intervals itself."""
-        return bool(self.model.model.head.probabilistic and self.model.config.intervals == "head")
-
-    def forecasting(self, levels: Sequence[float]) -> Forecasting:
-        """Who forecasts at these levels: the model, or the model with its saved intervals."""
-        from throughtime.series.conformal import Conformal
-
-        if not levels or self.own_intervals:
-            forecaster: Forecasting = self.model
-            return forecaster
-        if self.intervals is None:
-            raise RefusalError(
-                400,
-                f"level needs intervals, which {self.name} has not: measure them with `throughtime backtest "
-                "RUN --save-intervals`, and start the server again",
-            )
-        return Conformal(self.model, self.intervals)
-
-
-@dataclass(frozen=True)
 class LeftOut:
     """A folder that cannot be served, and why."""
 
@@ -117,9 +87,8 @@ class Models:
         self._by_name: dict[str, Served] = {}
         for one in served:
             if one.name in self._by_name:
-                raise InputError(
-                    one.name, "is the name of two of the folders; rename one, clients choose models by name"
-                )
+                problem = "is the name of two of the folders; rename one, clients choose models by name"
+                raise InputError(one.name, problem)
             self._by_name[one.name] = one
 
     @classmethod
@@ -133,7 +102,7 @@ class Models:
         served, left_out = [], []
         for run in runs:
             try:
-                served.append(_opened(run, device))
+                served.append(_open(run, device))
             except Exception as error:  # a broken folder must not keep the others from being served
                 left_out.append(LeftOut(run, _reason(run, error)))
         if left_out and not served:
@@ -151,26 +120,25 @@ class Models:
         """Those of these tasks."""
         return [one for one in self if one.task in tasks]
 
-    def named(self, name: str) -> Served:
+    def get(self, name: str) -> Served:
         """The model of this name."""
         if name not in self._by_name:
-            known = ", ".join(self._by_name)
             shown = name if len(name) <= 80 else f"{name[:80]}..."
-            raise RefusalError(
-                404, f"no model {shown!r} here; there are: {known}", param="model", code="model_not_found"
-            )
+            sentence = f"no model {shown!r} here; there are: {', '.join(self._by_name)}"
+            raise RefusalError(404, sentence, param="model", code="model_not_found")
         return self._by_name[name]
 
-    def chosen(self, name: str | None, task: str) -> Served:
-        """The model of this name, or the first of its task."""
+    def choose(self, name: str | None, *tasks: str, does: str = "") -> Served:
+        """The model of this name, or the first of these tasks; `does` says what such models do."""
+        does = does or TASKS[tasks[0]]
         if name is None:
-            found = self.of(task)
+            found = self.of(*tasks)
             if not found:
-                raise RefusalError(404, f"no model here {TASKS[task]}", param="model", code="model_not_found")
+                raise RefusalError(404, f"no model here {does}", param="model", code="model_not_found")
             return found[0]
-        served = self.named(name)
-        if served.task != task:
-            raise RefusalError(400, f"{served.name} is no model that {TASKS[task]}", param="model")
+        served = self.get(name)
+        if served.task not in tasks:
+            raise RefusalError(400, f"{served.name} is no model that {does}", param="model")
         return served
 
 
@@ -182,20 +150,20 @@ def _reason(run: Path, error: Exception) -> str:
     return f"cannot be opened ({type(error).__name__}: {lines[0] if lines else 'no message'})"
 
 
-def _opened(run: Path, device: str) -> Served:
+def _open(run: Path, device: str) -> Served:
     folder = ModelFolder.at(run)
     task, _ = folder.read_config()
     if task not in (*WRITERS, *TASKS):
         raise InputError(str(run), f"holds a model of the task {task!r}, which is not served yet")
     name, model = folder.path.resolve().name, load(run, device)
-    if task == "forecast":
-        from throughtime.series.saved_intervals import saved_intervals
+    if task != "forecast":
+        return Served(name, task, model)
+    from throughtime.series.saved_intervals import saved_intervals
 
-        if columns := ", ".join((*model.config.known, *model.config.past)):
-            raise InputError(
-                str(run),
-                f"needs the columns {columns} too, which requests do not have; `throughtime forecast` takes "
-                "them from a file",
-            )
-        return ServedForecaster(name, task, model, saved_intervals(folder))
-    return Served(name, task, model)
+    if columns := ", ".join((*model.config.known, *model.config.past)):
+        raise InputError(
+            str(run),
+            f"needs the columns {columns} too, which requests do not have; `throughtime forecast` takes "
+            "them from a file",
+        )
+    return Served(name, task, model, saved_intervals(folder))

@@ -1,45 +1,74 @@
-"""Taggers, classifiers, fill-in models and forecasters behind plain JSON."""
+"""Taggers, classifiers, models that fill blanks and models that compose, behind plain JSON."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from throughtime.serve.batching import Left
-from throughtime.serve.bodies import Text, Texts, listed
-from throughtime.serve.limits import check_key, check_texts
+from throughtime.serve.batching import AbandonedError, Left
 from throughtime.serve.models import Served
-from throughtime.serve.service import service_of
+from throughtime.serve.requests import Options, RefusalError, Text, Texts, as_list, check_texts
+from throughtime.serve.service import admit, get_service
+from throughtime.text.blanks import BLANK
 from throughtime.text.tokenizers import tokenizer
 
+if TYPE_CHECKING:
+    from throughtime.results import Filling
+    from throughtime.search import Moment
+    from throughtime.tasks.compose.predictor import Composed, Condition, TrainedComposer
+
+MOST_RESULTS, MOST_CHOICES = 100, 16
+MOST_BLANKS = 4
+"""A fill-in model puts one token in each blank; at most this number of blanks is tried."""
+
 router = APIRouter(tags=["prediction"])
-MOST_RESULTS = 100
+Vector = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
+Vectors = Vector | Annotated[list[Vector], Field(min_length=1)]
 
 
-class TagRequest(BaseModel):
-    """Sentences; `tokenize` cuts them into words: space for words apart by spaces, unicode for raw text."""
+class TextsRequest(BaseModel):
+    """Texts, and the model to ask; the first of its task if not given."""
 
     q: Texts
     model: Text | None = None
+
+
+class TagRequest(TextsRequest):
+    """Sentences; `tokenize` cuts them into words: space for words apart by spaces, unicode for raw text."""
+
     tokenize: Text = "space"
 
 
-class ClassifyRequest(BaseModel):
+class ClassifyRequest(TextsRequest):
     """Texts, and how many of the likeliest labels to tell; all if not given."""
 
-    q: Texts
-    model: Text | None = None
     k: int | None = Field(None, ge=1)
 
 
-class FillRequest(BaseModel):
+class FillRequest(TextsRequest):
     """Texts with blanks, written ___ or [MASK], and how many fillings of each to tell."""
 
-    q: Texts
-    model: Text | None = None
     k: int = Field(5, ge=1, le=MOST_RESULTS)
+
+
+class ComposeRequest(BaseModel):
+    """A label or a vector to write from, or a list of them; `n` texts are drawn for each.
+
+    Temperature 0 takes the most likely token at each step.
+    """
+
+    label: Texts | None = None
+    vector: Vectors | None = None
+    model: Text | None = None
+    n: int = Field(1, ge=1, le=MOST_CHOICES)
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, gt=0, le=1)
+    max_tokens: int | None = Field(None, ge=1)
+    seed: int | None = Field(None, ge=0, lt=2**31)
 
 
 class Results(BaseModel):
@@ -56,53 +85,205 @@ class Results(BaseModel):
 @router.post("/tag", response_model_exclude_unset=True)
 async def tag(request: Request, asked: TagRequest) -> Results:
     """The tag of each word, with its probability and the likeliest tags."""
-    served, texts = _asked(request, asked.q, asked.model, "tag")
-    tokenizer(asked.tokenize)
-
-    def compute(items: list[str], left: Left) -> list[dict[str, Any]]:
-        return [one.values() for one in served.model.tag(items, tokenize=asked.tokenize)]
-
-    key = ("tag", asked.tokenize)
-    found = await service_of(request).computed(request, served, key, compute, texts)
-    return await _with_warnings(request, served, texts, found)
+    return await _predict(
+        request,
+        asked,
+        "tag",
+        asked.tokenize,
+        lambda model, texts: (one.values() for one in model.tag(texts, tokenize=asked.tokenize)),
+    )
 
 
 @router.post("/classify", response_model_exclude_unset=True)
 async def classify(request: Request, asked: ClassifyRequest) -> Results:
     """The likeliest label of each text, and the probabilities of the others."""
-    served, texts = _asked(request, asked.q, asked.model, "classify")
-
-    def compute(items: list[str], left: Left) -> list[dict[str, Any]]:
-        return [one.values() for one in served.model.classify(items, k=asked.k)]
-
-    key = ("classify", asked.k)
-    found = await service_of(request).computed(request, served, key, compute, texts)
-    return await _with_warnings(request, served, texts, found)
+    return await _predict(
+        request,
+        asked,
+        "classify",
+        asked.k,
+        lambda model, texts: (one.values() for one in model.classify(texts, k=asked.k)),
+    )
 
 
 @router.post("/fill", response_model_exclude_unset=True)
 async def fill(request: Request, asked: FillRequest) -> Results:
     """The likeliest words for the blanks of each text, filled in together."""
-    served, texts = _asked(request, asked.q, asked.model, "fill")
-
-    def compute(items: list[str], left: Left) -> list[list[dict[str, Any]]]:
-        return [[one.values() for one in own] for own in served.model.fill_all(items, k=asked.k)]
-
-    key = ("fill", asked.k)
-    found = await service_of(request).computed(request, served, key, compute, texts)
-    return await _with_warnings(request, served, texts, found)
-
-
-async def _with_warnings(request: Request, served: Served, texts: list[str], found: list[Any]) -> Results:
-    """The results, with warnings about the texts."""
-    warnings = await service_of(request).warnings(served, texts)
-    return Results(model=served.name, results=found, **warnings)
+    return await _predict(
+        request,
+        asked,
+        "fill",
+        asked.k,
+        lambda model, texts: ([one.values() for one in own] for own in model.fill_all(texts, k=asked.k)),
+    )
 
 
-def _asked(request: Request, q: str | list[str], name: str | None, task: str) -> tuple[Served, list[str]]:
-    """The model and the texts of a request that may be answered."""
-    service = service_of(request)
-    check_key(request, service.options)
-    texts = listed(q)
-    check_texts(texts, service.options)
-    return service.models.chosen(name, task), texts
+async def _predict(
+    request: Request,
+    asked: TextsRequest,
+    task: str,
+    option: object,
+    predict: Callable[[Any, list[str]], Iterable[Any]],
+) -> Results:
+    """What a model of the task predicts for each text, batched with others of the same option."""
+    texts = as_list(asked.q)
+    service = admit(request, texts)
+    served = service.models.choose(asked.model, task)
+    if isinstance(asked, TagRequest):
+        tokenizer(asked.tokenize)  # an unknown one is refused before it waits
+
+    def compute(items: list[str], left: Left) -> list[Any]:
+        return list(predict(served.model, items))
+
+    found = await service.compute(request, served, (task, option), compute, texts)
+    return Results(model=served.name, results=found, **await service.warnings(served, texts))
+
+
+@router.post("/compose")
+async def compose(request: Request, asked: ComposeRequest) -> Results:
+    """Texts written from a label or a vector, with their log-probabilities."""
+    service = admit(request)
+    served = service.models.choose(asked.model, "compose")
+    conditions = _conditions(asked, served)
+    _check_composing(asked, conditions, service.options)
+    composer: TrainedComposer = served.model
+    greedy = asked.temperature == 0
+
+    def compute(given: Sequence[Condition], left: Left) -> list[list[Composed]]:
+        def watch(moment: Moment) -> None:
+            if left():
+                raise AbandonedError
+
+        return composer.compose(
+            given,
+            num_return_sequences=asked.n,
+            greedy=greedy or None,
+            temperature=None if greedy else asked.temperature,
+            top_p=None if greedy else asked.top_p,
+            seed=asked.seed,
+            max_new_tokens=asked.max_tokens,
+            watch=watch,
+        )
+
+    key = ("compose", asked.n, asked.temperature, asked.top_p, asked.max_tokens, asked.seed)
+    if asked.seed is None:
+        found = await service.compute(request, served, key, compute, conditions)
+    else:
+        # Sampling depends on the whole batch, so a request with a seed is computed in its own batch.
+        (found,) = await service.compute(
+            request, served, key, lambda items, left: [compute(item, left) for item in items], [conditions]
+        )
+    results = [
+        {"condition": condition, "texts": [one.values() for one in own]}
+        for condition, own in zip(conditions, found, strict=True)
+    ]
+    return Results(model=served.name, results=results)
+
+
+def _conditions(asked: ComposeRequest, served: Served) -> list[Condition]:
+    """The labels or vectors, checked before they are batched with those of other requests."""
+    labels, width = served.model.labels, served.model.width
+    if (asked.label is None) == (asked.vector is None):
+        raise RefusalError(400, "give either label or vector")
+    if asked.label is not None:
+        if labels is None:
+            sentence = f"label: {served.name} writes from a vector of {width} numbers"
+            raise RefusalError(400, sentence, param="label")
+        given = as_list(asked.label)
+        for label in given:
+            labels.number(label)
+        return [*given]
+    assert asked.vector is not None
+    if labels is not None:
+        sentence = f"vector: {served.name} writes from a label; /models lists its labels"
+        raise RefusalError(400, sentence, param="vector")
+    vectors: list[Any] = asked.vector if isinstance(asked.vector[0], list) else [asked.vector]
+    for vector in vectors:
+        if len(vector) != width:
+            sentence = f"vector: has {len(vector)} numbers, {served.name} writes from {width}"
+            raise RefusalError(400, sentence, param="vector")
+    return vectors
+
+
+def _check_composing(asked: ComposeRequest, conditions: Sequence[Condition], options: Options) -> None:
+    """Refuse a request for more than the limits of the server."""
+    check_texts([one for one in conditions if isinstance(one, str)], options)
+    texts = len(conditions) * asked.n
+    if texts > options.max_texts:
+        raise RefusalError(413, f"{texts:,} texts at once; at most {options.max_texts:,} are written")
+    if asked.max_tokens is not None and asked.max_tokens > options.max_tokens:
+        raise RefusalError(400, f"max_tokens is {asked.max_tokens}, at most {options.max_tokens}")
+    if asked.temperature == 0 and asked.n > 1:
+        raise RefusalError(400, f"n is {asked.n}, but temperature 0 writes one text; leave one of them out")
+
+
+async def infill(
+    request: Request, named: Served, prompts: list[str | list[int]], suffix: str, most: int, choices: int
+) -> dict[str, Any]:
+    """Choices and usage of a completion with a suffix, by a model that fills blanks.
+
+    Gaps of one token, of two and so on are filled; the best is the one whose tokens are likeliest on average.
+    """
+    service = get_service(request)
+    fillers = [named] if named.task == "fill" else service.models.of("fill")
+    if not fillers:
+        sentence = "suffix needs a model that fills blanks, and none is loaded; leave it out"
+        raise RefusalError(400, sentence, param="suffix")
+    if most < 1:
+        raise RefusalError(400, "max_tokens is 0, so nothing can stand before the suffix", param="max_tokens")
+    filler = fillers[0]
+    encode = filler.model.codec.encode
+    texts = [_check_prompt(prompt) for prompt in prompts]
+    gaps = range(1, min(most, MOST_BLANKS) + 1)
+
+    def compute(items: list[str], left: Left) -> list[list[Filling]]:
+        found: list[list[Filling]] = filler.model.fill_all(items, k=choices)
+        return found
+
+    blanked = [with_blanks(text, suffix, blanks) for text in texts for blanks in gaps]
+    found = iter(await service.compute(request, filler, ("infill", choices), compute, blanked))
+    answers: list[dict[str, Any]] = []
+    written = read = 0
+    for text in texts:
+        own = [filling for _ in gaps for filling in next(found)]
+        for one in sorted(own, key=_mean_surprise)[:choices]:
+            filled = between(text, suffix, one.text)
+            answers.append({"index": len(answers), "text": filled, "logprobs": None, "finish_reason": "stop"})
+            written += len(one.tokens)
+        read += len(encode(text)) + len(encode(suffix))
+    usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+    warnings = await service.warnings(filler, [f"{text} {suffix}" for text in texts])
+    return {"choices": answers, "usage": usage} | warnings
+
+
+def with_blanks(prompt: str, suffix: str, blanks: int) -> str:
+    """The text with this number of blanks between prompt and suffix.
+
+    >>> with_blanks("I am", ".", 1), with_blanks("I ", "a cow", 2)
+    ('I am ___.', 'I ___ ___ a cow')
+    """
+    before = "" if not prompt or prompt[-1].isspace() else " "
+    after = " " if suffix[:1].isalnum() else ""
+    return f"{prompt}{before}{' '.join(['___'] * blanks)}{after}{suffix}"
+
+
+def between(prompt: str, suffix: str, whole: str) -> str:
+    """What was put in, with its spaces.
+
+    >>> between("I am", ".", "I am hungry.")
+    ' hungry'
+    """
+    start = len(prompt) if whole.startswith(prompt) else len(prompt.rstrip())
+    return whole[start : len(whole) - len(suffix)]
+
+
+def _mean_surprise(filling: Filling) -> float:
+    return -math.log(max(filling.probability, 1e-300)) / len(filling.tokens)
+
+
+def _check_prompt(prompt: str | list[int]) -> str:
+    if not isinstance(prompt, str):
+        raise RefusalError(400, "a prompt before a suffix is text, not token ids", param="prompt")
+    if BLANK.search(prompt):
+        raise RefusalError(400, "the prompt has blanks of its own; use /fill for them", param="prompt")
+    return prompt

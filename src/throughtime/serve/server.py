@@ -13,19 +13,19 @@ import uvicorn
 from fastapi import FastAPI
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.serve.ending import Ending
+from throughtime.serve.middleware import Ending
 
 CONNECTIONS, BACKLOG = 1_000, 512
 GRACE = 5.0
 """Seconds that requests get to end after their time limit, when the server stops."""
 
 
-def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens there, or one sentence that says why none can."""
+def listen(host: str, port: int) -> socket.socket:
+    """Open a socket that listens there; an error says in one sentence why it cannot."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError:
-        raise InputError("--host", f"{host!r} is no address of this machine") from None
+        raise InputError("host", f"{host!r} is no address of this machine") from None
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -34,32 +34,48 @@ def bound(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise ThroughtimeError(f"port {port} is in use; choose another one with --port") from None
+            raise ThroughtimeError(f"port {port} is in use; choose another one") from None
         if error.errno == errno.EACCES:
-            raise ThroughtimeError(
-                f"port {port} is not for ordinary users; choose one above 1023 with --port"
-            ) from None
-        raise InputError("--host", f"{host!r} is no address of this machine") from None
+            raise ThroughtimeError(f"port {port} needs more rights; choose one above 1023") from None
+        raise InputError("host", f"{host!r} is no address of this machine") from None
     return listener
 
 
 def address_of(listener: socket.socket) -> str:
     """The address that people can click on."""
     host, port = listener.getsockname()[:2]
-    if host in ("0.0.0.0", "::"):
-        host = "127.0.0.1" if host == "0.0.0.0" else "::1"
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-class Server(uvicorn.Server):
-    """uvicorn with an end of its own: told once it finishes what has arrived, told twice it hangs up.
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches this address.
 
-    It also hangs up on who has not read an answer after `patience` seconds.
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+class Server(uvicorn.Server):
+    """uvicorn that finishes what has arrived at the first signal, and closes connections at the second.
+
+    It also closes the connection of a client that has not read an answer after `patience` seconds.
     """
 
-    def __init__(self, config: uvicorn.Config, ending: Ending, patience: float) -> None:
+    def __init__(self, app: FastAPI, timeout: float) -> None:
+        # The access log is our own, and no header may claim another client.
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=CONNECTIONS,
+        )
         super().__init__(config)
-        self.ending, self.patience = ending, patience
+        self.ending: Ending = app.state.service.ending
+        self.patience = timeout + GRACE
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take a signal. uvicorn would note it, and raise it again after the end."""
@@ -68,7 +84,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Give up what has not arrived, finish the rest, or hang up."""
+        """Give up what has not arrived, and finish the rest or close its connections."""
         self.ending.begin()
         finished = asyncio.ensure_future(super().shutdown(sockets))
         last = time.monotonic() + self.patience
@@ -81,25 +97,3 @@ class Server(uvicorn.Server):
             for connection in list(self.server_state.connections):
                 connection.transport.abort()
         await finished
-
-
-def server_of(app: FastAPI, timeout: float) -> Server:
-    """uvicorn as we want it; our own log tells of requests, and no header may claim another client."""
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        limit_concurrency=CONNECTIONS,
-    )
-    return Server(config, app.state.service.ending, timeout + GRACE)
-
-
-def loopback(host: str) -> bool:
-    """Whether only this machine reaches this address.
-
-    >>> loopback("127.0.0.1"), loopback("localhost"), loopback("0.0.0.0")
-    (True, True, False)
-    """
-    return host in ("localhost", "::1") or host.startswith("127.")

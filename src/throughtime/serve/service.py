@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Hashable, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
@@ -13,12 +13,10 @@ from starlette.requests import Request
 
 from throughtime.ngram.detection import Detector
 from throughtime.ngram.languages import SAMPLES, plain
-from throughtime.serve.batching import Batcher, Compute
-from throughtime.serve.ending import Ending
-from throughtime.serve.metrics import Metrics
+from throughtime.serve.batching import Batcher, Compute, Worker
+from throughtime.serve.middleware import Ending, Metrics
 from throughtime.serve.models import Models, Served
-from throughtime.serve.options import Options
-from throughtime.serve.refusals import CLIENT_LEFT, RefusalError
+from throughtime.serve.requests import CLIENT_LEFT, Options, RefusalError, check_key, check_texts
 from throughtime.serve.writing import Draft, Writer
 
 WORDS = 3_000
@@ -26,72 +24,94 @@ WORDS = 3_000
 
 
 class Service:
-    """What every endpoint reaches as `request.app.state.service`."""
+    """What every endpoint gets from `admit`, or from `get_service` without a check."""
 
     def __init__(self, models: Models, options: Options) -> None:
         self.models, self.options, self.metrics, self.ending = models, options, Metrics(), Ending()
-        self.batchers = {one.name: self._batcher(one) for one in models}
-        self.writers = {one.name: self._writer(one) for one in models if one.writes}
-        self.metrics.queued = self._queued
+        self.batchers = {
+            one.name: Batcher(
+                one.name,
+                wait=options.batch_wait,
+                most=options.batch,
+                queue=options.queue,
+                observe=self.metrics.batches.labels(one.name).observe,
+            )
+            for one in models
+        }
+        self.writers = {
+            one.name: Writer(one.name, one.model, most=options.batch, queue=options.queue)
+            for one in models
+            if one.writes
+        }
+        for name in self.batchers:
+            self.metrics.queue.labels(name).set_function(partial(self._waiting, name))
 
     @cached_property
     def detector(self) -> Detector:
-        """Tells the languages of the translators apart; made when it is first asked."""
-        return Detector(texts_of(self.models.of("translate")))
+        """Tells the languages of the translators apart; built when it is first needed."""
+        return Detector(language_samples(self.models.of("translate")))
 
     async def warnings(self, served: Served, texts: Sequence[str], **how: Any) -> dict[str, list[str]]:
         """Warnings about these texts as a field `warnings`; an empty dict if there are none."""
         found = await asyncio.to_thread(served.model.input_warnings, texts, **how)
         return {"warnings": [*found.values()]} if found else {}
 
-    async def computed(
+    async def compute(
         self, request: Request, served: Served, key: Hashable, compute: Compute, items: Sequence[Any]
     ) -> list[Any]:
         """A result for each item, from the model's own thread, batched with others of an equal key.
 
-        Whoever leaves or waits too long is taken out of the queue; what nobody waits for is given up.
+        Items of a client that leaves or waits too long are taken out of the queue, or given up.
         """
         if not items:
             return []
         job = self.batchers[served.name].submit(key, compute, items)
         try:
-            found: list[Any] = await self.awaited(request, asyncio.wrap_future(job.future))
+            found: list[Any] = await self._wait_for(request, asyncio.wrap_future(job.future))
         finally:
             job.left = True
         return found
 
-    async def written(self, request: Request, served: Served, drafts: Sequence[Draft]) -> None:
+    async def write(self, request: Request, served: Served, drafts: Sequence[Draft]) -> None:
         """Return when all drafts are whole."""
         loop = asyncio.get_running_loop()
         whole: asyncio.Future[None] = loop.create_future()
         unfinished = len(drafts)
 
-        def finished() -> None:
+        def finish() -> None:
             nonlocal unfinished
             unfinished -= 1
             if not unfinished and not whole.done():
                 whole.set_result(None)
 
-        def hear(draft: Draft) -> None:
+        def notify(draft: Draft) -> None:
             if draft.over:
-                loop.call_soon_threadsafe(finished)
+                loop.call_soon_threadsafe(finish)
 
-        for draft in drafts:
-            draft.hear = hear
         try:
-            self.writers[served.name].submit(drafts)
-            await self.awaited(request, whole)
+            self.start(served, drafts, notify)
+            await self._wait_for(request, whole)
         finally:
-            for draft in drafts:
-                draft.left = True
-            self.metrics.tokens(served.name, sum(len(draft.said) for draft in drafts))
+            self.leave(served, drafts)
         for draft in drafts:
             if draft.failure is not None:
                 raise draft.failure
 
-    async def awaited(self, request: Request, future: asyncio.Future[Any]) -> Any:
+    def start(self, served: Served, drafts: Sequence[Draft], notify: Callable[[Draft], None]) -> None:
+        """Have a language model write these drafts."""
+        for draft in drafts:
+            draft.notify = notify
+        self.writers[served.name].submit(drafts)
+
+    def leave(self, served: Served, drafts: Sequence[Draft]) -> None:
+        """Wait for these drafts no longer, and count what was written."""
+        for draft in drafts:
+            draft.left = True
+        self.metrics.tokens.labels(served.name).inc(sum(len(draft.tokens) for draft in drafts))
+
+    async def _wait_for(self, request: Request, future: asyncio.Future[Any]) -> Any:
         """The future's result, unless the client leaves or the time is over before."""
-        gone = asyncio.ensure_future(_left(request))
+        gone = asyncio.ensure_future(_disconnected(request))
         try:
             await asyncio.wait({future, gone}, timeout=self.options.timeout, return_when="FIRST_COMPLETED")
             if future.done():
@@ -103,43 +123,27 @@ class Service:
             gone.cancel()
             future.cancel()
 
-    async def closed(self) -> None:
-        """Return when all threads have stopped, or at once where the end is hurried."""
+    async def close(self) -> None:
+        """Finish what runs and waits, and stop all threads; return at once where the end is hurried."""
+
+        def close() -> None:
+            for worker in self._workers():
+                worker.close()
+
         # A daemon thread: a hurried end does not wait for what a model still computes, for nobody.
-        closing = threading.Thread(target=self.close, name="closing", daemon=True)
+        closing = threading.Thread(target=close, name="closing", daemon=True)
         closing.start()
         while closing.is_alive() and not self.ending.hurried:
             await asyncio.sleep(0.01)
 
-    def close(self) -> None:
-        """Finish what runs and waits, and stop all threads."""
-        for batcher in self.batchers.values():
-            batcher.close()
-        for writer in self.writers.values():
-            writer.close()
+    def _workers(self) -> list[Worker]:
+        return [*self.batchers.values(), *self.writers.values()]
 
-    def _batcher(self, served: Served) -> Batcher:
-        options = self.options
-        return Batcher(
-            served.name,
-            wait=options.batch_wait,
-            most=options.batch,
-            queue=options.queue,
-            observe=lambda items, seconds: self.metrics.batch(served.name, items),
-        )
-
-    def _writer(self, served: Served) -> Writer:
-        return Writer(served.name, served.model, most=self.options.batch, queue=self.options.queue)
-
-    def _queued(self) -> list[tuple[str, int]]:
-        waiting = {name: batcher.waiting for name, batcher in self.batchers.items()}
-        return [
-            (name, count + (self.writers[name].waiting if name in self.writers else 0))
-            for name, count in waiting.items()
-        ]
+    def _waiting(self, name: str) -> int:
+        return sum(worker.waiting for worker in self._workers() if worker.name == name)
 
 
-def texts_of(translators: Iterable[Served]) -> dict[str, Sequence[str]]:
+def language_samples(translators: Iterable[Served]) -> dict[str, Sequence[str]]:
     """Text in each language of these translators, for languages that have any.
 
     A model folder holds no text: without a sample of a language, the vocabulary of its side is used, unless
@@ -157,13 +161,21 @@ def texts_of(translators: Iterable[Served]) -> dict[str, Sequence[str]]:
     return {code: own for code, own in texts.items() if own}
 
 
-def service_of(request: Request) -> Service:
+def get_service(request: Request) -> Service:
     """The service of the application that a request came to."""
     service: Service = request.app.state.service
     return service
 
 
-async def _left(request: Request) -> None:
+def admit(request: Request, texts: Sequence[str] = (), key: str | None = None) -> Service:
+    """The service, for a request with the right API key and not too much text; others are refused."""
+    service = get_service(request)
+    check_key(request, service.options, key)
+    check_texts(texts, service.options)
+    return service
+
+
+async def _disconnected(request: Request) -> None:
     """Return when the client closes its connection; its request was read whole before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

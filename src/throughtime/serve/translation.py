@@ -1,23 +1,22 @@
-"""Translators behind LibreTranslate's contract."""
+"""Translators behind LibreTranslate's contract, for texts and for HTML pages."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
+from throughtime.inspection.pieces import END
 from throughtime.ngram.detection import Guess
 from throughtime.ngram.languages import name_of
 from throughtime.serve.batching import AbandonedError, Left
-from throughtime.serve.bodies import Text, Texts, listed, read_body, schema_of
-from throughtime.serve.limits import check_key, check_texts
-from throughtime.serve.markup import Written, links_of, translated_pages
 from throughtime.serve.models import Served
-from throughtime.serve.refusals import RefusalError
-from throughtime.serve.service import Service, service_of
+from throughtime.serve.requests import RefusalError, Text, Texts, as_list, form_schema, read_body
+from throughtime.serve.service import Service, admit, get_service
+from throughtime.text.html_links import Link, word_links
 from throughtime.text.html_page import HtmlPage
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from throughtime.search import Finished, Hypotheses, Strategy
-    from throughtime.tasks.translate.translation import SentenceTranslator
+    from throughtime.tasks.translate.translation import SentenceTranslator, Translation
 
 MOST_ALTERNATIVES = 10
 
@@ -42,6 +41,12 @@ class TranslateRequest(BaseModel):
     alternatives: int = Field(0, ge=0, le=MOST_ALTERNATIVES)
     api_key: Text | None = None
     model: Text | None = None
+
+    def sentences(self, texts: Sequence[str]) -> list[str]:
+        """The texts to translate; of an HTML page only its sentences, without tags and code."""
+        if self.format == "text":
+            return list(texts)
+        return [" ".join(segment.text for segment in HtmlPage(text).segments) for text in texts]
 
 
 class DetectRequest(BaseModel):
@@ -67,7 +72,7 @@ class Translated(BaseModel):
     "/translate",
     response_model=Translated,
     response_model_exclude_none=True,
-    openapi_extra=schema_of(TranslateRequest),
+    openapi_extra=form_schema(TranslateRequest),
 )
 async def translate(request: Request) -> Translated:
     """Translate a text or several.
@@ -75,35 +80,36 @@ async def translate(request: Request) -> Translated:
     With format html, a sentence is translated as a whole, and its inline tags go around the same words.
     """
     asked = await read_body(request, TranslateRequest)
-    service = service_of(request)
-    check_key(request, service.options, asked.api_key)
-    texts = listed(asked.q)
-    check_texts(texts, service.options)
-    guesses: list[Guess | None] = [None] * len(texts)
+    texts = as_list(asked.q)
+    service = admit(request, texts, asked.api_key)
+    guesses: list[Guess] = []
     if asked.source == "auto":
-        guesses = list(
-            await asyncio.to_thread(lambda: [_best(service, one) for one in _plain_texts(asked, texts)])
+        guesses = await asyncio.to_thread(
+            lambda: [_best_guess(service, one) for one in asked.sentences(texts)]
         )
-    sources = [asked.source if guess is None else guess.language for guess in guesses]
+    sources = [guess.language for guess in guesses] or [asked.source] * len(texts)
     found: list[list[str]] = [[]] * len(texts)
     warnings: list[str] = []
     for source in dict.fromkeys(sources):
-        own = [number for number, one in enumerate(sources) if one == source]
-        translated = await _translated(request, asked, source, [texts[number] for number in own])
-        for number, one in zip(own, translated, strict=True):
+        numbers = [number for number, one in enumerate(sources) if one == source]
+        own = [texts[number] for number in numbers]
+        served = _choose_translator(service, asked, source)
+        if served is None:
+            translated = [[text] for text in own]
+        else:
+            translated = await _translations(request, served, asked, own)
+            places = None if len(texts) == 1 else [number + 1 for number in numbers]
+            plain = await asyncio.to_thread(asked.sentences, own)
+            warnings += (await service.warnings(served, plain, numbers=places)).get("warnings", [])
+        for number, one in zip(numbers, translated, strict=True):
             found[number] = one
-        numbers = None if len(texts) == 1 else [number + 1 for number in own]
-        warnings += await _warnings(service, asked, source, [texts[number] for number in own], numbers)
     single = isinstance(asked.q, str)
-    told = [
-        None if guess is None else {"confidence": guess.confidence, "language": guess.language}
-        for guess in guesses
-    ]
+    languages = [_values(guess) for guess in guesses]
     others = [one[1:] for one in found]
     return Translated(
         translatedText=found[0][0] if single else [one[0] for one in found],
         alternatives=None if not asked.alternatives else others[0] if single else others,
-        detectedLanguage=None if asked.source != "auto" else told[0] if single else told,  # type: ignore[arg-type]
+        detectedLanguage=None if not guesses else languages[0] if single else languages,
         warnings=warnings or None,
     )
 
@@ -112,33 +118,29 @@ async def translate(request: Request) -> Translated:
 async def languages(request: Request) -> list[dict[str, Any]]:
     """The languages, and to which each can be translated."""
     targets: dict[str, set[str]] = {}
-    for served in service_of(request).models.of("translate"):
+    for served in get_service(request).models.of("translate"):
         targets.setdefault(served.source, {served.source}).add(served.target)
         targets.setdefault(served.target, {served.target})
     return [{"code": code, "name": name_of(code), "targets": sorted(own)} for code, own in targets.items()]
 
 
-@router.post("/detect", openapi_extra=schema_of(DetectRequest))
+@router.post("/detect", openapi_extra=form_schema(DetectRequest))
 async def detect(request: Request) -> list[dict[str, Any]]:
     """Which of the languages here a text is in, the likeliest first, with confidences from 0 to 100."""
     asked = await read_body(request, DetectRequest)
-    service = service_of(request)
-    check_key(request, service.options, asked.api_key)
-    texts = listed(asked.q)
-    check_texts(texts, service.options)
+    texts = as_list(asked.q)
+    service = admit(request, texts, asked.api_key)
     guesses = await asyncio.to_thread(lambda: service.detector.guesses(" ".join(texts)))
-    likely = [guess for guess in guesses if guess.confidence > 0]
-    return [{"confidence": guess.confidence, "language": guess.language} for guess in likely]
+    return [_values(guess) for guess in guesses if guess.confidence > 0]
 
 
 @router.get("/frontend/settings")
 async def settings(request: Request) -> dict[str, Any]:
     """What LibreTranslate's own page asks first."""
-    service = service_of(request)
-    translators = service.models.of("translate")
+    service = get_service(request)
     language = {
         side: {"code": code, "name": name_of(code)}
-        for one in translators[:1]
+        for one in service.models.of("translate")[:1]
         for side, code in (("source", one.source), ("target", one.target))
     }
     return {
@@ -153,87 +155,84 @@ async def settings(request: Request) -> dict[str, Any]:
     }
 
 
-async def _translated(
-    request: Request, asked: TranslateRequest, source: str, texts: list[str]
-) -> list[list[str]]:
-    """For each text its translation and the alternatives."""
-    service = service_of(request)
-    served = _translator(service, asked, source)
-    if served is None:
-        return [[text] for text in texts]
-    if asked.format == "text":
-        return await translations(request, served, texts, asked.alternatives)
-
-    async def write(sentences: Sequence[str], linked: bool) -> list[list[Written]]:
-        return await written(request, served, sentences, asked.alternatives, linked)
-
-    return await translated_pages(texts, write)
+def _values(guess: Guess) -> dict[str, Any]:
+    return {"confidence": guess.confidence, "language": guess.language}
 
 
-async def _warnings(
-    service: Service, asked: TranslateRequest, source: str, texts: list[str], numbers: list[int] | None
-) -> list[str]:
-    """Warnings about these texts."""
-    served = _translator(service, asked, source)
-    if served is None:
-        return []
-    said = await asyncio.to_thread(_plain_texts, asked, texts)
-    return (await service.warnings(served, said, numbers=numbers)).get("warnings", [])
+def _best_guess(service: Service, text: str) -> Guess:
+    guesses = service.detector.guesses(text)
+    if not guesses:
+        raise RefusalError(400, "the languages here cannot be told apart; give the source language")
+    return guesses[0]
 
 
-def _translator(service: Service, asked: TranslateRequest, source: str) -> Served | None:
-    """Who translates; None where a text is in the language asked for already."""
+def _choose_translator(service: Service, asked: TranslateRequest, source: str) -> Served | None:
+    """The translator; None where a text is in the target language already."""
+    direction = (source, asked.target)
     if asked.model is not None:
-        chosen = service.models.chosen(asked.model, "translate")
-        if (chosen.source, chosen.target) != (source, asked.target):
-            raise RefusalError(
-                400, f"{chosen.name} translates from {chosen.source} to {chosen.target}, nothing else"
-            )
+        chosen = service.models.choose(asked.model, "translate")
+        if (chosen.source, chosen.target) != direction:
+            sentence = f"{chosen.name} translates from {chosen.source} to {chosen.target}, nothing else"
+            raise RefusalError(400, sentence)
         return chosen
     translators = service.models.of("translate")
     if not translators:
         raise RefusalError(404, "no model here translates")
     codes = {code for one in translators for code in (one.source, one.target)}
-    for code in (source, asked.target):
+    for code in direction:
         if code not in codes:
-            raise RefusalError(
-                400, f"{_short(code)} is not supported; the languages here are {', '.join(sorted(codes))}"
-            )
+            shown, known = repr(code if len(code) <= 40 else f"{code[:40]}..."), ", ".join(sorted(codes))
+            raise RefusalError(400, f"{shown} is not supported; the languages here are {known}")
     if source == asked.target:
         return None
     for one in translators:
-        if (one.source, one.target) == (source, asked.target):
+        if (one.source, one.target) == direction:
             return one
     raise RefusalError(400, f"{asked.target} is not available as a target language from {source}")
 
 
-async def translations(
-    request: Request, served: Served, texts: Sequence[str], alternatives: int = 0
+class LinkedText(NamedTuple):
+    """A translation, with links to its source words if the model has attention."""
+
+    text: str
+    links: Sequence[Link] = ()
+
+
+Translate = Callable[[Sequence[str], bool], Awaitable[list[list[LinkedText]]]]
+"""Returns the translations of each text, best first; with links if the second argument is true."""
+
+
+async def _translations(
+    request: Request, served: Served, asked: TranslateRequest, texts: list[str]
 ) -> list[list[str]]:
     """The best translation of each text and the alternatives, batched with those of other requests."""
-    found = await written(request, served, texts, alternatives, linked=False)
-    return [[one.text for one in own] for own in found]
+
+    async def translate(sentences: Sequence[str], linked: bool) -> list[list[LinkedText]]:
+        def compute(items: list[str], left: Left) -> list[list[LinkedText]]:
+            found = search_translations(served.model, items, asked.alternatives, left, align=linked)
+            return [
+                [LinkedText(one.text, links_of(item, one)) for one in own]
+                for item, own in zip(items, found, strict=True)
+            ]
+
+        key = ("translate", asked.alternatives, linked)
+        return await get_service(request).compute(request, served, key, compute, sentences)
+
+    if asked.format == "html":
+        return await translate_pages(texts, translate)
+    return [[one.text for one in own] for own in await translate(texts, False)]
 
 
-async def written(
-    request: Request, served: Served, texts: Sequence[str], alternatives: int, linked: bool
-) -> list[list[Written]]:
-    """The same as `translations`; with `linked`, each word is linked to its source word."""
-    translator: SentenceTranslator = served.model
-
-    def compute(items: list[str], left: Left) -> list[list[Written]]:
-        search = translator.unlike_each_other(alternatives) if alternatives else translator.beam()
-        told = translator.translate(items, search=lambda most: Leaving(search(most), left), align=linked)
-        return [
-            [Written(one.text, links_of(item, one)) for one in own[: alternatives + 1]]
-            for item, own in zip(items, told, strict=True)
-        ]
-
-    key = ("translate", alternatives, linked)
-    return await service_of(request).computed(request, served, key, compute, texts)
+def search_translations(
+    translator: SentenceTranslator, texts: list[str], alternatives: int, left: Left, align: bool
+) -> list[list[Translation]]:
+    """The best translation of each text and the alternatives; given up as soon as all have left."""
+    search = translator.unlike_each_other(alternatives) if alternatives else translator.beam()
+    found = translator.translate(texts, search=lambda most: _Abandonable(search(most), left), align=align)
+    return [own[: alternatives + 1] for own in found]
 
 
-class Leaving:
+class _Abandonable:
     """A strategy that gives up as soon as nobody waits for its results."""
 
     def __init__(self, strategy: Strategy, left: Left) -> None:
@@ -241,37 +240,57 @@ class Leaving:
 
     @property
     def end_id(self) -> int | None:
-        """As the strategy's."""
         return self.strategy.end_id
 
     def begin(self, batch: int, device: torch.device) -> Hypotheses:
-        """As the strategy does."""
         return self.strategy.begin(batch, device)
 
     def advance(self, log_probs: Tensor, hypotheses: Hypotheses) -> tuple[Hypotheses, Tensor]:
-        """As the strategy does, unless all have left."""
         if self.left():
             raise AbandonedError
         return self.strategy.advance(log_probs, hypotheses)
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
-        """As the strategy does."""
         return self.strategy.finish(hypotheses)
 
 
-def _plain_texts(asked: TranslateRequest, texts: Sequence[str]) -> list[str]:
-    """The texts to translate; of an HTML page only its sentences, without tags and code."""
-    if asked.format == "text":
-        return list(texts)
-    return [" ".join(segment.text for segment in HtmlPage(text).segments) for text in texts]
+async def translate_pages(pages: Sequence[str], translate: Translate) -> list[list[str]]:
+    """The translation of each page and its alternatives: as many as the sentence with the most has."""
+    parsed = [HtmlPage(page) for page in pages]
+    segments = [segment for page in parsed for segment in page.segments]
+    found: dict[int, list[LinkedText]] = {}
+    for linked in (False, True):
+        numbers = [number for number, segment in enumerate(segments) if segment.has_tags == linked]
+        translated = await translate([segments[number].text for number in numbers], linked)
+        found.update(zip(numbers, translated, strict=True))
+    rest = iter(range(len(segments)))
+    whole = []
+    for page in parsed:
+        own = [found[next(rest)] for _ in page.segments]
+        ranks = max(map(len, own), default=1)
+        whole.append([_with_rank(page, own, rank) for rank in range(ranks)])
+    return whole
 
 
-def _best(service: Service, text: str) -> Guess:
-    guesses = service.detector.guesses(text)
-    if not guesses:
-        raise RefusalError(400, "the languages here cannot be told apart; give the source language")
-    return guesses[0]
+def _with_rank(page: HtmlPage, found: Sequence[Sequence[LinkedText]], rank: int) -> str:
+    """The page with the translations of this rank; a sentence with fewer translations uses its last."""
+    chosen = [own[min(rank, len(own) - 1)] for own in found]
+    return page.with_segments(
+        [segment.translated(one.text, one.links) for segment, one in zip(page.segments, chosen, strict=True)]
+    )
 
 
-def _short(word: str) -> str:
-    return repr(word if len(word) <= 40 else f"{word[:40]}...")
+def links_of(source: str, translation: Translation) -> list[Link]:
+    """Link each target word to the source word with the most attention; empty without attention."""
+    alignment = translation.alignment
+    if alignment is None:
+        return []
+    words = [number for number, word in enumerate(alignment.source) if word != END]
+    origins: list[int | None] = []
+    for target, row in zip(alignment.target, alignment.weights, strict=True):
+        if target == END or not words:
+            origins.append(None)
+            continue
+        best = row.index(max(row))
+        origins.append(best if alignment.source[best] != END else max(words, key=row.__getitem__))
+    return word_links(source, translation.text, alignment.source, alignment.target, origins)

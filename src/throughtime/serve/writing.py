@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,28 +12,30 @@ from torch import Tensor
 
 from throughtime.search.sampling import COLDEST
 from throughtime.search.step import Memory, State, select
-from throughtime.serve.refusals import RefusalError
-from throughtime.serve.spelling import Spelling, Stops
+from throughtime.serve.batching import Worker
+from throughtime.tasks.language.framing import WINDOW
 
 if TYPE_CHECKING:
+    from throughtime.tasks.language.framing import Framing
     from throughtime.tasks.language.predictor import LanguageModel
 
 ALMOST_ONE = 1 - 1e-12
+TORN = "\ufffd"  # what the first bytes of a character decode to
 
 
 @dataclass(frozen=True)
-class Manner:
+class SamplingOptions:
     """How a text is written. `seed` None draws anew each time; temperature 0 takes the likeliest token."""
 
     max_tokens: int = 16
     temperature: float = 1.0
     top_p: float = 1.0
     stop: tuple[str, ...] = ()
-    likely: int = 0  # how many of the likeliest tokens are told at each step
+    likely: int = 0  # number of the likeliest tokens to report at each step
     seed: str | None = None
 
 
-class Said(NamedTuple):
+class WrittenToken(NamedTuple):
     """One token with ln P of it and of the likeliest ones."""
 
     token: int
@@ -43,27 +43,94 @@ class Said(NamedTuple):
     likely: tuple[tuple[int, float], ...]
 
 
+class Spelling:
+    """The text that each token adds to a prompt; a character of several bytes comes when it is whole."""
+
+    def __init__(self, framing: Framing, prompt: Sequence[int]) -> None:
+        self.framing = framing
+        self.ids = list(prompt[-WINDOW:])
+        self.spelled = len(self.ids)
+
+    def add(self, token: int) -> str:
+        """What this token adds, together with those that were held back before it."""
+        self.ids.append(token)
+        before, longer = self._texts()
+        return "" if longer.endswith(TORN) else self._spell(before, longer)
+
+    def rest(self) -> str:
+        """What was held back, when nothing more comes."""
+        return self._spell(*self._texts()) if self.spelled < len(self.ids) else ""
+
+    def _texts(self) -> tuple[str, str]:
+        decode = self.framing.codec.decode
+        return decode(self.ids[: self.spelled]), decode(self.ids)
+
+    def _spell(self, before: str, longer: str) -> str:
+        self.ids = self.ids[-WINDOW:]
+        self.spelled = len(self.ids)
+        # A token may change what was written before it, such as the space after a quotation mark.
+        pairs = enumerate(zip(before, longer, strict=False))
+        return longer[next((place for place, (old, new) in pairs if old != new), len(before)) :]
+
+
+class Stops:
+    """Holds text back as long as it may be the beginning of a stop.
+
+    >>> stops = Stops(["END"])
+    >>> [stops.add(piece) for piece in ("the ", "E", "gg ", "EN", "D of it")], stops.stopped
+    (['the ', '', 'Egg ', '', ''], True)
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self.stops = [stop for stop in stops if stop]
+        self.held = ""
+        self.stopped = False
+
+    def add(self, text: str) -> str:
+        """What can be written for sure; nothing any more once a stop was met."""
+        whole = self.held + text
+        found = [place for stop in self.stops if (place := whole.find(stop)) >= 0]
+        if found:
+            self.held, self.stopped = "", True
+            return whole[: min(found)]
+        sure = len(whole) - max((_begun(whole, stop) for stop in self.stops), default=0)
+        self.held = whole[sure:]
+        return whole[:sure]
+
+    def rest(self) -> str:
+        """What was held back, when nothing more comes."""
+        held, self.held = self.held, ""
+        return held
+
+
+def _begun(whole: str, stop: str) -> int:
+    """The number of last characters that may be the beginning of the stop."""
+    most = min(len(whole), len(stop) - 1)
+    return next((size for size in range(most, 0, -1) if whole.endswith(stop[:size])), 0)
+
+
 @dataclass(eq=False)
 class Draft:
-    """A text that is being written. `hear` is called in the model's thread after each of its tokens.
+    """A text that is being written. `notify` is called in the model's thread after each of its tokens.
 
-    `finish` is why it ended: "stop" by the end token or a stop, "length" at its most tokens.
+    `finish` is why it ended: "stop" by the end token or a stop, "length" at its maximum of tokens.
     """
 
     prompt: list[int]
-    manner: Manner
+    options: SamplingOptions
     spelling: Spelling
-    hear: Callable[[Draft], None] = lambda draft: None
-    said: list[Said] = field(default_factory=list)
-    written: list[str] = field(default_factory=list)  # the text, in pieces as they became sure
+    notify: Callable[[Draft], None] = lambda draft: None
+    tokens: list[WrittenToken] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)  # the text, as it became sure
     finish: str | None = None
     failure: BaseException | None = None
     left: bool = False
+    size = 1
 
     def __post_init__(self) -> None:
         """Its own dice, and its own watch for stops."""
-        self.stops = Stops(self.manner.stop)
-        self.dice = random.Random(self.manner.seed)
+        self.stops = Stops(self.options.stop)
+        self.dice = random.Random(self.options.seed)
 
     @property
     def over(self) -> bool:
@@ -72,8 +139,8 @@ class Draft:
 
     @property
     def text(self) -> str:
-        """What was written so far."""
-        return "".join(self.written)
+        """The text so far."""
+        return "".join(self.pieces)
 
     def take(
         self, token: int, log_prob: float, likely: Sequence[tuple[int, float]], end_id: int | None
@@ -81,73 +148,37 @@ class Draft:
         """One more token; the end token is no part of the text."""
         ended = token == end_id
         if not ended:
-            self.said.append(Said(token, log_prob, tuple(likely)))
+            self.tokens.append(WrittenToken(token, log_prob, tuple(likely)))
             self._write(self.spelling.add(token))
-        full = len(self.said) >= self.manner.max_tokens
+        full = len(self.tokens) >= self.options.max_tokens
         if (ended or full) and not self.stops.stopped:
             self._write(self.spelling.rest())
-            self.written.append(self.stops.rest())
+            self.pieces.append(self.stops.rest())
         if ended or full or self.stops.stopped:
             # Last of all: whoever sees it, in another thread, finds the text whole.
             self.finish = "stop" if ended or self.stops.stopped else "length"
 
     def _write(self, text: str) -> None:
         if text and (sure := self.stops.add(text)):
-            self.written.append(sure)
+            self.pieces.append(sure)
 
 
-class Writer:
+class Writer(Worker):
     """One thread that writes all texts asked of a language model, at most `most` at once."""
 
-    def __init__(
-        self,
-        name: str,
-        language: LanguageModel,
-        *,
-        most: int = 64,
-        queue: int = 256,
-    ) -> None:
-        self.name, self.language, self.most, self.queue = name, language, most, queue
+    def __init__(self, name: str, language: LanguageModel, *, most: int = 64, queue: int = 256) -> None:
+        self.language, self.most = language, most
         self.writing = 0  # texts that are begun and not over
-        self._fresh: deque[Draft] = deque()
-        self._changed = threading.Condition()
-        self._closing = False
-        self._thread = threading.Thread(target=self._work, name=f"texts of {name}", daemon=True)
-        self._thread.start()
-
-    @property
-    def waiting(self) -> int:
-        """Texts that are not begun yet, and that somebody still waits for."""
-        with self._changed:
-            return self._wanted()
+        super().__init__(name, queue, "texts")
 
     def submit(self, drafts: Sequence[Draft]) -> None:
         """Join the queue, or be refused where it is full."""
-        with self._changed:
-            if self._closing:
-                raise RefusalError(503, "the server is shutting down", retry_after=5)
-            waiting = self._wanted()
-            if waiting and waiting + len(drafts) > self.queue:
-                raise RefusalError(
-                    503, f"too many requests wait for {self.name}; try again soon", retry_after=1
-                )
-            self._fresh.extend(drafts)
-            self._changed.notify()
-
-    def close(self) -> None:
-        """Write what waits to its end, take nothing new, and stop."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
-        self._thread.join()
-
-    def _wanted(self) -> int:
-        return sum(not draft.left for draft in self._fresh)
+        self._put(drafts)
 
     def _work(self) -> None:
         page = _Page(self.language)
         while True:
-            fresh = self._admitted(self.most - len(page.drafts), wait=not page.drafts)
+            fresh = self._admit(self.most - len(page.drafts), wait=not page.drafts)
             if not fresh and not page.drafts:
                 return
             try:
@@ -156,17 +187,17 @@ class Writer:
             except Exception as error:
                 for draft in {*page.drafts, *fresh}:
                     draft.failure = error
-                    draft.hear(draft)
+                    draft.notify(draft)
                 page = _Page(self.language)
             self.writing = len(page.drafts)
 
-    def _admitted(self, most: int, wait: bool) -> list[Draft]:
+    def _admit(self, most: int, wait: bool) -> list[Draft]:
         """Drafts to begin; with `wait`, at least one unless the queue is closed and empty."""
         chosen: list[Draft] = []
         with self._changed:
             while True:
-                while self._fresh and len(chosen) < most:
-                    draft = self._fresh.popleft()
+                while self._queue and len(chosen) < most:
+                    draft = self._queue.popleft()
                     if not draft.left:
                         chosen.append(draft)
                 if chosen or not wait or self._closing:
@@ -205,39 +236,40 @@ class _Page:
         if not self.drafts:
             return
         step = self.model.step(self.last, self.state, Memory.empty(len(self.drafts), self.last.device))
-        manners = [draft.manner for draft in self.drafts]
-        tokens = drawn(step.log_probs, manners, [draft.dice for draft in self.drafts])
+        options = [draft.options for draft in self.drafts]
+        tokens = draw_tokens(step.log_probs, options, [draft.dice for draft in self.drafts])
         gained = step.log_probs.gather(1, tokens[:, None]).squeeze(1).tolist()
-        best = _likely(step.log_probs, max(manner.likely for manner in manners))
+        best = _likely(step.log_probs, max(one.likely for one in options))
         for row, (draft, token) in enumerate(zip(self.drafts, tokens.tolist(), strict=True)):
-            draft.take(token, gained[row], best[row][: draft.manner.likely], self.end_id)
-            draft.hear(draft)
+            draft.take(token, gained[row], best[row][: draft.options.likely], self.end_id)
+            draft.notify(draft)
+        self.last, self.state = tokens, step.state
         staying = [row for row, one in enumerate(self.drafts) if not one.over and not one.left]
         if len(staying) < len(self.drafts):
             rows = torch.tensor(staying, dtype=torch.long, device=tokens.device)
             self.drafts = [self.drafts[row] for row in staying]
             self.last, self.state = tokens[rows], select(step.state, rows)
-        else:
-            self.last, self.state = tokens, step.state
 
 
-def drawn(log_probs: Tensor, manners: Sequence[Manner], dice: Sequence[random.Random]) -> Tensor:
-    """A token for each row, drawn as its own manner says with its own dice, so that rows do not meddle.
+def draw_tokens(
+    log_probs: Tensor, options: Sequence[SamplingOptions], dice: Sequence[random.Random]
+) -> Tensor:
+    """A token for each row, drawn with its own options and its own dice, so that rows do not interfere.
 
     >>> table = torch.tensor([[0.1, 0.6, 0.3]] * 2).log()
-    >>> cold, narrow = Manner(temperature=0), Manner(top_p=0.5)
-    >>> drawn(table, [cold, narrow], [random.Random(1), random.Random(2)]).tolist()
+    >>> cold, narrow = SamplingOptions(temperature=0), SamplingOptions(top_p=0.5)
+    >>> draw_tokens(table, [cold, narrow], [random.Random(1), random.Random(2)]).tolist()
     [1, 1]
     """
     best = log_probs.argmax(dim=1)
-    cold = [manner.temperature == 0 for manner in manners]
+    cold = [one.temperature == 0 for one in options]
     if all(cold):
         return best
     points = [0.0 if still else min(one.random(), ALMOST_ONE) for still, one in zip(cold, dice, strict=True)]
     like = {"dtype": torch.float64, "device": log_probs.device}
-    temperature = torch.tensor([manner.temperature or 1.0 for manner in manners], **like)  # type: ignore[arg-type]
+    temperature = torch.tensor([one.temperature or 1.0 for one in options], **like)  # type: ignore[arg-type]
     p = (log_probs.double() / temperature[:, None].clamp(min=COLDEST)).softmax(dim=1)
-    mass = torch.tensor([manner.top_p for manner in manners], **like)[:, None]  # type: ignore[arg-type]
+    mass = torch.tensor([one.top_p for one in options], **like)[:, None]  # type: ignore[arg-type]
     if bool((mass < 1).any()):
         falling, order = p.sort(dim=1, descending=True, stable=True)
         beyond = (falling.cumsum(dim=1) - falling >= mass) & (mass < 1)
@@ -252,7 +284,5 @@ def _likely(log_probs: Tensor, most: int) -> list[list[tuple[int, float]]]:
     if not most:
         return [[]] * len(log_probs)
     best = log_probs.topk(min(most, log_probs.shape[1]), dim=1)
-    return [
-        list(zip(ids, values, strict=True))
-        for ids, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    ]
+    rows = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    return [list(zip(ids, values, strict=True)) for ids, values in rows]

@@ -11,7 +11,7 @@ EMBEDDED = Corpus(
     title="Embedded corpora",
     description=(
         "English-French and English-Chinese pairs from a small grammar; their English sides and a short "
-        "story as text; two noisy series (a slow sine, a ramp). All is made on the spot."
+        "story as text; two noisy series (a slow sine, a ramp). All come with the package."
     ),
     licence="as throughtime",
     citation="throughtime",

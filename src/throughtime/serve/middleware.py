@@ -1,0 +1,212 @@
+"""What every request passes: limits of rate and size, the access log, and the metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TextIO
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from throughtime.serve.requests import CLIENT_LEFT, Options, refusal
+
+CLIENTS = 10_000
+METHODS = frozenset("GET HEAD POST PUT PATCH DELETE OPTIONS".split())
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+PAST = 0.0
+
+
+class Metrics:
+    """What Prometheus reads of one application; changed from any thread."""
+
+    def __init__(self) -> None:
+        self.registry = own = CollectorRegistry()
+        self.requests = Counter(
+            "throughtime_requests", "Requests answered.", ["method", "path", "status"], registry=own
+        )
+        self.running = Gauge("throughtime_requests_running", "Requests being answered.", registry=own)
+        self.seconds = Histogram(
+            "throughtime_request_seconds", "Time to answer.", ["path"], buckets=SECONDS, registry=own
+        )
+        computed = "Texts or series computed together."
+        self.batches = Histogram("throughtime_batch_items", computed, ["model"], buckets=SIZES, registry=own)
+        waiting = "Texts or series that wait for a model."
+        self.queue = Gauge("throughtime_queue_items", waiting, ["model"], registry=own)
+        written = "Tokens of completions."
+        self.tokens = Counter("throughtime_generated_tokens", written, ["model"], registry=own)
+
+    @property
+    def request_count(self) -> int:
+        """The number of requests answered so far."""
+        samples = [sample for family in self.requests.collect() for sample in family.samples]
+        return int(sum(sample.value for sample in samples if sample.name.endswith("_total")))
+
+
+class Ending:
+    """Once begun, requests that have arrived are finished and the others given up; hurried, all are."""
+
+    def __init__(self) -> None:
+        self.begun = self.hurried = False
+        self._waits: set[asyncio.Timeout] = set()
+
+    def begin(self) -> None:
+        """Give up every request that has not arrived whole. To be called in the event loop."""
+        self.begun = True
+        for wait in self._waits:
+            if not wait.expired():
+                wait.reschedule(PAST)
+
+    async def receive(self, receive: Receive, deadline: float) -> Message:
+        """The next message of a request; TimeoutError at the deadline, and once the end has begun."""
+        # What lies ready is still taken then: it comes before the timeout has its turn.
+        async with asyncio.timeout_at(PAST if self.begun else deadline) as wait:
+            self._waits.add(wait)
+            try:
+                return await receive()
+            finally:
+                self._waits.discard(wait)
+
+
+class Rates:
+    """A limit of requests per minute and client: a bucket that fills evenly and holds a minute's worth.
+
+    >>> rates = Rates(2, clock=iter([0.0, 0.0, 0.0, 31.0]).__next__)
+    >>> [rates.seconds_to_wait("one") for _ in range(4)]
+    [0, 0, 30, 0]
+    """
+
+    def __init__(self, each_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.most, self.clock = each_minute, clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, and when
+
+    def seconds_to_wait(self, client: str) -> int:
+        """Take one request off the client's bucket; where it is empty, how long until it is not."""
+        now = self.clock()
+        left, then = self._buckets.pop(client, (float(self.most), now))
+        left = min(self.most, left + (now - then) * self.most / 60)
+        taken = left >= 1
+        self._buckets[client] = (left - taken, now)
+        if len(self._buckets) > CLIENTS:
+            self._buckets.popitem(last=False)
+        return 0 if taken else max(1, -int(-(1 - left) * 60 // self.most))
+
+
+class Limits:
+    """Refuses what is too much before it is read: 429 by rate, 413 by size, 408 where a body never ends.
+
+    When the server stops, a body that is not whole is 503.
+    """
+
+    def __init__(self, app: ASGIApp, options: Options, ending: Ending) -> None:
+        self.app, self.options, self.ending = app, options, ending
+        self.rates = Rates(options.rate_limit) if options.rate_limit else None
+        self.too_large = f"the request is larger than {options.max_bytes:,} bytes"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        answer: ASGIApp = self.app
+        length = dict(scope["headers"]).get(b"content-length", b"")
+        if length.isdigit() and int(length) > self.options.max_bytes:
+            answer = refusal(scope["path"], 413, self.too_large)
+        if self.rates is not None and scope["method"] == "POST":  # what only looks costs nothing
+            wait = self.rates.seconds_to_wait(_client(scope))
+            if wait:
+                sentence = f"more than {self.options.rate_limit} requests in a minute; wait {wait} s"
+                answer = refusal(scope["path"], 429, sentence, {"Retry-After": str(wait)})
+        await answer(scope, self._limited(receive), send)
+
+    def _limited(self, receive: Receive) -> Receive:
+        """The same messages, cut off where a body is too large or too late, or the server stops."""
+        size, whole = 0, False
+        deadline = asyncio.get_running_loop().time() + self.options.timeout
+
+        async def limited() -> Message:
+            nonlocal size, whole
+            if whole:
+                return await receive()
+            try:
+                message = await self.ending.receive(receive, deadline)
+            except TimeoutError:
+                if self.ending.begun:
+                    retry = {"Retry-After": "5"}
+                    raise HTTPException(503, "the server is shutting down", headers=retry) from None
+                raise HTTPException(408, "the request did not arrive whole in time") from None
+            size += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
+            if size > self.options.max_bytes:
+                raise HTTPException(413, self.too_large)
+            return message
+
+        return limited
+
+
+class AccessLog:
+    """Logs and counts every request, and names each in `X-Request-Id`. Texts and keys are never logged."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, lines: bool, stream: TextIO | None = None) -> None:
+        self.app, self.metrics, self.lines, self.stream = app, metrics, lines, stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began, status = time.monotonic(), CLIENT_LEFT
+        number = uuid.uuid4().hex[:12]
+
+        async def send_named(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", []), (b"x-request-id", number.encode())]
+            await send(message)
+
+        try:
+            with self.metrics.running.track_inprogress():
+                await self.app(scope, receive, send_named)
+        except Exception:
+            status = 500
+            raise
+        finally:
+            seconds = time.monotonic() - began
+            method = scope["method"] if scope["method"] in METHODS else "other"
+            # Paths that nobody serves are countless; one word for all keeps the counters few.
+            path = getattr(scope.get("route"), "path", None) or "other"
+            self.metrics.requests.labels(method, path, status).inc()
+            self.metrics.seconds.labels(path).observe(seconds)
+            self._log(scope, method, status, 1000 * seconds, number)
+
+    def _log(self, scope: Scope, method: str, status: int, ms: float, number: str) -> None:
+        stream, now = self.stream or sys.stderr, datetime.now(UTC)
+        client, path = _client(scope), scope["path"][:200]
+        if self.lines:
+            values = {
+                "time": now.isoformat(timespec="milliseconds"),
+                "request": number,
+                "client": client,
+                "method": method,
+                "path": path,
+                "status": status,
+                "ms": round(ms, 1),
+            }
+            stream.write(json.dumps(values) + "\n")
+        else:
+            shown = path if path.isascii() and path.isprintable() else ascii(path)
+            stream.write(f"{now:%H:%M:%S} {client} {method} {shown} {status} {ms:.0f} ms\n")
+        stream.flush()
+
+
+def _client(scope: Scope) -> str:
+    return str((scope.get("client") or ("-",))[0])

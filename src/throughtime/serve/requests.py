@@ -1,0 +1,192 @@
+"""What a request may hold, and how it is refused: options of the server, texts, bodies, keys."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Request
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
+from starlette.datastructures import ImmutableMultiDict
+from starlette.responses import JSONResponse
+
+CLIENT_LEFT = 499
+KINDS = {
+    401: "authentication_error",
+    403: "permission_error",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Who may ask, how much, and how requests are batched. Times are in seconds."""
+
+    api_key: str | None = None
+    cors: tuple[str, ...] = ()
+    rate_limit: int | None = None  # requests per minute and client
+    timeout: float = 30.0
+    max_bytes: int = 1_000_000  # of a request
+    max_characters: int = 20_000  # of its texts together
+    max_texts: int = 128
+    max_tokens: int = 2_000  # of a completion
+    max_rows: int = 100_000  # of all series of a request together
+    max_horizon: int = 2_000
+    batch: int = 64  # texts computed together
+    batch_wait: float = 0.004  # how long the first of them waits for others
+    queue: int = 256  # texts that may wait for a model
+    log_json: bool = False
+
+
+class RefusalError(Exception):
+    """One sentence with its status; `param` and `code` are for clients of OpenAI's contract."""
+
+    def __init__(
+        self,
+        status: int,
+        sentence: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence, self.param, self.code = status, sentence, param, code
+        self.headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+
+
+def error_body(
+    path: str, status: int, sentence: str, param: str | None = None, code: str | None = None
+) -> dict[str, Any]:
+    """The body of a refusal: nested under /v1, as OpenAI's clients read it, flat elsewhere.
+
+    >>> error_body("/translate", 400, "q is missing")
+    {'error': 'q is missing'}
+    >>> error_body("/v1/completions", 404, "no such model", "model")["error"]["type"]
+    'invalid_request_error'
+    """
+    # What a client sent may be quoted here, and need not be text that can be sent back.
+    sentence = sentence.encode("utf-8", "replace").decode()
+    if not path.startswith("/v1/"):
+        return {"error": sentence}
+    kind = KINDS.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    return {"error": {"message": sentence, "type": kind, "param": param, "code": code}}
+
+
+def refusal(
+    path: str, status: int, sentence: str, headers: Mapping[str, str] | None = None, **more: str | None
+) -> JSONResponse:
+    """The response of a refusal; `more` is `param` and `code`."""
+    return JSONResponse(error_body(path, status, sentence, **more), status, headers=dict(headers or {}))
+
+
+def check_key(request: Request, options: Options, given: str | None = None) -> None:
+    """Refuse a request without the key: as a bearer token, or in the field `api_key` of LibreTranslate."""
+    if options.api_key is None:
+        return
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    keys = [key for key in (given, token if scheme.lower() == "bearer" else None) if key]
+    if any(hmac.compare_digest(key.encode(), options.api_key.encode()) for key in keys):
+        return
+    if request.url.path.startswith("/v1/"):
+        sentence = "the API key is wrong" if keys else "give the API key as `Authorization: Bearer KEY`"
+        raise RefusalError(401, sentence, code="invalid_api_key")
+    raise RefusalError(403, "the API key is wrong" if keys else "give the API key in the field api_key")
+
+
+def check_texts(texts: Sequence[str], options: Options) -> None:
+    """Refuse more texts, or longer ones, than the server takes at once."""
+    if len(texts) > options.max_texts:
+        raise RefusalError(413, f"{len(texts):,} texts at once; at most {options.max_texts:,} are taken")
+    size = sum(map(len, texts))
+    if size > options.max_characters:
+        raise RefusalError(413, f"{size:,} characters of text; at most {options.max_characters:,} are taken")
+
+
+def _check_unicode(text: str) -> str:
+    """Refuse half of a pair of surrogates: JSON can spell it, but it is no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("this is no valid text: it has half a surrogate pair") from None
+    return text
+
+
+def _check_type(q: Any) -> Any:
+    """Refuse what is no text and no list of texts; LibreTranslate refuses an empty list likewise."""
+    if q == []:
+        raise ValueError("the list is empty; give at least one text")
+    if not all(isinstance(text, str) for text in (q if isinstance(q, list) else [q])):
+        raise ValueError("this is neither a text nor a list of texts")
+    return q
+
+
+Text = Annotated[str, AfterValidator(_check_unicode)]
+Texts = Annotated[Text | Annotated[list[Text], Field(min_length=1)], BeforeValidator(_check_type)]
+"""One text, or a list of them."""
+Body = TypeVar("Body", bound=BaseModel)
+
+
+def as_list(q: str | list[str]) -> list[str]:
+    """A text as a list of one."""
+    return [q] if isinstance(q, str) else q
+
+
+async def read_body(request: Request, kind: type[Body]) -> Body:
+    """The body of a request, sent as JSON or as a form; what a form leaves out may stand in the query."""
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media in FORMS:
+        async with request.form() as form:
+            values: Any = _fields(request.query_params) | _fields(form)
+    elif not (body := await request.body()) and request.query_params:
+        values = _fields(request.query_params)
+    else:
+        try:
+            values = json.loads(body)
+        except (ValueError, RecursionError):
+            raise RefusalError(400, "the body is neither JSON nor a form") from None
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise RefusalError(400, explain(error.errors())) from None
+
+
+def form_schema(kind: type[BaseModel]) -> dict[str, Any]:
+    """What OpenAPI says of a body that may be JSON or a form."""
+    schema = kind.model_json_schema()
+    content = {media: {"schema": schema} for media in ("application/json", *FORMS)}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def explain(errors: Any) -> str:
+    """The first thing that is wrong with a body, in one sentence.
+
+    >>> explain([{"loc": ("body", "h"), "msg": "Input should be a valid integer"}])
+    'h: input should be a valid integer'
+    """
+    first = errors[0]
+    if first.get("type") == "json_invalid":
+        reason = str(first["ctx"]["error"])
+        return f"the body is not JSON: {reason[:1].lower()}{reason[1:]} at character {first['loc'][-1]}"
+    if first["loc"] in ((), ("body",)):
+        # Bytes are what was not read as JSON, such as a form.
+        if first.get("type") == "missing" or isinstance(first.get("input"), bytes):
+            return "this path takes a JSON object, with the header Content-Type: application/json"
+        return "the body is JSON but no object; /docs says what this path takes"
+    message = str(first["msg"]).removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    # Where a field may be of several types, their names stand among the places.
+    named = (str(part) for part in first["loc"] if part not in ("body", "str", "int", "float"))
+    place = ".".join(part for part in named if "[" not in part)
+    return f"{place}: {message}" if place else message
+
+
+def _fields(given: ImmutableMultiDict[str, Any]) -> dict[str, Any]:
+    """A list where a field is given several times."""
+    return {name: own[0] if len(own := given.getlist(name)) == 1 else own for name in given}
