@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from throughtime.data.blocks import blocks
 from throughtime.data.records import Labelled, Observation, Pair
-from throughtime.data.source import BadRecords
+from throughtime.data.source import BadRecords, MemoryFile, Place
 from throughtime.data.splits import HELDOUT, SPLITS, bounds, lot, lots_of
 from throughtime.errors import InputError, unknown
 
@@ -72,9 +72,27 @@ class Dataset:
 
     def files(self, split: str = "all") -> tuple[Path, ...]:
         """The files that a split is read from; a split cut out of a file counts the whole file."""
-        given = (path for own in self._own(split) for path in self._store.files[own])
+        stored = (path for own in self._own(split) for path in self._store.files[own])
+        given = (path for path in stored if not isinstance(path, MemoryFile))
         # A reader may take a folder, as that of slots does.
         return tuple(file for path in given for file in (sorted(path.iterdir()) if path.is_dir() else [path]))
+
+    @property
+    def tables(self) -> tuple[Place, ...]:
+        """The files, or tables in memory, that all of it is read from."""
+        return tuple(itertools.chain.from_iterable(self._store.files.values()))
+
+    def __repr__(self) -> str:
+        """Its name, what it holds and its splits; with their sizes where nothing has to be read for them."""
+        held = [self.kind, *(["-".join(self.languages)] if all(self.languages) and self.languages else [])]
+        sizes = {
+            split: sum(len(file.items) for file in files if isinstance(file, MemoryFile))
+            for split, files in self._store.files.items()
+        }
+        shown = [f"{split} ({sizes[split]:,})" if sizes.get(split) else split for split in self.splits]
+        if self.kind != "series" and sizes.get("all"):
+            held[0] = f"{sizes['all']:,} {self.kind}"
+        return f"Dataset({self.name!r}: {' '.join(held)}; {', '.join(shown)})"
 
     def records(self, split: str = "all") -> Iterator[Any]:
         """The records of a split, in the files' order."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from throughtime.data.records import Line, Observation
-from throughtime.data.source import BadRecords
+from throughtime.data.source import BadRecords, Place, name_items
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
     from throughtime.data.corpora import Part
+    from throughtime.data.memory import MemoryReader
     from throughtime.data.readers import Reader, Series
 
 
@@ -19,7 +19,7 @@ class Store(Protocol):
     """Records by split, in the order and direction they are stored in."""
 
     kind: str
-    files: Mapping[str, tuple[Path, ...]]
+    files: Mapping[str, tuple[Place, ...]]
     signature: str
 
     def records(self, split: str, bad: BadRecords) -> Iterator[Any]:
@@ -32,7 +32,7 @@ class Store(Protocol):
 class FileStore:
     """Files that one reader understands."""
 
-    def __init__(self, reader: Reader, files: Mapping[str, tuple[Path, ...]]) -> None:
+    def __init__(self, reader: Reader | MemoryReader, files: Mapping[str, tuple[Place, ...]]) -> None:
         self.reader, self.files, self.kind = reader, files, str(reader.kind)
         self.signature = f"{reader.name} {sorted(vars(reader).items())}"
 
@@ -48,14 +48,23 @@ class FileStore:
 
     def records(self, split: str, bad: BadRecords) -> Iterator[Any]:
         """The records that the reader finds."""
-        return iter(self.reader.read(self.files[split], bad))
+        try:
+            yield from self.reader.read(self.files[split], bad)
+        except InputError as error:
+            raise name_items(error, self.files[split][0]) from None
 
     def series(self, split: str, bad: BadRecords) -> list[Series]:
         """The series that the reader finds."""
         from throughtime.data.readers.series import SeriesTable, read_series
 
         table = self.reader if isinstance(self.reader, SeriesTable) else None
-        return [series for path in self.files[split] for series in read_series(path, table, bad)]
+        found: list[Series] = []
+        for path in self.files[split]:
+            try:
+                found += read_series(path, table, bad)
+            except InputError as error:
+                raise name_items(error, path) from None
+        return found
 
 
 class EmbeddedStore:
@@ -63,7 +72,7 @@ class EmbeddedStore:
 
     def __init__(self, part: Part) -> None:
         self.name, self.kind = part.name, part.kind
-        self.files: Mapping[str, tuple[Path, ...]] = dict.fromkeys(part.splits, ())
+        self.files: Mapping[str, tuple[Place, ...]] = dict.fromkeys(part.splits, ())
         self.signature = f"embedded {part.name}"
 
     def records(self, split: str, bad: BadRecords) -> Iterator[Any]:

@@ -87,9 +87,9 @@ def labelled(dataset: Dataset, split: str) -> Iterator[Labelled]:
         yield one
 
 
-def text_and_label(text: str | None, label: str | None) -> Opening:
+def text_and_label(text: str | None, label: str | None, kind: str = "labelled") -> Opening:
     """How to open data whose columns have these names, or usual names where they are None."""
-    return Opening(text, label, labelled=True)
+    return Opening(text, label, kind=kind)
 
 
 def found_columns(dataset: Dataset, text: str | None, label: str | None) -> dict[str, str]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 from throughtime.data.readers.csv_pairs import USUAL_NAMES
 from throughtime.data.readers.labelled import LABEL, TEXT, tab_rows
 from throughtime.data.readers.rows import csv_rows
-from throughtime.data.source import lines_or_errors, text_suffix
+from throughtime.data.source import MemoryFile, Place, lines_or_errors, text_suffix
 from throughtime.errors import InputError
 
 TABLES = (".csv", ".tsv", ".jsonl")
@@ -22,8 +21,10 @@ LABELS = frozenset(
 SHOWN = 8
 
 
-def column_names(path: Path) -> list[str]:
+def column_names(path: Place) -> list[str]:
     """The column names in a table's header, or the fields of the first JSON object; empty for other files."""
+    if isinstance(path, MemoryFile):
+        return list(path.items[0])
     suffix = text_suffix(path)
     if suffix in (".csv", ".tsv"):
         rows = tab_rows(path) if suffix == ".tsv" else csv_rows(path)
@@ -39,7 +40,7 @@ def column_names(path: Path) -> list[str]:
     return []
 
 
-def label_columns(path: Path, text: str | None, label: str | None) -> tuple[str, str] | None:
+def label_columns(path: Place, text: str | None, label: str | None) -> tuple[str, str] | None:
     """The columns of text and label: those given, else those with a usual name, else the only one left.
 
     None if the file has no header, or columns named source and target: its reader then finds both.
@@ -56,7 +57,9 @@ def label_columns(path: Path, text: str | None, label: str | None) -> tuple[str,
         return found_text, found_label
     named = text is not None or label is not None
     pairs = any({*sides} <= {name.lower() for name in names} for sides in USUAL_NAMES)
-    if not named and (pairs or (text_suffix(path) == ".tsv" and found_text is None and found_label is None)):
+    if not named and (
+        pairs or (text_suffix(str(path)) == ".tsv" and found_text is None and found_label is None)
+    ):
         return None
     missing = [role for role, found in (("text", found_text), ("label", found_label)) if found is None]
     roles = " and which the ".join(missing) or "text and which the label"
@@ -74,7 +77,7 @@ def usual_columns(names: Sequence[str]) -> tuple[str, str] | None:
     return (text, label) if text is not None and label is not None else None
 
 
-def _named(path: Path, names: Sequence[str], name: str | None, shown: str) -> str | None:
+def _named(path: Place, names: Sequence[str], name: str | None, shown: str) -> str | None:
     """The column with this name, or the only one that differs from it in case alone."""
     if name is None or name in names:
         return name

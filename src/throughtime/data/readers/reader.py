@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
 from throughtime.data.source import BadRecords
@@ -18,6 +17,6 @@ class Reader(Protocol):
     kind: ClassVar[Kind]
     columns: ClassVar[tuple[str, ...]]
 
-    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Any]:
+    def read(self, paths: Sequence[Any], bad: BadRecords) -> Iterator[Any]:
         """Yield the records in the files' order; a bad one goes to `bad`, which refuses or counts it."""
         ...

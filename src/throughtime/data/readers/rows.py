@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from throughtime.data.source import lines_or_errors, text_suffix
+from throughtime.data.source import MemoryFile, Place, lines_or_errors, text_suffix
 from throughtime.errors import InputError, unknown
 
 NumberedRow = tuple[int, list[str] | InputError]
@@ -47,8 +47,11 @@ def _parts(rows: list[str], delimiter: str) -> bool:
     return len(widths) == 1 and min(widths) > 1
 
 
-def number_rows(path: Path, delimiter: str | None = None) -> Iterator[NumberedRow]:
-    """Like `csv_rows`; where semicolons part the cells, 1,5 is 1.5."""
+def number_rows(path: Place, delimiter: str | None = None) -> Iterator[NumberedRow]:
+    """Like `csv_rows`, also of a table in memory; where semicolons part the cells, 1,5 is 1.5."""
+    if isinstance(path, MemoryFile):
+        yield from enumerate(path.items, start=1)
+        return
     delimiter = delimiter or delimiter_of(path)
     for number, row in csv_rows(path, delimiter):
         if delimiter == ";" and isinstance(row, list):
@@ -76,7 +79,7 @@ def csv_rows(path: Path, delimiter: str | None = None) -> Iterator[NumberedRow]:
             yield first, row
 
 
-def place(path: Path, names: list[str], column: str | int) -> int:
+def place(path: Place, names: list[str], column: str | int) -> int:
     """Where a column stands, given by its name in the header or by its number from 0."""
     if isinstance(column, str):
         if column not in names:
@@ -87,7 +90,7 @@ def place(path: Path, names: list[str], column: str | int) -> int:
     return column
 
 
-def ragged(path: Path, number: int, row: list[str], width: int) -> InputError:
+def ragged(path: Place, number: int, row: list[str], width: int) -> InputError:
     """The error for a row that is longer or shorter than the first."""
     cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
     problem = f"has {cells}, the first row has {width}; quote a text that holds a comma"

@@ -95,7 +95,7 @@ class ComposeConfig(TrainingConfig):
     @property
     def opening(self) -> Opening:
         """How the data are opened."""
-        return text_and_label(self.text, self.label)
+        return text_and_label(self.text, self.label, "described")
 
     def settled(self, dataset: Dataset) -> ComposeConfig:
         """The same with what the data suggest filled in, as it is saved."""

@@ -141,7 +141,7 @@ class ForecastConfig(TrainingConfig):
     @property
     def opening(self) -> Opening:
         """How the data are opened."""
-        return Opening(date_format=self.date_format)
+        return Opening(date_format=self.date_format, kind="series")
 
     @property
     def roles(self) -> Roles:

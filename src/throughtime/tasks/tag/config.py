@@ -86,7 +86,7 @@ class TagConfig(TrainingConfig):
     @property
     def opening(self) -> Opening:
         """How the data are opened."""
-        return Opening()
+        return Opening(kind="tags")
 
     def settled(self, records: Iterable[Tagged]) -> TagConfig:
         """The same with what the training data suggest filled in, as it is saved."""

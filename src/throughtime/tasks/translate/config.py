@@ -134,7 +134,7 @@ class TranslateConfig(TrainingConfig):
     @property
     def opening(self) -> Opening:
         """How the data are opened."""
-        return Opening(self.source, self.target)
+        return Opening(self.source, self.target, kind="pairs")
 
     def settled(self, dataset: Dataset) -> TranslateConfig:
         """The same with what the data suggest filled in, as it is saved."""
