@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from throughtime.data import embedded
-from throughtime.data.batching.panel import PanelArrays, PanelBatches, PanelWindows
+from throughtime.data.batching.series import PanelArrays, PanelBatches, PanelWindows
 from throughtime.data.panel import Panel, Series
 from throughtime.data.panel_scaling import PanelScaling, filled
 from throughtime.data.scaling import Scale, scale_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from throughtime.data.datasets import open_dataset
-from throughtime.data.readers.label_columns import label_columns
+from throughtime.data.readers.tables import label_columns
 from throughtime.errors import InputError
 
 

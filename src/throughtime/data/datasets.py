@@ -11,13 +11,12 @@ from typing import Any
 
 from throughtime.data import catalogue
 from throughtime.data.corpora import CORPORA
-from throughtime.data.dataset import Dataset
+from throughtime.data.dataset import Dataset, EmbeddedStore, FileStore, Store
 from throughtime.data.memory import KINDS, MEMORY, MemoryReader, read_objects
 from throughtime.data.readers import Reader, build_reader, reader_for
-from throughtime.data.readers.label_columns import TABLES, column_names, label_columns, usual_columns
+from throughtime.data.readers.tables import TABLES, column_names, label_columns, usual_columns
 from throughtime.data.source import BadRecords, text_suffix
 from throughtime.data.splits import folder_splits, language_of
-from throughtime.data.stores import EmbeddedStore, FileStore, Store
 from throughtime.errors import InputError, unknown
 from throughtime.files import path_exists
 

@@ -8,13 +8,17 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from throughtime.data.readers.csv_pairs import USUAL_NAMES
-from throughtime.data.readers.described import LARGEST, VECTOR
-from throughtime.data.readers.jsonl import UNFIT
-from throughtime.data.readers.label_columns import label_columns, usual_columns
-from throughtime.data.readers.labelled import LABEL, TEXT
-from throughtime.data.readers.reader import Kind
-from throughtime.data.records import Described, Flashcard, Labelled, Line, Pair, Tagged
+from throughtime.data.readers.tables import (
+    LABEL,
+    TEXT,
+    UNFIT,
+    USUAL_NAMES,
+    VECTOR,
+    label_columns,
+    usual_columns,
+)
+from throughtime.data.readers.texts import LARGEST
+from throughtime.data.records import Described, Flashcard, Kind, Labelled, Line, Pair, Tagged
 from throughtime.data.source import BadRecords, MemoryFile, name_items
 from throughtime.data.splits import ALIASES, SPLITS
 from throughtime.errors import InputError

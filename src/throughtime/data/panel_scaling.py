@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.batching.panel import PanelArrays
+from throughtime.data.batching.series import PanelArrays
 from throughtime.data.frequency import Frequency, Times, calendar
 from throughtime.data.panel import Panel, Series
 from throughtime.data.power import Transform

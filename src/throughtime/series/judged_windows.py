@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from throughtime.data.batching.panel import PanelArrays, PanelBatches, PanelWindows
+from throughtime.data.batching.series import PanelArrays, PanelBatches, PanelWindows
 from throughtime.data.panel import Panel
 from throughtime.data.scaling import SeriesScale
 from throughtime.errors import InputError

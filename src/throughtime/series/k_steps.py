@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.batching.panel import PanelWindows
+from throughtime.data.batching.series import PanelWindows
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
 from throughtime.series.judged_windows import judged_windows, scaled_arrays

@@ -18,7 +18,7 @@ from throughtime.data.readers.dates import (
     meant_as_date,
     named_date,
 )
-from throughtime.data.readers.rows import DECIMAL_COMMA, place, ragged
+from throughtime.data.readers.tables import DECIMAL_COMMA, place, ragged
 from throughtime.data.source import Place
 from throughtime.errors import InputError
 

@@ -25,9 +25,8 @@ from throughtime.data.readers.dates import (
     settle_form,
 )
 from throughtime.data.readers.layout import MISSING, WHOLE, Columns, Layout, Row, find_layout
-from throughtime.data.readers.reader import Kind
-from throughtime.data.readers.rows import NumberedRow, number_rows
-from throughtime.data.records import Observation
+from throughtime.data.readers.tables import NumberedRow, number_rows
+from throughtime.data.records import Kind, Observation
 from throughtime.data.source import BadRecords, Place, text_stem
 from throughtime.errors import InputError
 

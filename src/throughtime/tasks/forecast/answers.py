@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from throughtime.data.batching.panel import PanelArrays
+from throughtime.data.batching.series import PanelArrays
 from throughtime.data.frequency import Times, spelled
 from throughtime.data.panel import Panel, Series
 from throughtime.data.scaling import SeriesScale

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from throughtime.data.batching.panel import PanelBatches, PanelWindows
+from throughtime.data.batching.series import PanelBatches, PanelWindows
 from throughtime.data.datasets import open_dataset
 from throughtime.data.panel import Panel, Series
 from throughtime.data.panel_scaling import PanelScaling

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.batching.panel import PanelWindows
+from throughtime.data.batching.series import PanelWindows
 from throughtime.data.panel import Panel
 from throughtime.data.readers.panel import panel_of
 from throughtime.data.scaling import SeriesScale

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from throughtime.config import configured
-from throughtime.data.batching.panel import PanelWindows
+from throughtime.data.batching.series import PanelWindows
 from throughtime.data.panel import Panel
 from throughtime.data.panel_scaling import PanelScaling
 from throughtime.data.readers.panel import panel_of

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from throughtime.data.batching.batch import Batch
-from throughtime.data.batching.panel import PanelBatch, PanelBatches, PanelWindows
+from throughtime.data.batching.batches import Batch
+from throughtime.data.batching.series import PanelBatch, PanelBatches, PanelWindows
 from throughtime.tasks.forecast.network import Forecaster
 from throughtime.tasks.forecast.networks import Window
 from throughtime.train.task import Loss, State

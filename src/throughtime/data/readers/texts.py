@@ -1,4 +1,4 @@
-"""Texts with one label each, in CSV, TSV or JSON lines."""
+"""Running text, and texts with one label or one vector of numbers each."""
 
 from __future__ import annotations
 
@@ -7,14 +7,38 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from throughtime.data.readers.jsonl import UNFIT
-from throughtime.data.readers.reader import Kind
-from throughtime.data.readers.rows import csv_rows, place, ragged
-from throughtime.data.records import Labelled
+from throughtime.data.readers.tables import (
+    LABEL,
+    TEXT,
+    UNFIT,
+    VECTOR,
+    csv_rows,
+    json_objects,
+    place,
+    ragged,
+    tab_rows,
+    text_of,
+)
+from throughtime.data.records import Described, Kind, Labelled, Line
 from throughtime.data.source import BadRecords, lines_or_errors, text_suffix
 from throughtime.errors import InputError
 
-TEXT, LABEL = "text", "label"
+
+class PlainText:
+    """Every line is a record, blank ones too: corpora count them, and they part paragraphs."""
+
+    name: ClassVar[str] = "text"
+    kind: ClassVar[Kind] = "text"
+    columns: ClassVar[tuple[str, ...]] = Line._fields
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Line]:
+        """Yield one `Line` for each line of each file."""
+        for path in paths:
+            for _, line in lines_or_errors(path):
+                if isinstance(line, InputError):
+                    bad.found(line)
+                else:
+                    yield Line(line)
 
 
 class LabelledText:
@@ -74,36 +98,42 @@ class LabelledText:
                 yield Labelled(text, label.strip())
 
 
-def json_objects(path: Path, bad: BadRecords) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Number and fields of each line that is a JSON object; blank lines are passed over."""
-    for number, line in lines_or_errors(path):
-        if isinstance(line, InputError):
-            bad.found(line)
-        elif line.strip():
-            try:
-                fields = json.loads(line)
-            except (ValueError, RecursionError):
-                fields = None
-            if isinstance(fields, dict):
-                yield number, fields
-            else:
-                bad.found(InputError(str(path), "is not a JSON object", line=number))
+LARGEST = 1e30
 
 
-def tab_rows(path: Path) -> Iterator[tuple[int, list[str] | InputError]]:
-    """Line and cells of each row of a table with tabs; blank lines are passed over."""
-    for number, line in lines_or_errors(path):
-        if isinstance(line, InputError):
-            yield number, line
-        elif line.strip():
-            yield number, line.split("\t")
+class DescribedText:
+    """JSON lines such as {"vector": [0.1, -2], "text": "a cold wet day"}; all vectors have one length."""
+
+    name: ClassVar[str] = "described"
+    kind: ClassVar[Kind] = "described"
+    columns: ClassVar[tuple[str, ...]] = Described._fields
+
+    def __init__(self, text: str = TEXT, vector: str = VECTOR) -> None:
+        self.text, self.vector = text, vector
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Described]:
+        """Yield one `Described` for each line of each file."""
+        width = 0
+        for path in paths:
+            for number, fields in json_objects(path, bad):
+                try:
+                    record = Described(text_of(fields, self.text), vector_of(fields, self.vector, width))
+                except ValueError as fault:
+                    bad.found(InputError(str(path), str(fault), line=number))
+                else:
+                    width = width or len(record.vector)
+                    yield record
 
 
-def text_of(fields: dict[str, Any], name: str) -> str:
-    """The text in a field; a ValueError says what is wrong with it."""
-    text = fields.get(name)
-    if not isinstance(text, str):
-        raise ValueError(f"has no field {name!r} with text in it")
-    if unfit := UNFIT.search(text):
-        raise ValueError(f"has a control character in {name!r}, U+{ord(unfit[0]):04X}; remove it")
-    return text
+def vector_of(fields: dict[str, Any], name: str, width: int) -> tuple[float, ...]:
+    """The numbers in a field, as many as `width` where that is not 0."""
+    numbers = fields.get(name)
+    good = isinstance(numbers, list) and all(
+        isinstance(number, int | float) and not isinstance(number, bool) and abs(number) < LARGEST
+        for number in numbers
+    )
+    if not good or not numbers:
+        raise ValueError(f"has no field {name!r} with a list of finite numbers")
+    if width and len(numbers) != width:
+        raise ValueError(f"has {len(numbers)} numbers in {name!r}, the first line has {width}")
+    return tuple(float(number) for number in numbers)

@@ -1,16 +1,95 @@
-"""Batches, epoch after epoch, with a position that can be saved and taken up again."""
+"""Batches, epoch after epoch: seeded, with a position that can be saved and taken up again."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sized
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from throughtime.data.batching.batch import Batch
 from throughtime.errors import InputError
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tensors, time-major, that move together.
+
+    `count` is the number of real targets in the whole batch, over all processes: a gradient is the sum over
+    the rows at hand divided by this count, and adding the processes' gradients gives that of one process.
+    """
+
+    count: int
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
+        """The same batch on another device."""
+        moved: dict[str, Any] = {
+            name: value.to(device, non_blocking=non_blocking) for name, value in self.tensors().items()
+        }
+        return replace(self, **moved)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Its tensors by name."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+    def pinned(self) -> Self:
+        """The same in memory that a GPU can copy from while it computes."""
+        pinned: dict[str, Any] = {name: value.pin_memory() for name, value in self.tensors().items()}
+        return replace(self, **pinned)
+
+    @property
+    def rows(self) -> int:
+        """How many rows this process has of it: axis 1, as everything is time-major."""
+        return next(value.shape[1] for value in self.tensors().values() if value.dim() > 1)
+
+
+def real_positions(steps: int, lengths: Tensor) -> Tensor:
+    """Which positions [steps, batch] lie inside their row.
+
+    >>> real_positions(3, torch.tensor([3, 1])).int()
+    tensor([[1, 1],
+            [1, 0],
+            [1, 0]], dtype=torch.int32)
+    """
+    return torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
+
+
+def draws(seed: int, epoch: int) -> np.random.Generator:
+    """The generator of one epoch, independent of those of all other epochs and seeds."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch])))
+
+
+def permutation(n: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """The numbers 0..n-1 in random order.
+
+    >>> permutation(5, draws(seed=0, epoch=0))
+    array([3, 2, 1, 0, 4])
+    """
+    return np.argsort(_bits(n, generator), kind="stable").astype(np.int64)
+
+
+def uniform(n: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    """`n` numbers from [0, 1)."""
+    return (_bits(n, generator) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def random_offset(n: int, generator: np.random.Generator) -> int:
+    """How many tokens an epoch leaves out at its start, d ~ U[0, n), so that its windows fall elsewhere.
+
+    >>> sorted({random_offset(3, draws(0, epoch)) for epoch in range(20)})
+    [0, 1, 2]
+    """
+    return int(_bits(1, generator)[0]) % n
+
+
+def _bits(n: int, generator: np.random.Generator) -> NDArray[np.uint64]:
+    return np.asarray(generator.bit_generator.random_raw(n), dtype=np.uint64)
+
 
 Plan = TypeVar("Plan", bound=Sized)
 Made = TypeVar("Made", bound=Batch)

@@ -1,4 +1,4 @@
-"""Tagged words in columns, one word a line, as the CoNLL shared tasks give them."""
+"""Tagged words: one word a line in columns, as CoNLL-U, or in parallel files."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from throughtime.data.readers.reader import Kind
-from throughtime.data.records import Tagged
+from throughtime.data.readers.guess import SLOT_FILES
+from throughtime.data.readers.pairs import parallel_lines
+from throughtime.data.records import Kind, Tagged
 from throughtime.data.source import BadRecords, lines_or_errors
 from throughtime.errors import InputError
 
@@ -100,3 +101,66 @@ def _cells(line: str, separator: str | None) -> list[str]:
     if separator is None:
         return BLANKS.split(line.strip(" \t"))
     return [cell.strip(" ") for cell in line.rstrip(" \t").split(separator)]
+
+
+FORM, UPOS = 1, 3
+NO_WORD = re.compile(r"\d+[-.]\d+", re.ASCII)
+
+
+class ConlluTags(ColumnTags):
+    """Words with their universal parts of speech, or with another column `tag`, such as 4 for XPOS.
+
+    Comments are passed over, and so are rows that are no words of the sentence: ranges as `1-2`, whose words
+    follow one by one, and empty nodes as `1.1`.
+    """
+
+    name: ClassVar[str] = "conllu"
+
+    def __init__(self, tag: int = UPOS) -> None:
+        super().__init__(word=FORM, tag=tag, separator="\t", comments=True)
+
+    def _has_word(self, cells: list[str]) -> bool:
+        return not NO_WORD.fullmatch(cells[0])
+
+
+class SlotFiles:
+    """Reads a folder with `seq.in`, `seq.out` and `label`, or these three files in this order.
+
+    Words and slots are separated by any number of spaces, also at the ends of a line.
+    """
+
+    name: ClassVar[str] = "slots"
+    kind: ClassVar[Kind] = "tags"
+    columns: ClassVar[tuple[str, ...]] = Tagged._fields
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Tagged]:
+        """Yield one `Tagged` for each line of the three files, folder after folder."""
+        if len(paths) == len(SLOT_FILES) and not any(path.is_dir() for path in paths):
+            triples = [tuple(paths)]
+        else:
+            triples = [tuple(path / name for name in SLOT_FILES) for path in paths]
+            if not_folders := [path for path in paths if not path.is_dir()]:
+                problem = "is no folder; give a folder with seq.in, seq.out and label, or these three files"
+                raise InputError(str(not_folders[0]), problem)
+        for triple in triples:
+            yield from _sentences(triple, bad)
+
+
+def _sentences(paths: tuple[Path, ...], bad: BadRecords) -> Iterator[Tagged]:
+    for number, (words_line, tags_line, label_line) in parallel_lines(paths, bad):
+        words, tags = _parted(words_line), _parted(tags_line)
+        label = label_line.strip()
+        if not words:
+            bad.found(InputError(str(paths[0]), "has no words", line=number))
+        elif len(words) != len(tags):
+            problem = f"does not match, {len(words)} words here but {len(tags)} slots in {paths[1].name}"
+            bad.found(InputError(str(paths[0]), problem, line=number))
+        elif not label:
+            bad.found(InputError(str(paths[2]), "has no label", line=number))
+        else:
+            yield Tagged(words, tags, label)
+
+
+def _parted(line: str) -> tuple[str, ...]:
+    # Not str.split(): a no-break space is part of a word.
+    return tuple(part for part in line.replace("\t", " ").split(" ") if part)

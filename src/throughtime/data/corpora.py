@@ -1,9 +1,12 @@
-"""What the catalogue knows of a corpus: its files, their sums, how to read them, whose they are."""
+"""The table of corpora: their files, their sums, how to read them, whose they are; read from corpora.toml."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,24 @@ class Corpus:
     def names(self) -> tuple[str, ...]:
         """What `open_dataset` accepts for it.
 
-        >>> from throughtime.data.corpora import CORPORA
         >>> CORPORA["multi30k"].names
         ('multi30k', 'multi30k/tok')
         """
         return tuple(f"{self.name}/{part.name}" if part.name else self.name for part in self.parts)
+
+
+def _corpus(name: str, entry: dict[str, Any]) -> Corpus:
+    parts = [
+        Part(**{**part, "splits": {split: tuple(paths) for split, paths in part["splits"].items()}})
+        for part in entry.pop("parts")
+    ]
+    parts = [replace(part, languages=tuple(part.languages)) for part in parts]
+    files = tuple(CorpusFile(**file) for file in entry.pop("files", ()))
+    return Corpus(name=name, parts=tuple(parts), files=files, **entry)
+
+
+CORPORA: dict[str, Corpus] = {
+    name: _corpus(name, entry)
+    for name, entry in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).items()
+}
+"""All corpora, by name."""
