@@ -146,6 +146,10 @@ def test_splits_of_their_own() -> None:
     assert [len(list(dataset.pairs(split))) for split in (*SPLITS, "heldout", "all")] == [50, 3, 7, 10, 60]
     assert "train (50), valid (3), test (7)" in repr(dataset)
     assert open_dataset({"train": TEXTS}).splits == ("train",)
+    labels = open_dataset({"train": [("good", "a b")], "test": [("bad", "c d")]}, kind="described")
+    assert list(labels.labelled()) == [Labelled("a b", "good"), Labelled("c d", "bad")]
+    with pytest.raises(InputError, match=r"data\['test'\]: holds pairs, the split before it text"):
+        open_dataset({"train": TEXTS, "test": [Pair("a", "b")]})
     with pytest.raises(InputError, match=r"data\['test'\], item 2: "):
         open_dataset({"train": PAIRS, "test": [("a", "b"), ("c",)]})
 
@@ -256,6 +260,14 @@ def test_gaps_in_frames_and_hours() -> None:
         [series] = panel_of(open_dataset(frame)).series
         np.testing.assert_array_equal(series.y, [1, np.nan, np.nan, 3])
         assert str(series.ds[-1]) == "2020-01-01T03:00:00.000000000"
+
+
+def test_a_format_of_dates_is_for_texts() -> None:
+    written = [day.strftime("%d.%m.%Y") for day in DAYS]
+    for days in (DAYS, written):
+        for frame in frames({"ds": days, "y": list(range(12))}):
+            [series] = panel_of(open_dataset(frame, date_format="%d.%m.%Y")).series
+            assert str(series.ds[-1])[:10] == "2020-01-12"
 
 
 def test_numbers_alone_are_series() -> None:

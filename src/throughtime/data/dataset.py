@@ -265,6 +265,8 @@ class Dataset:
             raise InputError(
                 "date_format", f"is for tables in a file, which {self.name} is not; leave it out"
             )
+        if any(isinstance(table, MemoryFile) and table.dated for table in self.tables):
+            return
         self._store, self.date_format = self._store.with_date_format(date_format), date_format
 
     def stretch(self, split: str, steps: int) -> slice:

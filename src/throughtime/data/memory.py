@@ -92,25 +92,28 @@ def read_objects(data: Any, kind: str | None, source: str | None, target: str | 
         given = {ALIASES[str(name).lower()]: part for name, part in data.items()}
         parts = {split: given[split] for split in SPLITS if split in given}
     files: dict[str, tuple[MemoryFile, ...]] = {}
-    columns = None
+    read_as, kinds, columns = kind, list[str](), None
     for split, part in parts.items():
         where = "data" if split == "all" else f"data[{split!r}]"
-        kind, found, items = _read(part, where, kind, source, target)
-        files[split], columns = (MemoryFile(items, where),), columns or found
-    assert kind is not None
-    return Objects(kind, files, columns)
+        read_as, found, own, file = _read(part, where, read_as, source, target)
+        files[split], columns = (file,), columns or own
+        kinds.append(found)
+        if found != kinds[0]:
+            raise InputError(where, f"holds {found}, the split before it {kinds[0]}")
+    return Objects(kinds[0], files, columns)
 
 
 def _read(
     data: Any, where: str, kind: str | None, source: str | None, target: str | None
-) -> tuple[str, tuple[str, str] | None, list[Any]]:
-    """The kind of the records, the columns of texts and labels where those were chosen, and the records."""
+) -> tuple[str, str, tuple[str, str] | None, MemoryFile]:
+    """What data were read as, the kind of their records, the columns of texts and labels, and the records."""
     columns = None
     rows = _table(data, where)
     if rows is not None:
         kind, names = _chosen(MemoryFile(rows, where), kind, source, target)
         if kind == "series":
-            return kind, None, [rows[0], *_cells(rows[1:])]
+            dated = any(isinstance(cell, datetime.date) for row in rows[1:2] for cell in row)
+            return kind, kind, None, MemoryFile([rows[0], *_cells(rows[1:])], where, dated)
         columns = (names[0], names[1]) if kind == "labelled" else None
         places = [rows[0].index(name) for name in names]
         items = [tuple(row[place] for place in places) for row in rows[1:]]
@@ -124,10 +127,10 @@ def _read(
         raise InputError(where, "is empty; give at least one record")
     kind = kind or _kind(items[0], where)
     if kind == "series":
-        return kind, None, [["y"], *_cells([[value] for value in items])]
+        return kind, kind, None, MemoryFile([["y"], *_cells([[value] for value in items])], where)
     records = _records(items, where, kind)
-    kind = next((RECORDS[type(one)] for one in records if type(one) in RECORDS), kind)
-    return kind, columns, records
+    found = next((RECORDS[type(one)] for one in records if type(one) in RECORDS), kind)
+    return kind, found, columns, MemoryFile(records, where)
 
 
 def _expected() -> str:

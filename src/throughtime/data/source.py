@@ -41,6 +41,7 @@ class MemoryFile:
 
     items: Sequence[Any]
     name: str = "data"
+    dated: bool = False  # a table with dates that are no text, so that no format of dates is needed
 
     def __str__(self) -> str:
         """The name that errors give it."""

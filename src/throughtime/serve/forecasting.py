@@ -10,11 +10,10 @@ import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from throughtime.data.frequency import YEARS, Times, spelled
-from throughtime.data.panel import Panel, Series, regular
+from throughtime.data.panel import YEARS, Panel, Series, Times, regular, spelled
 from throughtime.data.readers.dates import ISO, DateCell, DateForm, check_date_format, settle_form
 from throughtime.runtime.levels import ends, ends_of
-from throughtime.series.forecasts import Forecast
+from throughtime.series.protocol import Forecast
 from throughtime.serve.batching import Left
 from throughtime.serve.bodies import Text
 from throughtime.serve.limits import check_key

@@ -14,7 +14,7 @@ from throughtime.serve.refusals import RefusalError
 from throughtime.tasks import load
 
 if TYPE_CHECKING:
-    from throughtime.series.forecasts import Forecasting
+    from throughtime.series.protocol import ForecastModel
 
 WRITERS = ("ngram", "language")
 TASKS = {
@@ -76,12 +76,12 @@ class ServedForecaster(Served):
         """Whether the head of the model gives intervals itself."""
         return bool(self.model.model.head.probabilistic and self.model.config.intervals == "head")
 
-    def forecasting(self, levels: Sequence[float]) -> Forecasting:
+    def forecasting(self, levels: Sequence[float]) -> ForecastModel:
         """Who forecasts at these levels: the model, or the model with its saved intervals."""
         from throughtime.series.conformal import Conformal
 
         if not levels or self.own_intervals:
-            forecaster: Forecasting = self.model
+            forecaster: ForecastModel = self.model
             return forecaster
         if self.intervals is None:
             raise RefusalError(
@@ -189,7 +189,7 @@ def _opened(run: Path, device: str) -> Served:
         raise InputError(str(run), f"holds a model of the task {task!r}, which is not served yet")
     name, model = folder.path.resolve().name, load(run, device)
     if task == "forecast":
-        from throughtime.series.saved_intervals import saved_intervals
+        from throughtime.series.conformal import saved_intervals
 
         if columns := ", ".join((*model.config.known, *model.config.past)):
             raise InputError(

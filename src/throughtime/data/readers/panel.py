@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from throughtime.data.frequency import YEARS, Times
-from throughtime.data.panel import Panel, Series, regular
+from throughtime.data.panel import YEARS, Panel, Series, Times, regular
 from throughtime.data.readers.layout import Layout, Row
 from throughtime.data.readers.series import SeriesTable
 from throughtime.data.source import BadRecords, Place, name_items

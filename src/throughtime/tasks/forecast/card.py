@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from throughtime.data.panel_scaling import PanelScaling
+from throughtime.series.panels import PanelScaling
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.report import trained_for
 

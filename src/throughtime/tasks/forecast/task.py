@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from throughtime.config import configured
 from throughtime.data.batching.series import PanelWindows
 from throughtime.data.panel import Panel
-from throughtime.data.panel_scaling import PanelScaling
 from throughtime.data.readers.panel import panel_of
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.stack import Stack
 from throughtime.models.weights import read_weights
+from throughtime.series.panels import PanelScaling
 from throughtime.tasks.forecast.card import SERIES_FILE
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.heads import ForecastHead, GaussianHead, PointHead, QuantileHead, StudentHead

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +13,16 @@ from hypothesis import strategies as st
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
-from throughtime.series.conformal import KINDS, Conformal, conformal_quantile, windows_needed
-from throughtime.series.forecasts import Forecast
-from throughtime.series.rolling import Rolled
-from throughtime.series.saved_intervals import FILE, save_intervals, saved_intervals
+from throughtime.series.conformal import (
+    FILE,
+    KINDS,
+    Conformal,
+    conformal_quantile,
+    save_intervals,
+    saved_intervals,
+)
+from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest
+from throughtime.series.rolling import Rolled, windows_needed
 
 ENDS = {80: (0.1, 0.9), 95: (0.025, 0.975)}
 ASKED = [p for ends in ENDS.values() for p in ends]
@@ -119,25 +124,19 @@ def test_levels_that_were_not_measured_and_series_not_seen_are_refused() -> None
     with pytest.raises(InputError, match="series 'c': was not there"):
         KINDS["absolute"].of(past).adjusted(stranger, [0.9])
     longer = windows(1, h=6)
-    with pytest.raises(InputError, match=r"--h: is 6, and the intervals were measured up to 4 steps ahead"):
+    with pytest.raises(InputError, match=r"^h: is 6, and the intervals were measured up to 4 steps ahead"):
         KINDS["scaled"].of(past).adjusted(longer, [0.9])
     with pytest.raises(InputError, match="need a model with quantiles"):
         KINDS["quantiles"].of(replace(past, quantiles={}))
 
 
-class Points:
+class Points(ForecastModel):
     """Forecasts the number of rows."""
 
     name = "points"
 
-    def predict(
-        self,
-        panel: Panel,
-        h: int,
-        probabilities: Sequence[float] = (),
-        paths: int = 0,
-        future: Panel | None = None,
-    ) -> list[Forecast]:
+    def answer(self, request: ForecastRequest) -> list[Forecast]:
+        panel, h = request.panel, request.h
         return [Forecast(one.unique_id, panel.after(one, h), np.full(h, 7.0), {}) for one in panel.series]
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from throughtime.data.stationarity import drift
 from throughtime.errors import InputError
 from throughtime.plots.drift import drift_plot
+from throughtime.series.stationarity import drift
 
 
 def remembering(memory: float, generator: np.random.Generator, steps: int = 1000) -> np.ndarray:

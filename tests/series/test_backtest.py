@@ -12,14 +12,14 @@ from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_panel
 from throughtime.errors import InputError
 from throughtime.series.backtest import backtest, calibrated
-from throughtime.series.backtest_figures import GRID
 from throughtime.series.baselines import Baseline, season_of
 from throughtime.series.conformal import Conformal
-from throughtime.series.forecasts import Forecast
+from throughtime.series.figures import GRID
+from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest
 from throughtime.series.rolling import Rolling
 
 
-class Points:
+class Points(ForecastModel):
     """A rule of thumb without its distribution: what a model with a point head is."""
 
     name = "points"
@@ -27,15 +27,8 @@ class Points:
     def __init__(self, rule: str = "naive", season: int | None = None) -> None:
         self.rule = Baseline(rule, season)
 
-    def predict(
-        self,
-        panel: Panel,
-        h: int,
-        probabilities: Sequence[float] = (),
-        paths: int = 0,
-        future: Panel | None = None,
-    ) -> list[Forecast]:
-        return self.rule.predict(panel, h)
+    def answer(self, request: ForecastRequest) -> list[Forecast]:
+        return self.rule.predict(request.panel, request.h)
 
 
 def panel_of(*series: Sequence[float]) -> Panel:
@@ -160,11 +153,11 @@ def test_bad_wishes_are_refused_in_a_sentence() -> None:
         backtest(Points(), panel, h=2, intervals="scalde")
     with pytest.raises(InputError, match="unknown kind of conformal intervals 'own'"):
         calibrated(Points(), panel, h=2, intervals="own")
-    with pytest.raises(InputError, match="--step-size: is 0"):
+    with pytest.raises(InputError, match="step_size: is 0"):
         backtest(Points(), panel, h=2, step_size=0)
     with pytest.raises(InputError, match="forecasts points only"):
         backtest(Points(), panel, h=2, intervals="own")
-    with pytest.raises(InputError, match=r"--earlier-windows: is 18, and intervals of 95 % take at least 19"):
+    with pytest.raises(InputError, match=r"earlier_windows: is 18, and intervals of 95 % take at least 19"):
         backtest(Points(), panel, h=2, earlier_windows=18)
 
 

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from throughtime.data.frequency import Frequency
-from throughtime.data.panel import Panel, Series
+from throughtime.data.panel import Frequency, Panel, Series
 from throughtime.errors import InputError
-from throughtime.series.baselines import Baseline, season_of
-from throughtime.series.naive import BASELINES
+from throughtime.series.baselines import BASELINES, Baseline, season_of
 
 PANEL = Panel((Series.of("a", np.random.default_rng(0).normal(size=50).cumsum()),), None)
 

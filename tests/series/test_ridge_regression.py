@@ -7,8 +7,8 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 from throughtime.errors import InputError
-from throughtime.series import ridge_regression as ridge
-from throughtime.series.ridge_regression import PENALTIES, fit_ridge
+from throughtime.series import ridge as ridge
+from throughtime.series.ridge import PENALTIES, fit_ridge
 
 
 def waves(rows: int = 200, noise: float = 1.5) -> list[np.ndarray]:

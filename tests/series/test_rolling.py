@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,13 +9,13 @@ from hypothesis import strategies as st
 
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
-from throughtime.series.forecasts import Forecast
+from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest
 from throughtime.series.rolling import Rolling, lately, roll
 
 small = st.integers(1, 9)
 
 
-class Spy:
+class Spy(ForecastModel):
     """Forecasts zero, and keeps what it was shown."""
 
     name = "spy"
@@ -25,15 +23,9 @@ class Spy:
     def __init__(self) -> None:
         self.shown: list[tuple[Panel, Panel | None]] = []
 
-    def predict(
-        self,
-        panel: Panel,
-        h: int,
-        probabilities: Sequence[float] = (),
-        paths: int = 0,
-        future: Panel | None = None,
-    ) -> list[Forecast]:
-        self.shown.append((panel, future))
+    def answer(self, request: ForecastRequest) -> list[Forecast]:
+        panel, h = request.panel, request.h
+        self.shown.append((panel, request.future))
         # In another order than the panel's: forecasts are found by name.
         return [
             Forecast(one.unique_id, panel.after(one, h), np.full(h, len(one.y), dtype=float), {})
@@ -87,7 +79,7 @@ def test_earlier_windows_count_in_the_sentence() -> None:
     Rolling(2, 3, 3).check(panel_of(20), history=2, earlier=4)
 
 
-@pytest.mark.parametrize(("given_", "name"), [((0, 1, 1), "--n-windows"), ((1, 0, 1), "--step-size")])
+@pytest.mark.parametrize(("given_", "name"), [((0, 1, 1), "n_windows"), ((1, 0, 1), "step_size")])
 def test_what_is_no_window_is_refused(given_: tuple[int, int, int], name: str) -> None:
     with pytest.raises(InputError, match=f"{name}: is 0"):
         Rolling(*given_)

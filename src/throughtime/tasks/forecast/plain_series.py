@@ -24,7 +24,9 @@ class GivenPanels(NamedTuple):
     future: Panel | None
 
 
-def panels_of(given: PlainSeries, known: tuple[str, ...], past: tuple[str, ...]) -> GivenPanels:
+def panels_of(
+    given: Mapping[str, Any] | Sequence[Any], known: tuple[str, ...], past: tuple[str, ...]
+) -> GivenPanels:
     """The panels of these series for a model that reads these columns; their times are positions from 0 on.
 
     >>> panel, future = panels_of([History("shop", [3.0, 1.0], known=[[0], [1], [1]])], ("sale",), ())

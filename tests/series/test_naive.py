@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from throughtime.errors import InputError
-from throughtime.series.naive import drift, naive, repeated_rows, seasonal_naive
+from throughtime.series.baselines import drift, naive, repeated_rows, seasonal_naive
 
 Y = np.random.default_rng(3).normal(size=40).cumsum() + 50
 

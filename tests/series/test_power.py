@@ -9,9 +9,17 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from throughtime.data.power import POWERS, likelihood, power_of, powered, unpowered
-from throughtime.data.scaling import PowerScale, Scale, series_scale_of
 from throughtime.errors import InputError
+from throughtime.series.scaling import (
+    POWERS,
+    PowerScale,
+    Scale,
+    likelihood,
+    power_of,
+    powered,
+    series_scale_of,
+    unpowered,
+)
 
 POSITIVE = arrays(np.float64, st.integers(1, 12), elements=st.floats(1e-3, 1e6))
 
