@@ -292,7 +292,7 @@ def draw_weights(weights: list[Any]) -> None:
 
 def first_token(tokens: int) -> int:
     """Where our first epoch begins: it leaves out a few tokens at random."""
-    from throughtime.data.batching.draws import draws, random_offset
+    from throughtime.data.batching.batches import draws, random_offset
 
     return random_offset(min(STEPS, tokens), draws(SEED, 0))
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from benchmarks.translate_clock import search_shares, training_shares
 from throughtime.config import configured
 from throughtime.data.batching import PairBatches, RaggedIds
-from throughtime.data.batching.draws import draws
+from throughtime.data.batching.batches import draws
 from throughtime.models.weights import named_weights
 from throughtime.search import Beam
 from throughtime.tasks.surprisal import likelihood

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from throughtime.config import Config, configured
+from throughtime.data.memory import MEMORY
 from throughtime.effects import refuse_idle
 from throughtime.errors import InputError
 from throughtime.files import check_place
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Training", "find_learning_rate", "load", "train"]
 
-IN_MEMORY = "data in memory"
-"""The name of data that are neither a file nor in the catalogue."""
 MAY_CHANGE = frozenset(
     "epochs minutes max_minutes lr clip early_stopping device capture checkpoint_every checkpoint_minutes "
     "keep report_every".split()
@@ -130,12 +129,19 @@ class Training:
             )
         predictor = self.declaration.part("predictor")
         if continues:
-            config = continue_config(predictor.config_type, self.out, self.task, self._plain_settings())
+            given = self._plain_settings()
+            if given["data"] == MEMORY:
+                del given["data"]
+            config = continue_config(predictor.config_type, self.out, self.task, given)
             if (why := predictor.finished(self.out, config)) is not None:
                 self.values = {"run": str(self.out), "resumed": True, "why": why}
                 return str(why)
             self.skip_bad = self.skip_bad or ModelFolder.at(self.out).skips_bad
             self.dataset = self._open(config)
+            if self._data_name(config) != config.data:
+                raise InputError(
+                    "data", f"are other data than those that the run in {self.out} was started with"
+                )
             self.model = predictor.resume(self.out, config, network=self.network)
         else:
             self.create()
@@ -170,6 +176,7 @@ class Training:
             shown = ", ".join(f"{key}={dumps(value)}" for key, value in following.items())
             self._say(f"Set to match the given settings: {shown}.")
         self.dataset = self._open(config)
+        config = config.model_copy(update={"data": self._data_name(config)})
         self.model = predictor.create(config, self.dataset, network=self.network)
         if self.dataset.label_columns is not None and not {"text", "label"} <= {*given}:
             text, label = self.dataset.label_columns
@@ -178,17 +185,20 @@ class Training:
     def _plain_settings(self) -> dict[str, Any]:
         """The settings as a configuration takes them: data in memory and own networks have a name there."""
         data, network = self.settings["data"], self.network
-        name = str(data) if isinstance(data, str | Path) else getattr(data, "name", IN_MEMORY)
+        name = str(data) if isinstance(data, str | Path) else getattr(data, "name", MEMORY)
         if network is not None:
             network = network if isinstance(network, str) else "custom"
         return {**self.settings, "data": name, **({} if network is None else {"network": network})}
+
+    def _data_name(self, config: Any) -> str:
+        """What the configuration calls the data: data in memory have a name that follows from their content."""
+        assert self.dataset is not None
+        return config.data if isinstance(self.settings["data"], str | Path) else self.dataset.name
 
     def _open(self, config: Any) -> Dataset:
         from throughtime.data.datasets import open_dataset
 
         data = self.settings["data"]
-        if hasattr(data, "splits"):  # a data set that is open already
-            return data  # type: ignore[no-any-return]
         opens = self.open_data or open_dataset
         given = config.data if isinstance(data, str | Path) else data
         return opens(given, **config.data_options, skip_bad=self.skip_bad)

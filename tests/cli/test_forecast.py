@@ -119,7 +119,7 @@ def test_points_have_intervals_once_they_are_measured(sales, tmp_path, throughti
         (["--level", 100], "--level: is 100"),
         (["--level", 0.95], "--level: 0.95 is below 1; levels are percentages: use 95"),
         (["--level", 99], "probabilities: 0.005 lies outside"),
-        (["--future", "x.csv"], "--future: is for models"),
+        (["--future", "x.csv"], "future: is for models"),
         (["--plot", "out.jpeg2"], "out.jpeg2"),
     ],
 )

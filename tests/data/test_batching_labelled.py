@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from throughtime.data.batching import RaggedIds, Specials
-from throughtime.data.batching.conditioned import ConditionedBatches
-from throughtime.data.batching.labelled import LabelledBatches
+from throughtime.data.batching.pairs import ConditionedBatches
+from throughtime.data.batching.sequences import LabelledBatches
 from throughtime.errors import InputError
 
 ROWS = RaggedIds.of([[number + 3] * (number * 7 % 11) for number in range(50)])

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from throughtime.data.batching import OverlappingWindows, RandomWindows, SequentialPartition, random_offset
-from throughtime.data.batching.draws import draws
+from throughtime.data.batching.batches import draws
 from throughtime.errors import InputError
 
 lengths, sizes, steps, seeds = (

@@ -19,7 +19,7 @@ from throughtime.data.batching import (
     Truncated,
     pad_or_truncate,
 )
-from throughtime.data.batching.draws import draws
+from throughtime.data.batching.batches import draws
 from throughtime.errors import InputError
 
 SOURCE, TARGET = Specials(pad_id=0, eos_id=3), Specials(pad_id=7, bos_id=8, eos_id=9)

@@ -7,12 +7,11 @@ import pytest
 import torch
 
 from throughtime.data import embedded
-from throughtime.data.batching.panel import PanelArrays, PanelBatches, PanelWindows
+from throughtime.data.batching.series import PanelArrays, PanelBatches, PanelWindows
 from throughtime.data.panel import Panel, Series
-from throughtime.data.panel_scaling import PanelScaling, filled
-from throughtime.data.scaling import Scale, scale_of
-from throughtime.data.timeline import Timeline
 from throughtime.errors import InputError
+from throughtime.series.panels import PanelScaling, Timeline, filled
+from throughtime.series.scaling import Scale, scale_of
 
 
 def arrays(*series):

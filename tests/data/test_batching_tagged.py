@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from throughtime.data.batching import RaggedIds
-from throughtime.data.batching.tagged import NO_LABEL, Reading, TaggedBatches, TaggedRows
+from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedBatches, TaggedRows
 from throughtime.errors import InputError
 
 WORDS = RaggedIds.of([[3, 1, 4, 1], [2], [5, 1], [4, 4, 2]])

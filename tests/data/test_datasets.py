@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from throughtime.data.blocks import blocks
 from throughtime.data.datasets import open_dataset
-from throughtime.data.records import Flashcard, Line, Pair, Tagged
+from throughtime.data.records import Flashcard, Line, Pair, Tagged, blocks
 from throughtime.data.splits import bounds
 from throughtime.errors import InputError
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from throughtime.data.datasets import open_dataset
-from throughtime.data.readers.label_columns import label_columns
+from throughtime.data.readers.tables import label_columns
 from throughtime.errors import InputError
 
 
@@ -56,7 +56,7 @@ def test_names_that_were_given(tmp_path: Path) -> None:
 def test_what_is_not_clear_is_asked_for(name: str, names: list[str], tmp_path: Path) -> None:
     path = table(tmp_path, name, names)
     with pytest.raises(InputError) as told:
-        open_dataset(str(path), labelled=True)
+        open_dataset(str(path), kind="labelled")
     message = str(told.value)
     assert str(path) in message
     assert all(repr(one) in message for one in names)
@@ -68,9 +68,9 @@ def test_columns_without_names_and_pairs_are_read_as_before(tmp_path: Path) -> N
     bare = tmp_path / "bare.tsv"
     bare.write_text("a fine day\tgood\nrain again\tbad\n")
     for path in (bare, table(tmp_path, "a.csv", ["source", "target"])):
-        dataset = open_dataset(str(path), labelled=True)
+        dataset = open_dataset(str(path), kind="labelled")
         assert (dataset.kind, dataset.label_columns) == ("pairs", None)
-    assert [tuple(one) for one in open_dataset(str(bare), labelled=True).labelled("all")] == [
+    assert [tuple(one) for one in open_dataset(str(bare), kind="labelled").labelled("all")] == [
         ("a fine day", "good"),
         ("rain again", "bad"),
     ]

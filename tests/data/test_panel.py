@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.data.datasets import open_dataset
-from throughtime.data.frequency import Frequency, calendar, infer_frequency, spelled
-from throughtime.data.panel import Panel, Series, regular
+from throughtime.data.panel import Frequency, Panel, Series, calendar, infer_frequency, regular, spelled
 from throughtime.data.readers.panel import Roles, panel_of, read_future, read_panel
 from throughtime.data.source import BadRecords
 from throughtime.errors import InputError

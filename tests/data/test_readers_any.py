@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from throughtime.data.readers import READERS, guess_reader, reader_for
+from throughtime.data.datasets import open_dataset
+from throughtime.data.readers import READERS, reader_for
+from throughtime.data.readers.guess import guess_reader
+from throughtime.data.readers.texts import PlainText
+from throughtime.data.records import Line
 from throughtime.data.source import BadRecords
 from throughtime.errors import InputError
+from throughtime.registry import Registry
 
 # Pieces that the formats are made of, and what breaks them.
 PIECES = [
@@ -88,7 +96,7 @@ def test_a_guess_never_breaks(tmp_path_factory: pytest.TempPathFactory, content:
     path = tmp_path_factory.getbasetemp() / f"any{suffix}"
     path.write_bytes(content)
     guess, error = attempt(lambda: guess_reader([path]))
-    assert guess in READERS.values() if error is None else str(error).startswith(str(path))
+    assert guess in READERS if error is None else str(error).startswith(str(path))
 
 
 def test_several_files_follow_one_another(tmp_path: Path) -> None:
@@ -120,7 +128,7 @@ def test_files_with_a_format_of_their_own_are_never_zipped(
     paths = [tmp_path / f"{number}.txt" for number in range(count)]
     for path in paths:
         path.write_text(text, encoding="utf-8")
-    assert guess_reader(paths) is READERS[name]
+    assert guess_reader(paths) == name
     paths[0].write_text("Go.\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"0\.txt:1: "):  # neither where only one of them has it
         list(reader_for(paths).read(paths, BadRecords()))
@@ -130,8 +138,8 @@ def test_plain_files_stand_side_by_side(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("a.en", "a.fr", "missing.fr")]
     for path in paths[:2]:
         path.write_text("Go.\nRun.\n")
-    assert guess_reader(paths[:2]) is READERS["moses"]
-    assert guess_reader(paths) is READERS["slots"]
+    assert guess_reader(paths[:2]) == "moses"
+    assert guess_reader(paths) == "slots"
 
 
 @pytest.mark.parametrize("ending", ["\r\n", "\r"])
@@ -156,3 +164,27 @@ def test_old_line_ends_give_the_same_records(tmp_path: Path, name: str, content:
         file.write_bytes(text.encode())
         found.append(list(reader_for([file]).read([file], BadRecords())))
     assert found[0] == found[1] != []
+
+
+def test_another_package_adds_a_reader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    place = EntryPoint("backwards", f"{__name__}:Backwards", "throughtime.readers")
+    monkeypatch.setattr("throughtime.registry.entry_points", lambda group: [place] * (group == READERS.group))
+    monkeypatch.setattr("throughtime.data.readers.READERS", Registry("reader", READERS.group, READERS._own))
+    file = tmp_path / "a.txt"
+    file.write_text("Go.\nHi.\n")
+    assert list(open_dataset(file, reader="backwards").texts()) == [".oG", ".iH"]
+    with pytest.raises(InputError, match="unknown reader 'backward'; did you mean 'backwards'"):
+        open_dataset(file, reader="backward")
+
+
+def test_no_reader_is_imported_before_it_is_used() -> None:
+    code = "import sys, throughtime.data.datasets; print('throughtime.data.readers.hsk' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"
+
+
+class Backwards(PlainText):
+    name = "backwards"
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Line]:
+        return (Line(line.text[::-1]) for line in super().read(paths, bad))

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from throughtime.data.convert import write_records
 from throughtime.data.datasets import open_dataset
-from throughtime.data.readers import Series, build_reader, read_series
+from throughtime.data.readers import build_reader
 from throughtime.data.readers.panel import read_panel
-from throughtime.data.readers.series import SeriesTable
+from throughtime.data.readers.series import Series, SeriesTable, read_series
 from throughtime.data.records import Observation
 from throughtime.data.source import BadRecords
 from throughtime.errors import InputError

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from throughtime.data.batching import RaggedIds
-from throughtime.data.batching.tagged import NO_LABEL, Reading, TaggedBatches, TaggedRows
+from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedBatches, TaggedRows
 from throughtime.models.language import RecurrentLanguageModel
 from throughtime.models.pretrained import FrozenReader
 from throughtime.tasks.tag.characters import SpellingReader

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from matplotlib import dates
 
-from throughtime.data.frequency import Frequency
-from throughtime.data.panel import Panel, Series
+from throughtime.data.panel import Frequency, Panel, Series
 from throughtime.data.readers.panel import read_panel
 from throughtime.plots.dates import date_labels
 from throughtime.plots.forecast import backtest_plot, forecast_plot, horizon_plot

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import throughtime as tt
 from throughtime.data import dataset as dataset_module
-from throughtime.data.blocks import blocks
+from throughtime.data.records import blocks
 from throughtime.tasks.language import task as recurrent
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.framing import Framing

@@ -15,7 +15,7 @@ from throughtime.data.datasets import open_dataset
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import panel_of, read_panel
 from throughtime.errors import InputError
-from throughtime.series.naive import BASELINES
+from throughtime.series.baselines import BASELINES
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.predictor import SeriesForecaster
 from throughtime.train.progress import Silent
@@ -466,3 +466,38 @@ def test_a_folder_that_lacks_a_size_is_refused(trained, tmp_path, name):
     (copy / "config.json").write_text(json.dumps(config))
     with pytest.raises(InputError, match=rf"config\.json: lacks {name}; train the model again"):
         tt.load(copy)
+
+
+def test_a_frame_is_trained_on_and_forecast_as_the_same_file_is(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    days = pandas.date_range("2020-01-01", periods=90)
+    frame = pandas.DataFrame({"unique_id": "shop", "ds": days, "y": np.sin(np.arange(90.0)) + 3})
+    file = tmp_path / "shop.csv"
+    frame.to_csv(file, index=False)
+    config = ForecastConfig(data=str(file), model="linear", head="point", horizon=3, lookback=7)
+    models = [made(config, open_dataset(data, kind="series")) for data in (str(file), frame)]
+    for one, other in zip(models[0].model.parameters(), models[1].model.parameters(), strict=True):
+        assert torch.equal(one, other)
+    told = [model.forecast(data)[0] for model in models for data in (str(file), frame)]
+    for one in told[1:]:
+        np.testing.assert_array_equal(one.mean, told[0].mean)
+        np.testing.assert_array_equal(one.ds, told[0].ds)
+
+
+def test_training_windows_come_in_an_order_of_the_seed_and_the_epoch(tmp_path):  # R9
+    file = tmp_path / "wave.csv"
+    file.write_text("y\n" + "".join(f"{np.sin(row)}\n" for row in range(200)))
+
+    def orders(seed: int) -> list[list[int]]:
+        config = ForecastConfig(
+            data=str(file), model="linear", head="point", horizon=3, lookback=7, seed=seed
+        )
+        dataset = open_dataset(file)
+        batches = task_of(made(config, dataset), dataset).batches(0, 1)
+        return [[index for batch in batches for index in batch.indices.tolist()] for _ in range(2)]
+
+    first, second = orders(1)
+    assert sorted(first) == sorted(second) == list(range(len(first)))
+    assert first not in (second, sorted(first))
+    assert orders(1) == [first, second]
+    assert orders(2)[0] != first

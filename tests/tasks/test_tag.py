@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import throughtime as tt
-from throughtime.data.batching.tagged import TaggedBatches
+from throughtime.data.batching.sequences import TaggedBatches
 from throughtime.data.datasets import open_dataset
 from throughtime.data.records import Tagged
 from throughtime.errors import InputError

@@ -13,7 +13,7 @@ from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_panel
 from throughtime.errors import InputError
 from throughtime.series.backtest import backtest
-from throughtime.series.forecasts import Forecast
+from throughtime.series.protocol import Forecast, ForecastModel
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.predictor import SeriesForecaster
 
@@ -103,7 +103,7 @@ def test_kept_intervals_widen_with_the_level(model, run, throughtime, table):
     assert ran.json["rows"][0]["linear-hi-80"] == pytest.approx(float(near.quantiles[0.9][0]))
 
 
-class Steady:
+class Steady(ForecastModel):
     """The last value again, whose errors are even on the scale of a power."""
 
     name = "steady"
@@ -111,7 +111,8 @@ class Steady:
     def __init__(self, power):
         self.power = power
 
-    def predict(self, panel, h, probabilities=(), paths=0, future=None):
+    def answer(self, request):
+        panel, h = request.panel, request.h
         return [
             Forecast(one.unique_id, panel.after(one, h), np.repeat(one.y[-1], h), {}, None, self.power)
             for one in panel.series

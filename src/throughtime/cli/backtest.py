@@ -210,7 +210,7 @@ def _table(found: Backtest) -> Table:
 
 def _grid_cut(found: Backtest) -> str | None:
     """The quantiles that CRPS is taken of, where they are not all that it should be taken of."""
-    from throughtime.series.backtest_figures import GRID
+    from throughtime.series.figures import GRID
 
     return None if found.grid in (GRID, ()) else f"{found.grid[0]:g}-{found.grid[-1]:g}"
 

@@ -56,7 +56,7 @@ def batches(
 
       throughtime data batches multi30k/tok --batch-size 64 --max-length 40
     """
-    from throughtime.data.batching.samplings import SAMPLINGS
+    from throughtime.data.batching.text import SAMPLINGS
 
     if sampling is not None and sampling not in SAMPLINGS:
         raise unknown("sampling", sampling, SAMPLINGS)
@@ -82,7 +82,7 @@ def _of_text(
     sampling: str,
     seed: int,
 ) -> Outcome:
-    from throughtime.data.batching.samplings import SAMPLINGS
+    from throughtime.data.batching.text import SAMPLINGS
     from throughtime.data.idcache import token_ids
     from throughtime.text.codec import language_reserved
 

@@ -18,7 +18,7 @@ from throughtime.cli.task_kinds import loaded
 from throughtime.files import check_file
 
 if TYPE_CHECKING:
-    from throughtime.series.forecasts import Forecast
+    from throughtime.series.protocol import Forecast
     from throughtime.tasks.forecast.predictor import SeriesForecaster
 
 ROWS_SHOWN = 12
@@ -130,7 +130,7 @@ def _rows(
     forecasts: Sequence[Forecast], name: str, levels: Sequence[float]
 ) -> tuple[list[str], list[list[Any]]]:
     """The columns of the table, and its rows."""
-    from throughtime.data.frequency import spelled
+    from throughtime.data.panel import spelled
     from throughtime.runtime.levels import ends
 
     bounds = [

@@ -35,7 +35,7 @@ def opened(
     target: str | None = None,
     layout: str | None = None,
     date_format: str | None = None,
-    labelled: bool = False,
+    kind: str | None = None,
     skip_bad: bool = False,
 ) -> Dataset:
     """Open a data set by name or path; what is missing is fetched before the eyes of the user."""
@@ -48,7 +48,7 @@ def opened(
             target=target,
             layout=layout,
             date_format=date_format,
-            labelled=labelled,
+            kind=kind,
             skip_bad=skip_bad,
             progress=advance,
         )

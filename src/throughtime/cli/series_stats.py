@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from throughtime.data.dataset import Dataset
-    from throughtime.data.stationarity import Drift
+    from throughtime.series.stationarity import Drift
 
 SHORTEST = 30
 """A tenth of a series is compared with the others from three values on."""
@@ -102,7 +102,7 @@ def _faults(path: Path, columns: tuple[str, ...], date_format: str | None) -> in
 
 
 def _drift(values: NDArray[np.float64]) -> Drift | None:
-    from throughtime.data.stationarity import drift
+    from throughtime.series.stationarity import drift
 
     try:
         return drift(values)

@@ -4,20 +4,104 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from throughtime.data.blocks import blocks
-from throughtime.data.records import Labelled, Observation, Pair
-from throughtime.data.source import BadRecords
+from throughtime.data.records import Labelled, Line, Observation, Pair, blocks
+from throughtime.data.source import BadRecords, MemoryFile, Place, name_items
 from throughtime.data.splits import HELDOUT, SPLITS, bounds, lot, lots_of
 from throughtime.errors import InputError, unknown
 
 if TYPE_CHECKING:
-    from throughtime.data.readers import Series
-    from throughtime.data.stores import Store
+    from throughtime.data.corpora import Part
+    from throughtime.data.memory import MemoryReader
+    from throughtime.data.readers import Reader
+    from throughtime.data.readers.series import Series
+
+
+class Store(Protocol):
+    """Records by split, in the order and direction they are stored in."""
+
+    kind: str
+    files: Mapping[str, tuple[Place, ...]]
+    signature: str
+
+    def records(self, split: str, bad: BadRecords) -> Iterator[Any]:
+        """The records of a split that is a key of `files`."""
+
+    def series(self, split: str, bad: BadRecords) -> list[Series]:
+        """The series of a split that is a key of `files`, whole."""
+
+
+class FileStore:
+    """Files that one reader understands."""
+
+    def __init__(self, reader: Reader | MemoryReader, files: Mapping[str, tuple[Place, ...]]) -> None:
+        self.reader, self.files, self.kind = reader, files, str(reader.kind)
+        self.signature = f"{reader.name} {sorted(vars(reader).items())}"
+
+    def with_date_format(self, date_format: str) -> FileStore:
+        """The same files, read as series with dates in this format."""
+        from throughtime.data.readers.series import SeriesTable
+
+        if not isinstance(self.reader, SeriesTable):
+            raise InputError("date_format", f"is for tables of series, not for {self.kind}; leave it out")
+        chosen, old = self.reader.chosen, self.reader
+        options = (chosen.time, chosen.identifier, chosen.values, old.delimiter, old.missing)
+        return FileStore(SeriesTable(*options, date_format), self.files)
+
+    def records(self, split: str, bad: BadRecords) -> Iterator[Any]:
+        """The records that the reader finds."""
+        try:
+            yield from self.reader.read(self.files[split], bad)
+        except InputError as error:
+            raise name_items(error, self.files[split][0]) from None
+
+    def series(self, split: str, bad: BadRecords) -> list[Series]:
+        """The series that the reader finds."""
+        from throughtime.data.readers.series import SeriesTable, read_series
+
+        table = self.reader if isinstance(self.reader, SeriesTable) else None
+        found: list[Series] = []
+        for path in self.files[split]:
+            try:
+                found += read_series(path, table, bad)
+            except InputError as error:
+                raise name_items(error, path) from None
+        return found
+
+
+class EmbeddedStore:
+    """What the package makes itself; there are splits, but no files in them."""
+
+    def __init__(self, part: Part) -> None:
+        self.name, self.kind = part.name, part.kind
+        self.files: Mapping[str, tuple[Place, ...]] = dict.fromkeys(part.splits, ())
+        self.signature = f"embedded {part.name}"
+
+    def records(self, split: str, bad: BadRecords) -> Iterator[Any]:
+        """Pairs, lines or observations, as the corpus is."""
+        from throughtime.data import embedded
+
+        if self.kind == "pairs":
+            return iter(embedded.pairs(self.name, split))
+        if self.kind == "series":
+            values = embedded.series(self.name)
+            return (Observation(self.name, str(time), float(y)) for time, y in enumerate(values, start=1))
+        return map(Line, embedded.english(split))
+
+    def series(self, split: str, bad: BadRecords) -> list[Series]:
+        """The one series of this name."""
+        import numpy as np
+
+        from throughtime.data import embedded
+        from throughtime.data.readers.series import Series
+
+        values = embedded.series(self.name)
+        return [Series(self.name, np.arange(1, len(values) + 1), ("y",), values[:, None])]
+
 
 SIDES = ("source", "target")
 
@@ -72,9 +156,27 @@ class Dataset:
 
     def files(self, split: str = "all") -> tuple[Path, ...]:
         """The files that a split is read from; a split cut out of a file counts the whole file."""
-        given = (path for own in self._own(split) for path in self._store.files[own])
+        stored = (path for own in self._own(split) for path in self._store.files[own])
+        given = (path for path in stored if not isinstance(path, MemoryFile))
         # A reader may take a folder, as that of slots does.
         return tuple(file for path in given for file in (sorted(path.iterdir()) if path.is_dir() else [path]))
+
+    @property
+    def tables(self) -> tuple[Place, ...]:
+        """The files, or tables in memory, that all of it is read from."""
+        return tuple(itertools.chain.from_iterable(self._store.files.values()))
+
+    def __repr__(self) -> str:
+        """Its name, what it holds and its splits; with their sizes where nothing has to be read for them."""
+        held = [self.kind, *(["-".join(self.languages)] if all(self.languages) and self.languages else [])]
+        sizes = {
+            split: sum(len(file.items) for file in files if isinstance(file, MemoryFile))
+            for split, files in self._store.files.items()
+        }
+        shown = [f"{split} ({sizes[split]:,})" if sizes.get(split) else split for split in self.splits]
+        if self.kind != "series" and sizes.get("all"):
+            held[0] = f"{sizes['all']:,} {self.kind}"
+        return f"Dataset({self.name!r}: {' '.join(held)}; {', '.join(shown)})"
 
     def records(self, split: str = "all") -> Iterator[Any]:
         """The records of a split, in the files' order."""
@@ -157,12 +259,14 @@ class Dataset:
 
     def read_dates_as(self, date_format: str) -> None:
         """Read the dates of series in this format of `strptime`, such as %d.%m.%Y."""
-        from throughtime.data.stores import FileStore
+        from throughtime.data.dataset import FileStore
 
         if not isinstance(self._store, FileStore):
             raise InputError(
                 "date_format", f"is for tables in a file, which {self.name} is not; leave it out"
             )
+        if any(isinstance(table, MemoryFile) and table.dated for table in self.tables):
+            return
         self._store, self.date_format = self._store.with_date_format(date_format), date_format
 
     def stretch(self, split: str, steps: int) -> slice:

@@ -3,43 +3,59 @@
 from __future__ import annotations
 
 import itertools
+import os
+from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from throughtime.data import catalogue
 from throughtime.data.corpora import CORPORA
-from throughtime.data.dataset import Dataset
+from throughtime.data.dataset import Dataset, EmbeddedStore, FileStore, Store
+from throughtime.data.memory import KINDS, MEMORY, MemoryReader, read_objects
 from throughtime.data.readers import Reader, build_reader, reader_for
-from throughtime.data.readers.label_columns import TABLES, column_names, label_columns, usual_columns
-from throughtime.data.source import text_suffix
+from throughtime.data.readers.tables import TABLES, column_names, label_columns, usual_columns
+from throughtime.data.source import BadRecords, text_suffix
 from throughtime.data.splits import folder_splits, language_of
-from throughtime.data.stores import EmbeddedStore, FileStore, Store
 from throughtime.errors import InputError, unknown
 from throughtime.files import path_exists
 
 __all__ = ["Dataset", "open_dataset"]
 
 LAYOUTS = ("lines", "stream")
+DataLike = str | os.PathLike[str] | Dataset | Iterable[Any]
+"""Data as `open_dataset` takes them."""
 
 
 def open_dataset(
-    name: str,
+    data: DataLike,
     *,
+    kind: str | None = None,
     reader: str | None = None,
     source: str | None = None,
     target: str | None = None,
     layout: str | None = None,
     date_format: str | None = None,
-    labelled: bool = False,
     skip_bad: bool = False,
     download: bool = True,
     progress: catalogue.FileProgress | None = None,
 ) -> Dataset:
-    """Open a corpus by its catalogue name, a file, two parallel files joined by a comma, or a folder.
+    """Open data: a name of the catalogue, a path, or Python objects.
 
-    A name of the catalogue goes before a file of the same name, unless that has a separator or a suffix.
-    A folder holds files named after their splits, such as train.tsv, or train.en and train.fr, then taken in
-    the order of the alphabet. `source` and `target` choose the languages of pairs, and so the direction;
-    with `labelled`, they are the columns of a table's texts and labels, found by their usual names if None.
+    A path is a file, two parallel files joined by a comma, or a folder. A name of the catalogue goes before a
+    file of the same name, unless that has a separator or a suffix. A folder holds files named after their
+    splits, such as train.tsv, or train.en and train.fr, then taken in the order of the alphabet.
+
+    Python objects are a list of texts, of pairs (source, target), of (text, label), of (words, tags) or of
+    (condition, text), where a condition is a label or a list of numbers; a pandas or polars DataFrame or a
+    list of dicts, whose columns are named as in files (text and label, source and target, or unique_id, ds
+    and y); and a dict of splits, `{"train": [...], "valid": [...], "test": [...]}`. Without splits, records
+    are split as those of a file are. A `Dataset` is returned as it is.
+
+    `kind` says what the records are where that is not clear, as a list of two strings each may be pairs or
+    labelled texts: text, pairs, labelled, described (a condition and a text), tags or series. `source` and
+    `target` choose the languages of pairs, and so the direction; or the columns of a table: of pairs, or,
+    with kind labelled or described, of texts and labels, which are found by their usual names if None.
     `layout` is `lines` (a line is a text) or `stream` (the lines are one text); `date_format` is the format
     of the dates of series, as in `strptime`; `download` allows downloading missing files, and `progress` is
     called while they are downloaded.
@@ -47,16 +63,19 @@ def open_dataset(
     >>> dataset = open_dataset("embedded/en-fr", source="fr")
     >>> dataset.kind, dataset.languages, dataset.splits
     ('pairs', ('fr', 'en'), ('train', 'valid', 'test'))
+    >>> open_dataset([("a fine day", "good"), ("rain again", "bad")] * 50, kind="labelled")
+    Dataset('<memory e51f1198>': 100 labelled; train, valid, test)
     """
-    if date_format is not None and reader is None and _is_path(name):
-        reader = "series"
-    if _is_path(name):
-        dataset = _open_path(name, reader, source, target, labelled, skip_bad)
-    elif labelled:
-        # A corpus of the catalogue has one form, and knows its columns.
-        dataset = _open_catalogued(name, reader, None, None, skip_bad, download, progress)
+    if kind is not None and kind not in KINDS:
+        raise unknown("kind of data", kind, KINDS)
+    if isinstance(data, Dataset):
+        return data
+    if not isinstance(data, str | os.PathLike):
+        dataset = _open_objects(data, kind, reader, source, target, skip_bad)
     else:
-        dataset = _open_catalogued(name, reader, source, target, skip_bad, download, progress)
+        dataset = _open_name(
+            str(data), kind, reader, source, target, date_format, skip_bad, download, progress
+        )
     if date_format is not None:
         dataset.read_dates_as(date_format)
     if layout is not None:
@@ -64,6 +83,54 @@ def open_dataset(
             raise unknown("layout", layout, LAYOUTS)
         dataset.layout = layout
     return dataset
+
+
+def _open_objects(
+    data: Any, kind: str | None, reader: str | None, source: str | None, target: str | None, skip_bad: bool
+) -> Dataset:
+    """Data that are given as Python objects."""
+    if reader is not None:
+        raise InputError("reader", "is for data in files; leave it out")
+    objects = read_objects(data, kind, source, target)
+    if objects.kind == "series":
+        store = FileStore(build_reader("series"), objects.files)
+    else:
+        store = FileStore(MemoryReader(objects.kind), objects.files)
+        for split in () if skip_bad else objects.files:
+            deque(
+                store.records(split, BadRecords()), maxlen=0
+            )  # the first bad record is an error here and now
+    languages = (source, target) if objects.kind == "pairs" and source and target else ()
+    return Dataset(
+        objects.name, store, languages=languages, label_columns=objects.label_columns, skip_bad=skip_bad
+    )
+
+
+def _open_name(
+    name: str,
+    kind: str | None,
+    reader: str | None,
+    source: str | None,
+    target: str | None,
+    date_format: str | None,
+    skip_bad: bool,
+    download: bool,
+    progress: catalogue.FileProgress | None,
+) -> Dataset:
+    """Data that are named: in the catalogue, or by a path."""
+    if name.startswith(MEMORY):
+        raise InputError(
+            "data",
+            f"was given as Python objects in training ({name}), which a run does not store; pass the data",
+        )
+    labelled = kind in ("labelled", "described")
+    if date_format is not None and reader is None and _is_path(name):
+        reader = "series"
+    if _is_path(name):
+        return _open_path(name, reader, source, target, labelled, skip_bad)
+    if labelled:
+        source = target = None  # a corpus of the catalogue has one form, and knows its columns
+    return _open_catalogued(name, reader, source, target, skip_bad, download, progress)
 
 
 def _is_path(name: str) -> bool:

@@ -11,9 +11,10 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from throughtime.errors import InputError
 from throughtime.files import path_exists
@@ -29,6 +30,36 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _LATE_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _NOT_WINDOWS = frozenset(b"\x81\x8d\x8f\x90\x9d")
 _DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
+
+
+@dataclass(frozen=True)
+class MemoryFile:
+    """Python objects that stand in for a file: records (or their errors), or the rows of a table.
+
+    The first row of a table holds the names of its columns, as the first line of a file does.
+    """
+
+    items: Sequence[Any]
+    name: str = "data"
+    dated: bool = False  # a table with dates that are no text, so that no format of dates is needed
+
+    def __str__(self) -> str:
+        """The name that errors give it."""
+        return self.name
+
+
+Place = Path | MemoryFile
+"""What a reader reads."""
+
+
+def name_items(error: InputError, file: Place) -> InputError:
+    """The error of a row, naming the item of the Python object where it came from one."""
+    if not isinstance(file, MemoryFile) or error.where != file.name or error.line is None:
+        return error
+    item = file.name if error.line == 1 else f"{file.name}, item {error.line - 1}"
+    named = InputError(item, error.problem)
+    named.skippable = error.skippable
+    return named
 
 
 class BadRecords:
@@ -68,7 +99,8 @@ class BadRecords:
             return "skipped no bad records"
         files = list(dict.fromkeys(error.where for error in self.examples))
         shown = [
-            f"{'' if len(files) == 1 else error.where + ' '}line {error.line} {error.problem}"
+            f"{'' if len(files) == 1 else error.where + ' '}"
+            f"{'' if error.line is None else f'line {error.line} '}{error.problem}"
             for error in self.examples
         ]
         more = [f"and {self.count - len(shown):,} more"] if self.count > len(shown) else []
@@ -141,13 +173,13 @@ def text_suffix(path: Path | str) -> str:
     return _unpacked_name(path).suffix.lower()
 
 
-def text_stem(path: Path | str) -> str:
+def text_stem(path: Place | str) -> str:
     """The name of a file without its suffixes.
 
     >>> text_stem("data/rain.csv.gz"), text_stem("series.zip!daily/rain.csv")
     ('rain', 'rain')
     """
-    return _unpacked_name(path).stem
+    return _unpacked_name(str(path)).stem
 
 
 def _unpacked_name(path: Path | str) -> Path:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from throughtime.plots.style import COLOURS, INK, figure, save
 
 if TYPE_CHECKING:
-    from throughtime.data.stationarity import Drift
+    from throughtime.series.stationarity import Drift
 
 _GREY = "#999999"
 

@@ -15,7 +15,7 @@ from throughtime.plots.style import COLOURS, INK, figure, save
 
 if TYPE_CHECKING:
     from throughtime.data.panel import Panel, Series
-    from throughtime.series.forecasts import Forecast
+    from throughtime.series.protocol import Forecast
     from throughtime.series.rolling import Rolled
 
 Array = NDArray[np.float64]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.frequency import spelled
-from throughtime.data.panel import Panel
+from throughtime.data.panel import Panel, spelled
 from throughtime.errors import InputError, unknown
 from throughtime.metrics import forecast as measures
 from throughtime.runtime.levels import ends
-from throughtime.series.backtest_figures import (
+from throughtime.series.baselines import BASELINES, Baseline, season_of
+from throughtime.series.conformal import KINDS, Intervals, QuantileIntervals, ScaledIntervals
+from throughtime.series.figures import (
     GRID,
     Judged,
     beaten_by,
@@ -24,24 +25,24 @@ from throughtime.series.backtest_figures import (
     loss_sentences,
     probabilities,
 )
-from throughtime.series.baselines import Baseline, season_of
-from throughtime.series.conformal import KINDS, Intervals, QuantileIntervals, ScaledIntervals, windows_needed
-from throughtime.series.earlier_windows import (
+from throughtime.series.protocol import ForecastModel, Progress
+from throughtime.series.ridge import NAME as RIDGE
+from throughtime.series.ridge import Fitting, RidgeBaseline
+from throughtime.series.rolling import (
     USUAL_LEVEL,
+    Rolled,
+    Rolling,
+    joined,
     last_windows,
     observed_values,
+    roll,
     scores_before,
     scores_needed,
     windows_before,
+    windows_needed,
 )
-from throughtime.series.forecasts import Forecasting
-from throughtime.series.naive import BASELINES
-from throughtime.series.ridge import NAME as RIDGE
-from throughtime.series.ridge import Fitting, RidgeBaseline
-from throughtime.series.rolling import Rolled, Rolling, joined, roll
 
 Array = NDArray[np.float64]
-Progress = Callable[[int, int], None]
 
 OWN, AUTO, CONFORMAL, NONE = "own", "auto", "conformal", "none"
 SCALED, QUANTILES = ScaledIntervals.kind, QuantileIntervals.kind
@@ -121,7 +122,7 @@ class Calibrated(NamedTuple):
 
 
 def backtest(
-    model: Forecasting,
+    model: ForecastModel,
     panel: Panel,
     h: int,
     n_windows: int = 8,
@@ -138,7 +139,7 @@ def backtest(
 ) -> Backtest:
     """Forecast `h` rows from each of `n_windows` origins, `step_size` (else `h`) rows apart, and measure.
 
-    `intervals` are the model's own, or conformal: absolute, scaled or quantiles (see tasks.conformal), where
+    `intervals` are the model's own, or conformal: absolute, scaled or quantiles (see `conformal`), where
     `conformal` means quantiles if it has some, else absolute; auto means its own if it has some, else
     absolute. Conformal ones of a window come from the `earlier_windows` before it whose every row was known
     by then: what is tested never made the interval that it is tested against.
@@ -208,7 +209,7 @@ def backtest(
 
 
 def calibrated(
-    model: Forecasting,
+    model: ForecastModel,
     panel: Panel,
     h: int,
     levels: Sequence[float] = (80, 95),
@@ -239,7 +240,7 @@ def _kind(intervals: str, tested: Rolled) -> str:
     if tested.quantiles:
         return {AUTO: OWN, CONFORMAL: QUANTILES}.get(intervals, intervals)
     if intervals == OWN:
-        raise InputError("--intervals own", "needs a model with quantiles; this one forecasts points only")
+        raise InputError("intervals", "own needs a model with quantiles; this one forecasts points only")
     return {AUTO: "absolute", CONFORMAL: "absolute"}.get(intervals, intervals)
 
 

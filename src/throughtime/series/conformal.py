@@ -7,80 +7,58 @@ probability, if the scores come in no particular order: no model needs to be rig
 
 from __future__ import annotations
 
+import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.panel import Panel
 from throughtime.errors import InputError
-from throughtime.series.forecasts import Forecast, Forecasting
-from throughtime.series.rolling import Rolled, gathered
+from throughtime.files import whole_file
+from throughtime.folder import ModelFolder
+from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest
+from throughtime.series.rolling import ROUNDING, Rolled, gathered, windows_needed
 from throughtime.text.numbers import several
 
 Array = NDArray[np.float64]
-_ROUNDING = 1e-9  # 0.95 x 20 is 19, whatever floating point says
-
-
-class Intervals(Protocol):
-    """Scores of past windows, and the quantiles that follow from them for new forecasts."""
-
-    kind: ClassVar[str]
-
-    @property
-    def series(self) -> tuple[str, ...]:
-        """Whose windows they were."""
-        ...
-
-    @property
-    def season(self) -> int:
-        """How many rows made a season."""
-        ...
-
-    @classmethod
-    def of(cls, past: Rolled) -> Intervals:
-        """The intervals that these windows justify."""
-        ...
-
-    def asks(self, probabilities: Sequence[float]) -> Sequence[float]:
-        """The quantiles that the model has to give itself for these."""
-        ...
-
-    def adjusted(self, forecasts: Rolled, probabilities: Sequence[float]) -> dict[float, Array]:
-        """Quantiles [W, S, h] of new forecasts; p and 1 - p bound the interval of level |2p - 1|."""
-        ...
-
-    def tensors(self) -> dict[str, Array]:
-        """The scores, to be saved; `restored` takes them back."""
-        ...
-
-    @classmethod
-    def restored(cls, series: tuple[str, ...], season: int, tensors: Mapping[str, Array]) -> Intervals:
-        """What was saved."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PointIntervals:
-    """What intervals around a point have in common."""
+class Intervals(ABC):
+    """Scores of past windows, and the quantiles that follow from them for new forecasts.
 
+    `series` and `season` are those of the windows.
+    """
+
+    kind: ClassVar[str]
     series: tuple[str, ...]
     season: int
-    scores: Array
+    scores: Any
 
     def __repr__(self) -> str:
         """What they are, without the scores."""
-        return _shown(self, self.scores)
+        ahead = several(next(iter(self.tensors().values())).shape[-1], "step")
+        return f"{type(self).__name__}({len(self.series):,} series, season {self.season}, {ahead} ahead)"
+
+    @classmethod
+    @abstractmethod
+    def of(cls, past: Rolled) -> Self:
+        """The intervals that these windows justify."""
 
     def asks(self, probabilities: Sequence[float]) -> Sequence[float]:
-        """Nothing: the mean is enough."""
+        """The quantiles that the model itself has to give for these; around a point the mean is enough."""
         return ()
 
+    @abstractmethod
+    def adjusted(self, forecasts: Rolled, probabilities: Sequence[float]) -> dict[float, Array]:
+        """Quantiles [W, S, h] of new forecasts; p and 1 - p bound the interval of level |2p - 1|."""
+
     def tensors(self) -> dict[str, Array]:
-        """The scores, to be saved."""
+        """The scores, to be saved; `restored` takes them back."""
         return {"scores": self.scores}
 
     @classmethod
@@ -89,13 +67,13 @@ class PointIntervals:
         return cls(series, season, tensors["scores"])
 
 
-class AbsoluteIntervals(PointIntervals):
+class AbsoluteIntervals(Intervals):
     """mean ± a quantile of |y - mean| over the windows of the same series: for any model."""
 
     kind: ClassVar[str] = "absolute"
 
     @classmethod
-    def of(cls, past: Rolled) -> AbsoluteIntervals:
+    def of(cls, past: Rolled) -> Self:
         """The intervals that these windows justify; scores [n, S, h]."""
         return cls(past.series, past.season, np.abs(past.y - past.mean))
 
@@ -105,7 +83,7 @@ class AbsoluteIntervals(PointIntervals):
         return {p: forecasts.mean + _moved(scores, p) for p in probabilities}
 
 
-class ScaledIntervals(PointIntervals):
+class ScaledIntervals(Intervals):
     """mean ± a quantile of |y - mean| / u, times u: u tells how lively the series was just before.
 
     The scores have no unit, so all series share them, and series that were not there before have them too.
@@ -114,7 +92,7 @@ class ScaledIntervals(PointIntervals):
     kind: ClassVar[str] = "scaled"
 
     @classmethod
-    def of(cls, past: Rolled) -> ScaledIntervals:
+    def of(cls, past: Rolled) -> Self:
         """The intervals that these windows justify; scores [n x S, h]."""
         scores = np.abs(past.y - past.mean) / past.lately[..., None]
         return cls(past.series, past.season, scores.reshape(-1, scores.shape[-1]))
@@ -125,8 +103,7 @@ class ScaledIntervals(PointIntervals):
         return {p: forecasts.mean + unit * _moved(scores, p) for p in probabilities}
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class QuantileIntervals:
+class QuantileIntervals(Intervals):
     """The model's own quantiles, moved out or in by how far observations lay outside of them before.
 
     For the interval [a, b] of a level the score is max(a - y, y - b): below 0 within it. That is
@@ -134,16 +111,10 @@ class QuantileIntervals:
     """
 
     kind: ClassVar[str] = "quantiles"
-    series: tuple[str, ...]
-    season: int
     scores: dict[float, Array]  # of each probability below a half: [n, S, h]
 
-    def __repr__(self) -> str:
-        """What they are, without the scores."""
-        return _shown(self, next(iter(self.scores.values())))
-
     @classmethod
-    def of(cls, past: Rolled) -> QuantileIntervals:
+    def of(cls, past: Rolled) -> Self:
         """The intervals that these windows justify."""
         pairs = {p: _mirrored(p, past.quantiles) for p in past.quantiles if p < 0.5}
         scores = {
@@ -200,33 +171,26 @@ class QuantileIntervals:
         return {repr(p): scores for p, scores in self.scores.items()}
 
     @classmethod
-    def restored(
-        cls, series: tuple[str, ...], season: int, tensors: Mapping[str, Array]
-    ) -> QuantileIntervals:
+    def restored(cls, series: tuple[str, ...], season: int, tensors: Mapping[str, Array]) -> Self:
         """What was saved."""
         return cls(series, season, {float(p): scores for p, scores in tensors.items()})
 
 
-KINDS: dict[str, Any] = {kind.kind: kind for kind in (AbsoluteIntervals, ScaledIntervals, QuantileIntervals)}
+KINDS: dict[str, type[Intervals]] = {
+    kind.kind: kind for kind in (AbsoluteIntervals, ScaledIntervals, QuantileIntervals)
+}
 
 
-class Conformal:
+class Conformal(ForecastModel):
     """A model whose quantiles come from intervals that past windows justify."""
 
-    def __init__(self, model: Forecasting, intervals: Intervals) -> None:
+    def __init__(self, model: ForecastModel, intervals: Intervals) -> None:
         self.name, self.model, self.intervals = model.name, model, intervals
 
-    def predict(
-        self,
-        panel: Panel,
-        h: int,
-        probabilities: Sequence[float] = (),
-        paths: int = 0,
-        future: Panel | None = None,
-    ) -> list[Forecast]:
+    def answer(self, request: ForecastRequest) -> list[Forecast]:
         """The model's forecasts with quantiles that cover as often as windows before did."""
-        asked = self.intervals.asks(probabilities)
-        forecasts = self.model.predict(panel, h, asked, paths, future)
+        panel, h, probabilities, _, _ = request
+        forecasts = self.model.answer(request._replace(probabilities=self.intervals.asks(probabilities)))
         window = gathered(panel, forecasts, np.full((len(panel.series), h), np.nan), self.intervals.season)
         quantiles = window.in_own_units(self.intervals.adjusted(window.evened(), probabilities))
         for p, found in quantiles.items():
@@ -253,25 +217,10 @@ def conformal_quantile(scores: Array, level: float) -> Array:
     """
     ordered = np.sort(scores, axis=0)  # NaN, of what was not observed, comes last
     count = (~np.isnan(ordered)).sum(axis=0)
-    rank = np.ceil((count + 1) * level - _ROUNDING).astype(np.int64)
+    rank = np.ceil((count + 1) * level - ROUNDING).astype(np.int64)
     place = np.clip(rank - 1, 0, max(len(ordered) - 1, 0))
     found = np.take_along_axis(ordered, place[None], axis=0)[0] if len(ordered) else np.full(count.shape, 0.0)
     return np.where(rank > count, np.inf, found)
-
-
-def windows_needed(level: float) -> int:
-    """How many windows it takes for an interval of this level to be finite.
-
-    >>> windows_needed(0.8), windows_needed(0.95)
-    (4, 19)
-    """
-    return math.ceil(level / (1 - level) - _ROUNDING)
-
-
-def _shown(intervals: PointIntervals | QuantileIntervals, scores: Array) -> str:
-    ahead = f"{several(scores.shape[-1], 'step')} ahead"
-    series = f"{len(intervals.series):,} series, season {intervals.season}"
-    return f"{type(intervals).__name__}({series}, {ahead})"
 
 
 def _level(p: float) -> float:
@@ -286,12 +235,12 @@ def _moved(scores: Array, p: float) -> Array | float:
 
 def _mirrored(p: float, known: dict[float, Array]) -> float | None:
     """The probability among the known ones that is 1 - p, whatever floating point makes of it."""
-    return next((other for other in known if math.isclose(other, 1 - p, abs_tol=_ROUNDING)), None)
+    return next((other for other in known if math.isclose(other, 1 - p, abs_tol=ROUNDING)), None)
 
 
 def _at(known: dict[float, Array], p: float) -> Array:
     """What is known of a probability, whatever floating point makes of it."""
-    return next(values for each, values in known.items() if math.isclose(each, p, abs_tol=_ROUNDING))
+    return next(values for each, values in known.items() if math.isclose(each, p, abs_tol=ROUNDING))
 
 
 def _in_order(quantiles: dict[float, Array]) -> dict[float, Array]:
@@ -307,7 +256,7 @@ def _of_steps(scores: Array, forecasts: Rolled) -> Array:
     h = forecasts.mean.shape[-1]
     if h > scores.shape[-1]:
         raise InputError(
-            "--h",
+            "h",
             f"is {h}, and the intervals were measured up to {scores.shape[-1]} steps ahead; "
             f"make them anew with `throughtime backtest RUN --h {h} --save-intervals`",
         )
@@ -325,3 +274,35 @@ def _of_series(scores: Array, series: tuple[str, ...], forecasts: Rolled) -> Arr
                 "`throughtime backtest RUN --data DATA --save-intervals`, or with --intervals scaled",
             )
     return _of_steps(scores, forecasts)[:, [places[name] for name in forecasts.series]]
+
+
+FILE = "intervals.safetensors"
+
+
+def save_intervals(folder: ModelFolder, intervals: Intervals) -> None:
+    """Keep intervals with the model; `forecast --level` uses them from then on."""
+    from safetensors.numpy import save
+
+    about = {"kind": intervals.kind, "series": list(intervals.series), "season": intervals.season}
+    with whole_file(folder.path / FILE, "wb") as file:
+        file.write(save(intervals.tensors(), metadata={"intervals": json.dumps(about)}))
+
+
+def saved_intervals(folder: ModelFolder) -> Intervals | None:
+    """The intervals that were kept with a model, if any were."""
+    from safetensors import SafetensorError, safe_open
+
+    path = folder.path / FILE
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, framework="numpy") as file:
+            about: dict[str, Any] = json.loads(file.metadata()["intervals"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        kind = KINDS[about["kind"]]
+        found = kind.restored(tuple(about["series"]), about["season"], tensors)
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            str(path), f"cannot be read ({error}); make it anew with `throughtime backtest --save-intervals`"
+        ) from None
+    return found

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.batching.panel import PanelWindows
+from throughtime.data.batching.series import PanelWindows
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
-from throughtime.series.judged_windows import judged_windows, scaled_arrays
-from throughtime.tasks.base import Progress
-
-if TYPE_CHECKING:
-    from throughtime.tasks.forecast.predictor import SeriesForecaster
+from throughtime.series.protocol import Progress, WindowModel
 
 Array = NDArray[np.float64]
 
@@ -54,7 +50,7 @@ class KSteps:
 
 
 def k_steps(
-    forecaster: SeriesForecaster,
+    model: WindowModel,
     panel: Panel,
     steps: Sequence[int],
     tested: Sequence[range],
@@ -69,15 +65,14 @@ def k_steps(
     chosen = tuple(sorted(set(steps)))
     if not chosen or chosen[0] < 1:
         raise InputError("k_steps", f"are {tuple(steps)}, expected numbers of 1 or more, such as 1, 4, 16")
-    model = forecaster.model
-    if not model.recursive and chosen[-1] > model.horizon:
+    if model.max_steps is not None and chosen[-1] > model.max_steps:
         raise InputError(
             "k_steps",
-            f"has {chosen[-1]}, but the model was trained for the next {model.horizon} rows at once; ask for "
-            f"fewer, or train with horizon={chosen[-1]} or strategy=recursive",
+            f"has {chosen[-1]}, but the model was trained for the next {model.max_steps} rows at once; ask "
+            f"for fewer, or train with horizon={chosen[-1]} or strategy=recursive",
         )
     found = [{step: np.full(len(one), np.nan) for step in chosen} for one in panel.series]
-    arrays, scales = scaled_arrays(forecaster, panel)
+    arrays, scales = model.scaled_arrays(panel)
     for step in chosen:
         windows = PanelWindows(arrays, [range(len(one)) for one in panel.series], model.lookback, step)
         if not len(windows):
@@ -85,7 +80,7 @@ def k_steps(
             raise InputError(
                 "k_steps", f"has {step}, too many for {longest:,} rows and a look-back of {model.lookback}"
             )
-        for one in judged_windows(forecaster, windows, progress):
+        for one in model.forecast_windows(windows, progress):
             rows = one.starts + model.lookback + step - 1
             for number in np.unique(one.series):
                 mine = one.series == number

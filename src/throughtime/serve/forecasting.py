@@ -10,12 +10,11 @@ import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from throughtime.data.frequency import YEARS, Times, spelled
-from throughtime.data.panel import Panel, Series, regular
+from throughtime.data.panel import YEARS, Panel, Series, Times, regular, spelled
 from throughtime.data.readers.dates import ISO, DateCell, DateForm, check_date_format, settle_form
 from throughtime.runtime.levels import ends, ends_of
 from throughtime.series.conformal import Conformal
-from throughtime.series.forecasts import Forecast, Forecasting
+from throughtime.series.protocol import Forecast, ForecastModel
 from throughtime.serve.batching import Left
 from throughtime.serve.models import Served
 from throughtime.serve.requests import Options, RefusalError, Text
@@ -75,9 +74,9 @@ async def forecast(request: Request, asked: ForecastRequest) -> dict[str, Any]:
     return {"model": served.name, "forecasts": [_values(one, levels) for one in found], "notes": panel.notes}
 
 
-def _forecasting(served: Served, levels: Sequence[float]) -> Forecasting:
+def _forecasting(served: Served, levels: Sequence[float]) -> ForecastModel:
     """Who forecasts at these levels: the model, or the model with its saved intervals."""
-    forecaster: Forecasting = served.model
+    forecaster: ForecastModel = served.model
     head = served.model.model.head.probabilistic and served.model.config.intervals == "head"
     if not levels or head:
         return forecaster

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from throughtime.data.datasets import open_dataset
-from throughtime.data.frequency import spelled
+from throughtime.data.panel import spelled
 from throughtime.data.readers.panel import panel_of
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.inspection.beam_tree import beam_tree

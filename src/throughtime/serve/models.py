@@ -158,7 +158,7 @@ def _open(run: Path, device: str) -> Served:
     name, model = folder.path.resolve().name, load(run, device)
     if task != "forecast":
         return Served(name, task, model)
-    from throughtime.series.saved_intervals import saved_intervals
+    from throughtime.series.conformal import saved_intervals
 
     if columns := ", ".join((*model.config.known, *model.config.past)):
         raise InputError(

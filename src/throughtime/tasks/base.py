@@ -247,8 +247,6 @@ class Predictor:
         """Open data in the way the training data were opened; by default those themselves."""
         from throughtime.data.datasets import open_dataset
 
-        if hasattr(data, "splits"):  # a data set that is open already
-            return data  # type: ignore[no-any-return]
         data = self.config.data if data is None else data
         own = data == self.config.data and self.folder is not None and self.folder.skips_bad
         return open_dataset(data, **self.config.data_options, skip_bad=skip_bad or own)

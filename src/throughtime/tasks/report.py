@@ -16,13 +16,13 @@ Progress = Callable[[int, int], None]
 
 
 class Opening(NamedTuple):
-    """How a model opens its data; with `labelled`, source and target are the columns of text and label."""
+    """How a model opens its data: arguments of `open_dataset`."""
 
     source: str | None = None
     target: str | None = None
     layout: str | None = None
     date_format: str | None = None
-    labelled: bool = False
+    kind: str | None = None
 
 
 @dataclass(frozen=True)

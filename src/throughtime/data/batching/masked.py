@@ -9,11 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from throughtime.data.batching.batch import Batch
-from throughtime.data.batching.buckets import Buckets
-from throughtime.data.batching.draws import draws
-from throughtime.data.batching.position import Batches
-from throughtime.data.batching.ragged import RaggedIds
+from throughtime.data.batching.batches import Batch, Batches, draws
+from throughtime.data.batching.buckets import Buckets, RaggedIds
 from throughtime.errors import InputError
 
 

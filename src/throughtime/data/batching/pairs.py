@@ -1,20 +1,17 @@
-"""Sentence pairs in batches: padded, shifted, bucketed by length."""
+"""Sentence pairs in batches, and texts with the label or vector that they are written from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from throughtime.data.batching.batch import Batch, real_positions
-from throughtime.data.batching.buckets import Buckets
-from throughtime.data.batching.draws import draws
-from throughtime.data.batching.position import Batches, at_least
-from throughtime.data.batching.ragged import RaggedIds
+from throughtime.data.batching.batches import Batch, Batches, at_least, draws, real_positions
+from throughtime.data.batching.buckets import Buckets, RaggedIds
 from throughtime.errors import InputError
 
 
@@ -184,3 +181,51 @@ def _shifted(labels: Tensor, lengths: Tensor, bos_id: int, pad_id: int) -> Tenso
     first = torch.full_like(labels[:1], bos_id)
     inputs = torch.cat([first, labels[:-1]])
     return inputs.masked_fill(~real_positions(len(labels), lengths), pad_id)
+
+
+class ConditionedBatches(PairBatches):
+    """Pairs whose source is a condition: the number of a label, [1, batch], or a vector, [1, batch, width].
+
+    >>> import torch
+    >>> texts, labels = RaggedIds.of([[5, 6], [7]]), torch.tensor([4, 3])
+    >>> batches = ConditionedBatches(texts, labels, Specials(0, 1, 2), batch_size=2, shuffle=False)
+    >>> batch = next(iter(batches))
+    >>> batch.source.tolist(), batch.labels.T.tolist()
+    ([[4, 3]], [[5, 6, 2], [7, 2, 0]])
+    """
+
+    def __init__(
+        self,
+        texts: RaggedIds,
+        conditions: Tensor,
+        specials: Specials,
+        *,
+        batch_size: int = 32,
+        max_tokens: int | None = None,
+        max_length: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        if len(conditions) != len(texts):
+            raise InputError("conditions", f"are {len(conditions)} for {len(texts)} texts; give one for each")
+        self._conditions = conditions
+        # A condition has no length: a place of one step, to be filled in, says so to the buckets.
+        super().__init__(
+            RaggedIds.of([[0]] * len(texts)),
+            texts,
+            Specials(),
+            specials,
+            batch_size=batch_size,
+            max_tokens=max_tokens,
+            max_length=max_length,
+            shuffle=shuffle,
+            seed=seed,
+            rank=rank,
+            world_size=world_size,
+        )
+
+    def _collate(self, plan: RaggedIds, index: int) -> PairBatch:
+        batch = super()._collate(plan, index)
+        return replace(batch, source=self._conditions.index_select(0, batch.indices)[None])

@@ -1,44 +1,59 @@
-"""Readers: files to records. A reader is one class in one file and one line in `READERS`."""
+"""Readers: files to records. A reader is one class in one file and one line in `READERS`.
+
+Another package adds a reader through the entry point `throughtime.readers`; it is then chosen by its name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, ClassVar, Protocol
 
-from throughtime.data.readers.columns import ColumnTags
-from throughtime.data.readers.conllu import ConlluTags
-from throughtime.data.readers.csv_pairs import CsvPairs
-from throughtime.data.readers.described import DescribedText
 from throughtime.data.readers.guess import guess_reader
-from throughtime.data.readers.hsk import HskCards, HskPairs
-from throughtime.data.readers.jsonl import JsonlPairs
-from throughtime.data.readers.labelled import LabelledText
-from throughtime.data.readers.moses import MosesPairs
-from throughtime.data.readers.options import read_options
-from throughtime.data.readers.plain import PlainText
-from throughtime.data.readers.reader import Kind, Reader
-from throughtime.data.readers.series import Series, SeriesTable, read_series
-from throughtime.data.readers.slots import SlotFiles
-from throughtime.data.readers.tsv import TsvPairs
-from throughtime.errors import unknown
+from throughtime.data.records import Kind
+from throughtime.data.source import BadRecords
+from throughtime.errors import InputError, unknown
+from throughtime.registry import Registry
 
-__all__ = ["READERS", "Kind", "Reader", "Series", "build_reader", "read_series", "reader_for"]
+__all__ = ["READERS", "Reader", "build_reader", "reader_for"]
 
-READERS: dict[str, type[Reader]] = {
-    PlainText.name: PlainText,
-    TsvPairs.name: TsvPairs,
-    CsvPairs.name: CsvPairs,
-    JsonlPairs.name: JsonlPairs,
-    MosesPairs.name: MosesPairs,
-    HskCards.name: HskCards,
-    HskPairs.name: HskPairs,
-    ColumnTags.name: ColumnTags,
-    ConlluTags.name: ConlluTags,
-    SlotFiles.name: SlotFiles,
-    SeriesTable.name: SeriesTable,
-    LabelledText.name: LabelledText,
-    DescribedText.name: DescribedText,
-}
+TRUTH = {"true": True, "yes": True, "false": False, "no": False}
+
+
+class Reader(Protocol):
+    """Files in, records out. The options of a reader are the arguments of its constructor."""
+
+    name: ClassVar[str]
+    kind: ClassVar[Kind]
+    columns: ClassVar[tuple[str, ...]]
+
+    def read(self, paths: Sequence[Any], bad: BadRecords) -> Iterator[Any]:
+        """Yield the records in the files' order; a bad one goes to `bad`, which refuses or counts it."""
+        ...
+
+
+READERS = Registry[type[Reader]](
+    "reader",
+    "throughtime.readers",
+    {
+        "text": "throughtime.data.readers.texts:PlainText",
+        "tsv": "throughtime.data.readers.pairs:TsvPairs",
+        "csv": "throughtime.data.readers.pairs:CsvPairs",
+        "jsonl": "throughtime.data.readers.pairs:JsonlPairs",
+        "moses": "throughtime.data.readers.pairs:MosesPairs",
+        "hsk": "throughtime.data.readers.hsk:HskCards",
+        "hsk-pairs": "throughtime.data.readers.hsk:HskPairs",
+        "columns": "throughtime.data.readers.tags:ColumnTags",
+        "conllu": "throughtime.data.readers.tags:ConlluTags",
+        "slots": "throughtime.data.readers.tags:SlotFiles",
+        "series": "throughtime.data.readers.series:SeriesTable",
+        "labelled": "throughtime.data.readers.texts:LabelledText",
+        "described": "throughtime.data.readers.texts:DescribedText",
+    },
+)
 
 
 def build_reader(name: str, options: Mapping[str, object] | None = None) -> Reader:
@@ -47,9 +62,7 @@ def build_reader(name: str, options: Mapping[str, object] | None = None) -> Read
     >>> build_reader("tsv", {"source": "1", "target": "0"}).source
     1
     """
-    if name not in READERS:
-        raise unknown("reader", name, READERS)
-    return read_options(READERS[name], options or {})
+    return _read_options(name, READERS[name], options or {})
 
 
 def reader_for(paths: Sequence[Path | str]) -> Reader:
@@ -58,4 +71,37 @@ def reader_for(paths: Sequence[Path | str]) -> Reader:
     >>> reader_for(["train.en", "train.fr"]).name
     'moses'
     """
-    return build_reader(guess_reader(paths).name)
+    return build_reader(guess_reader(paths))
+
+
+def _read_options(reader_name: str, reader: type[Reader], options: Mapping[str, object]) -> Reader:
+    """The reader built with these options; an unknown one is refused with its nearest neighbour."""
+    known = inspect.signature(reader).parameters
+    hints = typing.get_type_hints(reader.__init__) if known else {}
+    values = {}
+    for name, value in options.items():
+        if name not in known:
+            if not known:
+                raise InputError(f"the reader {reader_name}", f"has no options, so not {name!r}")
+            raise unknown(f"option of the reader {reader_name}", name, known)
+        values[name] = _typed(value, hints[name], f"the reader {reader_name}", name)
+    build: Callable[..., Reader] = reader
+    return build(**values)
+
+
+def _typed(value: object, hint: Any, where: str, name: str) -> object:
+    """Text as the type that the option wants; what is no text is left as it is."""
+    if not isinstance(value, str):
+        return value
+    wanted = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if int in wanted and value.removeprefix("-").isdecimal():
+        return int(value)
+    if any(typing.get_origin(each) is tuple for each in wanted):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    if bool in wanted and value.lower() in TRUTH:
+        return TRUTH[value.lower()]
+    if str in wanted:
+        # A shell passes a tab as the two characters that stand for it.
+        return value.replace("\\t", "\t")
+    kind = "true or false" if bool in wanted else "a whole number"
+    raise InputError(where, f"option {name} is {value!r}, expected {kind}")

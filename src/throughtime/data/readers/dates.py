@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from throughtime.data.frequency import YEARS, infer_frequency
+from throughtime.data.panel import YEARS, infer_frequency
 from throughtime.errors import InputError
 
 DATE = re.compile(r"\d{4}-\d\d(-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?)?", re.ASCII)

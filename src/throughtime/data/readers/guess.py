@@ -6,82 +6,79 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from throughtime.data.readers.columns import ColumnTags
-from throughtime.data.readers.conllu import ConlluTags
-from throughtime.data.readers.csv_pairs import USUAL_NAMES, CsvPairs
 from throughtime.data.readers.dates import TIME_NAMES, as_date, compact_date, like_date, named_date
-from throughtime.data.readers.described import VECTOR, DescribedText
-from throughtime.data.readers.hsk import HskCards
-from throughtime.data.readers.jsonl import JsonlPairs
-from throughtime.data.readers.label_columns import LABELS, TEXTS, column_names
-from throughtime.data.readers.labelled import LABEL, TEXT, LabelledText, tab_rows
 from throughtime.data.readers.layout import MISSING, as_number, like_number, unread_dates
-from throughtime.data.readers.moses import MosesPairs
-from throughtime.data.readers.plain import PlainText
-from throughtime.data.readers.reader import Reader
-from throughtime.data.readers.rows import number_rows
-from throughtime.data.readers.series import SeriesTable
-from throughtime.data.readers.slots import FILES, SlotFiles
-from throughtime.data.readers.tsv import TsvPairs
+from throughtime.data.readers.tables import (
+    LABEL,
+    LABELS,
+    TEXT,
+    TEXTS,
+    USUAL_NAMES,
+    VECTOR,
+    column_names,
+    number_rows,
+    tab_rows,
+)
 from throughtime.data.source import lines_or_errors, text_suffix
 from throughtime.errors import InputError
 
-BY_SUFFIX: dict[str, type[Reader]] = {
-    ".tsv": TsvPairs,
-    ".jsonl": JsonlPairs,
-    ".conll": ColumnTags,
-    ".conllu": ConlluTags,
-    ".bio": ColumnTags,
-    ".iob": ColumnTags,
+SLOT_FILES = ("seq.in", "seq.out", "label")
+BY_SUFFIX: dict[str, str] = {
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".conll": "columns",
+    ".conllu": "conllu",
+    ".bio": "columns",
+    ".iob": "columns",
 }
-SIDE_BY_SIDE: dict[int, type[Reader]] = {2: MosesPairs, len(FILES): SlotFiles}
+SIDE_BY_SIDE: dict[int, str] = {2: "moses", len(SLOT_FILES): "slots"}
 """By the number of files, what lines that stand side by side in them are."""
 SAMPLE = 20
 
 
-def guess_reader(paths: Sequence[Path | str]) -> type[Reader]:
-    """The reader that fits these files best; a person can always name another."""
+def guess_reader(paths: Sequence[Path | str]) -> str:
+    """The name of the reader that fits these files best; any other can be chosen by its name."""
     if not paths:
         raise InputError("no file given to read; name at least one")
-    if any((Path(path) / FILES[0]).is_file() for path in paths):
-        return SlotFiles
+    if any((Path(path) / SLOT_FILES[0]).is_file() for path in paths):
+        return "slots"
     if len(paths) in SIDE_BY_SIDE:
         # What has a format of its own is no side of a parallel corpus: such files follow one another.
-        formats = (reader for path in paths if (reader := _format(path)) is not PlainText)
+        formats = (reader for path in paths if (reader := _format(path)) != "text")
         return next(formats, SIDE_BY_SIDE[len(paths)])
     return _alone(Path(paths[0]))
 
 
-def _format(path: Path | str) -> type[Reader]:
+def _format(path: Path | str) -> str:
     try:
         return _alone(Path(path))
     except InputError:
-        return PlainText  # whoever reads it says what is wrong with it
+        return "text"  # whoever reads it says what is wrong with it
 
 
-def _alone(path: Path) -> type[Reader]:
+def _alone(path: Path) -> str:
     suffix = text_suffix(path)
     names = set(column_names(path))
     if TEXT in names and VECTOR in names:
-        return DescribedText
+        return "described"
     if TEXT in names and LABEL in names:
-        return LabelledText
+        return "labelled"
     if suffix in (".csv", ".tsv") and _holds_series(path, suffix, names):
-        return SeriesTable
+        return "series"
     if suffix == ".csv":
-        return CsvPairs
+        return "csv"
     return BY_SUFFIX.get(suffix) or _by_content(path)
 
 
-def _by_content(path: Path) -> type[Reader]:
+def _by_content(path: Path) -> str:
     lines = [line for _, line in itertools.islice(lines_or_errors(path), SAMPLE)]
     texts = [line for line in lines if isinstance(line, str)]
     if texts and texts[0].startswith("english: "):
-        return HskCards
+        return "hsk"
     # Tatoeba's files are called .txt and hold columns: two texts separated by a tab on every line.
     if texts and all(line.count("\t") and all(line.split("\t")[:2]) for line in texts):
-        return TsvPairs
-    return PlainText
+        return "tsv"
+    return "text"
 
 
 def _holds_series(path: Path, suffix: str, names: set[str]) -> bool:

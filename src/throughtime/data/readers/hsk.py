@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from throughtime.data.readers.reader import Kind
-from throughtime.data.records import Flashcard, Pair
+from throughtime.data.records import Flashcard, Kind, Pair
 from throughtime.data.source import BadRecords, lines_or_errors
 from throughtime.errors import InputError, unknown
 

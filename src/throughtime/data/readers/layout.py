@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from throughtime.data.readers.dates import (
@@ -19,7 +18,8 @@ from throughtime.data.readers.dates import (
     meant_as_date,
     named_date,
 )
-from throughtime.data.readers.rows import DECIMAL_COMMA, place, ragged
+from throughtime.data.readers.tables import DECIMAL_COMMA, place, ragged
+from throughtime.data.source import Place
 from throughtime.errors import InputError
 
 GROUPED = re.compile(r"[-+]?\d{1,3}([., '’_\u00a0\u202f]\d{3})+([.,]\d+)?", re.ASCII)
@@ -50,7 +50,7 @@ class Columns:
 class Layout:
     """Where the columns stand in one file; `name` is its series' name where no column tells one."""
 
-    path: Path
+    path: Place
     name: str
     width: int
     header: bool
@@ -117,7 +117,7 @@ class Layout:
 
 
 def find_layout(
-    path: Path, name: str, chosen: Columns, first: list[str], second: list[str], form: DateForm = ISO
+    path: Place, name: str, chosen: Columns, first: list[str], second: list[str], form: DateForm = ISO
 ) -> Layout:
     """The layout that a file's first row shows, and its second, which may be empty, under a header."""
     header = not all(
@@ -203,20 +203,20 @@ def _whole(cells: Sequence[str]) -> bool:
     return any(WHOLE.fullmatch(cell.strip()) for cell in cells[:1])
 
 
-def _check_names(path: Path, names: Sequence[str]) -> None:
+def _check_names(path: Place, names: Sequence[str]) -> None:
     twice = [name for name in names if name and names.count(name) > 1]
     if twice:
         raise InputError(str(path), f"names the column {twice[0]!r} twice; rename one", line=1)
 
 
-def _identifier(path: Path, names: list[str], chosen: str | None) -> int | None:
+def _identifier(path: Place, names: list[str], chosen: str | None) -> int | None:
     if chosen is not None:
         return place(path, names, chosen)
     return names.index("unique_id") if "unique_id" in names else None
 
 
 def _time(
-    path: Path,
+    path: Place,
     names: list[str],
     sample: list[str],
     chosen: str | None,

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from throughtime.data.frequency import YEARS, Times
-from throughtime.data.panel import Panel, Series, regular
+from throughtime.data.panel import YEARS, Panel, Series, Times, regular
 from throughtime.data.readers.layout import Layout, Row
 from throughtime.data.readers.series import SeriesTable
-from throughtime.data.source import BadRecords
+from throughtime.data.source import BadRecords, Place, name_items
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,20 +35,21 @@ def panel_of(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noqa: B008
     """All series of a data set."""
     if dataset.kind != "series":
         raise InputError(
-            "--data", f"{dataset.name} holds {dataset.kind}; forecasting needs series in a CSV file"
+            "data",
+            f"{dataset.name} holds {dataset.kind}; forecasting needs series, as in a table of ds and y",
         )
-    files = dataset.files("all")
-    if len(files) == 1:
+    tables = dataset.tables
+    if len(tables) == 1:
         dataset.bad = BadRecords(dataset.bad.skip)  # counted anew, as by any other way of reading
-        return read_panel(files[0], roles, dataset.bad, dataset.date_format)
-    if files:
-        raise InputError("--data", f"{dataset.name} has {len(files)} files; give one, it is cut along time")
+        return read_panel(tables[0], roles, dataset.bad, dataset.date_format)
+    if tables:
+        raise InputError("data", f"{dataset.name} has {len(tables)} tables; give one, it is cut along time")
     made = [Series.of(one.unique_id, one.values[:, 0], one.ds.astype(np.int64)) for one in dataset.series()]
     return regular(made)
 
 
 def read_panel(
-    path: Path | str,
+    path: Place | str,
     roles: Roles = Roles(),  # noqa: B008
     bad: BadRecords | None = None,
     date_format: str | None = None,
@@ -64,17 +64,22 @@ def read_panel(
     >>> panel.series[0].y, panel.series[0].known.ravel(), panel.known_names
     (array([ 1., nan,  3.]), array([8., 7., 9.]), ('heat',))
     """
-    return _panel(Path(path), roles, bad or BadRecords(), date_format, future=False)
+    file = Path(path) if isinstance(path, str) else path
+    try:
+        return _panel(file, roles, bad or BadRecords(), date_format, future=False)
+    except InputError as error:
+        raise name_items(error, file) from None
 
 
-def read_future(path: Path | str, known: tuple[str, ...], date_format: str | None = None) -> Panel:
+def read_future(path: Place | str, known: tuple[str, ...], date_format: str | None = None) -> Panel:
     """The columns that are known in the future, from a file that need not have any other."""
     if not known:
-        raise InputError("--future", "is for models with columns that are known in the future; leave it out")
-    return _panel(Path(path), Roles(known=known), BadRecords(), date_format, future=True)
+        raise InputError("future", "is for models with columns that are known in the future; leave it out")
+    file = Path(path) if isinstance(path, str) else path
+    return _panel(file, Roles(known=known), BadRecords(), date_format, future=True)
 
 
-def _panel(path: Path, roles: Roles, bad: BadRecords, date_format: str | None, future: bool) -> Panel:
+def _panel(path: Place, roles: Roles, bad: BadRecords, date_format: str | None, future: bool) -> Panel:
     layout = SeriesTable(date_format=date_format).layout(path)
     target, note = ((), None) if future else _targets(layout, roles)
     wanted = (*target, *roles.known, *roles.past)
@@ -119,7 +124,7 @@ def _targets(layout: Layout, roles: Roles) -> tuple[tuple[str, ...], str | None]
     ), f"{layout.path.name}: column y is forecast; {others} would be used as known=[...] or past=[...]."
 
 
-def _sort(path: Path, rows: list[Row], bad: BadRecords) -> int:
+def _sort(path: Place, rows: list[Row], bad: BadRecords) -> int:
     """Sort the rows of one series by time, in place; how many stood after a later one.
 
     What repeats a time is bad, and not kept.

@@ -25,10 +25,9 @@ from throughtime.data.readers.dates import (
     settle_form,
 )
 from throughtime.data.readers.layout import MISSING, WHOLE, Columns, Layout, Row, find_layout
-from throughtime.data.readers.reader import Kind
-from throughtime.data.readers.rows import NumberedRow, number_rows
-from throughtime.data.records import Observation
-from throughtime.data.source import BadRecords, text_stem
+from throughtime.data.readers.tables import NumberedRow, number_rows
+from throughtime.data.records import Kind, Observation
+from throughtime.data.source import BadRecords, Place, text_stem
 from throughtime.errors import InputError
 
 
@@ -76,14 +75,14 @@ class SeriesTable:
         self.delimiter, self.missing = delimiter, missing
         self.date_format = None if date_format is None else check_date_format(date_format)
 
-    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Observation]:
+    def read(self, paths: Sequence[Place], bad: BadRecords) -> Iterator[Observation]:
         """Yield one `Observation` for each value; several columns of a row are series of their own."""
         for path in paths:
             for layout, row in self.rows(path, bad):
                 for column, value in zip(layout.columns, row.values, strict=True):
                     yield Observation(layout.series_name(row.unique_id, column), row.ds, value)
 
-    def rows(self, path: Path, bad: BadRecords) -> Iterator[tuple[Layout, Row]]:
+    def rows(self, path: Place, bad: BadRecords) -> Iterator[tuple[Layout, Row]]:
         """Yield the good rows of a file, each later than the one before it in its series."""
         last: dict[str, Row] = {}
         for layout, row in self.any_rows(path, bad):
@@ -94,7 +93,7 @@ class SeriesTable:
                 continue
             yield layout, row
 
-    def any_rows(self, path: Path, bad: BadRecords) -> Iterator[tuple[Layout, Row]]:
+    def any_rows(self, path: Place, bad: BadRecords) -> Iterator[tuple[Layout, Row]]:
         """Yield the good rows of a file in whatever order of time they stand."""
         lines = number_rows(path, self.delimiter)
         layout, waiting = self._layout(path, lines)
@@ -108,11 +107,11 @@ class SeriesTable:
                 continue
             yield layout, row
 
-    def layout(self, path: Path) -> Layout:
+    def layout(self, path: Place) -> Layout:
         """Which columns of a file hold what."""
         return self._layout(path, number_rows(path, self.delimiter))[0]
 
-    def _dates(self, path: Path, layout: Layout) -> Iterator[DateCell]:
+    def _dates(self, path: Place, layout: Layout) -> Iterator[DateCell]:
         """The dates of a whole file, as they are written."""
         assert layout.time is not None
         for line, cells in number_rows(path, self.delimiter):
@@ -120,7 +119,7 @@ class SeriesTable:
                 series = "" if layout.identifier is None else cells[layout.identifier]
                 yield DateCell(line, series, cells[layout.time].strip())
 
-    def _compact(self, path: Path, first: list[str], sample: list[str]) -> str | None:
+    def _compact(self, path: Place, first: list[str], sample: list[str]) -> str | None:
         """The column with a usual name for times whose whole numbers are all dates such as 20231231."""
         names = [cell.strip() for cell in first]
         if not sample or any(map(like_date, sample)):
@@ -133,7 +132,7 @@ class SeriesTable:
         cells = (cells[names.index(name)].strip() for cells in rows if len(cells) == len(names))
         return name if all(compact_date(cell) for cell in cells if WHOLE.fullmatch(cell)) else None
 
-    def _layout(self, path: Path, lines: Iterator[NumberedRow]) -> tuple[Layout, list[NumberedRow]]:
+    def _layout(self, path: Place, lines: Iterator[NumberedRow]) -> tuple[Layout, list[NumberedRow]]:
         """The layout, and those lines that it took to find it which are still to be read."""
         number, first = next(lines, (1, InputError(str(path), "has no rows")))
         # Without its first row nothing in a table can be trusted: skipping bad records does not help there.
@@ -172,7 +171,7 @@ class _WithGaps(Layout):
 
 
 def read_series(
-    path: Path | str, table: SeriesTable | None = None, bad: BadRecords | None = None
+    path: Place | str, table: SeriesTable | None = None, bad: BadRecords | None = None
 ) -> list[Series]:
     r"""Every series of a file: one of each `unique_id` of a long table, one with all columns of a wide one.
 
@@ -187,7 +186,9 @@ def read_series(
     rows: dict[str, list[Row]] = {}
     columns: tuple[str, ...] = ()
     dated = False
-    for layout, row in (table or SeriesTable()).rows(Path(path), bad or BadRecords()):
+    for layout, row in (table or SeriesTable()).rows(
+        Path(path) if isinstance(path, str) else path, bad or BadRecords()
+    ):
         columns, dated = layout.columns, layout.dated
         rows.setdefault(row.unique_id, []).append(row)
     if not rows:
@@ -202,7 +203,7 @@ def _series(unique_id: str, columns: tuple[str, ...], dated: bool, rows: list[Ro
     return Series(unique_id, np.asarray(times), columns, values)
 
 
-def _after(path: Path, row: Row, before: Row | None) -> Row:
+def _after(path: Place, row: Row, before: Row | None) -> Row:
     """The row with its place in time, which must be later than the row before it in its series."""
     if row.moment is None:
         index = 0 if before is None else before.moment + 1

@@ -93,7 +93,7 @@ class ClassifyConfig(TrainingConfig):
     @property
     def data_options(self) -> dict[str, Any]:
         """How `open_dataset` opens its data."""
-        return {"source": self.text, "target": self.label, "labelled": True}
+        return {"source": self.text, "target": self.label, "kind": "labelled"}
 
     def settled(self, dataset: Dataset) -> ClassifyConfig:
         """The same with what the data suggest filled in, as it is saved."""

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from throughtime.data.batching import RaggedIds
-from throughtime.data.batching.labelled import LabelledBatches
+from throughtime.data.batching.sequences import LabelledBatches
 from throughtime.data.records import Labelled
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from throughtime.data.batching import Batch, RaggedIds
-from throughtime.data.batching.labelled import LabelledBatch, LabelledBatches
+from throughtime.data.batching.sequences import LabelledBatch, LabelledBatches
 from throughtime.data.records import Labelled
 from throughtime.metrics.classification import f1_scores
 from throughtime.tasks.classify.network import SequenceClassifier

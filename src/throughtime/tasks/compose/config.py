@@ -94,7 +94,7 @@ class ComposeConfig(TrainingConfig):
     @property
     def data_options(self) -> dict[str, Any]:
         """How `open_dataset` opens its data."""
-        return {"source": self.text, "target": self.label, "labelled": True}
+        return {"source": self.text, "target": self.label, "kind": "described"}
 
     def settled(self, dataset: Dataset) -> ComposeConfig:
         """The same with what the data suggest filled in, as it is saved."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from throughtime.data.batching import Batch, PairBatch, RaggedIds, Specials
-from throughtime.data.batching.conditioned import ConditionedBatches
+from throughtime.data.batching.pairs import ConditionedBatches
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.tasks.compose.network import ConditionedLanguageModel
 from throughtime.tasks.surprisal import learned, likelihood, targets

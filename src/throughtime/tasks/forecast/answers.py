@@ -10,12 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from throughtime.data.batching.panel import PanelArrays
-from throughtime.data.frequency import Times, spelled
-from throughtime.data.panel import Panel, Series
-from throughtime.data.scaling import SeriesScale
+from throughtime.data.batching.series import PanelArrays
+from throughtime.data.panel import Panel, Series, Times, spelled
 from throughtime.errors import InputError
-from throughtime.series.forecasts import Forecast
+from throughtime.series.protocol import Forecast
+from throughtime.series.scaling import SeriesScale
 from throughtime.tasks.forecast.network import Forecaster
 from throughtime.tasks.forecast.networks import Window
 

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from throughtime.data.panel import Panel
-from throughtime.data.panel_scaling import PanelScaling
 from throughtime.layers.stack import Stack
+from throughtime.series.panels import PanelScaling
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.heads import ForecastHead, GaussianHead, PointHead, QuantileHead, StudentHead
 from throughtime.tasks.forecast.network import (

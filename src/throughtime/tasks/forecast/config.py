@@ -8,12 +8,11 @@ from pydantic import Field, field_validator
 
 from throughtime.config import architecture
 from throughtime.data.panel import Panel
-from throughtime.data.power import Transform
 from throughtime.data.readers.panel import Roles
-from throughtime.data.scaling import Scaling
-from throughtime.data.timeline import Timeline
 from throughtime.effects import Effect, only_with
 from throughtime.errors import InputError
+from throughtime.series.panels import Timeline
+from throughtime.series.scaling import Scaling, Transform
 from throughtime.train.config import Positive, Share, TrainingConfig
 
 Count = Annotated[int, Field(ge=1)]
@@ -141,7 +140,7 @@ class ForecastConfig(TrainingConfig):
     @property
     def data_options(self) -> dict[str, Any]:
         """How `open_dataset` opens its data."""
-        return {"date_format": self.date_format}
+        return {"date_format": self.date_format, "kind": "series"}
 
     @property
     def roles(self) -> Roles:

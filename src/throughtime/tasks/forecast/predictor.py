@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,28 +10,29 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from throughtime.data.batching.panel import PanelBatches, PanelWindows
-from throughtime.data.datasets import open_dataset
+from throughtime.data.batching.series import PanelArrays, PanelBatches, PanelWindows
+from throughtime.data.datasets import DataLike, open_dataset
 from throughtime.data.panel import Panel, Series
-from throughtime.data.panel_scaling import PanelScaling
 from throughtime.data.readers.panel import panel_of, read_future
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.results import Evaluation
 from throughtime.runtime.levels import check_levels, ends_of
 from throughtime.series.backtest import AUTO, CONFORMAL, OWN, Backtest, Calibrated, backtest, calibrated
-from throughtime.series.conformal import Conformal
-from throughtime.series.forecasts import Forecast, Forecasting
+from throughtime.series.conformal import Conformal, save_intervals, saved_intervals
 from throughtime.series.k_steps import KSteps, k_steps
-from throughtime.series.plain_series import PlainSeries, panels_of
+from throughtime.series.panels import PanelScaling
+from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest, WindowForecasts
 from throughtime.series.ridge import Fitting
-from throughtime.series.saved_intervals import save_intervals, saved_intervals
+from throughtime.series.scaling import SeriesScale
 from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
 from throughtime.tasks.forecast.answers import answered, coming, last_window
 from throughtime.tasks.forecast.build import build_forecaster, describe_unusual_series, training_rows
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.network import Forecaster
+from throughtime.tasks.forecast.plain_series import PlainSeries, panels_of
 from throughtime.tasks.forecast.training import ForecastTask, training_windows, window_of
+from throughtime.tasks.report import Progress
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 ROWS_AT_ONCE = 4_096
 SERIES_FILE = "series.json"
+WINDOWS_AT_ONCE = 1_024
 
 
 class SeriesScales(NamedTuple):
@@ -51,7 +53,7 @@ class SeriesScales(NamedTuple):
         folder.write_json(SERIES_FILE, self.scaling.to_values())
 
 
-class SeriesForecaster(Predictor):
+class SeriesForecaster(Predictor, ForecastModel):
     """Forecasts time series: `tt.load("RUN").forecast(h=24, level=[80])`. `name` heads the column."""
 
     task = "forecast"
@@ -109,7 +111,7 @@ class SeriesForecaster(Predictor):
 
     def forecast(
         self,
-        data: str | Panel | PlainSeries | None = None,
+        data: DataLike | Panel | PlainSeries | None = None,
         h: int | None = None,
         level: Sequence[float] = (),
         future: str | Path | Panel | None = None,
@@ -133,7 +135,7 @@ class SeriesForecaster(Predictor):
         panel = self._panel(data, date_format)
         return forecasting.predict(panel, h or self.model.horizon, probabilities, paths, future)
 
-    def with_intervals(self, levels: Sequence[float]) -> Forecasting:
+    def with_intervals(self, levels: Sequence[float]) -> ForecastModel:
         """Itself, with conformal intervals where it is set to have them or its head has none."""
         own = self.model.head.probabilistic and self.config.intervals == "head"
         check_levels(levels)
@@ -151,7 +153,7 @@ class SeriesForecaster(Predictor):
 
     def backtest(
         self,
-        data: str | Panel | None = None,
+        data: DataLike | Panel | None = None,
         n_windows: int = 8,
         step_size: int | None = None,
         h: int | None = None,
@@ -168,7 +170,7 @@ class SeriesForecaster(Predictor):
         How many of the last rows were `unseen` is known of the data of training; of a panel, say it.
         """
         panel = self._panel(data, date_format)
-        if data in (None, self.config.data):
+        if self._is_own(data):
             unseen = self.unseen(panel)
         return backtest(
             self,
@@ -189,7 +191,7 @@ class SeriesForecaster(Predictor):
 
     def save_intervals(
         self,
-        data: str | Panel | None = None,
+        data: DataLike | Panel | None = None,
         h: int | None = None,
         level: Sequence[float] = (80, 95),
         season: int | None = None,
@@ -209,7 +211,7 @@ class SeriesForecaster(Predictor):
             CONFORMAL if intervals is None or intervals in (AUTO, OWN) else intervals,
             season=season or self.config.season,
             history=self.model.lookback,
-            unseen=self.unseen(panel) if data in (None, self.config.data) else unseen,
+            unseen=self.unseen(panel) if self._is_own(data) else unseen,
             progress=progress,
         )
         save_intervals(self.folder, made.intervals)
@@ -219,7 +221,7 @@ class SeriesForecaster(Predictor):
         """The training and validation rows of the model, so that a baseline is fitted to the same rows."""
         lengths = [len(one) for one in panel.series]
         training, validation = (
-            self.config.timeline.part_of_each(split, lengths) for split in ("train", "valid")
+            self.config.timeline.part_of_each(each, lengths) for each in ("train", "valid")
         )
         scales = [self.scaling.scale(one, self.config.scaling, self.config.transform) for one in panel.series]
         return Fitting(training, validation, [scale.power for scale in scales])
@@ -236,31 +238,23 @@ class SeriesForecaster(Predictor):
         return min(length - part.stop for length, part in zip(lengths, parts, strict=True))
 
     @torch.no_grad()
-    def predict(
-        self,
-        panel: Panel,
-        h: int,
-        probabilities: Sequence[float] = (),
-        paths: int = 0,
-        future: Panel | None = None,
-    ) -> list[Forecast]:
+    def answer(self, request: ForecastRequest) -> list[Forecast]:
         """The next `h` rows of each series; a point head has no quantiles, whatever is asked.
 
         A recursive model draws whole paths, and its quantiles are theirs. The head of a direct model knows
         each row's distribution but not how rows hang together: its paths are drawn row by row, so that sums
         and extremes over them are narrower than they ought to be.
         """
+        panel, h, probabilities, paths, future = request
         if h < 1:
             raise InputError("h", f"is {h}, expected 1 or more")
-        self.check(panel)
+        arrays, scales = self.scaled_arrays(panel)
         for one in panel.series:
             if len(one) < self.model.lookback:
                 raise InputError(
                     f"series {one.unique_id!r}",
                     f"has {len(one):,} rows, a forecast looks back on {self.model.lookback}; give more rows",
                 )
-        scales = [self.scaling.scale(one, self.config.scaling, self.config.transform) for one in panel.series]
-        arrays = self.scaling.arrays(panel, scales)
         future_columns = [self._future(panel, one, h, future) for one in panel.series]
         self.model.eval()
         forecasts: list[Forecast] = []
@@ -278,9 +272,43 @@ class SeriesForecaster(Predictor):
                     forecasts.append(found.forecast(place, one, panel.after(one, h), scales[number]))
         return forecasts
 
+    @property
+    def lookback(self) -> int:
+        """Number of rows that a forecast is made from."""
+        return self.model.lookback
+
+    @property
+    def max_steps(self) -> int | None:
+        """Maximum number of rows that it can forecast; None for any number."""
+        return None if self.model.recursive else self.model.horizon
+
+    def scaled_arrays(self, panel: Panel) -> tuple[PanelArrays, list[SeriesScale]]:
+        """The series scaled for the model, and the scale of each."""
+        self.check(panel)
+        scales = [self.scaling.scale(one, self.config.scaling, self.config.transform) for one in panel.series]
+        return self.scaling.arrays(panel, scales), scales
+
+    @torch.no_grad()
+    def forecast_windows(
+        self, windows: PanelWindows, progress: Progress | None = None
+    ) -> Iterator[WindowForecasts]:
+        """The mean forecast of each window beside the true values, batch by batch."""
+        model, last = self.model.eval(), slice(-windows.horizon, None)
+        batches = PanelBatches(windows, WINDOWS_AT_ONCE, shuffle=False)
+        with products("float32"):
+            for number, batch in enumerate(batches, start=1):
+                batch = batch.to(self.device)
+                mean = model.rollout(window_of(batch), windows.horizon, model.head.mean)
+                parts = (batch.values[last], mean, batch.weights[last])
+                true, forecast, weights = (each.double().cpu().numpy() for each in parts)
+                rows = batch.indices.cpu().numpy()
+                yield WindowForecasts(windows.series[rows], windows.starts[rows], true, forecast, weights)
+                if progress is not None:
+                    progress(number, len(batches.plan()))
+
     def k_steps(
         self,
-        data: str | Panel | None = None,
+        data: DataLike | Panel | None = None,
         steps: Sequence[int] = (1, 4, 16, 64),
         split: str = "heldout",
         progress: Progress | None = None,
@@ -290,10 +318,9 @@ class SeriesForecaster(Predictor):
         For other data than those of training, give split="all".
         """
         panel = self._panel(data)
-        lengths = [len(one) for one in panel.series]
-        parts = [range(length) for length in lengths]
+        parts = [range(len(one)) for one in panel.series]
         if split != "all":
-            parts = self.config.timeline.part_of_each(split, lengths)
+            parts = self.config.timeline.part_of_each(split, [len(part) for part in parts])
         return k_steps(self, panel, steps, parts, progress)
 
     def evaluate_split(
@@ -380,10 +407,14 @@ class SeriesForecaster(Predictor):
         known = coming(series, ds, h, self.config.known, future)
         return self.scaling.columns(known, ds).astype(np.float32)
 
-    def _panel(self, data: str | Panel | None, date_format: str | None = None) -> Panel:
+    def _is_own(self, data: DataLike | Panel | None) -> bool:
+        """Whether data are those of training."""
+        return data is None or (isinstance(data, str) and data == self.config.data)
+
+    def _panel(self, data: DataLike | Panel | None, date_format: str | None = None) -> Panel:
         if isinstance(data, Panel):
             return data
-        name = data or self.config.data
-        skip_bad = name == self.config.data and self.skips_bad
+        given, skip_bad = self.config.data if data is None else data, self._is_own(data) and self.skips_bad
         written = date_format or self.config.date_format
-        return panel_of(open_dataset(name, date_format=written, skip_bad=skip_bad), self.config.roles)
+        dataset = open_dataset(given, kind="series", date_format=written, skip_bad=skip_bad)
+        return panel_of(dataset, self.config.roles)

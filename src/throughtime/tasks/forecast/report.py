@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.batching.panel import PanelWindows
+from throughtime.data.batching.series import PanelWindows
 from throughtime.data.panel import Panel
 from throughtime.data.readers.panel import panel_of
-from throughtime.data.scaling import SeriesScale
 from throughtime.errors import InputError
 from throughtime.results import Evaluation
-from throughtime.series.backtest_figures import beaten_by, loss_sentences
-from throughtime.series.judged_windows import JudgedWindows, judged_windows, windows_of
-from throughtime.series.naive import repeated_rows
+from throughtime.series.baselines import repeated_rows
+from throughtime.series.figures import beaten_by, loss_sentences
+from throughtime.series.protocol import WindowForecasts
 from throughtime.series.ridge import NAME as RIDGE
 from throughtime.series.ridge import RidgeBaseline
+from throughtime.series.scaling import SeriesScale
 from throughtime.tasks.base import Progress
+from throughtime.tasks.report import Progress
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -35,7 +36,7 @@ def evaluate_windows(
     """Means over all windows, rows and series, of scaled values and in the series' own units."""
     model, config = forecaster.model, forecaster.config
     panel = panel_of(dataset, config.roles)
-    windows, scales = windows_of(forecaster, panel, split, model.horizon)
+    windows, scales = _windows_of(forecaster, panel, split, model.horizon)
     sums: dict[str, Array] = {}
     rules = {"naive": 1, **({"seasonal-naive": config.season} if config.season else {})}
     left_out: dict[str, str] = {}
@@ -44,7 +45,7 @@ def evaluate_windows(
         ridge = RidgeBaseline.fit(panel, model.horizon, forecaster.fitting(panel))
     except InputError as error:
         left_out[RIDGE] = f"{error.where} {error.problem}"
-    for one in judged_windows(forecaster, windows, progress):
+    for one in forecaster.forecast_windows(windows, progress):
         baselines = {name: _repeated(windows, one, season) for name, season in rules.items()}
         lacking = [name for name, said in baselines.items() if np.isnan(said[one.weights > 0]).any()]
         left_out |= dict.fromkeys(lacking, "some windows have nothing observed to repeat")
@@ -89,7 +90,27 @@ def evaluate_windows(
     return Evaluation(values, "|".join(signature), "\n".join(lines))
 
 
-def _repeated(windows: PanelWindows, one: JudgedWindows, season: int) -> Array:
+def _windows_of(
+    forecaster: SeriesForecaster, panel: Panel, split: str, horizon: int
+) -> tuple[PanelWindows, list[SeriesScale]]:
+    """All windows of a split, and the scale of each series."""
+    config, lookback = forecaster.config, forecaster.lookback
+    lengths = [len(one) for one in panel.series]
+    parts, training = (config.timeline.part_of_each(each, lengths) for each in (split, "train"))
+    names = [one.unique_id for one in panel.series]
+    rows = dict(zip(names, training, strict=True))
+    forecaster.scaling.adopt(panel, rows, config.scaling, config.transform)
+    arrays, scales = forecaster.scaled_arrays(panel)
+    found = PanelWindows(arrays, parts, lookback, horizon)
+    if not len(found):
+        longest = max(len(part) for part in parts)
+        raise InputError(
+            f"split {split}", f"has {longest:,} rows, too few for a horizon of {horizon} after {lookback}"
+        )
+    return found, scales
+
+
+def _repeated(windows: PanelWindows, one: WindowForecasts, season: int) -> Array:
     """The last season, or of a season of 1 the last value, [h, B]; NaN where nothing was observed.
 
     Gaps in the arrays are filled with the row before, for the model: they are no part of a season.
@@ -108,7 +129,7 @@ def _ridge_forecasts(
     ridge: RidgeBaseline,
     panel: Panel,
     windows: PanelWindows,
-    one: JudgedWindows,
+    one: WindowForecasts,
     scales: Sequence[SeriesScale],
 ) -> Array:
     """The forecasts of ridge regression for each window, [h, B], on the scale of the model."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from throughtime.data.batching.batch import Batch
-from throughtime.data.batching.panel import PanelBatch, PanelBatches, PanelWindows
+from throughtime.data.batching.batches import Batch
+from throughtime.data.batching.series import PanelBatch, PanelBatches, PanelWindows
 from throughtime.data.panel import Panel
 from throughtime.errors import InputError
 from throughtime.tasks.forecast.build import training_rows

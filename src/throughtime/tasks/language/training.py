@@ -17,7 +17,7 @@ from throughtime.data.batching import (
     SequentialPartition,
     real_positions,
 )
-from throughtime.data.batching.samplings import SAMPLINGS
+from throughtime.data.batching.text import SAMPLINGS
 from throughtime.errors import InputError
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.heads import IGNORED

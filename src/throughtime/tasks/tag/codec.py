@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from throughtime.data.batching import RaggedIds
-from throughtime.data.batching.tagged import NO_LABEL, Reading, TaggedRows
+from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedRows
 from throughtime.data.records import Tagged
 from throughtime.errors import InputError
 from throughtime.tasks.tag.network import UNKNOWN

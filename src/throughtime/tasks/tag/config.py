@@ -85,7 +85,7 @@ class TagConfig(TrainingConfig):
     @property
     def data_options(self) -> dict[str, Any]:
         """How `open_dataset` opens its data."""
-        return {}
+        return {"kind": "tags"}
 
     def settled(self, records: Iterable[Tagged]) -> TagConfig:
         """The same with what the training data suggest filled in, as it is saved."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from throughtime.data.batching.tagged import TaggedBatches
+from throughtime.data.batching.sequences import TaggedBatches
 from throughtime.export.exported import Case, Exported
 from throughtime.export.graph import Graph, as_array
 from throughtime.export.pooling import pooled

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout
 
 from throughtime.cells.initialise import xavier_
-from throughtime.data.batching.tagged import TaggedBatch
+from throughtime.data.batching.sequences import TaggedBatch
 from throughtime.layers.crf import Independent, LinearChain, TagHead
 from throughtime.layers.dropout import checked_probability, variational_dropout
 from throughtime.layers.pooling import MaxPooling, MeanPooling

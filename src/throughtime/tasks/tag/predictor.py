@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from throughtime.data.batching.tagged import TaggedBatch, TaggedBatches
+from throughtime.data.batching.sequences import TaggedBatch, TaggedBatches
 from throughtime.data.records import Tagged
 from throughtime.errors import InputError, unknown
 from throughtime.folder import ModelFolder

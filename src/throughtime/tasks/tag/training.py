@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from torch.nn.functional import cross_entropy
 
 from throughtime.data.batching import Batch
-from throughtime.data.batching.tagged import NO_LABEL, TaggedBatch, TaggedBatches, TaggedRows
+from throughtime.data.batching.sequences import NO_LABEL, TaggedBatch, TaggedBatches, TaggedRows
 from throughtime.data.records import Tagged
 from throughtime.metrics.tagging import ChunkCounts
 from throughtime.tasks.tag.network import Tagger

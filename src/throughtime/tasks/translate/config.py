@@ -138,7 +138,7 @@ class TranslateConfig(TrainingConfig):
     @property
     def data_options(self) -> dict[str, Any]:
         """How `open_dataset` opens its data."""
-        return {"source": self.source, "target": self.target}
+        return {"source": self.source, "target": self.target, "kind": "pairs"}
 
     def settled(self, dataset: Dataset) -> TranslateConfig:
         """The same with what the data suggest filled in, as it is saved."""

@@ -1,0 +1,293 @@
+"""One long text in batches: in rows that go on, in windows side by side, or overlapping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from throughtime.data.batching.batches import (
+    Batch,
+    Batches,
+    at_least,
+    draws,
+    permutation,
+    random_offset,
+    real_positions,
+    uniform,
+)
+from throughtime.data.batching.buckets import RaggedIds
+from throughtime.errors import InputError
+
+Ids = ArrayLike | Sequence[int]
+
+
+@dataclass(frozen=True)
+class LanguageBatch(Batch):
+    """Inputs and labels, [time, batch]; the labels are the inputs shifted by one.
+
+    Positions past a row's length hold 0 and are no targets. `continues` says that each row goes on where it
+    stopped in the batch before, so that its state is carried over.
+    """
+
+    inputs: Tensor
+    labels: Tensor
+    lengths: Tensor
+    continues: bool
+
+
+class Stream:
+    """The ids of one text; a memory-mapped file stays on disk and only what a batch needs is read.
+
+    All tokens but the first can be predicted: a window of n steps needs n + 1 tokens.
+    """
+
+    def __init__(self, ids: Ids, batch_size: int, num_steps: int) -> None:
+        self.batch_size = at_least("batch_size", batch_size, 1)
+        self.num_steps = at_least("num_steps", num_steps, 1)
+        self._ids = np.asarray(ids)
+        if self._ids.ndim != 1 or self._ids.dtype.kind not in "iu":
+            kind = f"{self._ids.ndim} axes of {self._ids.dtype}"
+            raise InputError("ids", f"must be one row of whole numbers, got {kind}")
+        self.predictions = len(self._ids) - 1
+
+    def settings(self) -> dict[str, float | None]:
+        """What a saved position depends on."""
+        return {"tokens": len(self._ids), "batch_size": self.batch_size, "num_steps": self.num_steps}
+
+    def spare(self, least: int) -> int:
+        """How many predictions there are beyond the `least` that one epoch needs; fewer are an error."""
+        if self.predictions < least:
+            problem = f"has {len(self._ids)} tokens, but one batch needs {least + 1}"
+            raise InputError(
+                "text", f"{problem}; lower batch_size ({self.batch_size}) or num_steps ({self.num_steps})"
+            )
+        return self.predictions - least
+
+    def offset(self, spare: int, generator: np.random.Generator) -> int:
+        """d ~ U[0, num_steps), or less in a text so short that no batch would be left."""
+        return random_offset(min(self.num_steps, spare + 1), generator)
+
+    def tokens(self, places: NDArray[np.int64]) -> Tensor:
+        """The tokens at these places of the text, [steps, batch]."""
+        return torch.from_numpy(self._ids[places].astype(np.int64))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where each row lies in the text, how far on in itself it begins, and how many tokens it predicts."""
+
+    starts: NDArray[np.int64]
+    spans: NDArray[np.int64]
+    turns: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    num_steps: int
+
+    def __len__(self) -> int:
+        """How many batches the longest row fills."""
+        return (int(self.lengths.max()) + self.num_steps - 1) // self.num_steps
+
+    def places(self, steps: range) -> NDArray[np.int64]:
+        """Where the inputs of these steps stand, [steps, rows]; a row's end leads to its start."""
+        within = (self.turns + np.arange(steps.start, steps.stop)[:, None]) % self.spans
+        return np.asarray(self.starts + within, dtype=np.int64)
+
+
+class SequentialPartition(Batches[Rows, LanguageBatch]):
+    """Row r of each batch continues row r of the batch before.
+
+    To train: the epoch leaves out d ~ U[0, num_steps) tokens first (`random_start`), the rows are equally
+    long, and what does not fill a batch is left out too. To evaluate: `random_start=False, cover=True`
+    predicts every token but the first exactly once; the last batch is shorter, and some of its rows shorter
+    still, down to length 0. Each row starts without a past, so one row (`batch_size=1`) gives the
+    perplexity of the text read in one go.
+
+    `rotate` begins each row at a random place of its own and reads on from its start when its end is reached
+    (Press, 2019): rows fall on other neighbours in every epoch, while all but one of their words keep what
+    stood before them.
+
+    >>> for batch in SequentialPartition(range(12), 2, 3, random_start=False, cover=True):
+    ...     print(batch.inputs.T.tolist(), batch.lengths.tolist(), batch.continues)
+    [[0, 1, 2], [6, 7, 8]] [3, 3] False
+    [[3, 4, 5], [9, 10, 0]] [3, 2] True
+    """
+
+    def __init__(
+        self,
+        ids: Ids,
+        batch_size: int,
+        num_steps: int,
+        *,
+        seed: int = 0,
+        random_start: bool = True,
+        cover: bool = False,
+        rotate: bool = False,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        self._stream = Stream(ids, batch_size, num_steps)
+        self._seed, self._random_start, self._cover, self._rotate = seed, random_start, cover, rotate
+        self._spare = self._stream.spare(1 if cover else batch_size * num_steps)
+        own = {"seed": seed, "random_start": random_start, "cover": cover, "rotate": rotate}
+        super().__init__({**self._stream.settings(), **own}, rank=rank, world_size=world_size)
+
+    def _plan(self, epoch: int) -> Rows:
+        stream, generator = self._stream, draws(self._seed, epoch)
+        offset = stream.offset(self._spare, generator) if self._random_start else 0
+        predictions = stream.predictions - offset
+        rows = np.arange(min(stream.batch_size, predictions))
+        length, more = divmod(predictions, len(rows))
+        more = more if self._cover else 0
+        starts, spans = offset + rows * length + np.minimum(rows, more), length + (rows < more)
+        turns = np.zeros_like(spans)
+        if self._rotate:
+            turns = (uniform(len(rows), generator) * spans).astype(np.int64)
+        lengths = spans if self._cover else spans - spans % stream.num_steps
+        return Rows(starts, spans, turns, lengths, stream.num_steps)
+
+    def _collate(self, plan: Rows, index: int) -> LanguageBatch:
+        done = index * plan.num_steps
+        lengths = np.clip(plan.lengths - done, 0, plan.num_steps)
+        steps = int(lengths.max())
+        mine = torch.from_numpy(self._mine(lengths).copy())
+        places = plan.places(range(done, done + steps))[:, self.rank :: self.world_size]
+        real = real_positions(steps, mine)
+        return LanguageBatch(
+            count=int(lengths.sum()),
+            inputs=self._stream.tokens(places) * real,
+            labels=self._stream.tokens(places + 1) * real,
+            lengths=mine,
+            continues=index > 0,
+        )
+
+
+class _TextWindows(Batches[RaggedIds, LanguageBatch]):
+    """Whole windows of the text in any order; a plan says where they start."""
+
+    def __init__(self, stream: Stream, own: Mapping[str, float | None], rank: int, world_size: int) -> None:
+        super().__init__({**stream.settings(), **own}, rank=rank, world_size=world_size)
+        self._stream = stream
+
+    def _collate(self, plan: RaggedIds, index: int) -> LanguageBatch:
+        starts, steps = plan[index], self._stream.num_steps
+        mine = self._mine(starts)
+        tokens = self._stream.tokens(mine + np.arange(steps + 1)[:, None])
+        return LanguageBatch(
+            count=len(starts) * steps,
+            inputs=tokens[:-1],
+            labels=tokens[1:],
+            lengths=torch.full((len(mine),), steps),
+            continues=False,
+        )
+
+
+class RandomWindows(_TextWindows):
+    """Windows that do not overlap, every one once an epoch, in random order.
+
+    Each epoch first leaves out d ~ U[0, num_steps) tokens, unless `random_start` is off. A last batch with
+    fewer rows is dropped where `keep_last` is off.
+
+    >>> batches = RandomWindows(range(10), batch_size=3, num_steps=3, random_start=False)
+    >>> batch = next(iter(batches))
+    >>> batch.inputs
+    tensor([[6, 3, 0],
+            [7, 4, 1],
+            [8, 5, 2]])
+    >>> batch.labels
+    tensor([[7, 4, 1],
+            [8, 5, 2],
+            [9, 6, 3]])
+    """
+
+    def __init__(
+        self,
+        ids: Ids,
+        batch_size: int,
+        num_steps: int,
+        *,
+        seed: int = 0,
+        random_start: bool = True,
+        keep_last: bool = True,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        stream = Stream(ids, batch_size, num_steps)
+        own = {"seed": seed, "random_start": random_start, "keep_last": keep_last}
+        super().__init__(stream, own, rank, world_size)
+        self._seed, self._random_start, self._keep_last = seed, random_start, keep_last
+        self._spare = stream.spare(num_steps if keep_last else num_steps * batch_size)
+
+    def _plan(self, epoch: int) -> RaggedIds:
+        stream, generator = self._stream, draws(self._seed, epoch)
+        offset = stream.offset(self._spare, generator) if self._random_start else 0
+        windows = (stream.predictions - offset) // stream.num_steps
+        starts = offset + stream.num_steps * permutation(windows, generator)
+        return RaggedIds.chunks(starts, stream.batch_size, self._keep_last)
+
+
+class OverlappingWindows(_TextWindows):
+    """Window i starts at token i * stride; `windows` picks some of them, all by default.
+
+    The first 10,000 to train and the next 5,000 to validate are `range(10_000)` and `range(10_000,
+    15_000)`; where the two meet they share up to num_steps tokens.
+
+    >>> batches = OverlappingWindows(range(9), 2, 3, windows=range(2, 4), shuffle=False)
+    >>> next(iter(batches)).inputs
+    tensor([[2, 3],
+            [3, 4],
+            [4, 5]])
+    """
+
+    def __init__(
+        self,
+        ids: Ids,
+        batch_size: int,
+        num_steps: int,
+        *,
+        windows: range | None = None,
+        stride: int = 1,
+        seed: int = 0,
+        shuffle: bool = True,
+        keep_last: bool = True,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        stream = Stream(ids, batch_size, num_steps)
+        present = stream.spare(num_steps) // at_least("stride", stride, 1) + 1
+        windows = range(present) if windows is None else windows
+        if not windows or min(windows) < 0 or max(windows) >= present:
+            asked = f"{windows[0]} to {windows[-1]}" if windows else "none"
+            raise InputError("windows", f"are {asked}, but the text has windows 0 to {present - 1}")
+        if not keep_last and len(windows) < batch_size:
+            raise InputError("batch_size", f"is {batch_size}, more than the {len(windows)} windows; lower it")
+        own = {
+            "first_window": windows[0],
+            "last_window": windows[-1],
+            "windows": len(windows),
+            "stride": stride,
+            "seed": seed,
+            "shuffle": shuffle,
+            "keep_last": keep_last,
+        }
+        super().__init__(stream, own, rank, world_size)
+        self._starts = np.array(windows, dtype=np.int64) * stride
+        self._seed, self._shuffle, self._keep_last = seed, shuffle, keep_last
+
+    def _plan(self, epoch: int) -> RaggedIds:
+        starts = self._starts
+        if self._shuffle:
+            starts = starts[permutation(len(starts), draws(self._seed, epoch))]
+        return RaggedIds.chunks(starts, self._stream.batch_size, self._keep_last)
+
+
+SAMPLINGS: Mapping[str, Callable[..., Batches[Any, LanguageBatch]]] = {
+    "random": RandomWindows,
+    "sequential": SequentialPartition,
+    "rotated": partial(SequentialPartition, rotate=True),
+}

@@ -1,0 +1,232 @@
+"""Sentence pairs: in tables, in JSON lines, in columns separated by tabs, in two parallel files."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from throughtime.data.readers.tables import UNFIT, USUAL_NAMES, csv_rows, place, ragged
+from throughtime.data.records import Kind, Pair
+from throughtime.data.source import BadRecords, lines_or_errors
+from throughtime.errors import InputError
+
+
+class CsvPairs:
+    """One pair a row; `source` and `target` name columns of the header, or count them from 0.
+
+    Without them the header must name source and target (or src and tgt). Columns given by number mean a file
+    without header, unless `header` says that it has one all the same.
+    """
+
+    name: ClassVar[str] = "csv"
+    kind: ClassVar[Kind] = "pairs"
+    columns: ClassVar[tuple[str, ...]] = Pair._fields
+
+    def __init__(
+        self, source: str | int | None = None, target: str | int | None = None, header: bool = False
+    ) -> None:
+        if (source is None) != (target is None):
+            raise InputError("the reader csv", "options source and target go together; give both or neither")
+        self.source, self.target = source, target
+        self.header = header or not (isinstance(source, int) and isinstance(target, int))
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Pair]:
+        """Yield one `Pair` for each row of each file."""
+        for path in paths:
+            width = 0
+            for number, row in csv_rows(path):
+                if not width:
+                    # Without its first row nothing in the file can be trusted, so skipping does not help.
+                    if isinstance(row, InputError):
+                        raise row
+                    width = len(row)
+                    source, target = self._places(path, row)
+                    if self.header:
+                        continue
+                if isinstance(row, InputError):
+                    bad.found(row)
+                elif len(row) != width:
+                    bad.found(ragged(path, number, row, width))
+                else:
+                    yield Pair(row[source], row[target])
+
+    def _places(self, path: Path, first: list[str]) -> tuple[int, int]:
+        if self.source is not None and self.target is not None:
+            return place(path, first, self.source), place(path, first, self.target)
+        lowered = [name.strip().lower() for name in first]
+        for source, target in USUAL_NAMES:
+            if source in lowered and target in lowered:
+                return lowered.index(source), lowered.index(target)
+        shown = ", ".join(repr(name) for name in first[:8])
+        problem = (
+            f"no columns named source and target, nor text and label, it starts with {shown}; rename two of "
+            "them, or choose with source and target"
+        )
+        raise InputError(str(path), problem, line=1)
+
+
+class JsonlPairs:
+    """Fields `src` and `tgt`, `source` and `target`, or `{"translation": {"en": "Go.", "fr": "Va !"}}`.
+
+    `source` and `target` name other fields, or the two languages of a translation; without them the languages
+    are the two of the first record, in its order.
+    """
+
+    name: ClassVar[str] = "jsonl"
+    kind: ClassVar[Kind] = "pairs"
+    columns: ClassVar[tuple[str, ...]] = Pair._fields
+
+    def __init__(self, source: str | None = None, target: str | None = None) -> None:
+        if (source is None) != (target is None):
+            raise InputError(
+                "the reader jsonl", "options source and target go together; give both or neither"
+            )
+        self.names = None if source is None or target is None else (source, target)
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Pair]:
+        """Yield one `Pair` for each line of each file; blank lines are passed over."""
+        for path in paths:
+            names = self.names
+            for number, line in lines_or_errors(path):
+                if isinstance(line, InputError):
+                    bad.found(line)
+                    continue
+                if not line.strip():
+                    continue
+                try:
+                    fields = _fields(line)
+                    names = names or _names(fields)
+                    yield Pair(_text(fields, names[0]), _text(fields, names[1]))
+                except _FaultyLineError as fault:
+                    bad.found(InputError(str(path), str(fault), line=number))
+
+
+class _FaultyLineError(Exception):
+    """What is wrong with a line, before it is known which."""
+
+
+def _fields(line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except RecursionError:
+        raise _FaultyLineError("is nested too deeply, expected one flat JSON object") from None
+    except ValueError as error:
+        detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
+        raise _FaultyLineError(f"is not JSON: {detail}") from None
+    if not isinstance(value, dict):
+        raise _FaultyLineError('is not a JSON object, expected one such as {"src": "Go.", "tgt": "Va !"}')
+    translation = value.get("translation")
+    return translation if isinstance(translation, dict) else value
+
+
+def _names(fields: dict[str, Any]) -> tuple[str, str]:
+    for names in USUAL_NAMES:
+        if names[0] in fields and names[1] in fields:
+            return names
+    if len(fields) == 2:
+        first, second = fields
+        return first, second
+    shown = ", ".join(repr(name) for name in list(fields)[:8]) or "none"
+    raise _FaultyLineError(
+        f"has no fields src and tgt, its fields are {shown}; choose with source and target"
+    )
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    if name not in fields:
+        shown = ", ".join(repr(field) for field in list(fields)[:8]) or "none"
+        raise _FaultyLineError(f"has no field {name!r}, its fields are {shown}")
+    text = fields[name]
+    if not isinstance(text, str):
+        raise _FaultyLineError(f"has a field {name!r} that is not text: {json.dumps(text)[:40]}")
+    if unfit := UNFIT.search(text):
+        raise _FaultyLineError(f"has a control character in {name!r}, U+{ord(unfit[0]):04X}; remove it")
+    return text
+
+
+class TsvPairs:
+    """One pair a line, no header; `source` and `target` are column numbers from 0, other columns are ignored.
+
+    A quote is a character like any other here: Tatoeba's sentences are full of them.
+    """
+
+    name: ClassVar[str] = "tsv"
+    kind: ClassVar[Kind] = "pairs"
+    columns: ClassVar[tuple[str, ...]] = Pair._fields
+
+    def __init__(self, source: int = 0, target: int = 1) -> None:
+        if min(source, target) < 0:
+            raise InputError("the reader tsv", "options source and target count columns from 0")
+        self.source, self.target = source, target
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Pair]:
+        """Yield one `Pair` for each line of each file."""
+        needed = max(self.source, self.target) + 1
+        for path in paths:
+            for number, line in lines_or_errors(path):
+                if isinstance(line, InputError):
+                    bad.found(line)
+                    continue
+                cells = line.split("\t")
+                if len(cells) < needed:
+                    bad.found(_too_few(path, number, line, needed))
+                    continue
+                yield Pair(cells[self.source], cells[self.target])
+
+
+def _too_few(path: Path, number: int, line: str, needed: int) -> InputError:
+    if not line.strip():
+        problem = "is blank, expected a pair; remove the line (tagged words need the reader columns)"
+    else:
+        count = line.count("\t") + 1
+        problem = f"has {count} column{'s' * (count > 1)}, expected at least {needed} separated by tabs"
+    return InputError(str(path), problem, line=number)
+
+
+class MosesPairs:
+    """Line n of the first file is the source, line n of the second its translation."""
+
+    name: ClassVar[str] = "moses"
+    kind: ClassVar[Kind] = "pairs"
+    columns: ClassVar[tuple[str, ...]] = Pair._fields
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Pair]:
+        """Yield one `Pair` for each line of the two files."""
+        if len(paths) != 2:
+            files = ", ".join(map(str, paths)) or "none"
+            raise InputError("the reader moses", f"takes two files, source and target; given: {files}")
+        for _, (source, target) in parallel_lines(paths, bad):
+            yield Pair(source, target)
+
+
+def parallel_lines(paths: Sequence[Path], bad: BadRecords) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Number and texts of the lines that stand side by side in several files.
+
+    Files of unequal length are refused even where bad records are skipped: a line lost in the middle of one
+    makes every later line the partner of the wrong one.
+    """
+    sources = [lines_or_errors(path) for path in paths]
+    for number, row in enumerate(itertools.zip_longest(*sources), start=1):
+        if None in row:
+            raise _unequal(paths, sources, row, number)
+        lines = [line for _, line in row]
+        errors = [line for line in lines if isinstance(line, InputError)]
+        if errors:
+            bad.found(errors[0])
+        else:
+            yield number, tuple(line for line in lines if isinstance(line, str))
+
+
+def _unequal(
+    paths: Sequence[Path], sources: Sequence[Iterator[object]], row: Sequence[object], number: int
+) -> InputError:
+    counts = [
+        number - 1 if line is None else number + sum(1 for _ in source)
+        for line, source in zip(row, sources, strict=True)
+    ]
+    longer = next(path for path, line in zip(paths, row, strict=True) if line is not None)
+    shown = " and ".join(f"{path} has {count:,}" for path, count in zip(paths, counts, strict=True))
+    return InputError(str(longer), f"has no partner: {shown} lines; align the files", line=number)

@@ -1,0 +1,243 @@
+"""Rows of tables with the line on which each starts, and which columns hold what."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from throughtime.data.source import BadRecords, MemoryFile, Place, lines_or_errors, text_suffix
+from throughtime.errors import InputError, unknown
+
+TEXT, LABEL = "text", "label"
+VECTOR = "vector"
+USUAL_NAMES = (("source", "target"), ("src", "tgt"), ("src", "trg"))
+"""Names of the columns of pairs."""
+# An escape can smuggle in what the file itself may not hold; half a surrogate pair cannot be written again.
+UNFIT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+NumberedRow = tuple[int, list[str] | InputError]
+
+DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*", re.ASCII)
+_NUMBERS = re.compile(r"[-+/\d.,:;\s\"TeE]*", re.ASCII)
+
+
+def delimiter_of(path: Path) -> str:
+    r"""What parts the cells of a table: a comma, unless its first rows rather have semicolons or tabs.
+
+    Where both would do, as in `2020-01-01;1,5`, rows of numbers are parted by the semicolon, and a `.tsv`
+    file by tabs.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "rain.csv"
+    ...     _ = file.write_text("ds;y\n2020-01-01;1,5\n")
+    ...     delimiter_of(file)
+    ';'
+    """
+    rows = [line for _, line in islice(lines_or_errors(path), 2) if isinstance(line, str) and line.strip()]
+    if text_suffix(path) == ".tsv" and _parts(rows, "\t"):
+        return "\t"
+    numbers = all(_NUMBERS.fullmatch(row) for row in rows)
+    fitting = [delimiter for delimiter in ",;\t" if _parts(rows, delimiter)]
+    return fitting[-1] if fitting and (numbers or fitting[0] != ",") else ","
+
+
+def _parts(rows: list[str], delimiter: str) -> bool:
+    """Whether all rows have the same number of cells with this between them, more than one."""
+    try:
+        widths = {len(row) for row in csv.reader(rows, delimiter=delimiter)}
+    except csv.Error:
+        return False
+    return len(widths) == 1 and min(widths) > 1
+
+
+def number_rows(path: Place, delimiter: str | None = None) -> Iterator[NumberedRow]:
+    """Like `csv_rows`, also of a table in memory; where semicolons part the cells, 1,5 is 1.5."""
+    if isinstance(path, MemoryFile):
+        yield from enumerate(path.items, start=1)
+        return
+    delimiter = delimiter or delimiter_of(path)
+    for number, row in csv_rows(path, delimiter):
+        if delimiter == ";" and isinstance(row, list):
+            row = [cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell for cell in row]
+        yield number, row
+
+
+def csv_rows(path: Path, delimiter: str | None = None) -> Iterator[NumberedRow]:
+    """Line and cells of each row, or its error; quoted cells may run over lines, blank ones are left out."""
+    faults: dict[int, InputError] = {}
+    reader = csv.reader(_fed(path, faults), delimiter=delimiter or delimiter_of(path), strict=True)
+    while True:
+        first = reader.line_num + 1
+        row: list[str] | InputError
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            row = InputError(str(path), _problem(str(error)), line=first)
+        if faults:
+            row = faults[min(faults)]
+            faults.clear()
+        if row:
+            yield first, row
+
+
+def tab_rows(path: Path) -> Iterator[NumberedRow]:
+    """Line and cells of each row of a table with tabs; blank lines are passed over."""
+    for number, line in lines_or_errors(path):
+        if isinstance(line, InputError):
+            yield number, line
+        elif line.strip():
+            yield number, line.split("\t")
+
+
+def json_objects(path: Path, bad: BadRecords) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Number and fields of each line that is a JSON object; blank lines are passed over."""
+    for number, line in lines_or_errors(path):
+        if isinstance(line, InputError):
+            bad.found(line)
+        elif line.strip():
+            try:
+                fields = json.loads(line)
+            except (ValueError, RecursionError):
+                fields = None
+            if isinstance(fields, dict):
+                yield number, fields
+            else:
+                bad.found(InputError(str(path), "is not a JSON object", line=number))
+
+
+def text_of(fields: dict[str, Any], name: str) -> str:
+    """The text in a field; a ValueError says what is wrong with it."""
+    text = fields.get(name)
+    if not isinstance(text, str):
+        raise ValueError(f"has no field {name!r} with text in it")
+    if unfit := UNFIT.search(text):
+        raise ValueError(f"has a control character in {name!r}, U+{ord(unfit[0]):04X}; remove it")
+    return text
+
+
+def place(path: Place, names: list[str], column: str | int) -> int:
+    """Where a column stands, given by its name in the header or by its number from 0."""
+    if isinstance(column, str):
+        if column not in names:
+            raise InputError(str(path), str(unknown("column", column, names)), line=1)
+        return names.index(column)
+    if not 0 <= column < len(names):
+        raise InputError(str(path), f"has {len(names)} columns, so no column {column} (from 0)", line=1)
+    return column
+
+
+def ragged(path: Place, number: int, row: list[str], width: int) -> InputError:
+    """The error for a row that is longer or shorter than the first."""
+    cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
+    problem = f"has {cells}, the first row has {width}; quote a text that holds a comma"
+    return InputError(str(path), problem, line=number)
+
+
+def _fed(path: Path, faults: dict[int, InputError]) -> Iterator[str]:
+    """Lines for the CSV parser; a bad line is noted as a fault of the row that it is part of."""
+    for number, line in lines_or_errors(path):
+        if isinstance(line, InputError):
+            faults[number] = line
+            yield "\n"
+        else:
+            yield line + "\n"
+
+
+def _problem(error: str) -> str:
+    if "end of data" in error:
+        return 'opens a quote that is never closed; close it, or double a quote that is text ("")'
+    if "limit" in error:
+        return f"holds a cell of more than {csv.field_size_limit():,} characters; is a quote never closed?"
+    return 'has text after a closing quote; double a quote that is part of the text ("")'
+
+
+TABLES = (".csv", ".tsv", ".jsonl")
+TEXTS = frozenset(
+    "text sentence review comment content body message document utterance tweet question query".split()
+)
+LABELS = frozenset(
+    "label labels class category stars rating sentiment polarity intent topic emotion genre score".split()
+)
+SHOWN = 8
+
+
+def column_names(path: Place) -> list[str]:
+    """The column names in a table's header, or the fields of the first JSON object; empty for other files."""
+    if isinstance(path, MemoryFile):
+        return list(path.items[0])
+    suffix = text_suffix(path)
+    if suffix in (".csv", ".tsv"):
+        rows = tab_rows(path) if suffix == ".tsv" else csv_rows(path)
+        _, header = next(rows, (1, []))
+        return [name.strip() for name in header] if isinstance(header, list) else []
+    if suffix == ".jsonl":
+        _, line = next(lines_or_errors(path))
+        try:
+            fields = json.loads(line) if isinstance(line, str) else None
+        except (ValueError, RecursionError):
+            fields = None
+        return list(fields) if isinstance(fields, dict) else []
+    return []
+
+
+def label_columns(path: Place, text: str | None, label: str | None) -> tuple[str, str] | None:
+    """The columns of text and label: those given, else those with a usual name, else the only one left.
+
+    None if the file has no header, or columns named source and target: its reader then finds both.
+    """
+    names = column_names(path)
+    shown = ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
+    text, label = (_named(path, names, name, shown) for name in (text, label))
+    found_text = text or _usual([name for name in names if name != label], TEXT, TEXTS)
+    found_label = label or _usual([name for name in names if name != text], LABEL, LABELS)
+    if len(names) == 2 and (found_text is None) != (found_label is None):
+        (left,) = (name for name in names if name not in (found_text, found_label))
+        found_text, found_label = found_text or left, found_label or left
+    if found_text is not None and found_label is not None and found_text != found_label:
+        return found_text, found_label
+    named = text is not None or label is not None
+    pairs = any({*sides} <= {name.lower() for name in names} for sides in USUAL_NAMES)
+    if not named and (
+        pairs or (text_suffix(str(path)) == ".tsv" and found_text is None and found_label is None)
+    ):
+        return None
+    missing = [role for role, found in (("text", found_text), ("label", found_label)) if found is None]
+    roles = " and which the ".join(missing) or "text and which the label"
+    raise InputError(
+        str(path),
+        f"has the columns {shown}, and it is not clear which holds the {roles}; choose them with the "
+        "settings text and label, as in text=review and label=stars",
+        line=1,
+    )
+
+
+def usual_columns(names: Sequence[str]) -> tuple[str, str] | None:
+    """The columns of text and label, if both have usual names."""
+    text, label = _usual(names, TEXT, TEXTS), _usual(names, LABEL, LABELS)
+    return (text, label) if text is not None and label is not None else None
+
+
+def _named(path: Place, names: Sequence[str], name: str | None, shown: str) -> str | None:
+    """The column with this name, or the only one that differs from it in case alone."""
+    if name is None or name in names:
+        return name
+    fitting = [one for one in names if one.lower() == name.lower()]
+    if len(fitting) == 1:
+        return fitting[0]
+    problem = f"has no column {name!r}, its columns are {shown}; choose with the settings text and label"
+    raise InputError(str(path), problem, line=1)
+
+
+def _usual(names: Sequence[str], first: str, usual: frozenset[str]) -> str | None:
+    """The column called `first`, else the only one with a usual name, in any case."""
+    if first in names:
+        return first
+    fitting = [name for name in names if name.lower() in usual]
+    return fitting[0] if len(fitting) == 1 else None

@@ -1,0 +1,166 @@
+"""Tagged words: one word a line in columns, as CoNLL-U, or in parallel files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from throughtime.data.readers.guess import SLOT_FILES
+from throughtime.data.readers.pairs import parallel_lines
+from throughtime.data.records import Kind, Tagged
+from throughtime.data.source import BadRecords, lines_or_errors
+from throughtime.errors import InputError
+
+DOCUMENT_START = "-DOCSTART-"
+# Not all that Unicode calls a space: in 10\xa0000 it is part of the word.
+BLANKS = re.compile(r"[ \t]+")
+
+Cells = list[tuple[str, str] | InputError]
+
+
+class ColumnTags:
+    """A word and its tag a line, a blank line between sentences; a `-DOCSTART-` line ends one and is none.
+
+    `word` and `tag` count columns from 0, or from the end where negative. Columns are parted by `separator`,
+    else by what a file's first row shows: tabs, or, where it has none, runs of spaces. `comments` passes over
+    lines that start with `#` and are no row of columns; without it `#` is a word like any other.
+    """
+
+    name: ClassVar[str] = "columns"
+    kind: ClassVar[Kind] = "tags"
+    columns: ClassVar[tuple[str, ...]] = Tagged._fields
+
+    def __init__(
+        self, word: int = 0, tag: int = -1, separator: str | None = None, comments: bool = False
+    ) -> None:
+        if separator == "":
+            raise InputError("the reader columns", "option separator is empty; give a tab or a space")
+        self.word, self.tag, self.separator, self.comments = word, tag, separator, comments
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Tagged]:
+        """Yield one `Tagged` for each sentence of each file; a bad line makes its whole sentence bad."""
+        for path in paths:
+            for rows in self._sentences(path):
+                error = next((row for row in rows if isinstance(row, InputError)), None)
+                if error is not None:
+                    bad.found(error)
+                    continue
+                words, tags = zip(*(row for row in rows if isinstance(row, tuple)), strict=True)
+                yield Tagged(words, tags)
+
+    def _sentences(self, path: Path) -> Iterator[Cells]:
+        rows: Cells = []
+        separator, width = self.separator, 0
+        for number, line in lines_or_errors(path):
+            if isinstance(line, InputError):
+                rows.append(line)
+            elif not line.strip() or line.startswith(DOCUMENT_START):
+                if rows:
+                    yield rows
+                rows = []
+            elif not self._is_comment(line):
+                if not width and separator is None and "\t" in line:
+                    separator = "\t"
+                cells = _cells(line, separator)
+                width = width or len(cells)
+                if self._has_word(cells):
+                    rows.append(self._row(path, number, cells, width, separator))
+        if rows:
+            yield rows
+
+    def _is_comment(self, line: str) -> bool:
+        row = (self.separator or "\t") in line and not line.startswith("# ")
+        return self.comments and line.startswith("#") and not row
+
+    def _has_word(self, cells: list[str]) -> bool:
+        """Whether a row stands for a word; in plain columns each does."""
+        return True
+
+    def _row(
+        self, path: Path, number: int, cells: list[str], width: int, separator: str | None
+    ) -> tuple[str, str] | InputError:
+        needed = max(2, *(column + 1 if column >= 0 else -column for column in (self.word, self.tag)))
+        if len(cells) < needed:
+            count = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+            marks = {"\t": "tabs", " ": "spaces", None: "a tab or spaces"}.get(separator, repr(separator))
+            problem = f"has {count}, expected at least {needed} separated by {marks}"
+            return InputError(str(path), problem, line=number)
+        if len(cells) != width:
+            problem = f"has {len(cells)} columns, the file's first row has {width}"
+            return InputError(str(path), problem, line=number)
+        word, tag = cells[self.word], cells[self.tag]
+        if not word.strip() or not tag.strip():
+            return InputError(str(path), f"has no {'tag' if word.strip() else 'word'}", line=number)
+        return word, tag
+
+
+def _cells(line: str, separator: str | None) -> list[str]:
+    """The columns of a row without the blanks around them; what follows a last separator is none."""
+    if separator is None:
+        return BLANKS.split(line.strip(" \t"))
+    return [cell.strip(" ") for cell in line.rstrip(" \t").split(separator)]
+
+
+FORM, UPOS = 1, 3
+NO_WORD = re.compile(r"\d+[-.]\d+", re.ASCII)
+
+
+class ConlluTags(ColumnTags):
+    """Words with their universal parts of speech, or with another column `tag`, such as 4 for XPOS.
+
+    Comments are passed over, and so are rows that are no words of the sentence: ranges as `1-2`, whose words
+    follow one by one, and empty nodes as `1.1`.
+    """
+
+    name: ClassVar[str] = "conllu"
+
+    def __init__(self, tag: int = UPOS) -> None:
+        super().__init__(word=FORM, tag=tag, separator="\t", comments=True)
+
+    def _has_word(self, cells: list[str]) -> bool:
+        return not NO_WORD.fullmatch(cells[0])
+
+
+class SlotFiles:
+    """Reads a folder with `seq.in`, `seq.out` and `label`, or these three files in this order.
+
+    Words and slots are separated by any number of spaces, also at the ends of a line.
+    """
+
+    name: ClassVar[str] = "slots"
+    kind: ClassVar[Kind] = "tags"
+    columns: ClassVar[tuple[str, ...]] = Tagged._fields
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Tagged]:
+        """Yield one `Tagged` for each line of the three files, folder after folder."""
+        if len(paths) == len(SLOT_FILES) and not any(path.is_dir() for path in paths):
+            triples = [tuple(paths)]
+        else:
+            triples = [tuple(path / name for name in SLOT_FILES) for path in paths]
+            if not_folders := [path for path in paths if not path.is_dir()]:
+                problem = "is no folder; give a folder with seq.in, seq.out and label, or these three files"
+                raise InputError(str(not_folders[0]), problem)
+        for triple in triples:
+            yield from _sentences(triple, bad)
+
+
+def _sentences(paths: tuple[Path, ...], bad: BadRecords) -> Iterator[Tagged]:
+    for number, (words_line, tags_line, label_line) in parallel_lines(paths, bad):
+        words, tags = _parted(words_line), _parted(tags_line)
+        label = label_line.strip()
+        if not words:
+            bad.found(InputError(str(paths[0]), "has no words", line=number))
+        elif len(words) != len(tags):
+            problem = f"does not match, {len(words)} words here but {len(tags)} slots in {paths[1].name}"
+            bad.found(InputError(str(paths[0]), problem, line=number))
+        elif not label:
+            bad.found(InputError(str(paths[2]), "has no label", line=number))
+        else:
+            yield Tagged(words, tags, label)
+
+
+def _parted(line: str) -> tuple[str, ...]:
+    # Not str.split(): a no-break space is part of a word.
+    return tuple(part for part in line.replace("\t", " ").split(" ") if part)

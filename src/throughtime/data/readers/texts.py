@@ -1,0 +1,139 @@
+"""Running text, and texts with one label or one vector of numbers each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from throughtime.data.readers.tables import (
+    LABEL,
+    TEXT,
+    UNFIT,
+    VECTOR,
+    csv_rows,
+    json_objects,
+    place,
+    ragged,
+    tab_rows,
+    text_of,
+)
+from throughtime.data.records import Described, Kind, Labelled, Line
+from throughtime.data.source import BadRecords, lines_or_errors, text_suffix
+from throughtime.errors import InputError
+
+
+class PlainText:
+    """Every line is a record, blank ones too: corpora count them, and they part paragraphs."""
+
+    name: ClassVar[str] = "text"
+    kind: ClassVar[Kind] = "text"
+    columns: ClassVar[tuple[str, ...]] = Line._fields
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Line]:
+        """Yield one `Line` for each line of each file."""
+        for path in paths:
+            for _, line in lines_or_errors(path):
+                if isinstance(line, InputError):
+                    bad.found(line)
+                else:
+                    yield Line(line)
+
+
+class LabelledText:
+    """One text a row, with columns or fields `text` and `label`, or those that the options name.
+
+    The suffix tells the format: `.jsonl`, `.tsv` (a quote is a character like any other there), else CSV. A
+    table begins with a header. An empty text is a text; an empty label is none.
+    """
+
+    name: ClassVar[str] = "labelled"
+    kind: ClassVar[Kind] = "labelled"
+    columns: ClassVar[tuple[str, ...]] = Labelled._fields
+
+    def __init__(self, text: str = TEXT, label: str = LABEL) -> None:
+        self.text, self.label = text, label
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Labelled]:
+        """Yield one `Labelled` for each row of each file."""
+        for path in paths:
+            suffix = text_suffix(path)
+            if suffix == ".jsonl":
+                yield from self._of_objects(path, bad)
+            else:
+                rows = tab_rows(path) if suffix == ".tsv" else csv_rows(path)
+                yield from self._of_rows(path, rows, bad)
+
+    def _of_rows(
+        self, path: Path, rows: Iterator[tuple[int, list[str] | InputError]], bad: BadRecords
+    ) -> Iterator[Labelled]:
+        _, header = next(rows, (1, InputError(str(path), "has no rows")))
+        # Without its header nothing in a table can be trusted: skipping bad records does not help there.
+        if isinstance(header, InputError):
+            raise header
+        names = [name.strip() for name in header]
+        text, label = (place(path, names, column) for column in (self.text, self.label))
+        for number, row in rows:
+            if isinstance(row, InputError):
+                bad.found(row)
+            elif len(row) != len(names):
+                bad.found(ragged(path, number, row, len(names)))
+            elif not row[label].strip():
+                bad.found(InputError(str(path), "has no label", line=number))
+            else:
+                yield Labelled(row[text], row[label].strip())
+
+    def _of_objects(self, path: Path, bad: BadRecords) -> Iterator[Labelled]:
+        for number, fields in json_objects(path, bad):
+            try:
+                text, label = text_of(fields, self.text), fields.get(self.label)
+                if isinstance(label, int | float):
+                    label = json.dumps(label)
+                if not isinstance(label, str) or not label.strip() or UNFIT.search(label):
+                    raise ValueError(f"has no field {self.label!r} with a label in it")
+            except ValueError as fault:
+                bad.found(InputError(str(path), str(fault), line=number))
+            else:
+                yield Labelled(text, label.strip())
+
+
+LARGEST = 1e30
+
+
+class DescribedText:
+    """JSON lines such as {"vector": [0.1, -2], "text": "a cold wet day"}; all vectors have one length."""
+
+    name: ClassVar[str] = "described"
+    kind: ClassVar[Kind] = "described"
+    columns: ClassVar[tuple[str, ...]] = Described._fields
+
+    def __init__(self, text: str = TEXT, vector: str = VECTOR) -> None:
+        self.text, self.vector = text, vector
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Described]:
+        """Yield one `Described` for each line of each file."""
+        width = 0
+        for path in paths:
+            for number, fields in json_objects(path, bad):
+                try:
+                    record = Described(text_of(fields, self.text), vector_of(fields, self.vector, width))
+                except ValueError as fault:
+                    bad.found(InputError(str(path), str(fault), line=number))
+                else:
+                    width = width or len(record.vector)
+                    yield record
+
+
+def vector_of(fields: dict[str, Any], name: str, width: int) -> tuple[float, ...]:
+    """The numbers in a field, as many as `width` where that is not 0."""
+    numbers = fields.get(name)
+    good = isinstance(numbers, list) and all(
+        isinstance(number, int | float) and not isinstance(number, bool) and abs(number) < LARGEST
+        for number in numbers
+    )
+    if not good or not numbers:
+        raise ValueError(f"has no field {name!r} with a list of finite numbers")
+    if width and len(numbers) != width:
+        raise ValueError(f"has {len(numbers)} numbers in {name!r}, the first line has {width}")
+    return tuple(float(number) for number in numbers)

@@ -1,0 +1,156 @@
+"""Series brought to one scale, each by its own level and spread, and powers that even out a series."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from throughtime.errors import InputError
+
+Transform = Literal["none", "log", "box-cox"]
+Values = NDArray[np.float64]
+PLAIN = 1.0
+POWERS = np.linspace(0, 1, 101)
+"""From the logarithm to nothing at all. Below 0 values have a ceiling, where forecasts would run away."""
+
+
+def power_of(name: str, values: Values, transform: Transform) -> float:
+    """0 for log; for box-cox the likeliest power between 0 and 1; 1, which changes nothing, for none.
+
+    >>> power_of("a", np.exp(np.sin(np.arange(99.0))), "log")
+    0.0
+    """
+    if transform == "none":
+        return PLAIN
+    present = values[~np.isnan(values)]
+    if not (present > 0).all():
+        raise InputError(f"series {name!r}", _problem(transform, present.min()))
+    return 0.0 if transform == "log" else float(POWERS[np.argmax([likelihood(present, p) for p in POWERS])])
+
+
+def likelihood(values: Values, power: float) -> float:
+    r"""The log-likelihood of a power if the series is normal on its scale, but for a constant.
+
+    .. math:: (\lambda - 1) \sum_i \log x_i - \frac{n}{2} \log \operatorname{var} g_\lambda(x)
+    """
+    variance = max(float(np.var(powered(values, power))), np.finfo(float).tiny)
+    return float((power - 1) * np.log(values).sum() - len(values) / 2 * np.log(variance))
+
+
+def powered(values: Values, power: ArrayLike) -> Values:
+    r"""Values on the scale of a power, :math:`g_\lambda(x) = (x^\lambda - 1) / \lambda`, or log x for 0.
+
+    >>> powered(np.array([1.0, 9.0]), 0.5), powered(np.array([1.0, np.e]), 0)
+    (array([0., 4.]), array([0., 1.]))
+    """
+    power = np.broadcast_to(np.asarray(power, dtype=np.float64), values.shape)
+    logged, raised = power == 0, (power != 0) & (power != PLAIN)
+    refused = (logged & (values <= 0)) | (raised & (values < 0))
+    if refused.any():
+        raise InputError("transform", _problem("log" if logged.any() else "box-cox", values[refused].min()))
+    changed = values.copy()
+    changed[logged] = np.log(values[logged])
+    changed[raised] = (values[raised] ** power[raised] - 1) / power[raised]
+    return changed
+
+
+def unpowered(values: Values, power: ArrayLike) -> Values:
+    """Back again; what lies below the scale of a power becomes 0.
+
+    >>> unpowered(np.array([0.0, 4.0, -9.0]), 0.5)
+    array([1., 9., 0.])
+    """
+    power = np.broadcast_to(np.asarray(power, dtype=np.float64), values.shape)
+    logged, raised = power == 0, (power != 0) & (power != PLAIN)
+    changed = values.copy()
+    changed[logged] = np.exp(values[logged])
+    changed[raised] = np.maximum(values[raised] * power[raised] + 1, 0) ** (1 / power[raised])
+    return changed
+
+
+def _problem(transform: str, value: float) -> str:
+    return f"has the value {value:g}, and transform={transform} takes positive ones only; use transform=none"
+
+
+Scaling = Literal["standard", "robust", "none"]
+
+
+class Scale(NamedTuple):
+    """`(x - centre) / spread`, and back."""
+
+    centre: float = 0.0
+    spread: float = 1.0
+
+    @property
+    def power(self) -> float:
+        """Of Box and Cox: 1, which changes nothing."""
+        return PLAIN
+
+    def applied(self, values: Values) -> Values:
+        """The values in units of the spread."""
+        return (values - self.centre) / self.spread
+
+    def undone(self, values: Values) -> Values:
+        """Scaled values in their own units again."""
+        return values * self.spread + self.centre
+
+
+class PowerScale(NamedTuple):
+    """The same of `g(x)`, with the power of Box and Cox that evens a series out; see `powered`.
+
+    >>> PowerScale(power=0.0).undone(PowerScale(power=0.0).applied(np.array([5.0]))).round(9)
+    array([5.])
+    """
+
+    centre: float = 0.0
+    spread: float = 1.0
+    power: float = 0.0
+
+    def applied(self, values: Values) -> Values:
+        """The values on the power's scale, in units of their spread there."""
+        return (powered(values, self.power) - self.centre) / self.spread
+
+    def undone(self, values: Values) -> Values:
+        """Scaled values in their own units again."""
+        return unpowered(values * self.spread + self.centre, self.power)
+
+
+SeriesScale = Scale | PowerScale
+
+
+def series_scale_of(name: str, values: Values, scaling: Scaling, transform: Transform) -> SeriesScale:
+    """The scale of a series whose values are first transformed."""
+    power = power_of(name, values, transform)
+    if power == PLAIN:
+        return scale_of(name, values, scaling)
+    return PowerScale(*scale_of(name, powered(values, power), scaling), power)
+
+
+def scale_of(name: str, values: Values, scaling: Scaling) -> Scale:
+    """The scale of what is there of `values`; a constant series keeps a spread of 1.
+
+    `standard` is mean and standard deviation; `robust`, for series with outliers, is the median and the
+    distance between the quartiles, in units in which a normal distribution has 1.
+
+    >>> scale_of("load", np.array([1.0, 3.0, np.nan]), "standard")
+    Scale(centre=2.0, spread=1.0)
+    >>> scale_of("load", np.array([1.0, 2.0, 3.0, 1e9]), "robust").spread < 1e9
+    True
+    """
+    if scaling == "none":
+        return Scale()
+    present = values[~np.isnan(values)]
+    if not len(present):
+        raise InputError(
+            f"series {name!r}", "has no value in its training part; leave it out, or set scaling=none"
+        )
+    centre, spread = float(present.mean()), float(present.std())
+    if scaling == "robust":
+        low, centre, high = (float(each) for each in np.quantile(present, (0.25, 0.5, 0.75)))
+        # More than half of the values may be equal, as sales of nothing are; then the deviation has to do.
+        spread = (high - low) / 1.349 or spread
+    # Rounding leaves a constant of 0.1 with a deviation of 1e-17.
+    constant = spread <= 1e-12 * max(1.0, abs(centre))
+    return Scale(centre, 1.0 if constant else spread)

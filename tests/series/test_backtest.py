@@ -1,0 +1,316 @@
+"""Back-testing: figures by hand, honest intervals, and rules of thumb always beside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from throughtime.data.panel import Panel, Series
+from throughtime.data.readers.panel import read_panel
+from throughtime.errors import InputError
+from throughtime.series.backtest import backtest, calibrated
+from throughtime.series.baselines import Baseline, season_of
+from throughtime.series.conformal import Conformal
+from throughtime.series.figures import GRID
+from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest
+from throughtime.series.rolling import Rolling
+
+
+class Points(ForecastModel):
+    """A rule of thumb without its distribution: what a model with a point head is."""
+
+    name = "points"
+
+    def __init__(self, rule: str = "naive", season: int | None = None) -> None:
+        self.rule = Baseline(rule, season)
+
+    def answer(self, request: ForecastRequest) -> list[Forecast]:
+        return self.rule.predict(request.panel, request.h)
+
+
+def panel_of(*series: Sequence[float]) -> Panel:
+    return Panel(tuple(Series.of(name, y) for name, y in zip("abcdef", series, strict=False)), None)
+
+
+def walk(rows: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=rows).cumsum()
+
+
+def test_figures_by_hand() -> None:
+    panel = panel_of([1, 2, 4, 5, 7, 4, 8])
+    found = backtest(Baseline("naive"), panel, h=2, n_windows=2, step_size=2, levels=[80])
+    # From 4: 5 and 7; from 7: 4 and 8. The history before the first origin has changes of 1 and 2.
+    own = found.judged[0]
+    assert [one.name for one in found.judged] == ["naive", "naive", "seasonal-naive", "drift"]
+    assert "6" in found.left_out["ridge"]  # 3 rows before the first origin
+    assert found.origins == ["2", "4"]
+    assert own.total["mae"] == pytest.approx((1 + 3 + 3 + 1) / 4)
+    assert own.total["rmse"] == pytest.approx(5**0.5)
+    assert own.total["mase"] == pytest.approx(2 / 1.5)
+    assert own.total["smape"] == pytest.approx(50 * (1 / 9 + 3 / 11 + 3 / 11 + 1 / 15))
+    assert own.steps["mae"] == pytest.approx([2, 2])
+    assert own.steps["rmse"] == pytest.approx([5**0.5, 5**0.5])
+    # At both origins the mean squared change is 5/2: an interval reaches 2.03 up and down, then 2.87.
+    assert own.total["width-80"] == pytest.approx(1.2815515655 * 2.5**0.5 * (1 + 2**0.5))
+    assert own.total["coverage-80"] == 50
+    assert found.judged[1].total == own.total
+
+
+def test_totals_are_the_means_of_steps_and_of_series() -> None:
+    panel = panel_of(walk(60), 100 * walk(60, 1))
+    found = backtest(Baseline("drift"), panel, h=3, n_windows=5)
+    for one in found.judged:
+        for figure in ("mae", "mase", "smape", "crps", "coverage-80", "width-95"):
+            assert np.mean(one.steps[figure]) == pytest.approx(one.total[figure])
+            assert np.mean([own[figure] for own in one.series.values()]) == pytest.approx(one.total[figure])
+    assert found.values()["figures"]["seasonal-naive"]["by_series"]["b"]["mae"] > 0
+
+
+@pytest.mark.parametrize("kind", ["absolute", "scaled"])
+def test_no_window_that_is_tested_has_made_its_own_interval(kind: str) -> None:
+    y = walk(120)
+    h, step, n_windows = 5, 2, 6
+    whole = backtest(
+        Points(), panel_of(y), h, n_windows, step, levels=[80], intervals=kind, earlier_windows=20
+    )
+    told = whole.judged[0].windows.quantiles[0.9]
+    for window, cut in enumerate(whole.rolling.cuts):
+        other = y.copy()
+        other[len(y) - cut :] = 1e6  # all that comes after the origin
+        again = backtest(
+            Points(), panel_of(other), h, n_windows, step, levels=[80], intervals=kind, earlier_windows=20
+        )
+        np.testing.assert_array_equal(again.judged[0].windows.quantiles[0.9][window], told[window])
+
+
+def test_intervals_are_those_of_the_windows_that_were_over() -> None:
+    y = walk(60)
+    found = backtest(Points(), panel_of(y), h=2, n_windows=3, step_size=1, levels=[80], earlier_windows=9)
+    assert (found.interval_kind, found.earlier_windows) == ("absolute", 9)
+    for window, cut in enumerate(found.rolling.cuts):
+        origin = len(y) - cut  # rows known
+        errors = [abs(y[begin + 1] - y[begin - 1]) for begin in range(origin - 10, origin - 1)]
+        bound = sorted(errors)[7]  # of 9, the ceil(10 x 0.8) = 8th
+        high = found.judged[0].windows.quantiles[0.9][window, 0, 1]
+        assert high == pytest.approx(y[origin - 1] + bound)
+
+
+def test_a_model_with_quantiles_keeps_them_unless_told_otherwise() -> None:
+    panel = panel_of(walk(300))
+    own = backtest(Baseline("naive"), panel, h=2, n_windows=20)
+    assert (own.interval_kind, own.earlier_windows) == ("own", 0)
+    moved = backtest(Baseline("naive"), panel, h=2, n_windows=20, intervals="conformal")
+    assert (moved.interval_kind, moved.earlier_windows) == ("quantiles", 100)
+    assert moved.judged[0].total["mae"] == own.judged[0].total["mae"]
+    assert moved.judged[0].total["width-80"] != own.judged[0].total["width-80"]
+    assert moved.judged[1].total == own.judged[1].total
+
+
+def test_exactly_enough_rows_for_intervals_and_one_too_few() -> None:
+    # A row of history and one more for the scale; 19 earlier windows, none of which reaches the tested 2.
+    needed = 2 + 2 + (2 - 1 + 2 - 1 + 19)
+    found = backtest(Points(), panel_of(walk(needed)), h=2, n_windows=2, step_size=1)
+    assert (found.earlier_windows, found.without) == (19, None)
+    assert np.isfinite(found.judged[0].windows.quantiles[0.975]).all()
+    short = panel_of(walk(needed - 1))
+    with pytest.raises(
+        InputError, match=rf"has {needed - 1} rows, and 2 windows and 19 earlier .* need {needed}"
+    ):
+        backtest(Points(), short, h=2, n_windows=2, step_size=1, intervals="absolute")
+    # Unasked, a model of points is measured without them.
+    found = backtest(Points(), short, h=2, n_windows=2, step_size=1)
+    assert found.interval_kind == "none"
+    assert f"need {needed}" in str(found.without)
+    assert "coverage-80" not in found.judged[0].total
+    assert found.judged[0].total["crps"] == found.judged[0].total["mae"]
+    assert found.judged[1].total["coverage-80"] >= 0
+
+
+def test_windows_are_looked_for_where_the_model_was_not_trained() -> None:
+    panel = panel_of(walk(200))
+    free = backtest(Points(), panel, h=2, n_windows=4, unseen=70)
+    assert (free.earlier_windows, free.trained_on) == (31, 0)
+    tight = backtest(Points(), panel, h=2, n_windows=4, unseen=20)
+    assert tight.earlier_windows == 19
+    assert tight.trained_on == 23 - 10  # 23 windows of two rows, ten in the last twenty
+
+
+def test_gaps_in_what_came_do_not_count() -> None:
+    y = walk(60)
+    y[-3] = np.nan
+    found = backtest(Baseline("naive"), panel_of(y), h=2, n_windows=4)
+    assert all(np.isfinite(value) for value in found.judged[0].total.values())
+
+
+def test_bad_wishes_are_refused_in_a_sentence() -> None:
+    panel = panel_of(walk(80))
+    with pytest.raises(InputError, match=r"level: is 100, expected a percentage"):
+        backtest(Points(), panel, h=2, levels=[100])
+    with pytest.raises(InputError, match="did you mean 'scaled'"):
+        backtest(Points(), panel, h=2, intervals="scalde")
+    with pytest.raises(InputError, match="unknown kind of conformal intervals 'own'"):
+        calibrated(Points(), panel, h=2, intervals="own")
+    with pytest.raises(InputError, match="step_size: is 0"):
+        backtest(Points(), panel, h=2, step_size=0)
+    with pytest.raises(InputError, match="forecasts points only"):
+        backtest(Points(), panel, h=2, intervals="own")
+    with pytest.raises(InputError, match=r"earlier_windows: is 18, and intervals of 95 % take at least 19"):
+        backtest(Points(), panel, h=2, earlier_windows=18)
+
+
+@pytest.mark.parametrize(("model", "intervals"), [(Baseline("drift"), "own"), (Points(), "absolute")])
+def test_crps_does_not_depend_on_the_levels(model: Baseline | Points, intervals: str) -> None:
+    panel = panel_of(walk(300))
+    told = [
+        backtest(model, panel, h=2, levels=levels, intervals=intervals) for levels in ([80, 95], [50], [99])
+    ]
+    for found in told:
+        assert found.grid == GRID
+        for one, usual in zip(found.judged, told[0].judged, strict=True):
+            assert one.total["crps"] == usual.total["crps"]
+
+
+def test_the_grid_of_crps_is_cut_to_what_a_head_and_its_windows_have() -> None:
+    # A head that learned 0.1 to 0.9 only can be tested at 80 %; the rules of thumb have the same grid.
+    panel = panel_of(walk(80))
+    within = backtest(Baseline("naive"), panel, h=2, levels=[80], reach=(0.1, 0.95))
+    assert (within.grid[0], within.grid[-1]) == (0.1, 0.9)
+    assert within.values()["crps_quantiles"] == [0.1, 0.9]
+    assert within.judged[1].total == within.judged[0].total
+    # Four windows bound 80 % and no more; nine all of it.
+    few = backtest(Points(), panel, h=2, levels=[50], earlier_windows=4)
+    assert (few.grid[0], few.grid[-1]) == (0.1, 0.9)
+    assert few.judged[1].total["crps"] == within.judged[1].total["crps"]
+    assert backtest(Points(), panel, h=2, levels=[50], earlier_windows=9).grid == GRID
+    assert backtest(Baseline("naive"), panel, h=2, levels=[80]).grid == GRID
+
+
+def gappy(rows: int, share: float = 0.3) -> np.ndarray:
+    y = walk(rows)
+    y[5:][np.random.default_rng(1).random(rows - 5) < share] = np.nan
+    return y
+
+
+@pytest.mark.parametrize("kind", ["absolute", "scaled", "quantiles"])
+def test_gaps_take_more_earlier_windows(kind: str) -> None:
+    model = Baseline("naive") if kind == "quantiles" else Points()
+    found = backtest(model, panel_of(gappy(200)), h=2, n_windows=4, intervals=kind, unseen=50)
+    assert found.earlier_windows > 19
+    own = found.judged[0].windows
+    assert np.isfinite(own.quantiles[0.975][~np.isnan(own.y)]).all()
+    assert (found.infinite.get(95, 0), found.levels) == (np.isinf(own.quantiles[0.975]).sum(), (80, 95))
+    for figure in ("coverage-95", "width-95", "crps"):
+        assert np.isfinite(found.judged[0].total[figure])
+    # No more than that: with one less, some value lacks scores.
+    less = (
+        backtest(model, panel_of(gappy(200)), 2, 4, intervals=kind, earlier_windows=found.earlier_windows - 1)
+        .judged[0]
+        .windows
+    )
+    assert np.isinf(less.quantiles[0.975][~np.isnan(less.y)]).any()
+
+
+def test_infinite_intervals_are_told_and_left_out() -> None:
+    panel = panel_of(gappy(120, 0.15))
+    found = backtest(Points(), panel, h=3, n_windows=6, earlier_windows=22)
+    own = found.judged[0].windows
+    low, high = (own.quantiles[p] for p in (0.025, 0.975))
+    infinite = np.isinf(high)
+    assert 0 < found.infinite[95] == infinite.sum() < infinite.size
+    assert found.values()["infinite_intervals"] == {"95": infinite.sum()}
+    assert found.notes == [
+        f"{infinite.sum()} of 18 intervals of 95 % are infinite and left out of coverage and width: "
+        "each takes 19 earlier windows in which its step was observed."
+    ]
+    counted = ~infinite & ~np.isnan(own.y)
+    total = found.judged[0].total
+    assert total["width-95"] == pytest.approx((high - low)[~infinite].mean())
+    assert total["coverage-95"] == pytest.approx(100 * ((low <= own.y) & (own.y <= high))[counted].mean())
+    assert np.isfinite(total["crps"])
+
+
+def test_a_level_without_any_interval_is_dropped_with_a_sentence() -> None:
+    y = walk(60)
+    y[36:50:3] = np.nan
+    found = backtest(Points(), panel_of(y), h=1, n_windows=4, earlier_windows=19)
+    assert found.levels == (80,)
+    assert found.notes == [
+        "95 % is left out: an interval takes 19 earlier windows in which its step was observed, "
+        "and none has them."
+    ]
+    assert all("coverage-95" not in one.total for one in found.judged)
+    assert found.judged[0].total["coverage-80"] >= 0
+
+
+def test_a_step_without_scores_is_a_point() -> None:
+    # Observed in the tested window for the first time ever: no interval, and a CRPS all the same.
+    y = np.arange(80.0) % 5
+    y[1:-1:2] = np.nan
+    found = backtest(Points(), panel_of(y), h=2, n_windows=1, levels=[50])
+    own = found.judged[0]
+    assert np.isinf(own.windows.quantiles[0.75][0, 0]).tolist() == [False, True]
+    assert np.isfinite(own.total["crps"])
+    assert own.steps["crps"][1] == pytest.approx(0.95 * own.steps["mae"][1])
+
+
+def test_kept_intervals_are_made_of_observed_values() -> None:
+    # Every seventh value is missing: windows a week apart would never see it at their last step.
+    y = walk(300)
+    y[-1::-7] = np.nan
+    panel = panel_of(y)
+    made = calibrated(Points(), panel, h=7, unseen=200)
+    assert made.infinite == 0
+    told = Conformal(Points(), made.intervals).predict(panel, 7, [0.025, 0.975])
+    assert np.isfinite(told[0].quantiles[0.975]).all()
+    y = walk(60)
+    y[5:55] = np.nan
+    made = calibrated(Points(), panel_of(y), h=3)
+    assert made.infinite == 3
+    with pytest.raises(InputError, match=r"level 95: takes 19 windows, .* of series 'a' 1 step ahead"):
+        Conformal(Points(), made.intervals).predict(panel_of(y), 3, [0.975])
+
+
+def test_intervals_for_what_comes_next() -> None:
+    panel = panel_of(walk(200))
+    made = calibrated(Points(), panel, h=3, unseen=60)
+    assert (made.n_windows, made.trained_on) == (58, 0)  # a row apart, since there is no room for 100
+    [told] = Conformal(Points(), made.intervals).predict(panel, 3, [0.1, 0.9])
+    width = told.quantiles[0.9] - told.quantiles[0.1]
+    assert width[0] == pytest.approx(2 * 1.28, rel=0.35)
+    assert width[2] > width[0]
+    with pytest.raises(InputError, match="level 99: takes 99 windows, more than the saved intervals"):
+        Conformal(Points(), made.intervals).predict(panel, 3, [0.005])
+    assert calibrated(Points(), panel, h=3, unseen=10).trained_on > 0
+    with pytest.raises(InputError, match="has 20 rows, and 19 windows"):
+        calibrated(Points(), panel_of(walk(20)), h=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "season"), [("airline-passengers", 12), ("elec_vic", 24), ("daily-min-temperatures", 7)]
+)
+def test_the_season_comes_from_the_frequency(corpora: Path, name: str, season: int) -> None:
+    panel = read_panel(corpora / "series" / f"{name}.csv")
+    assert season_of(panel) == season
+    [told] = Baseline("seasonal-naive").predict(panel, 2 * season)
+    np.testing.assert_array_equal(told.mean, np.tile(panel.series[0].y[-season:], 2))
+
+
+@pytest.mark.parametrize(("name", "step_size"), [("ETTh1", 48), ("elec_vic", 12)])
+def test_coverage_over_all_of_a_real_series(corpora: Path, name: str, step_size: int) -> None:
+    panel = read_panel(corpora / "series" / f"{name}.csv")
+    h, earlier, history = 24, 100, 25
+    every = Rolling(1, step_size, h).room(len(panel.series[0]) - history)
+    found = backtest(
+        Points("seasonal-naive"),
+        panel,
+        h,
+        every - earlier + 1,
+        step_size,
+        intervals="absolute",
+        earlier_windows=earlier,
+    )
+    for level in (80, 95):
+        assert abs(found.judged[0].total[f"coverage-{level}"] - level) < 3

@@ -1,0 +1,74 @@
+"""Powers of Box and Cox: there and back, the likeliest one, and what they are not for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from throughtime.errors import InputError
+from throughtime.series.scaling import (
+    POWERS,
+    PowerScale,
+    Scale,
+    likelihood,
+    power_of,
+    powered,
+    series_scale_of,
+    unpowered,
+)
+
+POSITIVE = arrays(np.float64, st.integers(1, 12), elements=st.floats(1e-3, 1e6))
+
+
+@given(POSITIVE, st.sampled_from([0.0, 0.2, 0.5, 1.0]))
+def test_there_and_back(values, power):
+    np.testing.assert_allclose(unpowered(powered(values, power), power), values, rtol=1e-6)
+
+
+@given(POSITIVE, st.floats(0.01, 1))
+def test_a_power_is_scipys(values, power):
+    expected = values if power == 1 else stats.boxcox(values, power)
+    np.testing.assert_allclose(powered(values, power), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_each_row_may_have_its_own_power():
+    values = np.array([[1.0, 4.0], [np.e, np.nan]])
+    found = powered(values, np.array([[0.5], [0.0]]))
+    np.testing.assert_allclose(found, [[0, 2], [1, np.nan]])
+    np.testing.assert_allclose(unpowered(found, np.array([[0.5], [0.0]])), values)
+
+
+def test_the_likeliest_power_is_scipys():
+    values = np.random.default_rng(0).gamma(3, size=500)
+    for power in (0.0, 0.3, 1.0):
+        assert likelihood(values, power) == pytest.approx(stats.boxcox_llf(power, values))
+    assert power_of("a", values, "box-cox") == pytest.approx(
+        stats.boxcox_normmax(values, method="mle"), abs=0.01
+    )
+
+
+def test_growth_asks_for_the_logarithm_and_noise_for_nothing():
+    draws = np.random.default_rng(1)
+    assert power_of("a", np.exp(draws.normal(size=2000)), "box-cox") < 0.1
+    assert power_of("a", 100 + draws.normal(size=2000), "none") == 1
+    assert min(POWERS) == 0
+    assert max(POWERS) == 1
+
+
+def test_scales_of_transformed_series():
+    values = np.exp(np.array([1.0, 3.0, np.nan]))
+    assert series_scale_of("a", values, "standard", "log") == pytest.approx(PowerScale(2.0, 1.0, 0.0))
+    assert series_scale_of("a", values, "standard", "none") == Scale(values[:2].mean(), values[:2].std())
+
+
+def test_what_is_not_positive_is_refused():
+    sentence = "series 'a': has the value -2, and transform=box-cox takes positive ones only"
+    with pytest.raises(InputError, match=sentence):
+        power_of("a", np.array([3.0, -2.0]), "box-cox")
+    with pytest.raises(InputError, match="has the value 0, and transform=log"):
+        powered(np.array([1.0, 0.0]), 0.0)
+    assert powered(np.array([-1.0]), 1.0) == -1

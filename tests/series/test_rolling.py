@@ -1,0 +1,114 @@
+"""Windows of a back-test: their arithmetic at its edges, and what a model may see."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from throughtime.data.panel import Panel, Series
+from throughtime.errors import InputError
+from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest
+from throughtime.series.rolling import Rolling, lately, roll
+
+small = st.integers(1, 9)
+
+
+class Spy(ForecastModel):
+    """Forecasts zero, and keeps what it was shown."""
+
+    name = "spy"
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[Panel, Panel | None]] = []
+
+    def answer(self, request: ForecastRequest) -> list[Forecast]:
+        panel, h = request.panel, request.h
+        self.shown.append((panel, request.future))
+        # In another order than the panel's: forecasts are found by name.
+        return [
+            Forecast(one.unique_id, panel.after(one, h), np.full(h, len(one.y), dtype=float), {})
+            for one in reversed(panel.series)
+        ]
+
+
+def panel_of(*lengths: int) -> Panel:
+    series = (Series.of(f"s{length}", np.arange(length) + 100.0 * length) for length in lengths)
+    return Panel(tuple(series), frequency=None)
+
+
+@given(small, small, small, small)
+def test_windows_fill_the_data_to_the_last_row_and_need_just_so_many(
+    n_windows: int, step_size: int, h: int, history: int
+) -> None:
+    rolling = Rolling(n_windows, step_size, h)
+    needed = history + h + step_size * (n_windows - 1)
+    rolling.check(panel_of(needed), history)
+    with pytest.raises(InputError, match=rf"has {needed - 1} rows, .* need {needed};"):
+        rolling.check(panel_of(needed, needed - 1), history)
+    rolled = roll(Spy(), panel_of(needed), rolling, (), season=1)
+    assert rolled.y[-1, 0, -1] == 100 * needed + needed - 1
+    assert rolled.mean[0, 0, 0] == history  # what was left before the first origin
+
+
+@given(small, small, small, small)
+def test_earlier_windows_are_over_before_the_tested_ones_begin(
+    n_windows: int, step_size: int, h: int, earlier: int
+) -> None:
+    rolling = Rolling(n_windows, step_size, h)
+    more = rolling.with_earlier(earlier)
+    assert more.cuts[-n_windows:] == rolling.cuts
+    for place in range(n_windows):
+        origin, before = rolling.cuts[place], more.cuts[place : place + earlier]
+        assert min(before) - h >= origin  # the last row of each is no later than the origin
+        assert min(before) - step_size - h < origin  # and none was left out
+    room = more.cuts[0]
+    assert rolling.room(room) == earlier
+    assert rolling.room(room - 1) == earlier - 1
+
+
+def test_earlier_windows_count_in_the_sentence() -> None:
+    with pytest.raises(InputError) as found:
+        Rolling(2, 3, 3).check(panel_of(12), history=2, earlier=4)
+    assert str(found.value) == (
+        "series 's12': has 12 rows, and 2 windows and 4 earlier ones, which intervals are made of, of 3 "
+        "rows, 3 apart, after at least 2 rows of history need 20; ask for fewer windows, a smaller step or a "
+        "shorter horizon"
+    )
+    Rolling(2, 3, 3).check(panel_of(20), history=2, earlier=4)
+
+
+@pytest.mark.parametrize(("given_", "name"), [((0, 1, 1), "n_windows"), ((1, 0, 1), "step_size")])
+def test_what_is_no_window_is_refused(given_: tuple[int, int, int], name: str) -> None:
+    with pytest.raises(InputError, match=f"{name}: is 0"):
+        Rolling(*given_)
+
+
+def test_series_of_different_lengths_end_together() -> None:
+    rolled = roll(Spy(), panel_of(9, 12), Rolling(2, 2, 3), (), season=1)
+    assert rolled.series == ("s9", "s12")
+    assert rolled.y[:, :, 0].tolist() == [[904, 1207], [906, 1209]]
+    assert rolled.mean[:, :, 0].tolist() == [[4, 7], [6, 9]]
+
+
+def test_a_model_sees_no_row_after_the_origin_but_columns_known_ahead() -> None:
+    rows = np.arange(10.0)
+    series = Series("a", np.arange(10), rows, known=rows[:, None] + 50, past=rows[:, None] + 70)
+    spy = Spy()
+    roll(spy, Panel((series,), None, ("known",), ("past",)), Rolling(2, 2, 3), (), season=1)
+    for (history, future), origin in zip(spy.shown, (5, 7), strict=True):
+        assert history.series[0].y.tolist() == rows[:origin].tolist()
+        assert len(history.series[0].known) == len(history.series[0].past) == origin
+        assert future is not None
+        ahead = future.series[0]
+        assert ahead.ds.tolist() == [origin, origin + 1, origin + 2]
+        assert ahead.known.ravel().tolist() == (rows[origin : origin + 3] + 50).tolist()
+        assert np.isnan(ahead.y).all()
+        assert np.isnan(ahead.past).all()
+
+
+def test_how_lively_a_series_was_is_told_by_its_last_seasons_and_is_never_zero() -> None:
+    assert lately(np.concatenate([np.arange(100) % 2 * 9.0, np.arange(40.0)]), 1) == 1
+    assert lately(np.concatenate([[0.0, 3.0], np.full(60, 3.0)]), 1) > 0
+    assert lately(np.full(5, 2.0), 1) == 1
