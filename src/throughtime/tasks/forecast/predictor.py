@@ -32,7 +32,6 @@ from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.network import Forecaster
 from throughtime.tasks.forecast.plain_series import PlainSeries, panels_of
 from throughtime.tasks.forecast.training import ForecastTask, training_windows, window_of
-from throughtime.tasks.report import Progress
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:

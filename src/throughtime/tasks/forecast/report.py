@@ -20,7 +20,6 @@ from throughtime.series.ridge import NAME as RIDGE
 from throughtime.series.ridge import RidgeBaseline
 from throughtime.series.scaling import SeriesScale
 from throughtime.tasks.base import Progress
-from throughtime.tasks.report import Progress
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
