@@ -572,7 +572,7 @@ def test_a_model_starts_from_another(trained, pairs):
     assert texts(model.translate(["one ."])) == ["un !"]
     with pytest.raises(InputError, match="hidden_size"):
         inherited(out, config, {"hidden_size": 7})
-    with pytest.raises(InputError, match="--set output_bias: has no effect with --init-from"):
+    with pytest.raises(InputError, match="output_bias: has no effect with init_from"):
         inherited(out, config, {"output_bias": "zeros"})
 
 

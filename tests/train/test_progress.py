@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from throughtime.train.pace import Pace, Report
 from throughtime.train.progress import Bars, Lines, Reporter, Silent, reporter
+from throughtime.train.timing import Pace, Report
 
 
 class Clock:
@@ -35,7 +35,6 @@ def report(step: int, epochs: int = 4, steps: int = 100, **changes: Any) -> Repo
         "lr": 1.2e-3,
         "tokens_per_second": 12_345.0,
         "outside": None,
-        "seconds": 1.0,
     }
     return Report(**(values | changes))
 
@@ -199,7 +198,7 @@ def test_the_speed_is_one_of_what_the_task_counts() -> None:
     clock = Clock()
     pace = Pace(clock)
     pace.begin(1, 10, 0)
-    pace.update(report(5, counted="texts"))
+    pace.update(report(5, unit="texts"))
     assert pace.epoch()[1] == "12.3k texts/s"
 
 
@@ -217,7 +216,7 @@ def test_bars_move_between_reports() -> None:
     assert [f" {step}/100 " in drawn[1] for step, drawn in enumerate(shown, 1)] == [True] * 30
     assert "0:30  ETA 2:50" in shown[-1][0]
     assert "50/s" in shown[-1][1]
-    bars.update(report(30, epochs=2, counted="texts"))
+    bars.update(report(30, epochs=2, unit="texts"))
     assert "12.3k texts/s" in rendered(bars)[1]
     clock.now += 2.0
     bars.advance(1, 32, 32, 50)  # a report every minute or so would leave the old speed standing

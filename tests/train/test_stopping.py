@@ -16,11 +16,11 @@ from tests.tiny import tiny_data, training
 from throughtime.data.batching import SeriesWindows
 from throughtime.errors import ThroughtimeError
 from throughtime.train.config import TrainingConfig
-from throughtime.train.divergence import LossLimits, validation_loss
+from throughtime.train.lr_finder import find_learning_rate
+from throughtime.train.metrics import LossLimits, validation_loss
+from throughtime.train.objective import Loss
 from throughtime.train.processes import Meetings, Processes
 from throughtime.train.progress import Silent
-from throughtime.train.sweep import sweep
-from throughtime.train.task import Loss
 from throughtime.train.trainer import Trainer
 
 UPDATE_SECONDS = 60.0
@@ -171,7 +171,7 @@ def together(others):
     """Two processes, of which the other one's numbers follow from these."""
 
     class Together(Processes):
-        def summed(self, values, device):
+        def sum(self, values, device):
             return [mine + other for mine, other in zip(values, others(values), strict=True)]
 
     return Together(rank=0, world_size=2)
@@ -334,9 +334,9 @@ def test_the_rate_finder_still_goes_beyond_the_limit(series_task, linear):
     values = np.linspace(-1, 1, 400) + 0.1 * np.random.default_rng(0).standard_normal(400)
     config = TrainingConfig(batch_size=10, optimizer="sgd", clip=None)
     torch.manual_seed(0)
-    found = sweep(series_task(linear(3), SeriesWindows(values, 3, 1), None, config), config)
+    found = find_learning_rate(series_task(linear(3), SeriesWindows(values, 3, 1), None, config), config)
     assert found.losses[-1] > 4 * found.losses[0]
-    assert 1e-3 < found.suggested < 1
+    assert 1e-3 < found.suggestion < 1
 
 
 def test_the_reporter_hears_of_each_update(language_task, trainer_of):

@@ -16,8 +16,8 @@ import throughtime as tt
 from throughtime.data.batching import SeriesWindows
 from throughtime.errors import ThroughtimeError
 from throughtime.train.config import TrainingConfig
+from throughtime.train.objective import Loss
 from throughtime.train.progress import Silent
-from throughtime.train.task import Loss
 
 
 def lines(trainer, kind):
@@ -138,7 +138,7 @@ class Scripted:
         self.judgements.append(weights(self._task))
         return {"score": self._scores[len(self.judgements) - 1]}
 
-    def judged(self, sums):
+    def summarise(self, sums):
         return {"mse": sums["score"]}
 
 
@@ -184,7 +184,7 @@ def test_an_unforeseen_end_is_judged_once(ramp, trainer_of):
     task, config = scripted(ramp, [3.0, 1.0])
     config = config.model_copy(update={"epochs": 9, "validate_every": 2})
     trainer = trainer_of(task, config)
-    trainer._enough = lambda: "told to" if trainer.batches.epoch == 3 else None
+    trainer._stop_reason = lambda: "told to" if trainer.batches.epoch == 3 else None
     summary = trainer.fit()
     assert [line["epoch"] for line in lines(trainer, "valid")] == [2, 3]
     assert (summary.epochs, summary.best_epoch, len(trainer.saved)) == (3, 3, 2)
@@ -371,7 +371,7 @@ def test_rows_of_an_embedding_train_as_the_whole_table(settings, language_task, 
     trainer = trainer_of(task)
     trainer.fit()
     assert task.model.embedding.weight.grad.is_sparse == (not settings["tied"])
-    monkeypatch.setattr("throughtime.train.optimizers.takes_rows", lambda *words, **settings: False)
+    monkeypatch.setattr("throughtime.train.optimizers.supports_sparse_rows", lambda *words, **settings: False)
     whole = language_task(**settings)
     trainer_of(whole).fit()
     assert not whole.model.embedding.weight.grad.is_sparse

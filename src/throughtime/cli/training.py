@@ -20,9 +20,9 @@ from throughtime.errors import InputError
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.train.config import TrainingConfig
+    from throughtime.train.objective import Objective
     from throughtime.train.processes import Processes
     from throughtime.train.run import Trainable
-    from throughtime.train.task import Task
 
 Data = Annotated[
     str | None,
@@ -78,7 +78,7 @@ class Trade(Protocol):
         """The model of a run that goes on; its weights come with the checkpoint."""
         ...
 
-    def task_of(self, model: Any, dataset: Dataset, /) -> Task:
+    def task_of(self, model: Any, dataset: Dataset, /) -> Objective:
         """The training task of a model on these data."""
         ...
 
@@ -149,7 +149,7 @@ def shown_config(kind: type[TrainingConfig], given: Mapping[str, Any]) -> Outcom
 def train(trade: Trade, given: dict[str, Any], request: Request) -> Outcome:
     """Begin a run, go on with one, or look for its learning rate."""
     from throughtime.train.devices import device_of
-    from throughtime.train.processes import joined
+    from throughtime.train.processes import join_processes
 
     if "data" not in given:
         raise InputError("--data", "is missing: name a data set, a file or a folder")
@@ -159,7 +159,7 @@ def train(trade: Trade, given: dict[str, Any], request: Request) -> Outcome:
         raise InputError("--checkpoint", "goes with --resume, which is missing")
     if request.find_rate:
         return found_rate(trade, given, request)
-    with joined(device_of(str(given.get("device", "auto")))) as processes:
+    with join_processes(device_of(str(given.get("device", "auto")))) as processes:
         return trained(trade, given, request, processes)
 
 
@@ -167,15 +167,14 @@ def trained(trade: Trade, given: dict[str, Any], request: Request, processes: Pr
     """Begin a run or go on with one, in this process and those beside it."""
     from throughtime.files import check_place
     from throughtime.tasks.resuming import going_on
-    from throughtime.train.interrupts import InterruptedRunError
+    from throughtime.train.processes import InterruptedRunError
     from throughtime.train.progress import Silent, reporter
-    from throughtime.train.run import finished, fit
-    from throughtime.train.run_lock import begun
+    from throughtime.train.run import finish_reason, fit, has_run
 
     out = request.out
     assert out is not None
     check_place(out)
-    goes_on = begun(out) if request.resume else out.exists()
+    goes_on = has_run(out) if request.resume else out.exists()
     processes.barrier()
     if goes_on and not request.resume:
         raise InputError(
@@ -183,7 +182,7 @@ def trained(trade: Trade, given: dict[str, Any], request: Request, processes: Pr
         )
     if goes_on:
         config = going_on(trade.CONFIG, out, trade.TASK, given)
-        if (why := finished(out, config)) is not None:
+        if (why := finish_reason(out, config)) is not None:
             return Outcome({"run": str(out), "resumed": True, "why": why}, [_already_trained(out, why)])
         request = replace(request, skip_bad=skipping(request.skip_bad, out, config.data, config.data))
         dataset, model = _opened(config, request), trade.taken_up(out, config)
@@ -215,7 +214,7 @@ def trained(trade: Trade, given: dict[str, Any], request: Request, processes: Pr
 def found_rate(trade: Trade, given: dict[str, Any], request: Request) -> Outcome:
     """Sweep the learning rate and suggest one; with --out FILE.png the curve is drawn."""
     from throughtime.train.devices import device_of
-    from throughtime.train.sweep import sweep
+    from throughtime.train.lr_finder import find_learning_rate
 
     out = request.out
     if out is not None:
@@ -227,14 +226,14 @@ def found_rate(trade: Trade, given: dict[str, Any], request: Request) -> Outcome
     dataset, model = _new(trade, given, request)
     config: TrainingConfig = model.config
     model.model.to(device_of(config.device))
-    found = sweep(_task(trade, model, dataset), config)
-    values: dict[str, Any] = {"lr": found.suggested, "rates": found.rates, "losses": found.losses}
+    found = find_learning_rate(_task(trade, model, dataset), config)
+    values: dict[str, Any] = {"lr": found.suggestion, "rates": found.rates, "losses": found.losses}
     tried = f"{len(found.rates)} updates of {config.optimizer} tried"
-    text = f"Suggested: --set lr={found.suggested:.2g} ({tried})"
+    text = f"Suggested: --set lr={found.suggestion:.2g} ({tried})"
     if out is not None:
         from throughtime.plots.learning import rate_plot
 
-        values["plot"] = str(rate_plot(found.rates, found.losses, found.suggested, out))
+        values["plot"] = str(rate_plot(found.rates, found.losses, found.suggestion, out))
         text += f"\nDrawn in {out}."
     return Outcome(values, [text])
 
@@ -257,7 +256,7 @@ def _new(trade: Trade, given: dict[str, Any], request: Request) -> tuple[Dataset
     return _opened(model.config, request), model
 
 
-def _task(trade: Trade, model: Any, dataset: Dataset) -> Task:
+def _task(trade: Trade, model: Any, dataset: Dataset) -> Objective:
     """The training task, with what a model has to say of the data."""
     task = trade.task_of(model, dataset)
     for note in getattr(model, "notes", ()):

@@ -95,7 +95,7 @@ class Checkpoints:
             return None
         if name is not None and name not in names:
             known = ", ".join(names) or "none"
-            raise InputError("--checkpoint", f"{self.folder} holds no {name!r}; there are: {known}")
+            raise InputError("checkpoint", f"{self.folder} holds no {name!r}; there are: {known}")
         chosen = name or names[-1]
         try:
             step, values = _read_state(self.folder / chosen)
@@ -103,7 +103,7 @@ class Checkpoints:
         except _DamageError as damage:
             earlier = names[: names.index(chosen)]
             advice = (
-                f"go on from the one before with --resume --checkpoint {earlier[-1]}"
+                f"resume from the one before: checkpoint {earlier[-1]}"
                 if earlier
                 else f"remove {self.folder.parent} and train again"
             )
@@ -166,11 +166,11 @@ def _write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     try:
         save_file(tensors, path, metadata={"format": "pt"})
     except SafetensorError as error:
-        # What the system said is in its sentence only: "... No space left on device (os error 28)".
-        said = _SYSTEM_ERROR.search(str(error))
-        if said is None:
+        # The error number is in the message only: "... No space left on device (os error 28)".
+        number = _SYSTEM_ERROR.search(str(error))
+        if number is None:
             raise ThroughtimeError(f"the tensors of a checkpoint cannot be written ({error})") from error
-        raise OSError(int(said[1]), os.strerror(int(said[1])), str(path)) from error
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:

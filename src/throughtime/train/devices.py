@@ -47,19 +47,6 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[obj
 
 
 @contextmanager
-def own_stream(device: torch.device) -> Iterator[None]:
-    """A stream of one's own on a GPU, as recording a CUDA graph needs; in order with the outer one."""
-    if device.type != "cuda":
-        yield
-        return
-    outer, inner = torch.cuda.current_stream(device), torch.cuda.Stream(device)
-    inner.wait_stream(outer)
-    with torch.cuda.stream(inner):
-        yield
-    outer.wait_stream(inner)
-
-
-@contextmanager
 def products(precision: str) -> Iterator[None]:
     """Let float32 products on a GPU round their factors to tf32, or not, for the length of the block.
 

@@ -7,8 +7,15 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from throughtime.text.numbers import several
-from throughtime.train import figures
-from throughtime.train.pace import Now, Pace, Report, speed_text
+from throughtime.train.timing import (
+    Now,
+    Pace,
+    Report,
+    format_duration,
+    format_measure,
+    format_rate,
+    speed_text,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -110,7 +117,7 @@ class Lines:
         place = (
             f"epoch {report.epoch}/{report.epochs}  step {report.step_in_epoch:,}/{report.steps_per_epoch:,}"
         )
-        self.say("  ".join([place, *_figures(report), f"ETA {figures.duration(self._pace.remaining)}"]))
+        self.say("  ".join([place, *_figures(report), f"ETA {format_duration(self._pace.remaining)}"]))
 
     def epoch(
         self, epoch: int, train: dict[str, float], valid: dict[str, float], best: bool, sample: str | None
@@ -222,13 +229,13 @@ class Bars:
 
     def _show(self) -> None:
         (epoch, inside), steps = self._place, self._steps_per_epoch
-        elapsed = figures.duration(self._clock() - self._begun)
+        elapsed = format_duration(self._clock() - self._begun)
         self._bars.update(
             self._epochs,
             total=self._total,
             completed=epoch - 1 + inside / steps,
             count=f"{epoch}/{self._total}",
-            aside=f"{elapsed}  ETA {figures.duration(self._pace.remaining)}",
+            aside=f"{elapsed}  ETA {format_duration(self._pace.remaining)}",
         )
         self._bars.update(
             self._steps,
@@ -253,10 +260,10 @@ def _opening(title: str, epochs: int, steps_per_epoch: int, step: int) -> str:
 
 def _figures(report: Report) -> list[str]:
     return [
-        f"loss {figures.measure(report.loss)}",
-        *(f"{name} {figures.measure(value)}" for name, value in report.measures.items()),
-        f"lr {figures.rate(report.lr)}",
-        speed_text(report.tokens_per_second, report.counted),
+        f"loss {format_measure(report.loss)}",
+        *(f"{name} {format_measure(value)}" for name, value in report.measures.items()),
+        f"lr {format_rate(report.lr)}",
+        speed_text(report.tokens_per_second, report.unit),
     ]
 
 
@@ -276,7 +283,7 @@ def _closing(
         parts.append(f"train {trained} {_value(train, trained)}")
     if judged and judged != trained:
         parts.append(f"valid {judged} {_value(valid, judged)}")
-    parts.append(figures.duration(seconds))
+    parts.append(format_duration(seconds))
     if speed is not None:
         parts.append(speed)
     return "  ".join(parts)
@@ -288,7 +295,7 @@ def _first(measures: dict[str, float]) -> str | None:
 
 
 def _value(measures: dict[str, float], name: str) -> str:
-    return figures.measure(measures[name])
+    return format_measure(measures[name])
 
 
 def _printable(text: str) -> str:

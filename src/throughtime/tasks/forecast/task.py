@@ -34,8 +34,8 @@ from throughtime.tasks.forecast.predictor import TrainedForecaster
 from throughtime.tasks.forecast.segment import SegmentNetwork
 from throughtime.tasks.forecast.training import ForecastTask
 from throughtime.train.devices import device_of
+from throughtime.train.objective import Objective
 from throughtime.train.run import inherited_settings
-from throughtime.train.task import Task
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -71,7 +71,7 @@ def taken_up(out: Path, config: ForecastConfig) -> TrainedForecaster:
     return with_scaling(config, _kept(ModelFolder(out)))
 
 
-def task_of(forecaster: TrainedForecaster, dataset: Dataset) -> Task:
+def task_of(forecaster: TrainedForecaster, dataset: Dataset) -> Objective:
     """The training task of a model on these data."""
     panel = panel_of(dataset, forecaster.config.roles)
     forecaster.scaling.check(panel)

@@ -25,8 +25,8 @@ from throughtime.tasks.translate.training import TranslateTask
 from throughtime.text.codec import Codec
 from throughtime.text.tokenizer_coverage import blank
 from throughtime.train.devices import device_of
+from throughtime.train.objective import Objective
 from throughtime.train.run import inherited_settings
-from throughtime.train.task import Task
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -81,7 +81,7 @@ def taken_up(out: Path, config: TranslateConfig) -> TrainedTranslator:
     return with_codecs(config, Codecs.load(out))
 
 
-def task_of(translator: TrainedTranslator, dataset: Dataset) -> Task:
+def task_of(translator: TrainedTranslator, dataset: Dataset) -> Objective:
     """The training task of a model on these data."""
     config = translator.config
     train = translator.ids(dataset, "train")
