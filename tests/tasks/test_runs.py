@@ -156,11 +156,11 @@ def test_a_run_goes_on_with_more_epochs(run, tmp_path):
 
 def test_a_run_that_stopped_early_goes_on_when_told(run, tmp_path):
     out = tmp_path / "run"
-    values = run(out, epochs=4, max_minutes=1e-6)
+    values = run(out, epochs=4, minutes=1e-6)
     assert values["epochs"] < 4
     assert values["why"] == "1e-06 minutes are over"
     assert finish_reason(out, going_on(LanguageConfig, out, "language", {}))
-    longer = going_on(LanguageConfig, out, "language", {"max_minutes": None})
+    longer = going_on(LanguageConfig, out, "language", {"minutes": None})
     assert not finish_reason(out, longer)
     assert run(out, longer, resume=True)["epochs"] == 4
 

@@ -68,7 +68,7 @@ RUNS = {
     "odd": {"batch_size": 3, "epochs": 2, "temporal_penalty": 1.0, "report_every": 7, "average": "ema"},
     "lonely": {"batch_size": 1, "epochs": 1, "initial": "learned", "num_steps": 40},
     "summed": {"batch_size": 5, "epochs": 1, "sampling": "random", "accumulate": 2, "optimizer": "sgd"},
-    "no time": {"batch_size": 3, "epochs": 2, "max_minutes": 1e-9},  # one update, and what it gave is judged
+    "no time": {"batch_size": 3, "epochs": 2, "minutes": 1e-9},  # one update, and what it gave is judged
     "going on": {"batch_size": 3, "epochs": 1, "temporal_penalty": 1.0, "report_every": 7, "average": "ema"},
 }
 

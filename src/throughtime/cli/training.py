@@ -284,7 +284,7 @@ def _tell_columns(dataset: Dataset, given: Mapping[str, Any]) -> None:
 def _already_trained(out: Path, why: str) -> str:
     """That training is complete, and which setting to raise to train longer."""
     longer = "epochs" if why == "all epochs done" else "early_stopping"
-    longer = "max_minutes" if why.endswith("minutes are over") else longer
+    longer = "minutes" if why.endswith("minutes are over") else longer
     return f"{out} is already trained ({why}); nothing to do. To train longer, raise {longer}."
 
 

@@ -11,7 +11,7 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 
 MAY_CHANGE = frozenset(
-    "epochs max_minutes lr clip early_stopping device capture checkpoint_every checkpoint_minutes keep "
+    "epochs minutes lr clip early_stopping device capture checkpoint_every checkpoint_minutes keep "
     "report_every".split()
 )
 """What a run that goes on may be told anew: how long, how fast, and where; never what it is."""

@@ -141,7 +141,7 @@ def finish_reason(out: Path, config: TrainingConfig) -> str | None:
         )
     _, before = folder.read_config()
     now = config.model_dump(mode="json")
-    same = all(now[key] == before[key] for key in ("max_minutes", "early_stopping"))
+    same = all(now[key] == before[key] for key in ("minutes", "early_stopping"))
     why: str = done["why"]
     return why if config.epochs <= done["epochs"] or (same and why != "all epochs done") else None
 

@@ -331,12 +331,12 @@ class Trainer:
             return f"no better validation for {stalled * self.config.validate_every} epochs"
         # Each process has its own clock; if the time of one is over, all stop.
         if self.processes.sum([float(self.out_of_time or self._time_is_over())], self.device)[0]:
-            return f"{self.config.max_minutes:g} minutes are over"
+            return f"{self.config.minutes:g} minutes are over"
         return None
 
     def _time_is_over(self) -> bool:
         """Whether the time limit is reached; not before the first update, so that a model is saved."""
-        minutes = self.config.max_minutes
+        minutes = self.config.minutes
         return minutes is not None and self.step > 0 and self._seconds() > 60 * minutes
 
     def _seconds(self) -> float:
