@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -18,6 +19,12 @@ FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Wi
 """What the system says when there is no room for what is written."""
 TOO_MUCH = "nests too deeply, or holds a number of too many digits"
 """What is wrong with a file that a parser gives up on, though it may be well-formed."""
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def path_exists(path: Path | str) -> bool:

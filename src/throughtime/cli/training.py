@@ -148,7 +148,7 @@ def shown_config(kind: type[TrainingConfig], given: Mapping[str, Any]) -> Outcom
 
 def train(trade: Trade, given: dict[str, Any], request: Request) -> Outcome:
     """Begin a run, go on with one, or look for its learning rate."""
-    from throughtime.train.devices import device_of
+    from throughtime.layers.devices import choose_device
     from throughtime.train.processes import join_processes
 
     if "data" not in given:
@@ -159,7 +159,7 @@ def train(trade: Trade, given: dict[str, Any], request: Request) -> Outcome:
         raise InputError("--checkpoint", "goes with --resume, which is missing")
     if request.find_rate:
         return found_rate(trade, given, request)
-    with join_processes(device_of(str(given.get("device", "auto")))) as processes:
+    with join_processes(choose_device(str(given.get("device", "auto")))) as processes:
         return trained(trade, given, request, processes)
 
 
@@ -213,7 +213,7 @@ def trained(trade: Trade, given: dict[str, Any], request: Request, processes: Pr
 
 def found_rate(trade: Trade, given: dict[str, Any], request: Request) -> Outcome:
     """Sweep the learning rate and suggest one; with --out FILE.png the curve is drawn."""
-    from throughtime.train.devices import device_of
+    from throughtime.layers.devices import choose_device
     from throughtime.train.lr_finder import find_learning_rate
 
     out = request.out
@@ -225,7 +225,7 @@ def found_rate(trade: Trade, given: dict[str, Any], request: Request) -> Outcome
         check_file(out)
     dataset, model = _new(trade, given, request)
     config: TrainingConfig = model.config
-    model.model.to(device_of(config.device))
+    model.model.to(choose_device(config.device))
     found = find_learning_rate(_task(trade, model, dataset), config)
     values: dict[str, Any] = {"lr": found.suggestion, "rates": found.rates, "losses": found.losses}
     tried = f"{len(found.rates)} updates of {config.optimizer} tried"

@@ -13,9 +13,9 @@ from throughtime.data.batching.panel import PanelArrays, PanelBatches, PanelWind
 from throughtime.data.panel import Panel
 from throughtime.data.scaling import SeriesScale
 from throughtime.errors import InputError
+from throughtime.layers.devices import matmul_precision
 from throughtime.tasks.forecast.training import window_of
 from throughtime.tasks.report import Progress
-from throughtime.train.devices import products
 
 if TYPE_CHECKING:
     from throughtime.tasks.forecast.predictor import TrainedForecaster
@@ -77,7 +77,7 @@ def judged_windows(
     """The mean forecast of each window beside what came, batch by batch."""
     model = forecaster.model.eval()
     batches = PanelBatches(windows, WINDOWS_AT_ONCE, shuffle=False)
-    with products("float32"):
+    with matmul_precision("float32"):
         for number, batch in enumerate(batches, start=1):
             batch = batch.to(forecaster.device)
             mean = model.rollout(window_of(batch), windows.horizon, model.head.mean)

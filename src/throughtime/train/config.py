@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from throughtime.config import Config
+from throughtime.config import Config, configured
 from throughtime.effects import Effect, only_with
+from throughtime.errors import InputError
+from throughtime.folder import ModelFolder
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -114,3 +117,32 @@ class TrainingConfig(Config):
     )
     keep: int = Field(2, ge=2, description="number of the latest checkpoints to keep")
     report_every: int = Field(50, ge=1, description="updates between reports of the loss and the speed")
+
+
+def inherited_settings(
+    folder: ModelFolder,
+    task: str,
+    kind: type[TrainingConfig],
+    architecture: Collection[str],
+    given: Mapping[str, Any],
+    first_weights: Collection[str] = (),
+) -> dict[str, Any]:
+    """The settings that a model initialised from a run takes over; other values for them are refused.
+
+    So are settings of `first_weights`, which also come from the run.
+    """
+    found, saved = folder.read_config()
+    if found != task:
+        raise InputError("init_from", f"{folder.path} holds a model of the task {found!r}, not {task!r}")
+    saved = configured(kind, saved, str(folder.path / "config.json")).model_dump(mode="json")
+    for key in set(architecture) & set(given):
+        left_to_data = given[key] is None and key in kind.SUGGESTED
+        if given[key] != saved[key] and not left_to_data:
+            raise InputError(
+                key,
+                f"is {given[key]!r}, but the model in {folder.path} has {saved[key]!r}; leave it out",
+            )
+    for key in set(first_weights) & set(given):
+        if given[key] != kind.model_fields[key].default:
+            raise InputError(key, "has no effect with init_from; leave one of them out")
+    return {key: saved[key] for key in architecture}

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from throughtime.data.batching import Batch
+from throughtime.layers.devices import autocast, choose_precision
 from throughtime.models.weights import load_weights, named_weights
 from throughtime.train import optimizers
 from throughtime.train.config import TrainingConfig
-from throughtime.train.devices import autocast, precision_of
 from throughtime.train.gpu import CudaGraphs
 from throughtime.train.objective import Loss, Objective, State
 from throughtime.train.processes import Processes
@@ -37,7 +37,7 @@ class Learner:
         self._model, self._clip, self._processes = objective.model, config.clip, processes
         self._parameters = [weight for weight in objective.model.parameters() if weight.requires_grad]
         self.device = self._parameters[0].device
-        self.precision = precision_of(config.precision, self.device)
+        self.precision = choose_precision(config.precision, self.device)
         alone = processes.world_size == 1
         rows = alone and optimizers.supports_sparse_rows(
             config.optimizer, momentum=config.momentum, weight_decay=config.weight_decay, device=self.device

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -19,14 +19,13 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from throughtime.config import configured
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.files import whole_folder
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import choose_device
 from throughtime.models.weights import read_weights, save_weights
 from throughtime.train.checkpoint import Checkpoints
 from throughtime.train.config import TrainingConfig
-from throughtime.train.devices import device_of
 from throughtime.train.metrics import read_metrics
 from throughtime.train.objective import Objective
 from throughtime.train.processes import Processes
@@ -79,7 +78,7 @@ def fit(
     config: TrainingConfig = trainable.config
     folder = ModelFolder(out)
     model: nn.Module = trainable.model
-    model.to(device_of(config.device))
+    model.to(choose_device(config.device))
 
     def begin(place: Path) -> None:
         trainable.begin(ModelFolder(place))
@@ -144,35 +143,6 @@ def finish_reason(out: Path, config: TrainingConfig) -> str | None:
     same = all(now[key] == before[key] for key in ("minutes", "early_stopping"))
     why: str = done["why"]
     return why if config.epochs <= done["epochs"] or (same and why != "all epochs done") else None
-
-
-def inherited_settings(
-    folder: ModelFolder,
-    task: str,
-    kind: type[TrainingConfig],
-    architecture: Collection[str],
-    given: Mapping[str, Any],
-    first_weights: Collection[str] = (),
-) -> dict[str, Any]:
-    """The settings that a model initialised from a run takes over; other values for them are refused.
-
-    So are settings of `first_weights`, which also come from the run.
-    """
-    found, saved = folder.read_config()
-    if found != task:
-        raise InputError("init_from", f"{folder.path} holds a model of the task {found!r}, not {task!r}")
-    saved = configured(kind, saved, str(folder.path / "config.json")).model_dump(mode="json")
-    for key in set(architecture) & set(given):
-        left_to_data = given[key] is None and key in kind.SUGGESTED
-        if given[key] != saved[key] and not left_to_data:
-            raise InputError(
-                key,
-                f"is {given[key]!r}, but the model in {folder.path} has {saved[key]!r}; leave it out",
-            )
-    for key in set(first_weights) & set(given):
-        if given[key] != kind.model_fields[key].default:
-            raise InputError(key, "has no effect with init_from; leave one of them out")
-    return {key: saved[key] for key in architecture}
 
 
 def _draw(out: Path, objective: Objective, reporter: Reporter) -> None:

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from throughtime.layers.devices import autocast, matmul_precision
 from throughtime.train.checkpoint import Checkpoint, Checkpoints
 from throughtime.train.config import TrainingConfig
-from throughtime.train.devices import autocast, products
 from throughtime.train.gpu import PreparedBatch, own_stream, prefetch
 from throughtime.train.learner import Learner
 from throughtime.train.metrics import (
@@ -88,7 +88,7 @@ class Trainer:
         self.clock.restore(self.clock_before)
         with contextlib.ExitStack() as stack:
             self.interrupts = stack.enter_context(Interrupts())
-            stack.enter_context(products(self.learner.precision))
+            stack.enter_context(matmul_precision(self.learner.precision))
             stack.enter_context(own_stream(self.device))
             stack.callback(self._close)
             while (why := self._stop_reason()) is None:

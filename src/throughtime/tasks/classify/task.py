@@ -11,6 +11,7 @@ import torch
 from throughtime.config import configured
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import choose_device
 from throughtime.models.weights import read_weights
 from throughtime.tasks.classify import network as network
 from throughtime.tasks.classify.config import ClassifyConfig
@@ -20,8 +21,7 @@ from throughtime.tasks.classify.predictor import TrainedClassifier, refuse_vecto
 from throughtime.tasks.classify.training import ClassifyTask
 from throughtime.tasks.labels import Labels, labelled
 from throughtime.text.codec import Codec
-from throughtime.train.devices import device_of
-from throughtime.train.run import inherited_settings
+from throughtime.train.config import inherited_settings
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -119,4 +119,4 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> Trained
     codec, labels = Codec.load(folder.path), Labels.load(folder)
     model = built(settings, codec, labels)
     read_weights(model, folder)
-    return TrainedClassifier(model.to(device_of(device)).eval(), codec, labels, settings)
+    return TrainedClassifier(model.to(choose_device(device)).eval(), codec, labels, settings)

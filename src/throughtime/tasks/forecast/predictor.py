@@ -17,6 +17,7 @@ from throughtime.data.panel_scaling import PanelScaling
 from throughtime.data.readers.panel import panel_of, read_future
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import matmul_precision
 from throughtime.runtime.levels import check_levels, ends_of
 from throughtime.series.backtest import AUTO, CONFORMAL, OWN, Backtest, Calibrated, backtest, calibrated
 from throughtime.series.conformal import Conformal
@@ -31,7 +32,6 @@ from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.network import Forecaster
 from throughtime.tasks.forecast.training import window_of
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others
-from throughtime.train.devices import products
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -210,7 +210,7 @@ class TrainedForecaster:
         drawn = max(paths, self._draws(probabilities))
         at_once = max(1, ROWS_AT_ONCE // max(1, drawn))
         generator = torch.Generator(self.device).manual_seed(self.config.seed)
-        with products("float32"):
+        with matmul_precision("float32"):
             for first in range(0, len(panel.series), at_once):
                 chosen = range(first, min(first + at_once, len(panel.series)))
                 window = last_window(arrays, chosen, self.model.lookback, future_columns, self.device)

@@ -17,6 +17,7 @@ from throughtime.data.panel_scaling import PanelScaling
 from throughtime.data.readers.panel import panel_of
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import choose_device
 from throughtime.layers.stack import Stack
 from throughtime.models.weights import read_weights
 from throughtime.tasks.forecast.card import SERIES_FILE
@@ -33,9 +34,8 @@ from throughtime.tasks.forecast.predictor import TASK as TASK
 from throughtime.tasks.forecast.predictor import TrainedForecaster
 from throughtime.tasks.forecast.segment import SegmentNetwork
 from throughtime.tasks.forecast.training import ForecastTask
-from throughtime.train.devices import device_of
+from throughtime.train.config import inherited_settings
 from throughtime.train.objective import Objective
-from throughtime.train.run import inherited_settings
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -160,7 +160,7 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> Trained
     scaling = _kept(folder)
     model = built(settings, scaling)
     read_weights(model, folder)
-    forecaster = TrainedForecaster(model.to(device_of(device)).eval(), scaling, settings)
+    forecaster = TrainedForecaster(model.to(choose_device(device)).eval(), scaling, settings)
     forecaster.folder = folder
     return forecaster
 

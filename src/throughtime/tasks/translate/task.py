@@ -12,6 +12,7 @@ import torch
 
 from throughtime.config import configured
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import choose_device
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.models.weights import read_weights
 from throughtime.tasks.translate import network as presets
@@ -24,9 +25,8 @@ from throughtime.tasks.translate.trained import TrainedTranslator
 from throughtime.tasks.translate.training import TranslateTask
 from throughtime.text.codec import Codec
 from throughtime.text.tokenizer_coverage import blank
-from throughtime.train.devices import device_of
+from throughtime.train.config import inherited_settings
 from throughtime.train.objective import Objective
-from throughtime.train.run import inherited_settings
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -135,7 +135,7 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> Trained
     codecs = Codecs.load(folder.path)
     model = built(settings, codecs)
     read_weights(model, folder)
-    translator = TrainedTranslator(model.to(device_of(device)).eval(), codecs, settings)
+    translator = TrainedTranslator(model.to(choose_device(device)).eval(), codecs, settings)
     where = str(folder.path / "generation_config.json")
     translator.generation = configured(Generation, folder.read_json("generation_config.json"), where)
     return translator

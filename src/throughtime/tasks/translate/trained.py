@@ -12,6 +12,7 @@ from throughtime.data.idcache import token_ids
 from throughtime.data.records import Pair
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import choose_precision, matmul_precision
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.bf16_search import Rounded
 from throughtime.models.seq2seq import EncoderDecoder
@@ -24,7 +25,6 @@ from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.predictor import Generation, Translator
 from throughtime.tasks.translate.translation_scores import Judge, SentencePairs, search_errors
 from throughtime.text.numbers import several
-from throughtime.train.devices import precision_of, products
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -57,7 +57,7 @@ class TrainedTranslator(Translator):
 
     @property
     def _search_precision(self) -> str:
-        return precision_of(self.precision, next(self.model.parameters()).device)
+        return choose_precision(self.precision, next(self.model.parameters()).device)
 
     def ids(self, dataset: Dataset, split: str) -> tuple[RaggedIds, RaggedIds]:
         """Both sides of a split as ids, from the cache where they were read before."""
@@ -77,7 +77,7 @@ class TrainedTranslator(Translator):
         found: dict[int, Scored] = {}
         self.model.eval()
         device = next(self.model.parameters()).device
-        with torch.no_grad(), products("float32"):
+        with torch.no_grad(), matmul_precision("float32"):
             for batch in self._batches(source, target):
                 nats = surprisals(self.model, batch.to(device)).cpu()
                 for column, number in enumerate(batch.indices.tolist()):
@@ -93,7 +93,7 @@ class TrainedTranslator(Translator):
         if not len(source):
             raise InputError(f"{dataset.name}, split {split}", "holds no pair to score")
         self.model.eval()
-        with products("float32"):
+        with matmul_precision("float32"):
             return likelihood(self.model, self._batches(source, target))
 
     def report(self, dataset: Dataset, split: str, asked: Asked, progress: Progress | None = None) -> Report:
