@@ -26,7 +26,7 @@ from throughtime.data.batching import Batch, Batches
 from throughtime.recurrence import scan
 from throughtime.train.config import TrainingConfig
 from throughtime.train.objective import Loss, State
-from throughtime.train.progress import Silent
+from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
 from throughtime.version import __version__
 
@@ -171,7 +171,7 @@ def _trained(name: str, config: RecallConfig) -> list[Any]:
     task = RecallTask(model, config)
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        Trainer(task, config, Path(folder), Silent(), improved=lambda measured: None).fit()
+        Trainer(task, config, Path(folder), Reporter(), improved=lambda measured: None).fit()
     seconds = time.perf_counter() - began
     model.eval()
     weights = sum(weight.numel() for weight in model.cell.parameters())

@@ -18,7 +18,7 @@ from throughtime.errors import InputError
 from throughtime.series.naive import BASELINES
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.task import inherited, load, made, taken_up, task_of
-from throughtime.train.progress import Silent
+from throughtime.train.progress import Reporter
 from throughtime.train.run import fit
 from throughtime.train.trainer import Trainer
 
@@ -56,7 +56,9 @@ def taught(path, folder, **settings):
     dataset = open_dataset(str(path))
     model = made(ForecastConfig(data=str(path), **{**NOTES, **settings}), dataset)
     folder.mkdir()
-    trainer = Trainer(task_of(model, dataset), model.config, folder, Silent(), improved=lambda measured: None)
+    trainer = Trainer(
+        task_of(model, dataset), model.config, folder, Reporter(), improved=lambda measured: None
+    )
     best = trainer.fit().best
     [scale] = model.scaling.series.values()
     return model, panel_of(dataset), best["mse"] * scale.spread**2

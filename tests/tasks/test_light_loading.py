@@ -1,4 +1,4 @@
-"""Loading a model and predicting with it imports neither the trainer, nor the downloader, nor the CUDA driver."""
+"""Loading a model and predicting imports neither the trainer, the downloader nor the CUDA driver."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.task import made, task_of, with_codec
 from throughtime.tasks.resuming import MAY_CHANGE, going_on
 from throughtime.text.codec import Codec
-from throughtime.train.progress import Silent
+from throughtime.train.progress import Reporter
 from throughtime.train.run import finish_reason, fit, has_run
 from throughtime.train.trainer import Trainer
 
@@ -102,7 +102,7 @@ def test_an_empty_folder_is_as_good_as_none(run, tmp_path):
 def test_resuming_nothing_says_so(run, tmp_path):
     said = []
 
-    class Listening(Silent):
+    class Listening(Reporter):
         def say(self, sentence):
             said.append(sentence)
 
@@ -248,7 +248,7 @@ def test_a_file_system_without_locks_is_trained_on(run, tmp_path, monkeypatch):
 def test_no_picture_fails_a_training(run, tmp_path, monkeypatch):
     said = []
 
-    class Listening(Silent):
+    class Listening(Reporter):
         def say(self, message):
             said.append(message)
 

@@ -15,7 +15,7 @@ from throughtime.data.datasets import open_dataset
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.task import made, task_of
 from throughtime.train.objective import Loss
-from throughtime.train.progress import Silent
+from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
 
 SUBJECTS = ("the cat", "the dog", "a man", "the old woman", "my friend")
@@ -68,7 +68,7 @@ def trainer_of(tmp_path):
         run = run or tmp_path / f"run-{len(list(tmp_path.iterdir()))}"
         run.mkdir(exist_ok=True)
         trainer = Trainer(
-            task, config or task.config, run, reporter or Silent(), improved=improved, processes=processes
+            task, config or task.config, run, reporter or Reporter(), improved=improved, processes=processes
         )
         trainer.saved = saved
         return trainer

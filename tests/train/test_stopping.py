@@ -20,7 +20,7 @@ from throughtime.train.lr_finder import find_learning_rate
 from throughtime.train.metrics import LossLimits, validation_loss
 from throughtime.train.objective import Loss
 from throughtime.train.processes import Meetings, Processes
-from throughtime.train.progress import Silent
+from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
 
 UPDATE_SECONDS = 60.0
@@ -48,7 +48,7 @@ def lines(run, kind):
 
 
 def heard():
-    class Listening(Silent):
+    class Listening(Reporter):
         def __init__(self):
             self.said, self.places = [], []
 

@@ -17,7 +17,7 @@ from throughtime.data.batching import SeriesWindows
 from throughtime.errors import ThroughtimeError
 from throughtime.train.config import TrainingConfig
 from throughtime.train.objective import Loss
-from throughtime.train.progress import Silent
+from throughtime.train.progress import Reporter
 
 
 def lines(trainer, kind):
@@ -253,7 +253,7 @@ def test_averaged_weights_are_judged_and_saved(ramp, trainer_of):
 def test_nt_asgd_averages_once_validation_stalls(ramp, trainer_of):
     said = []
 
-    class Listening(Silent):
+    class Listening(Reporter):
         def say(self, sentence):
             said.append(sentence)
 
@@ -344,7 +344,7 @@ def test_without_validation_the_last_weights_are_saved(ramp, trainer_of):
 def test_progress_is_told_step_by_step(language_task, trainer_of):
     reports = []
 
-    class Listening(Silent):
+    class Listening(Reporter):
         def update(self, report):
             reports.append(dataclasses.asdict(report))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json import dumps
@@ -168,7 +167,7 @@ def trained(trade: Trade, given: dict[str, Any], request: Request, processes: Pr
     from throughtime.files import check_place
     from throughtime.tasks.resuming import going_on
     from throughtime.train.processes import InterruptedRunError
-    from throughtime.train.progress import Silent, reporter
+    from throughtime.train.progress import progress_reporter
     from throughtime.train.run import finish_reason, fit, has_run
 
     out = request.out
@@ -196,7 +195,7 @@ def trained(trade: Trade, given: dict[str, Any], request: Request, processes: Pr
             task,
             out,
             title=model.title,
-            reporter=reporter(sys.stderr.isatty()) if processes.first else Silent(),
+            reporter=progress_reporter("auto" if processes.first else "none"),
             processes=processes,
             resume=request.resume,
             checkpoint=request.checkpoint,

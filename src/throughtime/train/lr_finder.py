@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.train.config import TrainingConfig
 from throughtime.train.objective import Objective
-from throughtime.train.progress import Silent
+from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
 
 UPDATES = {"sgd": 300, "nt-asgd": 300, "adam": 100, "adamw": 100}
@@ -47,7 +47,7 @@ def find_learning_rate(
     rates = [high / SPAN * SPAN ** (number / (updates - 1)) for number in range(updates)]
     losses: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(objective, config, Path(folder), Silent(), improved=lambda measured: None)
+        trainer = Trainer(objective, config, Path(folder), Reporter(), improved=lambda measured: None)
         trainer.rate_of = lambda standing: rates[standing.step]
         objective.model.train()
         while len(losses) < updates:

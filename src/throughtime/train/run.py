@@ -29,7 +29,7 @@ from throughtime.train.config import TrainingConfig
 from throughtime.train.metrics import read_metrics
 from throughtime.train.objective import Objective
 from throughtime.train.processes import Processes
-from throughtime.train.progress import Reporter, Silent
+from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
 
 try:
@@ -74,7 +74,7 @@ def fit(
     With `resume` a run that is there goes on from its last checkpoint, or from the one named `checkpoint`.
     `skip_bad` records that bad records were left out of the data, for a later evaluation on them.
     """
-    processes, reporter = processes or Processes(), reporter or Silent()
+    processes, reporter = processes or Processes(), reporter or Reporter()
     config: TrainingConfig = trainable.config
     folder = ModelFolder(out)
     model: nn.Module = trainable.model
