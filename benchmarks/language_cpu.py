@@ -246,7 +246,7 @@ def ours(words: int, path: Path, dropout: float, folder: Path) -> Iterator[Any]:
     from throughtime.tasks.language.task import RecurrentLanguage, built
     from throughtime.tasks.language.training import LanguageTask
     from throughtime.text.codec import Codec
-    from throughtime.train.progress import Silent
+    from throughtime.train.progress import Reporter
     from throughtime.train.trainer import Trainer
 
     settings = {
@@ -272,7 +272,7 @@ def ours(words: int, path: Path, dropout: float, folder: Path) -> Iterator[Any]:
     # The ids are there already: what the codec would be asked for is no part of training.
     language = RecurrentLanguage(model, Codec.build(["a b"], "space"), config)
     task = LanguageTask(language, np.load(path, mmap_mode="r"), None)
-    trainer = Trainer(task, config, folder, Silent(), improved=lambda best: None)
+    trainer = Trainer(task, config, folder, Reporter(), improved=lambda best: None)
     model.train()
     for group in trainer.groups():
         trainer.update(group)

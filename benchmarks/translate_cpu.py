@@ -38,8 +38,8 @@ from benchmarks.translate_setup import (
     write_data,
 )
 from throughtime.errors import ThroughtimeError
+from throughtime.layers.devices import choose_precision
 from throughtime.metrics.bleu import corpus_bleu
-from throughtime.train.devices import precision_of
 
 THREADS = 2
 AGREEMENT = 1e-4
@@ -79,7 +79,7 @@ def run(*, quick: bool = False) -> dict[str, Any]:
             return {"skipped": str(error)}
         theirs = stack.enter_context(Worker(python, "translate_joeynmt", joeynmt_config(folder), folder))
         ours = stack.enter_context(Worker(Path(sys.executable), "translate_ours", our_config(folder), folder))
-        default = precision_of("auto", torch.device("cpu"))
+        default = choose_precision("auto", torch.device("cpu"))
         kinds = [kind for kind in KINDS if kind in ("float32", default)]
         training = trained(theirs, ours, kinds, amount)
         same = same_model(theirs, ours, kinds[-1], amount.ripening, folder / "weights.npz")

@@ -29,7 +29,7 @@ from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.predictor import Translator
 from throughtime.tasks.translate.training import TranslateTask
 from throughtime.text.codec import Codec
-from throughtime.train.progress import Silent
+from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
 
 CLOCKED_UPDATES = 10
@@ -68,7 +68,7 @@ class Training:
             weight.requires_grad_(name not in MISSING)  # those stay 0
         task = (TranslateTask if bucketed else RandomTask)(self.translator, side.train_ids, None, [])
         self.batches = task.batches(0, 1)
-        self.trainer = Trainer(task, config, side.folder, Silent(), improved=lambda best: None)
+        self.trainer = Trainer(task, config, side.folder, Reporter(), improved=lambda best: None)
         self.updates = self._updates()
 
     def _updates(self) -> Iterator[int]:

@@ -25,8 +25,8 @@ from throughtime.config import configured
 from throughtime.data.batching import Batch, Batches
 from throughtime.recurrence import scan
 from throughtime.train.config import TrainingConfig
-from throughtime.train.progress import Silent
-from throughtime.train.task import Loss, State
+from throughtime.train.objective import Loss, State
+from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
 from throughtime.version import __version__
 
@@ -99,11 +99,11 @@ class Recaller(nn.Module):
 
 
 class RecallTask:
-    """What the trainer needs to know; see `throughtime.train.task.Task`."""
+    """What the trainer needs to know; see `throughtime.train.objective.Objective`."""
 
     measure = "accuracy"
     better: Literal["less", "more"] = "more"
-    counted = "answers"
+    unit = "answers"
     fixed_shapes = False
 
     def __init__(self, model: Recaller, config: RecallConfig) -> None:
@@ -128,7 +128,7 @@ class RecallTask:
         lags = self.config.lags if rank == 0 else ()
         return {"right": sum(map(self.accuracy, lags)), "lags": len(lags)}
 
-    def judged(self, sums: Mapping[str, float]) -> dict[str, float]:
+    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """The share of right answers."""
         return {"accuracy": sums["right"] / sums["lags"]}
 
@@ -171,7 +171,7 @@ def _trained(name: str, config: RecallConfig) -> list[Any]:
     task = RecallTask(model, config)
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        Trainer(task, config, Path(folder), Silent(), improved=lambda measured: None).fit()
+        Trainer(task, config, Path(folder), Reporter(), improved=lambda measured: None).fit()
     seconds = time.perf_counter() - began
     model.eval()
     weights = sum(weight.numel() for weight in model.cell.parameters())

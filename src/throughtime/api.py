@@ -14,21 +14,21 @@ from throughtime.config import Config, configured
 from throughtime.data.memory import MEMORY
 from throughtime.effects import refuse_idle
 from throughtime.errors import InputError
-from throughtime.files import check_place
+from throughtime.files import check_place, has_content
 from throughtime.folder import ModelFolder
 from throughtime.tasks import TASKS, Task, load
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.tasks.base import Predictor
+    from throughtime.train.lr_finder import RateSearch
     from throughtime.train.processes import Processes
     from throughtime.train.progress import Reporter
-    from throughtime.train.sweep import Found as Sweep
 
 __all__ = ["Training", "find_learning_rate", "load", "train"]
 
 MAY_CHANGE = frozenset(
-    "epochs minutes max_minutes lr clip early_stopping device capture checkpoint_every checkpoint_minutes "
+    "epochs minutes lr clip early_stopping device capture checkpoint_every checkpoint_minutes "
     "keep report_every".split()
 )
 """The settings that may change when a run is continued: how long, how fast and where, never what it is."""
@@ -43,7 +43,7 @@ def train(
     init_from: Path | str | None = None,
     skip_bad: bool = False,
     network: Any = None,
-    progress: str = "auto",
+    progress: Kind = "auto",
     **settings: Any,
 ) -> Any:
     """Train a model and return it: `throughtime train` in Python.
@@ -88,7 +88,7 @@ class Training:
     init_from: Path | str | None = None
     skip_bad: bool = False
     network: Any = None
-    progress: str = "auto"
+    progress: Kind = "auto"
     open_data: Callable[..., Dataset] | None = None
     say: Callable[[str], None] | None = None
     warn: Callable[[str], None] | None = None
@@ -111,10 +111,10 @@ class Training:
         """Train; returns the reason if the run was finished already and nothing was done."""
         if not self.declaration.uses_trainer:
             return self._start(None)
-        from throughtime.train.devices import device_of
-        from throughtime.train.processes import joined
+        from throughtime.layers.devices import choose_device
+        from throughtime.train.processes import join_processes
 
-        with joined(device_of(str(self.settings.get("device", "auto")))) as processes:
+        with join_processes(choose_device(str(self.settings.get("device", "auto")))) as processes:
             self.first = processes.first
             return self._start(processes)
 
@@ -210,27 +210,21 @@ class Training:
             print(message, file=sys.stderr)
 
     def _reporter(self) -> Reporter:
-        from throughtime.train.progress import Silent, reporter
+        from throughtime.train.progress import progress_reporter
 
-        shown = self.first and self.progress != "none"
-        return reporter(sys.stderr.isatty()) if shown else Silent()
+        return progress_reporter(self.progress if self.first else "none")
 
 
-def find_learning_rate(training: Training) -> Sweep:
+def find_learning_rate(training: Training) -> RateSearch:
     """Try rising learning rates on a new model of a training that was not started, and suggest one."""
-    from throughtime.train.devices import device_of
-    from throughtime.train.sweep import sweep
+    from throughtime.layers.devices import choose_device
+    from throughtime.train.lr_finder import find_learning_rate as search_rates
 
     training.create()
     assert training.model is not None
     assert training.dataset is not None
-    training.model.model.to(device_of(training.model.config.device))
-    return sweep(training.model.training_task(training.dataset), training.model.config)
-
-
-def has_content(out: Path) -> bool:
-    """Whether there is anything at this path; an empty folder counts as nothing."""
-    return out.exists() and not (out.is_dir() and not any(out.iterdir()))
+    training.model.model.to(choose_device(training.model.config.device))
+    return search_rates(training.model.training_task(training.dataset), training.model.config)
 
 
 def continue_config(kind: type[Config], out: Path, task: str, given: Mapping[str, Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -20,6 +21,12 @@ TOO_MUCH = "nests too deeply, or holds a number of too many digits"
 """What is wrong with a file that a parser gives up on, though it may be well-formed."""
 
 
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def path_exists(path: Path | str) -> bool:
     """Whether this path exists; False for a text that cannot be a path, such as a long sentence.
 
@@ -32,6 +39,11 @@ def path_exists(path: Path | str) -> bool:
         raise
     except (OSError, ValueError):
         return False
+
+
+def has_content(path: Path) -> bool:
+    """Whether there is anything at this path; an empty folder counts as nothing."""
+    return path.exists() and not (path.is_dir() and not any(path.iterdir()))
 
 
 def check_place(path: Path | str) -> None:

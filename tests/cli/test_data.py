@@ -11,7 +11,7 @@ import pytest
 
 from throughtime.data import catalogue
 from throughtime.data.corpora import CORPORA
-from throughtime.data.download import sha256_of
+from throughtime.files import sha256_of
 
 Run = Callable[..., Any]
 
@@ -42,7 +42,7 @@ def published(monkeypatch: pytest.MonkeyPatch, folders: Path) -> Path:
         progress(file.size, file.size)
         return path
 
-    monkeypatch.setattr(catalogue, "download", bring)
+    monkeypatch.setattr("throughtime.data.download.download", bring)
     return folders / "cache" / "data" / "tinyshakespeare" / "input.txt"
 
 

@@ -158,7 +158,9 @@ def test_resume(train, tmp_path, throughtime, text):
     assert done.code == 0
     assert "nothing to do" in done.out
     assert (out / "model.safetensors").read_bytes() == weights
-    refused(train("--out", out, "--resume", settings=["epochs=2", "cell=gru"]), "--set cell", "'lstm'")
+    refused(
+        train("--out", out, "--resume", settings=["epochs=2", "cell=gru"]), "error: cell: is 'gru'", "'lstm'"
+    )
     counted = tmp_path / "counted"
     assert throughtime("train", "ngram", "--data", text, "--out", counted).code == 0
     refused(train("--out", counted, "--resume"), "'ngram'", "not 'language'")
@@ -182,7 +184,7 @@ def test_all_settings_with_their_meaning(throughtime, tmp_path, text):
     given = [word for setting in (*SMALL, "epochs=1") for word in ("--set", setting)]
     shown = throughtime("train", "language", "--data", text, *given, "--show-config")
     assert shown.code == 0
-    assert "# how often all training data are seen" in shown.out
+    assert "# number of passes over the training data" in shown.out
     file = tmp_path / "my.yaml"
     file.write_text(shown.out)
     assert read_settings(file)["hidden_size"] == 8
@@ -218,9 +220,11 @@ def test_init_from_another_run(train, tmp_path, throughtime, text):
     best = json.loads((first / "training.json").read_text())["best"]["perplexity"]
     assert ran.json["best"]["perplexity"] == pytest.approx(best, rel=1e-3)
     assert tt.load(second).config.hidden_size == 8
-    refused(throughtime(*words, "--set", "cell=gru", "--out", tmp_path / "x"), "--set cell", "'lstm'")
+    refused(
+        throughtime(*words, "--set", "cell=gru", "--out", tmp_path / "x"), "error: cell: is 'gru'", "'lstm'"
+    )
     drawn = throughtime(*words, "--set", "forget_bias=1", "--out", tmp_path / "x")
-    refused(drawn, "--set forget_bias: has no effect with --init-from; leave one of them out")
+    refused(drawn, "forget_bias: has no effect with init_from; leave one of them out")
     none = throughtime(*words[:4], "--init-from", tmp_path / "none", "--out", tmp_path / "x")
     refused(none, "no such model folder")
     assert throughtime(*words, *more, "--find-lr", "--json").json["lr"] > 0

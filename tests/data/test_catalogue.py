@@ -152,7 +152,7 @@ def pretend_download(monkeypatch: pytest.MonkeyPatch, content: bytes) -> list[st
         path.write_bytes(content)
         return path
 
-    monkeypatch.setattr(catalogue, "download", bring)
+    monkeypatch.setattr("throughtime.data.download.download", bring)
     return asked
 
 

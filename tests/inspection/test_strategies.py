@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from throughtime.recurrence.backpropagation import Full, Randomised, Truncated, carries
 
 from throughtime.errors import InputError
 from throughtime.inspection.strategies import (
@@ -16,7 +17,6 @@ from throughtime.inspection.strategies import (
     gradient_in_chunks,
     random_problem,
 )
-from throughtime.recurrence.truncation import Full, Randomised, Truncated, carries
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from throughtime.tasks.forecast.task import made, task_of
 
 import throughtime as tt
 from throughtime.data import embedded
@@ -18,7 +19,7 @@ from throughtime.errors import InputError
 from throughtime.series.baselines import BASELINES
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.predictor import SeriesForecaster
-from throughtime.train.progress import Silent
+from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
 
 NOTES = {
@@ -56,7 +57,7 @@ def taught(path, folder, **settings):
     model = SeriesForecaster.create(ForecastConfig(data=str(path), **{**NOTES, **settings}), dataset)
     folder.mkdir()
     trainer = Trainer(
-        model.training_task(dataset), model.config, folder, Silent(), improved=lambda measured: None
+        model.training_task(dataset), model.config, folder, Reporter(), improved=lambda measured: None
     )
     best = trainer.fit().best
     [scale] = model.scaling.series.values()

@@ -15,13 +15,13 @@ from throughtime.tasks.resuming import MAY_CHANGE, going_on
 
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
+from throughtime.files import has_content
 from throughtime.folder import ModelFolder
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.task import made, task_of, with_codec
 from throughtime.text.codec import Codec
-from throughtime.train.progress import Silent
-from throughtime.train.run import finished, fit
-from throughtime.train.run_lock import begun
+from throughtime.train.progress import Reporter
+from throughtime.train.run import finish_reason, fit
 from throughtime.train.trainer import Trainer
 
 SMALL = {
@@ -93,17 +93,17 @@ def test_a_refused_run_leaves_nothing_behind(run, tmp_path):
 
 def test_an_empty_folder_is_as_good_as_none(run, tmp_path):
     out = tmp_path / "run"
-    assert not begun(out)
+    assert not has_content(out)
     out.mkdir()
-    assert not begun(out)
+    assert not has_content(out)
     run(out, epochs=1, resume=True)
-    assert begun(out)
+    assert has_content(out)
 
 
 def test_resuming_nothing_says_so(run, tmp_path):
     said = []
 
-    class Listening(Silent):
+    class Listening(Reporter):
         def say(self, sentence):
             said.append(sentence)
 
@@ -144,11 +144,11 @@ def test_a_run_goes_on_with_more_epochs(run, tmp_path):
     out = tmp_path / "run"
     run(out, epochs=1)
     same = going_on(LanguageConfig, out, "language", {})
-    assert finished(out, same)
+    assert finish_reason(out, same)
     more = going_on(LanguageConfig, out, "language", {"epochs": 3})
-    assert not finished(out, more)
+    assert not finish_reason(out, more)
     assert run(out, more, resume=True)["epochs"] == 3
-    assert finished(out, more)
+    assert finish_reason(out, more)
     run(tmp_path / "whole", epochs=3)
     assert (tmp_path / "whole/model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
     metrics = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
@@ -157,12 +157,12 @@ def test_a_run_goes_on_with_more_epochs(run, tmp_path):
 
 def test_a_run_that_stopped_early_goes_on_when_told(run, tmp_path):
     out = tmp_path / "run"
-    values = run(out, epochs=4, max_minutes=1e-6)
+    values = run(out, epochs=4, minutes=1e-6)
     assert values["epochs"] < 4
     assert values["why"] == "1e-06 minutes are over"
-    assert finished(out, going_on(LanguageConfig, out, "language", {}))
-    longer = going_on(LanguageConfig, out, "language", {"max_minutes": None})
-    assert not finished(out, longer)
+    assert finish_reason(out, going_on(LanguageConfig, out, "language", {}))
+    longer = going_on(LanguageConfig, out, "language", {"minutes": None})
+    assert not finish_reason(out, longer)
     assert run(out, longer, resume=True)["epochs"] == 4
 
 
@@ -188,9 +188,9 @@ def test_of_two_that_begin_at_once_one_is_refused(run, tmp_path, monkeypatch):
     fit_one = Trainer.fit
 
     def meanwhile(trainer):
-        with pytest.raises(InputError, match=r"--out: .*run exists already; choose another folder, or give"):
+        with pytest.raises(InputError, match=r"out: .*run exists already; choose another folder"):
             run(out, epochs=1)
-        with pytest.raises(InputError, match=r"--out: another process trains in .*run; wait for it or"):
+        with pytest.raises(InputError, match=r"out: another process trains in .*run; wait for it or"):
             run(out, epochs=1, resume=True)
         return fit_one(trainer)
 
@@ -205,10 +205,10 @@ def test_of_two_that_begin_at_once_one_is_refused(run, tmp_path, monkeypatch):
 HOLDER = """
 import sys, time, torch
 from pathlib import Path
-from throughtime.train.run_lock import Claim
+from throughtime.train.run import RunLock
 from throughtime.train.processes import Processes
-with Claim(Path(sys.argv[1]), Processes(), torch.device("cpu")) as claim:
-    claim.go_on()
+with RunLock(Path(sys.argv[1]), Processes(), torch.device("cpu")) as lock:
+    lock.resume()
     print("held", flush=True)
     time.sleep(60)
 """
@@ -242,14 +242,14 @@ def test_a_file_system_without_locks_is_trained_on(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(fcntl, "flock", unsupported)
     assert run(tmp_path / "run", epochs=1)["epochs"] == 1
-    monkeypatch.setattr("throughtime.train.run_lock.fcntl", None)
+    monkeypatch.setattr("throughtime.train.run.fcntl", None)
     assert run(tmp_path / "other", epochs=1)["epochs"] == 1
 
 
 def test_no_picture_fails_a_training(run, tmp_path, monkeypatch):
     said = []
 
-    class Listening(Silent):
+    class Listening(Reporter):
         def say(self, message):
             said.append(message)
 

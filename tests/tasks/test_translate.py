@@ -34,7 +34,7 @@ from throughtime.tasks.translate.predictor import Translator, combine_translator
 from throughtime.tasks.translate.translation import Translation, batches_by_length
 from throughtime.tasks.translate.translation_scores import Judge, search_errors
 from throughtime.text.codec import Codec
-from throughtime.train.progress import Silent
+from throughtime.train.progress import Reporter
 
 NUMBERS = dict(
     zip(
@@ -271,7 +271,7 @@ def test_a_sample_is_a_line_a_sentence_whatever_the_model_says(translator, opene
 
 
 def test_cut_sentences_are_told_and_written_down(new, opened, tmp_path):  # R72
-    class Told(Silent):
+    class Told(Reporter):
         said: ClassVar[list[str]] = []
 
         def begin(self, title, *rest):

@@ -14,8 +14,8 @@ from throughtime.data.batching import SeriesBatches, SeriesWindows
 from throughtime.data.datasets import open_dataset
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.task import made, task_of
-from throughtime.train.progress import Silent
-from throughtime.train.task import Loss
+from throughtime.train.objective import Loss
+from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
 
 SUBJECTS = ("the cat", "the dog", "a man", "the old woman", "my friend")
@@ -68,7 +68,7 @@ def trainer_of(tmp_path):
         run = run or tmp_path / f"run-{len(list(tmp_path.iterdir()))}"
         run.mkdir(exist_ok=True)
         trainer = Trainer(
-            task, config or task.config, run, reporter or Silent(), improved=improved, processes=processes
+            task, config or task.config, run, reporter or Reporter(), improved=improved, processes=processes
         )
         trainer.saved = saved
         return trainer
@@ -81,7 +81,7 @@ class SeriesTask:
 
     measure = "mse"
     better = "less"
-    counted = "tokens"
+    unit = "tokens"
     fixed_shapes = True
 
     def __init__(self, model: nn.Module, train: SeriesWindows, valid: SeriesWindows | None, config) -> None:
@@ -109,7 +109,7 @@ class SeriesTask:
         sums = [(float(self._squared(batch)), batch.rows) for batch in batches]
         return {"squared": sum(one for one, _ in sums), "count": sum(rows for _, rows in sums)}
 
-    def judged(self, sums):
+    def summarise(self, sums):
         return {"mse": sums["squared"] / sums["count"]}
 
     def training_measures(self, mean):

@@ -12,8 +12,8 @@ from torch import nn
 
 import throughtime as tt
 from throughtime.cli.main import app
+from throughtime.layers.devices import choose_device
 from throughtime.tasks import TASKS
-from throughtime.train.devices import device_of
 
 
 @pytest.fixture
@@ -29,12 +29,12 @@ class MovedError(Exception):
 
 
 def test_auto_is_the_gpu_where_torch_says_there_is_one(two_gpus, monkeypatch):  # R105
-    assert device_of("auto") == torch.device("cuda", 0)
+    assert choose_device("auto") == torch.device("cuda", 0)
     monkeypatch.setenv("LOCAL_RANK", "1")
-    assert device_of("auto") == torch.device("cuda", 1)
-    assert device_of("cpu") == torch.device("cpu")
+    assert choose_device("auto") == torch.device("cuda", 1)
+    assert choose_device("cpu") == torch.device("cpu")
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert device_of("auto") == torch.device("cpu")
+    assert choose_device("auto") == torch.device("cpu")
 
 
 def test_nobody_has_to_ask_for_it():  # R105

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.errors import InputError
-from throughtime.train.averaging import Averaging, first_trigger, triggered
+from throughtime.train.optimizers import Averaging, first_trigger
 
 
 def parameters() -> list[torch.nn.Parameter]:
@@ -153,7 +153,7 @@ def test_once_triggered_it_stays_so(scores, nonmono):
         if began is None and len(logs) > nonmono and value > min(logs[:-nonmono]):
             began = epoch
         logs.append(value)
-        assert triggered(scores[: epoch + 1], nonmono) == (began is not None)
+        assert (first_trigger(scores[: epoch + 1], nonmono) is None) == (began is None)
     assert first_trigger(scores, nonmono) == began
 
 

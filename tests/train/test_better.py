@@ -15,9 +15,9 @@ def test_more_of_it_is_better_where_the_task_says_so(ramp, trainer_of):
     def run(turned):
         task = ramp(config)
         if turned:
-            judged = task.judged
+            summarise = task.summarise
             task.measure, task.better = "fit", "more"
-            task.judged = lambda sums: {"fit": -judged(sums)["mse"]}
+            task.summarise = lambda sums: {"fit": -summarise(sums)["mse"]}
         trainer = trainer_of(task, config)
         return trainer.fit(), trainer.saved, trainer.rate
 

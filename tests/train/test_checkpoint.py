@@ -166,7 +166,7 @@ def test_damage_is_refused_and_the_one_before_offered(checkpoints, damage):
         checkpoints.latest()
     sentence = str(refused.value)
     assert sentence.startswith(str(checkpoints.folder / "step-00002000" / file) + ": ")
-    assert sentence.endswith("; go on from the one before with --resume --checkpoint step-00001000")
+    assert sentence.endswith("; resume from the one before: checkpoint step-00001000")
     assert checkpoints.latest("step-00001000").step == 1000
     harm(checkpoints.folder / "step-00001000")
     with pytest.raises(InputError, match=f"; remove {checkpoints.folder.parent} and train again"):
@@ -187,7 +187,7 @@ def test_a_renamed_checkpoint_is_refused(checkpoints):
 
 def test_a_file_of_a_checkpoints_name_is_refused(checkpoints):
     (checkpoints.folder / "step-00009000").write_text("")
-    with pytest.raises(InputError, match="is missing; go on from the one before"):
+    with pytest.raises(InputError, match="is missing; resume from the one before"):
         checkpoints.latest()
 
 
@@ -213,7 +213,7 @@ def test_where_nothing_was_saved_there_is_nothing_to_sweep(tmp_path):
     assert not (tmp_path / "checkpoints").exists()
 
 
-@pytest.mark.parametrize("place", ["save_file", "_digest_of_file", "_sealed"])
+@pytest.mark.parametrize("place", ["save_file", "sha256_of", "_sealed"])
 def test_a_save_that_fails_leaves_the_one_before(checkpoints, monkeypatch, place):
     def stop(*_arguments, **_options):
         raise KeyboardInterrupt

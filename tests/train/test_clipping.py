@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from throughtime.train.clipping import clip_
+from throughtime.train.optimizers import clip_gradients
 
 
 def with_gradients(scale: float, seed: int = 0) -> list[torch.nn.Parameter]:
@@ -27,7 +27,7 @@ def flat(parameters: list[torch.nn.Parameter]) -> torch.Tensor:
 def test_it_is_the_formula_and_agrees_with_torch(scale, largest, seed):  # R44
     ours, theirs = with_gradients(scale, seed), with_gradients(scale, seed)
     before = flat(ours).clone()
-    norm = clip_(ours, largest)
+    norm = clip_gradients(ours, largest)
     reference = torch.nn.utils.clip_grad_norm_(theirs, largest)
     assert torch.equal(norm, reference)
     # torch divides by |g| + 1e-6
@@ -39,7 +39,7 @@ def test_it_is_the_formula_and_agrees_with_torch(scale, largest, seed):  # R44
 def test_the_direction_is_kept_and_the_bound_reached():  # R44
     parameters = with_gradients(100.0)
     before = flat(parameters).clone()
-    clip_(parameters, 0.25)
+    clip_gradients(parameters, 0.25)
     after = flat(parameters)
     assert after.norm().item() == pytest.approx(0.25)
     assert torch.cosine_similarity(before, after, dim=0).item() == pytest.approx(1.0)
@@ -48,9 +48,9 @@ def test_the_direction_is_kept_and_the_bound_reached():  # R44
 def test_nothing_is_changed_below_the_bound():  # R44
     parameters = with_gradients(0.1)
     before = flat(parameters).clone()
-    norm = clip_(parameters, before.norm().item() * 1.001)
+    norm = clip_gradients(parameters, before.norm().item() * 1.001)
     assert torch.equal(flat(parameters), before)
-    assert torch.equal(clip_(parameters, norm.item()), norm)  # at the bound itself
+    assert torch.equal(clip_gradients(parameters, norm.item()), norm)  # at the bound itself
     assert torch.equal(flat(parameters), before)
 
 
@@ -58,15 +58,15 @@ def test_nothing_is_changed_below_the_bound():  # R44
 def test_a_norm_that_is_no_number_stays_visible(bad):
     parameters = with_gradients(1.0)
     parameters[1].grad[3] = bad
-    assert not torch.isfinite(clip_(parameters, 1.0))
+    assert not torch.isfinite(clip_gradients(parameters, 1.0))
     assert not torch.isfinite(flat(parameters)).all()
 
 
 def test_zero_gradients_and_none_at_all():
     parameters = with_gradients(0.0)
-    assert clip_(parameters, 1.0).item() == 0
+    assert clip_gradients(parameters, 1.0).item() == 0
     assert torch.equal(flat(parameters), torch.zeros(23))
-    assert clip_([], 1.0).item() == 0
+    assert clip_gradients([], 1.0).item() == 0
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -76,7 +76,7 @@ def test_on_a_gpu_nothing_waits_for_the_host():
         parameter.grad = torch.full_like(parameter, 2.0)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        norm = clip_(parameters, 1.0)
+        norm = clip_gradients(parameters, 1.0)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert norm.is_cuda
@@ -90,7 +90,7 @@ def test_rows_of_an_embedding_are_clipped_as_the_whole_table():  # R44
         torch.manual_seed(0)
         table, other = torch.nn.Embedding(6, 3, sparse=sparse), torch.nn.Parameter(torch.ones(2))
         (9 * table(ids).sin().sum() + other.sum()).backward()
-        norm = clip_([table.weight, other], 0.5)
+        norm = clip_gradients([table.weight, other], 0.5)
         whole = table.weight.grad.to_dense() if sparse else table.weight.grad
         grads.append((norm, whole, other.grad))
     torch.testing.assert_close(grads[0], grads[1])

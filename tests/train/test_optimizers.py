@@ -10,7 +10,13 @@ from torch import nn
 
 from throughtime.errors import InputError
 from throughtime.train.config import TrainingConfig
-from throughtime.train.optimizers import OPTIMIZERS, build, restore, set_rate, tensors
+from throughtime.train.optimizers import (
+    OPTIMIZERS,
+    build_optimizer,
+    optimizer_tensors,
+    restore_optimizer,
+    set_rate,
+)
 
 NAMES = sorted(OPTIMIZERS)
 PLAIN = {
@@ -33,7 +39,7 @@ def network(width: int = 5) -> nn.Module:
 
 
 def optimizer_of(name: str, model: nn.Module, *, momentum: float = 0.9, device: str = "cpu"):
-    return build(
+    return build_optimizer(
         name,
         model.parameters(),
         lr=0.1,
@@ -110,7 +116,7 @@ def test_restored_it_goes_on_bit_for_bit(name, momentum):
     model = network()
     optimizer = optimizer_of(name, model, momentum=momentum)
     train(model, optimizer, 5)
-    saved = {key: value.clone() for key, value in tensors(optimizer).items()}
+    saved = {key: value.clone() for key, value in optimizer_tensors(optimizer).items()}
     assert bool(saved) == (name.startswith("adam") or momentum > 0)
     other = network()
     other.load_state_dict(model.state_dict())
@@ -118,35 +124,35 @@ def test_restored_it_goes_on_bit_for_bit(name, momentum):
     if name == "adam":
         train(other, resumed, 2)  # into state that is there already, as a trainer that warmed up would
         other.load_state_dict(model.state_dict())
-    restore(resumed, {"model.0.weight": torch.zeros(1), **saved})
+    restore_optimizer(resumed, {"model.0.weight": torch.zeros(1), **saved})
     train(model, optimizer, 5, seed=1)
     train(other, resumed, 5, seed=1)
     assert torch.equal(weights(model), weights(other))
-    again = tensors(resumed)
-    assert again.keys() == tensors(optimizer).keys()
-    assert all(torch.equal(again[key], value) for key, value in tensors(optimizer).items())
+    again = optimizer_tensors(resumed)
+    assert again.keys() == optimizer_tensors(optimizer).keys()
+    assert all(torch.equal(again[key], value) for key, value in optimizer_tensors(optimizer).items())
 
 
 def test_restoring_the_beginning_forgets_what_came_since():
     model = network()
     optimizer = optimizer_of("adamw", model)
     train(model, optimizer, 2)
-    restore(optimizer, {})
-    assert tensors(optimizer) == {}
+    restore_optimizer(optimizer, {})
+    assert optimizer_tensors(optimizer) == {}
     train(model, optimizer, 1)
-    assert tensors(optimizer)["optimizer.0.step"].item() == 1
+    assert optimizer_tensors(optimizer)["optimizer.0.step"].item() == 1
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
         (lambda s: s | {"optimizer.7.step": torch.tensor(1.0)}, "the model has 4 parameters"),
-        (lambda s: s | {"optimizer.one.step": torch.tensor(1.0)}, r"optimizer\.one\.step does not fit"),
-        (lambda s: s | {"optimizer.1.momentum_buffer": torch.zeros(5)}, "Adam keeps nothing of that name"),
-        (lambda s: {k: v for k, v in s.items() if k != "optimizer.1.exp_avg"}, r"1\.exp_avg .* is missing"),
+        (lambda s: s | {"optimizer.one.step": torch.tensor(1.0)}, r"optimizer\.one\.step"),
+        (lambda s: s | {"optimizer.1.momentum_buffer": torch.zeros(5)}, "1.momentum_buffer: Adam"),
+        (lambda s: {k: v for k, v in s.items() if k != "optimizer.1.exp_avg"}, r"1\.exp_avg: .* is missing"),
         (
             lambda s: s | {"optimizer.0.exp_avg": torch.zeros(9, 3)},
-            r"\[9, 3\], the model's parameter has \[5, 3\]",
+            r"\[9, 3\], the parameter has \[5, 3\]",
         ),
     ],
 )
@@ -154,18 +160,18 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(change, sentence):
     model = network()
     optimizer = optimizer_of("adam", model)
     train(model, optimizer, 1)
-    before = {key: value.clone() for key, value in tensors(optimizer).items()}
+    before = {key: value.clone() for key, value in optimizer_tensors(optimizer).items()}
     with pytest.raises(InputError, match=sentence):
-        restore(optimizer, change({key: value + 1 for key, value in before.items()}))
-    assert all(torch.equal(value, before[key]) for key, value in tensors(optimizer).items())
+        restore_optimizer(optimizer, change({key: value + 1 for key, value in before.items()}))
+    assert all(torch.equal(value, before[key]) for key, value in optimizer_tensors(optimizer).items())
 
 
 def test_the_state_of_another_optimizer_is_refused():
     model = network()
     adam = optimizer_of("adam", model)
     train(model, adam, 1)
-    with pytest.raises(InputError, match="SGD keeps nothing"):
-        restore(optimizer_of("sgd", model), tensors(adam))
+    with pytest.raises(InputError, match="SGD"):
+        restore_optimizer(optimizer_of("sgd", model), optimizer_tensors(adam))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -180,7 +186,7 @@ def test_a_captured_step_sees_the_rate_change_and_the_state_restored(name):
     with torch.cuda.stream(stream):
         optimizer.step()
     torch.cuda.current_stream().wait_stream(stream)
-    saved = {key: value.clone() for key, value in tensors(optimizer).items()}
+    saved = {key: value.clone() for key, value in optimizer_tensors(optimizer).items()}
     before = weights(model).clone()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -189,8 +195,8 @@ def test_a_captured_step_sees_the_rate_change_and_the_state_restored(name):
     graph.replay()
     assert torch.equal(weights(model), before)
     set_rate(optimizer, 0.1)
-    restore(optimizer, saved)
+    restore_optimizer(optimizer, saved)
     graph.replay()
     assert not torch.equal(weights(model), before)
     if name.startswith("adam"):
-        assert tensors(optimizer)["optimizer.0.step"].item() == 2
+        assert optimizer_tensors(optimizer)["optimizer.0.step"].item() == 2

@@ -24,19 +24,19 @@ SCRIPT = """
 import json, sys, torch
 from pathlib import Path
 from throughtime.cli.main import main
-from throughtime.train.processes import Processes, joined
+from throughtime.train.processes import Processes, join_processes
 from throughtime.train import processes as module
 import os
 
 folder, runs = Path(sys.argv[1]), json.loads(sys.argv[2])
 rank = int(os.environ["RANK"])
-with joined(torch.device("cpu")) as processes:
+with join_processes(torch.device("cpu")) as processes:
     rows = torch.arange(10.0).reshape(5, 2)
     mine = processes.own_rows(rows)
     assert mine.tolist() == rows[rank::2].tolist()
-    assert torch.equal(processes.gathered_rows(mine), rows)
-    assert torch.equal(processes.gathered_rows(rows[:1][: 1 - rank]), rows[:1])
-    assert processes.summed([1.0, float(rank)], torch.device("cpu")) == [2.0, 1.0]
+    assert torch.equal(processes.gather_rows(mine), rows)
+    assert torch.equal(processes.gather_rows(rows[:1][: 1 - rank]), rows[:1])
+    assert processes.sum([1.0, float(rank)], torch.device("cpu")) == [2.0, 1.0]
     # The command joins by itself; here it finds the group that is there already.
     module.distributed.init_process_group = lambda *_, **__: None
     module.distributed.destroy_process_group = lambda: None
@@ -68,7 +68,7 @@ RUNS = {
     "odd": {"batch_size": 3, "epochs": 2, "temporal_penalty": 1.0, "report_every": 7, "average": "ema"},
     "lonely": {"batch_size": 1, "epochs": 1, "initial": "learned", "num_steps": 40},
     "summed": {"batch_size": 5, "epochs": 1, "sampling": "random", "accumulate": 2, "optimizer": "sgd"},
-    "no time": {"batch_size": 3, "epochs": 2, "max_minutes": 1e-9},  # one update, and what it gave is judged
+    "no time": {"batch_size": 3, "epochs": 2, "minutes": 1e-9},  # one update, and what it gave is judged
     "going on": {"batch_size": 3, "epochs": 1, "temporal_penalty": 1.0, "report_every": 7, "average": "ema"},
 }
 
@@ -170,9 +170,9 @@ def test_alone_nothing_is_exchanged():
     alone = Processes()
     rows = torch.arange(6.0).reshape(3, 2)
     assert alone.first
-    assert torch.equal(alone.gathered_rows(rows), rows)
+    assert torch.equal(alone.gather_rows(rows), rows)
     assert torch.equal(alone.own_rows(rows), rows)
-    assert alone.summed([1.0], torch.device("cpu")) == [1.0]
+    assert alone.sum([1.0], torch.device("cpu")) == [1.0]
     alone.barrier()
 
 

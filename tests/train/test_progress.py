@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import math
+import sys
+import types
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from throughtime.train.pace import Pace, Report
-from throughtime.train.progress import Bars, Lines, Reporter, Silent, reporter
+from throughtime.errors import InputError
+from throughtime.train.progress import Bars, Lines, Notebook, Reporter, progress_reporter
+from throughtime.train.timing import Pace, Report
 
 
 class Clock:
@@ -35,7 +38,6 @@ def report(step: int, epochs: int = 4, steps: int = 100, **changes: Any) -> Repo
         "lr": 1.2e-3,
         "tokens_per_second": 12_345.0,
         "outside": None,
-        "seconds": 1.0,
     }
     return Report(**(values | changes))
 
@@ -180,13 +182,75 @@ def test_a_resumed_run_starts_where_it_stood() -> None:
     assert "50/100" in steps
 
 
-def test_a_terminal_gets_bars_and_a_file_lines() -> None:
-    assert isinstance(reporter(True), Bars)
-    assert isinstance(reporter(False), Lines)
+class Shown:
+    """A notebook's output: one display that is replaced whenever it is updated."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def display(self, data: dict[str, str], *, raw: bool, display_id: bool) -> Shown:
+        assert not self.texts, "one display for a training"
+        self.update(data, raw=raw)
+        return self
+
+    def update(self, data: dict[str, str], *, raw: bool) -> None:
+        self.texts.append(data["text/plain"])
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> Shown:
+    """IPython as a notebook's kernel has it; no other package."""
+    shown = Shown()
+    ipython, display = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+    ipython.get_ipython = lambda: types.SimpleNamespace(kernel=object())  # type: ignore[attr-defined]
+    display.display = shown.display  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    return shown
+
+
+def test_a_terminal_gets_bars_and_a_file_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    for terminal_at_hand, kind in ((True, Bars), (False, Lines)):
+        monkeypatch.setattr(sys, "stderr", types.SimpleNamespace(isatty=lambda at=terminal_at_hand: at))
+        assert type(progress_reporter()) is kind
+    assert type(progress_reporter("none")) is Reporter
+    assert type(progress_reporter("lines")) is Lines
+    with pytest.raises(InputError, match="'lines'"):
+        progress_reporter("line")  # type: ignore[arg-type]
+
+
+def test_ipython_on_a_terminal_is_no_notebook(notebook: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", object)
+    assert type(progress_reporter()) is not Notebook
+
+
+def test_a_notebook_gets_one_display_that_is_updated(notebook: Shown, capsys: Any) -> None:
+    reporter = progress_reporter()
+    assert type(reporter) is Notebook
+    clock = reporter._clock = reporter._pace._clock = Clock()
+    reporter._last = 0.0
+    reporter.begin("a small model", 4, 100, 0)
+    for step in range(1, 11):
+        clock.now += 0.25
+        reporter.advance(1, step, step, 50)
+    assert len(notebook.texts) == 3  # once a second
+    assert notebook.texts[-1] == "a small model: 4 epochs of 100 steps\nepoch 1/4  step 8  200/s  ETA 1:38"
+    reporter.update(report(10))
+    assert notebook.texts[-1].endswith(
+        "step 10/100  loss 4.500  perplexity 90.02  lr 1.2e-3  12.3k tokens/s  ETA 1:38"
+    )
+    reporter.epoch(1, {"perplexity": 54.6}, {"perplexity": 60.0}, True, "the time")
+    reporter.close()
+    assert notebook.texts[-1].splitlines() == [
+        "a small model: 4 epochs of 100 steps",
+        "epoch 1/4  perplexity: train 54.60, valid 60.00  0:02  12.3k tokens/s  *",
+        "    the time",
+    ]
+    assert capsys.readouterr() == ("", "")
 
 
 def test_silence(capsys: pytest.CaptureFixture[str]) -> None:
-    silent: Reporter = Silent()
+    silent: Reporter = Reporter()
     silent.begin("a small model", 1, 1, 0)
     silent.update(report(1))
     silent.epoch(1, {}, {}, True, "text")
@@ -199,7 +263,7 @@ def test_the_speed_is_one_of_what_the_task_counts() -> None:
     clock = Clock()
     pace = Pace(clock)
     pace.begin(1, 10, 0)
-    pace.update(report(5, counted="texts"))
+    pace.update(report(5, unit="texts"))
     assert pace.epoch()[1] == "12.3k texts/s"
 
 
@@ -217,7 +281,7 @@ def test_bars_move_between_reports() -> None:
     assert [f" {step}/100 " in drawn[1] for step, drawn in enumerate(shown, 1)] == [True] * 30
     assert "0:30  ETA 2:50" in shown[-1][0]
     assert "50/s" in shown[-1][1]
-    bars.update(report(30, epochs=2, counted="texts"))
+    bars.update(report(30, epochs=2, unit="texts"))
     assert "12.3k texts/s" in rendered(bars)[1]
     clock.now += 2.0
     bars.advance(1, 32, 32, 50)  # a report every minute or so would leave the old speed standing

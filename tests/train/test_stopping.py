@@ -16,11 +16,11 @@ from tests.tiny import tiny_data, training
 from throughtime.data.batching import SeriesWindows
 from throughtime.errors import ThroughtimeError
 from throughtime.train.config import TrainingConfig
-from throughtime.train.divergence import LossLimits, validation_loss
+from throughtime.train.lr_finder import find_learning_rate
+from throughtime.train.metrics import LossLimits, validation_loss
+from throughtime.train.objective import Loss
 from throughtime.train.processes import Meetings, Processes
-from throughtime.train.progress import Silent
-from throughtime.train.sweep import sweep
-from throughtime.train.task import Loss
+from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
 
 UPDATE_SECONDS = 60.0
@@ -48,7 +48,7 @@ def lines(run, kind):
 
 
 def heard():
-    class Listening(Silent):
+    class Listening(Reporter):
         def __init__(self):
             self.said, self.places = [], []
 
@@ -63,7 +63,7 @@ def heard():
 
 @pytest.mark.parametrize("report_every", [1, 3, 10_000])
 def test_time_is_over_inside_an_epoch(report_every, clock, language_task, trainer_of):
-    task = language_task(epochs=3, max_minutes=6.5, report_every=report_every)
+    task = language_task(epochs=3, minutes=6.5, report_every=report_every)
     assert len(task.batches(0, 1)) > 20
     reporter = heard()
     trainer = trainer_of(task, reporter=reporter)
@@ -82,7 +82,7 @@ def test_time_is_over_inside_an_epoch(report_every, clock, language_task, traine
 
 def test_the_best_of_whole_epochs_stays_the_best(clock, language_task, trainer_of):
     """A validation at the stop would be one that a run that never stopped does not know."""
-    task = language_task(epochs=3, max_minutes=len(language_task().batches(0, 1)) + 4.5)
+    task = language_task(epochs=3, minutes=len(language_task().batches(0, 1)) + 4.5)
     trainer = trainer_of(task)
     summary = trainer.fit()
     assert (summary.epochs, summary.best_epoch, len(trainer.saved)) == (1, 1, 1)
@@ -92,14 +92,14 @@ def test_the_best_of_whole_epochs_stays_the_best(clock, language_task, trainer_o
 
 def test_an_epoch_whose_last_update_used_the_time_up_is_judged_as_ever(clock, language_task, trainer_of):
     steps = len(language_task().batches(0, 1))
-    trainer = trainer_of(language_task(epochs=3, max_minutes=steps - 0.5))
+    trainer = trainer_of(language_task(epochs=3, minutes=steps - 0.5))
     summary = trainer.fit()
     assert (summary.steps, summary.epochs, summary.best_epoch) == (steps, 1, 1)
     assert trainer.checkpoints.latest().values["scores"] == trainer.record.scores != []
 
 
 def test_without_validation_data_the_weights_of_the_stop_are_the_model(clock, ramp, trainer_of):
-    config = TrainingConfig(epochs=3, batch_size=10, lr=0.01, max_minutes=2.5)
+    config = TrainingConfig(epochs=3, batch_size=10, lr=0.01, minutes=2.5)
     task = ramp(config, valid=False)
     trainer = trainer_of(task, config)
     summary = trainer.fit()
@@ -110,9 +110,9 @@ def test_without_validation_data_the_weights_of_the_stop_are_the_model(clock, ra
 
 def test_killed_between_the_checkpoint_and_the_model(clock, language_task, trainer_of):
     """Resumed, its time is over at once; it still ends with a model."""
-    first = trainer_of(language_task(epochs=3, max_minutes=6.5))
+    first = trainer_of(language_task(epochs=3, minutes=6.5))
     summary = first.fit()
-    again = trainer_of(language_task(epochs=3, max_minutes=6.5))
+    again = trainer_of(language_task(epochs=3, minutes=6.5))
     again.restore(first.checkpoints.latest())
     assert again.fit().best == summary.best
     assert again.step == 7
@@ -136,20 +136,20 @@ def test_stopped_and_gone_on_it_is_the_run_that_never_stopped(task, clock, tmp_p
     data = tiny_data(tmp_path)[task]
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     assert throughtime(*training(task, data, whole, **ALL)).code == 0
-    ended = throughtime(*training(task, data, stopped, **ALL, max_minutes=5.5), "--json")
+    ended = throughtime(*training(task, data, stopped, **ALL, minutes=5.5), "--json")
     assert ended.code == 0
     assert (ended.json["steps"], ended.json["epochs"], ended.json["best_epoch"]) == (6, 0, 0)
     assert (stopped / "README.md").is_file()
     assert (stopped / "training.json").is_file()
     assert throughtime("evaluate", stopped, "--split", "valid").code == 0
-    used_up = throughtime(*training(task, data, stopped, **ALL, max_minutes=5.5), "--resume")
+    used_up = throughtime(*training(task, data, stopped, **ALL, minutes=5.5), "--resume")
     assert used_up.code == 0
     assert "5.5 minutes are over" in used_up.out
-    assert "max_minutes" in used_up.out
+    assert "minutes" in used_up.out
     # The minutes that it had count: of ten it has four left.
-    assert throughtime(*training(task, data, stopped, **ALL, max_minutes=9.5), "--resume").code == 0
+    assert throughtime(*training(task, data, stopped, **ALL, minutes=9.5), "--resume").code == 0
     assert json.loads((stopped / "training.json").read_text())["steps"] == 10
-    assert throughtime(*training(task, data, stopped, **ALL, max_minutes=None), "--resume").code == 0
+    assert throughtime(*training(task, data, stopped, **ALL, minutes=None), "--resume").code == 0
     assert (whole / "model.safetensors").read_bytes() == (stopped / "model.safetensors").read_bytes()
     last = [max((run / "checkpoints").glob("step-*")) for run in (whole, stopped)]
     assert last[0].name == last[1].name
@@ -171,7 +171,7 @@ def together(others):
     """Two processes, of which the other one's numbers follow from these."""
 
     class Together(Processes):
-        def summed(self, values, device):
+        def sum(self, values, device):
             return [mine + other for mine, other in zip(values, others(values), strict=True)]
 
     return Together(rank=0, world_size=2)
@@ -197,7 +197,7 @@ def test_processes_agree_and_meet_about_once_a_second():
 
 def test_another_process_without_time_stops_this_one(clock, ramp, trainer_of):
     """The clock of this one has a day left; the other's is over after update 3."""
-    config = TrainingConfig(epochs=3, batch_size=10, lr=0.01, max_minutes=1000)
+    config = TrainingConfig(epochs=3, batch_size=10, lr=0.01, minutes=1000)
     trainer = trainer_of(ramp(config), config)
     trainer.meetings = Meetings(
         together(
@@ -334,9 +334,9 @@ def test_the_rate_finder_still_goes_beyond_the_limit(series_task, linear):
     values = np.linspace(-1, 1, 400) + 0.1 * np.random.default_rng(0).standard_normal(400)
     config = TrainingConfig(batch_size=10, optimizer="sgd", clip=None)
     torch.manual_seed(0)
-    found = sweep(series_task(linear(3), SeriesWindows(values, 3, 1), None, config), config)
+    found = find_learning_rate(series_task(linear(3), SeriesWindows(values, 3, 1), None, config), config)
     assert found.losses[-1] > 4 * found.losses[0]
-    assert 1e-3 < found.suggested < 1
+    assert 1e-3 < found.suggestion < 1
 
 
 def test_the_reporter_hears_of_each_update(language_task, trainer_of):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from throughtime.train.learner import Tally
 from throughtime.train.processes import Processes
-from throughtime.train.tally import Tally
 
 CPU = torch.device("cpu")
 
@@ -19,7 +19,7 @@ class Two(Processes):
     world_size: int = 2
     other: list[float] = field(default_factory=list)
 
-    def summed(self, values, device):
+    def sum(self, values, device):
         return [value + theirs for value, theirs in zip(values, self.other, strict=True)]
 
 
@@ -39,7 +39,7 @@ def test_a_checkpoint_of_two_processes_holds_the_sums_of_both():
     assert all(share.pending for share in shares)
     assert sum(share.lap(Processes())[0] for share in shares) == 4.5
     assert not any(share.pending for share in shares)
-    assert [share.epoch(Processes())[1] for share in shares] == [30, 30]
+    assert [share.end_epoch(Processes())[1] for share in shares] == [30, 30]
     alone = Tally(CPU)
     alone.restore(state, Processes())
-    assert alone.epoch(Processes()) == (16.0, 30)
+    assert alone.end_epoch(Processes()) == (16.0, 30)

@@ -16,8 +16,8 @@ import throughtime as tt
 from throughtime.data.batching import SeriesWindows
 from throughtime.errors import ThroughtimeError
 from throughtime.train.config import TrainingConfig
-from throughtime.train.progress import Silent
-from throughtime.train.task import Loss
+from throughtime.train.objective import Loss
+from throughtime.train.progress import Reporter
 
 
 def lines(trainer, kind):
@@ -138,7 +138,7 @@ class Scripted:
         self.judgements.append(weights(self._task))
         return {"score": self._scores[len(self.judgements) - 1]}
 
-    def judged(self, sums):
+    def summarise(self, sums):
         return {"mse": sums["score"]}
 
 
@@ -184,7 +184,7 @@ def test_an_unforeseen_end_is_judged_once(ramp, trainer_of):
     task, config = scripted(ramp, [3.0, 1.0])
     config = config.model_copy(update={"epochs": 9, "validate_every": 2})
     trainer = trainer_of(task, config)
-    trainer._enough = lambda: "told to" if trainer.batches.epoch == 3 else None
+    trainer._stop_reason = lambda: "told to" if trainer.batches.epoch == 3 else None
     summary = trainer.fit()
     assert [line["epoch"] for line in lines(trainer, "valid")] == [2, 3]
     assert (summary.epochs, summary.best_epoch, len(trainer.saved)) == (3, 3, 2)
@@ -253,7 +253,7 @@ def test_averaged_weights_are_judged_and_saved(ramp, trainer_of):
 def test_nt_asgd_averages_once_validation_stalls(ramp, trainer_of):
     said = []
 
-    class Listening(Silent):
+    class Listening(Reporter):
         def say(self, sentence):
             said.append(sentence)
 
@@ -344,7 +344,7 @@ def test_without_validation_the_last_weights_are_saved(ramp, trainer_of):
 def test_progress_is_told_step_by_step(language_task, trainer_of):
     reports = []
 
-    class Listening(Silent):
+    class Listening(Reporter):
         def update(self, report):
             reports.append(dataclasses.asdict(report))
 
@@ -371,7 +371,7 @@ def test_rows_of_an_embedding_train_as_the_whole_table(settings, language_task, 
     trainer = trainer_of(task)
     trainer.fit()
     assert task.model.embedding.weight.grad.is_sparse == (not settings["tied"])
-    monkeypatch.setattr("throughtime.train.optimizers.takes_rows", lambda *words, **settings: False)
+    monkeypatch.setattr("throughtime.train.optimizers.supports_sparse_rows", lambda *words, **settings: False)
     whole = language_task(**settings)
     trainer_of(whole).fit()
     assert not whole.model.embedding.weight.grad.is_sparse

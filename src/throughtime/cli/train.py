@@ -162,7 +162,7 @@ def show_config(task: type[Task], given: Mapping[str, Any]) -> Outcome:
 def run_training(task: type[Task], settings: Mapping[str, Any], given: Mapping[str, Any]) -> Outcome:
     """Start a run, continue one, or look for its learning rate."""
     from throughtime.api import Training
-    from throughtime.train.interrupts import InterruptedRunError
+    from throughtime.train.processes import InterruptedRunError
 
     out, search = given["out"], bool(given.get("find_lr"))
     if out is None and not search:
@@ -212,13 +212,13 @@ def find_rate(training: Training, out: Path | None) -> Outcome:
         check_file(out)
     found = find_learning_rate(training)
     assert training.model is not None
-    values: dict[str, Any] = {"lr": found.suggested, "rates": found.rates, "losses": found.losses}
+    values: dict[str, Any] = {"lr": found.suggestion, "rates": found.rates, "losses": found.losses}
     tried = f"{len(found.rates)} updates of {training.model.config.optimizer} tried"
-    text = f"Suggested: --lr {found.suggested:.2g} ({tried})"
+    text = f"Suggested: --lr {found.suggestion:.2g} ({tried})"
     if out is not None:
         from throughtime.plots.learning import rate_plot
 
-        values["plot"] = str(rate_plot(found.rates, found.losses, found.suggested, out))
+        values["plot"] = str(rate_plot(found.rates, found.losses, found.suggestion, out))
         text += f"\nDrawn in {out}."
     return Outcome(values, [text])
 

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import IO, cast
 
 from throughtime.data.corpora import CORPORA, Corpus, CorpusFile, Part
-from throughtime.data.download import CHUNK, ChecksumError, UnreachableError, download, sha256_of, wrong_sum
 from throughtime.errors import InputError, ThroughtimeError, unknown
-from throughtime.files import whole_file
+from throughtime.files import sha256_of, whole_file
 
 FOUND, CACHED, FETCHABLE, MISSING = "found", "cache", "fetchable", "missing"
 
@@ -226,6 +225,8 @@ def fetch(corpus: Corpus, files: Iterable[CorpusFile], progress: FileProgress | 
 def _fetch_one(
     corpus: Corpus, file: CorpusFile, archives: dict[str, Path], progress: FileProgress | None
 ) -> Path:
+    from throughtime.data.download import UnreachableError, download
+
     def tell(done: int, total: int | None) -> None:
         if progress is not None:
             progress(file, done, total)
@@ -248,6 +249,8 @@ def _fetch_one(
 
 def _unpack(archive: Path, member: str, target: Path, file: CorpusFile) -> Path:
     """Take a file out of its archive; it appears only with the right SHA-256."""
+    from throughtime.data.download import CHUNK, ChecksumError, wrong_sum
+
     try:
         with contextlib.ExitStack() as stack:
             packed: IO[bytes]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import http.client
 import socket
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from throughtime.errors import ThroughtimeError
+from throughtime.files import sha256_of
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes that are there and the bytes that there will be, where the server tells."""
@@ -39,12 +39,6 @@ def wrong_sum(address: str, found: str, expected: str) -> str:
         f"{address}: the file has SHA-256 {found} where {expected} is expected, so it was removed; "
         "its publisher may have changed it."
     )
-
-
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def download(

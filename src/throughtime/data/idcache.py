@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from throughtime.data.catalogue import cache_folder
 from throughtime.data.dataset import Dataset
-from throughtime.data.download import sha256_of
 from throughtime.errors import InputError
-from throughtime.files import whole_file, whole_folder
+from throughtime.files import sha256_of, whole_file, whole_folder
 
 # A change of what the files below mean: caches of older versions are then never looked at.
 VERSION = 1

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
-from throughtime.kernels import driver
 from throughtime.kernels.elements import KINDS, Kind
+
+if TYPE_CHECKING:
+    from throughtime.kernels import driver
 
 FILES = ("primitives.cuh", "elements.cuh", "softmax.cu")
 WARPS = (4, 8, 16, 32)
@@ -68,6 +70,8 @@ def softmax_(scores: Tensor, targets: Tensor, words: int, smoothing: float, erro
 
 @functools.cache
 def _prepared(kind: Kind, pitch: int, errors: bool, device: int) -> driver.Kernel:
+    from throughtime.kernels import driver
+
     vectors = pitch * kind.size // 16
     warps = next(some for some in WARPS if vectors <= some * 32 * MOST_VECTORS)
     constants = {

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from throughtime.kernels import driver, softmax
+from throughtime.kernels import softmax
 from throughtime.kernels.elements import widened as wide
 from throughtime.models.chunk import logits_into, pieces, precision, widened
 
@@ -166,6 +166,8 @@ def judge_of(weight: Tensor, bias: Tensor | None, smoothing: float, learns: bool
     if weight.device.type == "cpu":
         kind = InCache
     elif weight.is_cuda and softmax.fits(len(weight), precision(weight)):
+        from throughtime.kernels import driver
+
         kind = InMemory if driver.unavailable(weight.get_device()) else InRegisters
     return kind(weight, bias, smoothing, learns)
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import ctypes
 import functools
 from array import array
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from throughtime.kernels import driver
+if TYPE_CHECKING:
+    from throughtime.kernels import driver
+
 
 FILES = ("primitives.cuh", "moves.cu")
 FEW, MOST, FIELDS = 8, 40, 12
@@ -135,6 +138,8 @@ class Moves:
 
 @functools.cache
 def _prepared(element: int, device: int, most: int) -> driver.Kernel:
+    from throughtime.kernels import driver
+
     shared = TILE * (TILE + 1) * element
     constants = {"ELEMENT": element, "WARPS": WARPS, "MOST": most, "FILLED": FILLED, "SHARED_BYTES": shared}
     return driver.build("moves", FILES, constants, device)

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 import torch
 
-from throughtime.kernels import driver
 from throughtime.recurrence.persistent_function import FILES
 from throughtime.recurrence.persistent_plan import Task, candidates
 
@@ -17,6 +16,8 @@ Work = tuple[str, tuple[tuple[str, int], ...], tuple[int, int]]
 
 def compile_ahead(tasks: Iterable[Task], plans: int = 1) -> None:
     """The kernels of these tasks, each with so many of the plans that are expected to be fastest."""
+    from throughtime.kernels import driver
+
     limits = driver.limits(torch.cuda.current_device())
     capability = torch.cuda.get_device_capability()
     wanted: dict[Work, None] = {}
@@ -29,5 +30,7 @@ def compile_ahead(tasks: Iterable[Task], plans: int = 1) -> None:
 
 
 def _compile(work: Work) -> None:
+    from throughtime.kernels import driver
+
     name, constants, capability = work
     driver.machine_code(driver.text((*FILES, f"{name}.cu")), dict(constants), capability)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from throughtime.cells.base import Cell, State
 from throughtime.cells.minimal import MinGRU, MinLSTM
-from throughtime.kernels import driver
 from throughtime.kernels.elements import KINDS, Kind
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.first_order import first_order
 from throughtime.recurrence.persistent_plan import LANES
+
+if TYPE_CHECKING:
+    from throughtime.kernels import driver
 
 CELLS: dict[type[Cell], int] = {MinGRU: 0, MinLSTM: 1}
 PARTS = (2, 3)
@@ -51,6 +53,8 @@ class Settings(NamedTuple):
 @functools.cache
 def _prepared(settings: Settings, backward: bool, carried: bool) -> driver.Kernel:
     """The kernel for these settings, with steps and stages that the GPU's shared memory holds."""
+    from throughtime.kernels import driver
+
     warps, steps = settings.warps[backward], settings.steps[backward]
     sums = (2 * warps * 16 + 2 * 8) * LANES
     line = (PARTS[settings.cell] + 2 * backward) * warps * CHANNELS * settings.kind.size
@@ -92,6 +96,8 @@ class LinearScan:
             return "it takes units in pairs, and their number is odd"
         if x.shape[1] * cell.hidden_size * PARTS[CELLS[type(cell)]] * x.dtype.itemsize >= 2**31:
             return "one step of the whole batch is larger than 2 GB"
+        from throughtime.kernels import driver
+
         return driver.unavailable(_device(x))
 
     def run(

@@ -12,7 +12,6 @@ from throughtime.cells.base import Cell, State
 from throughtime.cells.elman import RNN
 from throughtime.cells.gru import GRU
 from throughtime.cells.lstm import LSTM
-from throughtime.kernels import driver
 from throughtime.kernels.elements import Kind, widened
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.persistent_function import Recurrence, Settings
@@ -44,6 +43,8 @@ class Persistent:
         """It needs an NVIDIA GPU with room for every block at once, and a cell it knows."""
         if x.device.type != "cuda":
             return "it runs on NVIDIA GPUs only"
+        from throughtime.kernels import driver
+
         form = form_of(cell)
         if form is None:
             return "it knows the equations of RNN with tanh or relu, GRU and LSTM only"

@@ -5,19 +5,21 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from throughtime.kernels import driver
 from throughtime.kernels.elements import Kind, widened
 from throughtime.recurrence import costs, persistent_layer
 from throughtime.recurrence.batched_copies import Moves
 from throughtime.recurrence.first_order import first_order
 from throughtime.recurrence.persistent_layer import OWN, Kept
 from throughtime.recurrence.persistent_plan import Form, Plan, Task, best
+
+if TYPE_CHECKING:
+    from throughtime.kernels import driver
 
 FILES = ("primitives.cuh", "elements.cuh", "product.cuh")
 AS_IT_IS = contextlib.nullcontext()
@@ -37,6 +39,8 @@ class Settings(NamedTuple):
 @functools.cache
 def _prepared(settings: Settings, batch: int, backward: bool) -> tuple[driver.Kernel, int, int]:
     """The kernel for these settings, how many blocks it wants, and how long they pause."""
+    from throughtime.kernels import driver
+
     task = Task(settings.form, settings.kind, widened(settings.size), batch, backward)
     if settings.plans is not None:
         plan: Plan | None = settings.plans[backward]

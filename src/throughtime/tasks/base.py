@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from throughtime.data.datasets import Dataset
-    from throughtime.train.task import Task as TrainingTask
+    from throughtime.train.objective import Objective as TrainingTask
 
 CUSTOM = "custom"
 """The name that a configuration has for a network that is not registered."""
@@ -165,14 +165,14 @@ class Predictor:
         cls, folder: ModelFolder, settings: Mapping[str, Any], device: str, *, network: Any = None
     ) -> Self:
         """The model that a run saved; the best one so far if it is still training."""
+        from throughtime.layers.devices import choose_device
         from throughtime.models.weights import read_weights
-        from throughtime.train.devices import device_of
 
         config = configured(cls.config_type, settings, str(folder.path / "config.json"))
         assets = cls.load_assets(folder, config)
         own = cls._choose_network(config, assets, network)
         read_weights(own, folder)
-        predictor = cls(own.to(device_of(device)).eval(), assets, config)
+        predictor = cls(own.to(choose_device(device)).eval(), assets, config)
         predictor.folder = folder
         predictor.load_generation(folder)
         return predictor
@@ -195,11 +195,11 @@ class Predictor:
         return built
 
     @classmethod
-    def finished(cls, out: Path, config: Any) -> str | None:
+    def finish_reason(cls, out: Path, config: Any) -> str | None:
         """Why the run in this folder needs no more training, or None."""
-        from throughtime.train.run import finished
+        from throughtime.train.run import finish_reason
 
-        return finished(out, config)
+        return finish_reason(out, config)
 
     def fit(
         self, dataset: Dataset, out: Path, *, warn: Callable[[str], None] | None = None, **options: Any

@@ -11,7 +11,7 @@ from throughtime.data.batching import PairBatch, real_positions
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.heads import IGNORED, Head
 from throughtime.models.seq2seq import EncoderDecoder
-from throughtime.train.task import Loss
+from throughtime.train.objective import Loss
 
 
 def targets(batch: PairBatch) -> Tensor:
@@ -19,7 +19,7 @@ def targets(batch: PairBatch) -> Tensor:
     return torch.where(real_positions(len(batch.labels), batch.target_lengths), batch.labels, IGNORED)
 
 
-def learned(head: Head, hidden: Tensor, labels: Tensor, smoothing: float) -> Loss:
+def training_loss(head: Head, hidden: Tensor, labels: Tensor, smoothing: float) -> Loss:
     """The loss of these labels; with label smoothing it is measured, and not what is minimised."""
     if not smoothing:
         return Loss(head.loss(hidden, labels))

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.files import whole_folder
+from throughtime.files import sha256_of, whole_folder
 
 FORMAT = "throughtime checkpoint"
 VERSION = 1
@@ -63,7 +63,7 @@ class Checkpoints:
         with whole_folder(path) as temporary:
             _write_tensors(_apart(tensors), temporary / TENSORS)
             _settle(temporary / TENSORS)
-            state = _sealed(step, _digest_of_file(temporary / TENSORS), values)
+            state = _sealed(step, sha256_of(temporary / TENSORS), values)
             (temporary / STATE).write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
             _settle(temporary / STATE)
             _settle(temporary)
@@ -95,7 +95,7 @@ class Checkpoints:
             return None
         if name is not None and name not in names:
             known = ", ".join(names) or "none"
-            raise InputError("--checkpoint", f"{self.folder} holds no {name!r}; there are: {known}")
+            raise InputError("checkpoint", f"{self.folder} holds no {name!r}; there are: {known}")
         chosen = name or names[-1]
         try:
             step, values = _read_state(self.folder / chosen)
@@ -103,7 +103,7 @@ class Checkpoints:
         except _DamageError as damage:
             earlier = names[: names.index(chosen)]
             advice = (
-                f"go on from the one before with --resume --checkpoint {earlier[-1]}"
+                f"resume from the one before: checkpoint {earlier[-1]}"
                 if earlier
                 else f"remove {self.folder.parent} and train again"
             )
@@ -145,7 +145,7 @@ def _read_state(path: Path) -> tuple[int, dict[str, Any]]:
         raise _DamageError(path / STATE, f"is of step {state['step']}, not of {path.name}")
     if not (path / TENSORS).is_file():
         raise _DamageError(path / TENSORS, "is missing")
-    if state["tensors_sha256"] != _digest_of_file(path / TENSORS):
+    if state["tensors_sha256"] != sha256_of(path / TENSORS):
         raise _DamageError(path / TENSORS, "is damaged (its checksum differs)")
     return state["step"], state["values"]
 
@@ -166,11 +166,11 @@ def _write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     try:
         save_file(tensors, path, metadata={"format": "pt"})
     except SafetensorError as error:
-        # What the system said is in its sentence only: "... No space left on device (os error 28)".
-        said = _SYSTEM_ERROR.search(str(error))
-        if said is None:
+        # The error number is in the message only: "... No space left on device (os error 28)".
+        number = _SYSTEM_ERROR.search(str(error))
+        if number is None:
             raise ThroughtimeError(f"the tensors of a checkpoint cannot be written ({error})") from error
-        raise OSError(int(said[1]), os.strerror(int(said[1])), str(path)) from error
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
@@ -197,11 +197,6 @@ def _digest_of_body(body: Mapping[str, Any]) -> str:
     # Through JSON once, so that what is hashed is what a reader will find (keys are strings, tuples lists).
     settled = json.loads(json.dumps(body))
     return hashlib.sha256(json.dumps(settled, sort_keys=True).encode()).hexdigest()
-
-
-def _digest_of_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _settle(path: Path) -> None:

@@ -58,11 +58,11 @@ class TrainingConfig(Config):
     seed: int = Field(
         0, ge=0, le=LARGEST_SEED, description="the same seed gives the same weights, bit for bit on a CPU"
     )
-    epochs: int = Field(20, ge=1, description="how often all training data are seen")
+    epochs: int = Field(20, ge=1, description="number of passes over the training data")
     validate_every: int = Field(
         1, ge=1, description="epochs from one validation to the next; what waits for better ones counts these"
     )
-    max_minutes: Positive | None = Field(None, description="stop after this time, as early stopping would")
+    minutes: Positive | None = Field(None, description="stop training after this number of minutes")
     batch_size: int = Field(32, ge=1, description="rows of one batch, over all processes")
     accumulate: int = Field(1, ge=1, description="batches whose gradients are summed before one update")
 
@@ -86,20 +86,20 @@ class TrainingConfig(Config):
     )
     decay_after: int = Field(1, ge=0, description="step: epochs before the first decay")
     decay_every: int = Field(1, ge=1, description="step: epochs between decays")
-    plateau_patience: int = Field(0, ge=0, description="plateau: epochs without improvement that are borne")
+    plateau_patience: int = Field(0, ge=0, description="plateau: epochs without improvement to tolerate")
     final_lr: Share | None = Field(
         None, description="cosine, one-cycle: the last rate as a share of lr; null: 0, one-cycle 0.0001"
     )
     rise: Share = Field(0.3, description="one-cycle: the share of all updates in which the rate rises")
 
-    average: Literal["none", "ema"] = Field("none", description="ema: judge and save averaged weights")
+    average: Literal["none", "ema"] = Field("none", description="ema: validate and save averaged weights")
     ema_decay: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.999, description="ema: look back on 1 / (1 - this) updates, and on a tenth of all at most"
     )
     nonmono: int = Field(5, ge=1, description="nt-asgd: epochs without a record before averaging begins")
 
     early_stopping: int | None = Field(
-        None, ge=1, description="stop after so many epochs without a better validation; null for never"
+        None, ge=1, description="stop after this number of epochs without a better validation; null for never"
     )
     precision: Literal["auto", "float32", "tf32", "bf16"] = Field(
         "float32",
@@ -115,5 +115,5 @@ class TrainingConfig(Config):
     checkpoint_minutes: Positive | None = Field(
         5.0, description="minutes between checkpoints, likewise; null for none"
     )
-    keep: int = Field(2, ge=2, description="how many of the last checkpoints stay on disk")
-    report_every: int = Field(50, ge=1, description="updates between looks at loss, NaN and speed")
+    keep: int = Field(2, ge=2, description="number of the latest checkpoints to keep")
+    report_every: int = Field(50, ge=1, description="updates between reports of the loss and the speed")

@@ -5,43 +5,45 @@ An update is: sum the losses of its batches, divide by their count, go back thro
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import itertools
+import sys
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from throughtime.data.batching import Batch
+from throughtime.layers.devices import autocast, choose_precision
 from throughtime.models.weights import load_weights, named_weights
 from throughtime.train import optimizers
-from throughtime.train.averaging import Averaging
-from throughtime.train.clipping import clip_
 from throughtime.train.config import TrainingConfig
-from throughtime.train.cuda_graphs import Captured
-from throughtime.train.devices import autocast, precision_of
-from throughtime.train.malloc_trim import giving_back
-from throughtime.train.objective import exchange, objective_of
+from throughtime.train.gpu import CudaGraphs
+from throughtime.train.objective import Loss, Objective, State
 from throughtime.train.processes import Processes
-from throughtime.train.tally import Tally
-from throughtime.train.task import State, Task
+
+LARGE = 128 * 2**20
+"""Bytes of weights from which on an update takes so long that giving memory back costs nothing beside it."""
 
 
 class Learner:
-    """Changes the weights of a task's model. Of epochs, schedules and files it knows nothing."""
+    """Updates the weights of a model. It knows nothing of epochs, schedules and files."""
 
     def __init__(
-        self, task: Task, config: TrainingConfig, processes: Processes, say: Callable[[str], None]
+        self, objective: Objective, config: TrainingConfig, processes: Processes, say: Callable[[str], None]
     ) -> None:
-        self._model, self._clip, self._processes = task.model, config.clip, processes
-        self._parameters = [weight for weight in task.model.parameters() if weight.requires_grad]
+        self._model, self._clip, self._processes = objective.model, config.clip, processes
+        self._parameters = [weight for weight in objective.model.parameters() if weight.requires_grad]
         self.device = self._parameters[0].device
-        self.precision = precision_of(config.precision, self.device)
+        self.precision = choose_precision(config.precision, self.device)
         alone = processes.world_size == 1
-        rows = alone and optimizers.takes_rows(
+        rows = alone and optimizers.supports_sparse_rows(
             config.optimizer, momentum=config.momentum, weight_decay=config.weight_decay, device=self.device
         )
-        optimizers.give_rows(task.model, rows)
-        self._optimizer = optimizers.build(
+        optimizers.use_sparse_rows(objective.model, rows)
+        self._optimizer = optimizers.build_optimizer(
             config.optimizer,
             self._parameters,
             lr=config.lr,
@@ -52,30 +54,31 @@ class Learner:
             sparse=rows,
         )
         kind = "uniform" if config.optimizer == "nt-asgd" else config.average
-        self.averaging = Averaging(self._parameters, kind, config.ema_decay)
+        self.averaging = optimizers.Averaging(self._parameters, kind, config.ema_decay)
         self.tally = Tally(self.device)
-        self._objective = objective_of(task, processes)
-        capture = config.capture and task.fixed_shapes and self.device.type == "cuda"
-        self.captured = Captured(
-            lambda batch, carried, count: self._learn([batch], carried, count), capture and alone, say
-        )
+        self._loss = _loss_module(objective, processes)
+        captures = config.capture and objective.fixed_shapes and self.device.type == "cuda" and alone
+        self.cuda_graphs = CudaGraphs(self._learn_one, say) if captures else None
         self._carried: State = ()
         size = sum(weight.numel() * weight.element_size() for weight in self._parameters)
-        self._give_memory_back = giving_back(size, self.device)
+        self._trim_memory = memory_trimmer(size, self.device)
 
     def set_rate(self, rate: float) -> None:
-        """The learning rate of the updates to come."""
+        """Set the learning rate of the updates to come."""
         optimizers.set_rate(self._optimizer, rate)
 
     def update(self, batches: Sequence[Batch], count: int) -> None:
-        """One step of the optimiser, by batches with so many targets over all processes."""
-        if len(batches) == 1:
-            self._carried = self.captured(batches[0], self._carried, count)
+        """Take one step of the optimiser, on batches with `count` targets over all processes."""
+        if self.cuda_graphs is not None and len(batches) == 1:
+            self._carried = self.cuda_graphs(batches[0], self._carried, count)
         else:
             self._carried = self._learn(batches, self._carried, count)
         self.averaging.update()
         self.tally.count(count)
-        self._give_memory_back()
+        self._trim_memory()
+
+    def _learn_one(self, batch: Batch, carried: State, count: int) -> State:
+        return self._learn([batch], carried, count)
 
     def _learn(self, batches: Sequence[Batch], carried: State, count: int) -> State:
         """Forward, back through time, clip, step. Nothing in here waits for the device."""
@@ -84,38 +87,147 @@ class Learner:
         # DistributedDataParallel gives the mean of the processes' gradients; the loss is a sum over them.
         share = self._processes.world_size / count
         for number, batch in enumerate(batches):
-            with exchange(self._objective, last=number == len(batches) - 1):
+            with _exchange(self._loss, last=number == len(batches) - 1):
                 with autocast(self.device, self.precision):
-                    loss, carried = self._objective(batch, carried)
+                    loss, carried = self._loss(batch, carried)
                 (share * (loss.total if loss.penalty is None else loss.total + loss.penalty)).backward()
             total += loss.total.detach()
-        norm = clip_(self._parameters, self._clip) if self._clip is not None else total
+        norm = optimizers.clip_gradients(self._parameters, self._clip) if self._clip is not None else total
         self._optimizer.step()
         self.tally.add(total, norm)
         return carried
 
-    def finite(self) -> bool:
-        """Whether all weights are numbers still. This waits for the device."""
+    def is_finite(self) -> bool:
+        """Whether all weights are finite. This waits for the device."""
         largest = torch.stack(torch._foreach_norm([*self._parameters], float("inf")))
         return bool(largest.isfinite().all())
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that the next update depends on, for a checkpoint. All processes have to ask at once."""
-        carried = self._processes.gathered_state(self._carried, self.device)
+        """All that the next update depends on, for a checkpoint. All processes must call this together."""
+        carried = self._processes.gather_state(self._carried, self.device)
         return {
             **{f"model.{name}": weight for name, weight in named_weights(self._model).items()},
-            **optimizers.tensors(self._optimizer),
+            **optimizers.optimizer_tensors(self._optimizer),
             **self.averaging.tensors(),
             **{f"carried.{number}": part for number, part in enumerate(carried)},
         }
 
     def restore(self, tensors: Mapping[str, Tensor], where: str) -> None:
-        """Go on from what `tensors` gave and `where` holds."""
+        """Restore what `tensors` gave; `where` names the checkpoint."""
         own = {
             name.removeprefix("model."): part for name, part in tensors.items() if name.startswith("model.")
         }
         load_weights(self._model, own, where)
-        optimizers.restore(self._optimizer, tensors)
+        optimizers.restore_optimizer(self._optimizer, tensors)
         self.averaging.restore(tensors)
         carried = itertools.takewhile(tensors.__contains__, map("carried.{}".format, itertools.count()))
         self._carried = tuple(self._processes.own_rows(tensors[name]).to(self.device) for name in carried)
+
+
+class Tally:
+    """Losses summed on the device, since the last report and since the epoch began, and the first bad update.
+
+    `add` never waits for the device.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._totals = torch.zeros(2, dtype=torch.float64, device=device)  # since the last lap, in the epoch
+        self._targets = [0, 0]
+        self._updates = torch.zeros((), dtype=torch.int64, device=device)
+        self._bad = torch.full((), -1, dtype=torch.int64, device=device)
+
+    def add(self, total: Tensor, norm: Tensor) -> None:
+        """Count one update in: its loss and the norm of its gradient. May be recorded in a CUDA graph."""
+        self._totals += total
+        fine = torch.isfinite(total) & torch.isfinite(norm)
+        self._bad.copy_(torch.where(fine | (self._bad >= 0), self._bad, self._updates))
+        self._updates += 1
+
+    def count(self, targets: int) -> None:
+        """Add the number of its targets, over all processes."""
+        self._targets = [before + targets for before in self._targets]
+
+    def bad_update(self) -> int | None:
+        """The number, since training began or went on, of the first update with NaN or infinity."""
+        bad = int(self._bad)
+        return None if bad < 0 else bad
+
+    @property
+    def pending(self) -> bool:
+        """Whether there was an update since the last lap."""
+        return self._targets[0] > 0
+
+    def lap(self, processes: Processes) -> tuple[float, int]:
+        """The sum and the targets since the last lap."""
+        (total,) = processes.sum([float(self._totals[0])], self._totals.device)
+        targets = self._targets[0]
+        self._totals[0], self._targets[0] = 0, 0
+        return total, targets
+
+    def end_epoch(self, processes: Processes) -> tuple[float, int]:
+        """The sum and the targets of the epoch, which is over with this."""
+        (total,) = processes.sum([float(self._totals[1])], self._totals.device)
+        targets = self._targets[1]
+        self._totals.zero_()
+        self._targets = [0, 0]
+        return total, targets
+
+    def state(self, processes: Processes) -> list[float]:
+        """What a checkpoint keeps: sum and targets of the epoch that is not over, and since the last lap."""
+        lap, epoch = processes.sum(self._totals.tolist(), self._totals.device)
+        return [epoch, self._targets[1], lap, self._targets[0]]
+
+    def restore(self, state: list[float], processes: Processes) -> None:
+        """Go on with an epoch that was interrupted."""
+        epoch, epoch_targets, lap, lap_targets = state
+        self._totals[0], self._totals[1] = lap / processes.world_size, epoch / processes.world_size
+        self._targets = [int(lap_targets), int(epoch_targets)]
+
+
+class _LossModule(nn.Module):
+    """The loss as a module, as DistributedDataParallel wants it, of the rows at hand, which may be none."""
+
+    def __init__(self, objective: Objective) -> None:
+        super().__init__()
+        self.model, self._objective = objective.model, objective
+
+    def forward(self, batch: Batch, carried: State) -> tuple[Loss, State]:
+        """The loss, and what the batch hands on."""
+        if batch.rows:
+            return self._objective.loss(batch, carried)
+        # A process without a row in a small batch still takes part in the sum of gradients, with zeros. It
+        # needs one weight for that; what no process uses stays without a gradient, as it does in one.
+        return Loss(next(self.model.parameters()).sum() * 0), carried
+
+
+def _loss_module(objective: Objective, processes: Processes) -> nn.Module:
+    """The loss, its gradients exchanged where there are several processes."""
+    module = _LossModule(objective)
+    if processes.world_size == 1:
+        return module
+    # torch's C++ warns in every process, past Python's filters, where the first batch happens to use all
+    # weights. Here is one that none uses: what comes of it is nothing but the silence.
+    module.unused = nn.Parameter(next(objective.model.parameters()).new_zeros(1))
+    # A learned first state has no gradient where the state is carried over, for one; a process without rows
+    # uses one weight only.
+    return DistributedDataParallel(module, find_unused_parameters=True)
+
+
+def _exchange(module: nn.Module, last: bool) -> contextlib.AbstractContextManager[object]:
+    """Processes add up their gradients once an update, with its last batch."""
+    if isinstance(module, DistributedDataParallel) and not last:
+        return module.no_sync()
+    return contextlib.nullcontext()
+
+
+def memory_trimmer(weights: int, device: torch.device) -> Callable[[], object]:
+    """What to call after each update of a model of `weights` bytes: gives freed memory back to the system.
+
+    The C library keeps what was freed in pieces below 32 MB, and in an order that differs from update to
+    update: over a few hundred of them a large model grows by a tenth. Elsewhere than with glibc nothing is
+    done, nor for small models, whose freed memory is better used again at once.
+    """
+    if device.type != "cpu" or weights < LARGE or not sys.platform.startswith("linux"):
+        return lambda: None
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return (lambda: None) if trim is None else (lambda: trim(0))

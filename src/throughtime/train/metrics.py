@@ -1,4 +1,4 @@
-"""What training measured, line by line: `metrics.jsonl` always, TensorBoard where it is installed."""
+"""What training measures: the file `metrics.jsonl`, the best validation, divergence, and the summary."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import importlib.util
 import json
 import math
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, ThroughtimeError
 from throughtime.files import naming, whole_file
+
+DIVERGENCE_FACTOR = 1_000.0
+"""A loss larger than the first by this factor has diverged."""
 
 
 class Metrics:
-    """Appends to a `metrics.jsonl`; its neighbour `tensorboard/` gets the same values.
+    """Appends lines to `metrics.jsonl`; where TensorBoard is installed, `tensorboard/` gets the same values.
 
     Nothing is opened before the first line, so that a run that fails early leaves nothing behind.
     """
@@ -32,8 +36,8 @@ class Metrics:
         """Add one line, on disk when this returns. `seconds` counts the training before a resume too."""
         seconds = round(self._before + time.monotonic() - self._started, 3)
         line: dict[str, Any] = {"kind": kind, "step": step, "epoch": epoch, "seconds": seconds}
-        if taken := line.keys() & values.keys():
-            raise ValueError(f"the metrics' own names are taken: {', '.join(sorted(taken))}")
+        if reserved := line.keys() & values.keys():
+            raise ValueError(f"reserved names of metrics.jsonl: {', '.join(sorted(reserved))}")
         line |= {name: _finite(value) for name, value in values.items()}
         if self._file is None:
             self._open()
@@ -48,12 +52,9 @@ class Metrics:
                     self._board.add_scalar(f"{kind}/{name}", value, step)
 
     def rewind(self, step: int, later: Collection[str] = ()) -> None:
-        """Go on from this step: what was written of later ones, and a torn last line, is dropped.
-
-        So are lines of this very step whose kind is among `later`: they are to be written again.
-        """
+        """Drop lines after this step, those of this step whose kind is in `later`, and a torn last line."""
         self.close()
-        lines = read(self._path) if self._path.exists() else []
+        lines = read_metrics(self._path) if self._path.exists() else []
         kept = [line for line in lines if line["step"] < step + (line["kind"] not in later)]
         if self._path.exists():
             with whole_file(self._path) as file:
@@ -78,7 +79,7 @@ class Metrics:
         self._board = _board(self._path.parent / "tensorboard", self._purge)
 
 
-def read(path: Path | str) -> list[dict[str, Any]]:
+def read_metrics(path: Path | str) -> list[dict[str, Any]]:
     """The lines of a `metrics.jsonl`; a last one torn by a kill, and what is no measurement, is left out."""
     lines = Path(path).read_bytes().split(b"\n")
     while lines and not lines[-1].strip():
@@ -112,3 +113,125 @@ def _board(folder: Path, purge: int | None) -> Any:
     except ImportError:
         return None
     return SummaryWriter(log_dir=str(folder), purge_step=purge)
+
+
+class Record:
+    """The scores of all validations, lower being better whatever is measured, and the measures of the best.
+
+    `every` is the number of epochs between validations; the last epoch is always validated. A measure that
+    is not finite is never the best, and the model is `broken` until the next validation.
+
+    >>> record = Record("bleu", "more", every=5)
+    >>> record.add({"bleu": 20.0}, {}, step=50), record.add({"bleu": 19.0}, {}, step=100)
+    (True, False)
+    >>> record.best, record.best_epoch(after=10), record.stalled
+    ({'bleu': 20.0}, 5, 1)
+    """
+
+    def __init__(self, measure: str, better: Literal["less", "more"], every: int) -> None:
+        self._measure, self._sign, self._every = measure, 1 if better == "less" else -1, every
+        self.scores: list[float] = []
+        self.best: dict[str, float] = {}
+        self._best_at = 0
+        self.broken = False
+        self.validated_at = 0  # the update after which the model was last validated
+
+    def add(self, valid: dict[str, float], train: dict[str, float], step: int) -> bool:
+        """Whether this validation, after update `step`, is the best so far; without data each one is."""
+        self.validated_at = step
+        figures = [valid[self._measure]] if valid else [*train.values()]
+        self.broken = not all(map(math.isfinite, figures))
+        better = not self.broken
+        if valid:
+            score = math.inf if self.broken else self._sign * figures[0]
+            least = min(self.scores, default=math.inf)
+            # Where nothing is right yet, as BLEU 0 says of every epoch, a smaller loss is progress.
+            closer = valid.get("loss", math.inf) < self.best.get("loss", math.inf)
+            better = score < least or (score == least < math.inf and closer)
+            if better:
+                self._best_at = len(self.scores)
+            self.scores.append(score)
+        if better:
+            self.best = valid or train
+        return better
+
+    @property
+    def stalled(self) -> int:
+        """Number of validations since the best."""
+        return len(self.scores) - 1 - self._best_at if self.scores else 0
+
+    def best_epoch(self, after: int) -> int:
+        """The epoch with the best validation, of `after` epochs."""
+        return min(after, (len(self.scores) - self.stalled) * self._every) if self.scores else after
+
+    def values(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {"scores": self.scores, "best": self.best, "best_at": self._best_at}
+
+    def restore(self, values: dict[str, Any], step: int) -> None:
+        """Go on from a checkpoint after update `step`."""
+        self.scores, self.best, self._best_at = values["scores"], values["best"], values["best_at"]
+        self.validated_at = step
+        self.broken = self.scores[-1:] == [math.inf]
+
+
+def divergence_error(problem: str, place: str, rate: float, checkpoints: Sequence[str]) -> ThroughtimeError:
+    """The error of a run that diverged: what happened and where, what to do, and where to resume."""
+    start = f"from {checkpoints[-1]}, which is kept" if checkpoints else "from the beginning"
+    return ThroughtimeError(
+        f"training diverged: {problem} at {place}; lower lr (it was {rate:.3g}), set or lower clip, or scale "
+        f"the data; a resumed run starts {start}, and takes a new lr or clip"
+    )
+
+
+class LossLimits:
+    """Limits of the training and the validation loss, as multiples of the first loss of each.
+
+    A first loss below 1 counts as 1, as a loss may be negative or near 0, such as that of a Gaussian.
+
+    >>> limits = LossLimits()
+    >>> limits.problem("training", 0.3), limits.problem("training", 900.0)
+    (None, None)
+    >>> limits.problem("training", 2e4)
+    'the training loss is 2e+04, more than 1,000 times the first (0.3)'
+    """
+
+    def __init__(self) -> None:
+        self.first: dict[str, float] = {}
+
+    def problem(self, part: str, loss: float) -> str | None:
+        """What is wrong with this loss, or None; the first finite loss sets the limit."""
+        if not math.isfinite(loss):
+            return f"the {part} loss is not finite"
+        first = self.first.setdefault(part, loss)
+        if loss <= DIVERGENCE_FACTOR * max(first, 1.0):
+            return None
+        return (
+            f"the {part} loss is {loss:.3g}, more than {DIVERGENCE_FACTOR:,.0f} times the first ({first:.3g})"
+        )
+
+
+def validation_loss(valid: Mapping[str, float], trained: Iterable[str]) -> float | None:
+    """The validation loss: the measure that training reports too; None if there is none.
+
+    >>> validation_loss({"bleu": 20.0, "perplexity": math.e}, ["perplexity"])
+    1.0
+    """
+    name = next((name for name in ("loss", *trained) if name in valid), None)
+    if name is None:
+        return None
+    # Perplexity is the exponential of the loss, so a thousandfold perplexity is not a divergence.
+    return math.log(valid[name]) if name == "perplexity" else valid[name]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The outcome of a training."""
+
+    steps: int
+    epochs: int
+    seconds: float
+    train: dict[str, float]  # of the last epoch, dropout included
+    best: dict[str, float]
+    best_epoch: int
+    why: str

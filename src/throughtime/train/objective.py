@@ -1,49 +1,70 @@
-"""A task's loss as a module, which is what DistributedDataParallel wraps, and how processes share it."""
+"""What the trainer minimises: a model, its batches, a loss that is a sum, and a measure."""
 
 from __future__ import annotations
 
-import contextlib
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, Protocol
 
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor, nn
 
-from throughtime.data.batching import Batch
-from throughtime.train.processes import Processes
-from throughtime.train.task import Loss, State, Task
+from throughtime.data.batching import Batch, Batches
 
-
-class Objective(nn.Module):
-    """The loss of the rows at hand, of which there may be none."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__()
-        self.model, self._task = task.model, task
-
-    def forward(self, batch: Batch, carried: State) -> tuple[Loss, State]:
-        """The loss, and what the batch hands on."""
-        if batch.rows:
-            return self._task.loss(batch, carried)
-        # A process without a row in a small batch still takes part in the sum of gradients, with zeros. It
-        # needs one weight for that; what no process uses stays without a gradient, as it does in one.
-        return Loss(next(self.model.parameters()).sum() * 0), carried
+State = tuple[Tensor, ...]
+"""What one batch hands to the next: each tensor [rows, ...], empty where nothing is handed on."""
 
 
-def objective_of(task: Task, processes: Processes) -> nn.Module:
-    """The objective, its gradients exchanged where there are several processes."""
-    if processes.world_size == 1:
-        return Objective(task)
-    objective = Objective(task)
-    # torch's C++ warns in every process, past Python's filters, where the first batch happens to use all
-    # weights. Here is one that none uses: what comes of it is nothing but the silence.
-    objective.unused = nn.Parameter(next(task.model.parameters()).new_zeros(1))
-    # A learned first state has no gradient where the state is carried over, for one; a process without rows
-    # uses one weight only.
-    return DistributedDataParallel(objective, find_unused_parameters=True)
+class Loss(NamedTuple):
+    """Sums over the rows at hand, never means: the trainer divides by the count of the whole batch.
+
+    `total` is what is measured (nats, squared errors), `penalty` what is minimised besides and not measured.
+    A total without a gradient is measured only: so label smoothing minimises something in its place.
+    """
+
+    total: Tensor
+    penalty: Tensor | None = None
 
 
-def exchange(objective: nn.Module, last: bool) -> contextlib.AbstractContextManager[Any]:
-    """Processes add up their gradients once an update, with its last batch."""
-    if isinstance(objective, DistributedDataParallel) and not last:
-        return objective.no_sync()
-    return contextlib.nullcontext()
+class Objective(Protocol):
+    """A model with its data. `measure` names the validation value that decides, `better` which way.
+
+    `fixed_shapes` says that a loss runs the same kernels whatever its batch holds, as a CUDA graph needs.
+    `unit` is the word for what `count` counts: tokens, words, texts, values.
+    """
+
+    unit: str
+    measure: str
+    better: Literal["less", "more"]
+    fixed_shapes: bool
+
+    @property
+    def model(self) -> nn.Module:
+        """What is trained."""
+        ...
+
+    def batches(self, rank: int, world_size: int) -> Batches[Any, Any]:
+        """The training batches, epoch after epoch, with a position that can be saved."""
+        ...
+
+    def count(self, batch: Batch) -> int:
+        """How many targets the batch has over all processes."""
+        ...
+
+    def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
+        """The loss of a batch with at least one row; `carried` is empty or what the last batch handed on."""
+        ...
+
+    def validate(self, rank: int, world_size: int) -> Mapping[str, float]:
+        """Sums over this process's share of the validation data; empty where there is none."""
+        ...
+
+    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
+        """Turn these sums, added over all processes, into measures; `measure` is one of them."""
+        ...
+
+    def training_measures(self, mean: float) -> dict[str, float]:
+        """What people read in a mean training loss: a perplexity, a squared error."""
+        ...
+
+    def sample(self) -> str | None:
+        """Something that the model produces with its present weights, to show after each validation."""
+        ...

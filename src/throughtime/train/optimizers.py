@@ -1,79 +1,35 @@
-"""torch's optimisers in their fastest right form, and their state as named tensors."""
+"""Updates of the weights: clipping, torch's optimisers, averages, and their state as named tensors."""
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
+from torch.nn.utils import get_total_norm
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from throughtime.errors import InputError, unknown
 
 PREFIX = "optimizer."
+AVERAGE_PREFIX = "average."
+COUNT = "average.count"
+YOUNG = 10
+"""A young exponential average looks back on the last tenth of its updates."""
 
-
-@dataclass(frozen=True)
-class Settings:
-    """What an optimiser is built with; `capturable` where a CUDA graph may replay its step."""
-
-    rate: float | Tensor
-    momentum: float
-    betas: tuple[float, float]
-    weight_decay: float
-    capturable: bool
-    sparse: bool
-
-
-# Fused is also the fastest on a CPU: a third of the time of foreach for Adam, three fifths for SGD with
-# momentum, the same for plain SGD. There it reads each gradient as if it lay in memory as its parameter
-# does, which `backward` sees to.
-
-
-def _sgd(parameters: list[Parameter], settings: Settings) -> Optimizer:
-    return SGD(
-        parameters,
-        lr=settings.rate,
-        momentum=settings.momentum,
-        weight_decay=settings.weight_decay,
-        fused=not settings.sparse,  # fused kernels know no rows; torch's loop is as fast without momentum
-    )
-
-
-def _adam(parameters: list[Parameter], settings: Settings) -> Optimizer:
-    return Adam(
-        parameters,
-        lr=settings.rate,
-        betas=settings.betas,
-        weight_decay=settings.weight_decay,
-        capturable=settings.capturable,
-        fused=True,
-    )
-
-
-def _adamw(parameters: list[Parameter], settings: Settings) -> Optimizer:
-    return AdamW(
-        parameters,
-        lr=settings.rate,
-        betas=settings.betas,
-        weight_decay=settings.weight_decay,
-        capturable=settings.capturable,
-        fused=True,
-    )
-
-
-OPTIMIZERS: dict[str, Callable[[list[Parameter], Settings], Optimizer]] = {
-    "sgd": _sgd,
-    "adam": _adam,
-    "adamw": _adamw,
-    "nt-asgd": _sgd,  # what it adds is in throughtime.train.averaging
+OPTIMIZERS: dict[str, type[SGD | Adam]] = {
+    "sgd": SGD,
+    "adam": Adam,
+    "adamw": AdamW,
+    "nt-asgd": SGD,  # with `Averaging` once validation stalls
 }
 
 
-def build(
+def build_optimizer(
     name: str,
     parameters: Iterable[Parameter],
     *,
@@ -84,9 +40,9 @@ def build(
     device: torch.device,
     sparse: bool = False,
 ) -> Optimizer:
-    """The optimiser of this name over these parameters, which lie on `device`.
+    """Build the optimiser of this name over these parameters, which lie on `device`.
 
-    `sparse` says that some gradients will be rows of their parameters; ask `takes_rows` first.
+    `sparse` says that some gradients will be rows of their parameters; see `supports_sparse_rows`.
 
     On a GPU the rate is a tensor there, so that a CUDA graph sees it change. Capture a step only after a
     first one has been taken: that one makes the optimiser's state.
@@ -94,29 +50,27 @@ def build(
     if name not in OPTIMIZERS:
         raise unknown("optimizer", name, OPTIMIZERS)
     on_gpu = device.type == "cuda"
-    return OPTIMIZERS[name](
-        list(parameters),
-        Settings(
-            rate=torch.tensor(lr, device=device) if on_gpu else lr,
-            momentum=momentum,
-            betas=betas,
-            weight_decay=weight_decay,
-            capturable=on_gpu,
-            sparse=sparse,
-        ),
-    )
+    # Fused is also the fastest on a CPU: a third of the time of foreach for Adam, three fifths for SGD with
+    # momentum, the same for plain SGD. There it reads each gradient as if it lay in memory as its parameter
+    # does, which `backward` sees to. Fused kernels take no rows; torch's loop is as fast without momentum.
+    options: dict[str, Any] = {"weight_decay": weight_decay, "fused": not sparse}
+    if OPTIMIZERS[name] is SGD:
+        options["momentum"] = momentum
+    else:
+        options |= {"betas": betas, "capturable": on_gpu}
+    return OPTIMIZERS[name](list(parameters), lr=torch.tensor(lr, device=device) if on_gpu else lr, **options)
 
 
-def takes_rows(name: str, *, momentum: float, weight_decay: float, device: torch.device) -> bool:
+def supports_sparse_rows(name: str, *, momentum: float, weight_decay: float, device: torch.device) -> bool:
     """Whether an update leaves weights without a gradient as they are: plain SGD alone does.
 
     Then an embedding need only give the rows that it looked up, which is the same update with less memory.
     Not on a GPU, where the host would wait to learn how many rows there are.
     """
-    return OPTIMIZERS.get(name) is _sgd and not momentum and not weight_decay and device.type == "cpu"
+    return OPTIMIZERS.get(name) is SGD and not momentum and not weight_decay and device.type == "cpu"
 
 
-def give_rows(model: nn.Module, rows: bool) -> None:
+def use_sparse_rows(model: nn.Module, rows: bool) -> None:
     """Let embeddings give the gradient of looked-up rows alone, but for tables that an output shares."""
     uses = Counter(id(weight) for _, weight in model.named_parameters(remove_duplicate=False))
     for part in model.modules():
@@ -133,15 +87,15 @@ def set_rate(optimizer: Optimizer, lr: float) -> None:
             group["lr"] = lr
 
 
-def tensors(optimizer: Optimizer) -> dict[str, Tensor]:
+def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
     """The optimiser's state for a checkpoint, the counts of its steps included.
 
     >>> weight = Parameter(torch.ones(2))
-    >>> optimizer = build("adam", [weight], lr=0.1, momentum=0, betas=(0.9, 0.999), weight_decay=0,
-    ...                   device=torch.device("cpu"))
+    >>> optimizer = build_optimizer("adam", [weight], lr=0.1, momentum=0, betas=(0.9, 0.999), weight_decay=0,
+    ...                             device=torch.device("cpu"))
     >>> weight.sum().backward()
     >>> optimizer.step()
-    >>> list(tensors(optimizer))
+    >>> list(optimizer_tensors(optimizer))
     ['optimizer.0.step', 'optimizer.0.exp_avg', 'optimizer.0.exp_avg_sq']
     """
     return {
@@ -152,37 +106,36 @@ def tensors(optimizer: Optimizer) -> dict[str, Tensor]:
     }
 
 
-def restore(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Take over the state that `tensors` gave; names that are not the optimiser's are passed over.
+def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Restore the state that `optimizer_tensors` gave; other names are ignored.
 
     Refuses, before anything is changed, what does not fit these parameters.
     """
-    parameters = _parameters(optimizer)
-    found: dict[int, dict[str, Tensor]] = {}
+    kind, parameters = type(optimizer).__name__, _parameters(optimizer)
+    states: list[dict[str, Tensor]] = [{} for _ in parameters]
     for name, value in tensors.items():
         if name.startswith(PREFIX):
             number, _, key = name.removeprefix(PREFIX).partition(".")
             if not number.isdecimal() or int(number) >= len(parameters):
-                raise _misfit(name, f"the model has {len(parameters)} parameters to train")
-            found.setdefault(int(number), {})[key] = value
-    for index, state in found.items():
-        _check(optimizer, index, parameters[index], state)
-    for index, parameter in enumerate(parameters):
-        _take_over(optimizer.state[parameter], found.get(index, {}), parameter.device)
-
-
-def _check(optimizer: Optimizer, index: int, parameter: Parameter, state: Mapping[str, Tensor]) -> None:
-    wanted = _state_shapes(optimizer, parameter)
-    for key in state.keys() - wanted.keys():
-        raise _misfit(f"{PREFIX}{index}.{key}", f"{type(optimizer).__name__} keeps nothing of that name")
-    for key, shape in wanted.items():
-        name = f"{PREFIX}{index}.{key}"
-        if key not in state:
-            raise _misfit(name, f"it is missing, and {type(optimizer).__name__} needs it")
-        if state[key].shape != shape:
-            raise _misfit(
-                name, f"its shape is {list(state[key].shape)}, the model's parameter has {list(shape)}"
-            )
+                raise _misfit(f"{name}: the model has {len(parameters)} parameters to train")
+            shape = _state_shapes(optimizer, parameters[int(number)]).get(key)
+            if shape is None:
+                raise _misfit(f"{name}: {kind} has no such state")
+            _check_shape(name, value, shape)
+            states[int(number)][key] = value
+    for index, (parameter, state) in enumerate(zip(parameters, states, strict=True)):
+        for key in _state_shapes(optimizer, parameter) if state else ():
+            if key not in state:
+                raise _misfit(f"{PREFIX}{index}.{key}: it is missing, and {kind} needs it")
+    for parameter, saved in zip(parameters, states, strict=True):
+        state = optimizer.state[parameter]
+        for key in state.keys() - saved.keys():
+            del state[key]
+        for key, value in saved.items():
+            if key in state:
+                state[key].copy_(value)  # in place: a captured step goes on with this very memory
+            else:
+                state[key] = value.to(parameter.device, copy=True)
 
 
 def _state_shapes(optimizer: Optimizer, parameter: Parameter) -> dict[str, torch.Size]:
@@ -192,22 +145,173 @@ def _state_shapes(optimizer: Optimizer, parameter: Parameter) -> dict[str, torch
     return {"step": torch.Size(), "exp_avg": parameter.shape, "exp_avg_sq": parameter.shape}
 
 
-def _take_over(state: dict[str, Tensor], saved: Mapping[str, Tensor], device: torch.device) -> None:
-    for key in state.keys() - saved.keys():
-        del state[key]
-    for key, value in saved.items():
-        if key in state:
-            state[key].copy_(value)  # in place: a captured step goes on with this very memory
-        else:
-            state[key] = value.to(device, copy=True)
-
-
 def _parameters(optimizer: Optimizer) -> list[Parameter]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def _misfit(name: str, problem: str) -> InputError:
+@torch.no_grad()
+def clip_gradients(parameters: Iterable[Tensor], largest: float) -> Tensor:
+    """Clip the global norm, g <- min(1, largest / |g|) g, in place; return |g| as it was before.
+
+    The norm stays on the device: nothing waits for it. A norm that is not finite stays visible in what is
+    returned.
+
+    >>> weight = torch.nn.Parameter(torch.zeros(2))
+    >>> weight.grad = torch.tensor([3.0, 4.0])
+    >>> clip_gradients([weight], 1.0), weight.grad
+    (tensor(5.), tensor([0.6000, 0.8000]))
+    """
+    owners = [parameter for parameter in parameters if parameter.grad is not None]
+    for owner in owners:
+        if owner.grad is not None and owner.grad.is_sparse:
+            owner.grad = owner.grad.coalesce()  # a word that stands twice in a batch has one row
+    gradients = [_values(owner.grad) for owner in owners if owner.grad is not None]
+    norm = get_total_norm(gradients)
+    # On a CPU the norm can be read for nothing, which spares a pass over all gradients when it is small.
+    if norm.device.type != "cpu" or not norm <= largest:
+        torch._foreach_mul_(gradients, (largest / norm).clamp(max=1))
+    return norm
+
+
+def _values(gradient: Tensor) -> Tensor:
+    """All numbers of a gradient that may differ from zero, in its own memory."""
+    return gradient.values() if gradient.is_sparse else gradient
+
+
+def first_trigger(scores: Sequence[float], nonmono: int) -> int | None:
+    """The epoch, counted from 0, after which NT-ASGD begins to average (Merity et al. 2018, algorithm 1).
+
+    It is the first whose score is worse than the best of those before it, the `nonmono` last ones aside.
+
+    >>> first_trigger([4.0, 4.5, 4.6, 4.2], nonmono=2)
+    3
+    >>> first_trigger([4.0, 4.5, 4.6, 3.9], nonmono=2) is None
+    True
+    """
+    best = float("inf")
+    for epoch in range(nonmono + 1, len(scores)):
+        best = min(best, scores[epoch - nonmono - 1])
+        if scores[epoch] > best:
+            return epoch
+    return None
+
+
+class Averaging:
+    """The running average of some parameters, beside them.
+
+    `ema` averages from the first update on, with weight `1 - decay` for the newest, and more for as long as
+    that would look back on more than the last tenth of the updates: the weights that training began with are
+    no model yet. `uniform` is the plain mean of all updates since `begin`. `none` never averages.
+
+    >>> weight = torch.zeros(1)
+    >>> averaging = Averaging([weight], "uniform")
+    >>> averaging.begin()
+    >>> for value in (1.0, 2.0, 6.0):
+    ...     _ = weight.fill_(value)
+    ...     averaging.update()
+    >>> with averaging.applied():
+    ...     print(weight)
+    tensor([3.])
+    >>> weight
+    tensor([6.])
+    """
+
+    def __init__(
+        self, parameters: Iterable[Tensor], kind: Literal["none", "ema", "uniform"], decay: float = 0.999
+    ) -> None:
+        self._parameters = list(parameters)
+        self._kind, self._decay = kind, decay
+        self._averages: list[Tensor] = []
+        self._swapped = False
+        if kind == "ema":
+            self.begin()
+
+    @property
+    def active(self) -> bool:
+        """Whether updates are being averaged."""
+        return bool(self._averages)
+
+    def begin(self) -> None:
+        """Average from the next update on; nothing happens where that is so already.
+
+        A CUDA graph of `update` that was captured before does not know of it: capture again.
+        """
+        if self.active or self._kind == "none":
+            return
+        self._averages = [parameter.detach().clone() for parameter in self._parameters]
+        # On the device, so that a captured update counts on by itself.
+        self._count = torch.zeros((), dtype=torch.int64, device=self._parameters[0].device)
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take in the parameters as the optimiser's step left them. Nothing is read back from the device."""
+        if not self.active:
+            return
+        self._count += 1
+        if self._kind == "ema":
+            weight = (YOUNG / (self._count.double() + YOUNG - 1)).clamp(min=1 - self._decay)
+        else:
+            weight = self._count.double().reciprocal()
+        weights = {dtype: weight.to(dtype) for dtype in {average.dtype for average in self._averages}}
+        shares = [weights[average.dtype] for average in self._averages]
+        torch._foreach_lerp_(self._averages, self._parameters, shares)
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        """Put the averages into the parameters for the length of the block; nothing where not active."""
+        if self._swapped:
+            raise RuntimeError("the averages are applied already")
+        self._swap()
+        self._swapped = True
+        try:
+            yield
+        finally:
+            self._swapped = False
+            self._swap()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The averages for a checkpoint; nothing where not active."""
+        if self._swapped:
+            raise RuntimeError("the averages are applied: leave that block before saving them")
+        if not self.active:
+            return {}
+        averages = {f"{AVERAGE_PREFIX}{index}": average for index, average in enumerate(self._averages)}
+        return {COUNT: self._count, **averages}
+
+    @torch.no_grad()
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from what `tensors` gave; names that are not the averages' are passed over."""
+        saved = {name: value for name, value in tensors.items() if name.startswith(AVERAGE_PREFIX)}
+        if not saved:
+            return
+        if self._kind == "none":
+            raise _misfit("it holds averaged weights, and this run averages none")
+        if len(saved) != len(self._parameters) + 1 or COUNT not in saved:
+            raise _misfit(f"it holds {len(saved) - 1} averages for {len(self._parameters)} parameters")
+        for index, parameter in enumerate(self._parameters):
+            name = f"{AVERAGE_PREFIX}{index}"
+            _check_shape(name, saved[name], parameter.shape)
+        self.begin()
+        self._count.copy_(saved[COUNT])
+        for index, average in enumerate(self._averages):
+            average.copy_(saved[f"{AVERAGE_PREFIX}{index}"])
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        # By value, one tensor at a time: what holds a parameter's memory (a CUDA graph, an optimiser, a view)
+        # stays right, and no second set of weights is needed.
+        for index, average in enumerate(self._averages):
+            held = self._parameters[index].clone()
+            self._parameters[index].copy_(average)
+            average.copy_(held)
+
+
+def _check_shape(name: str, value: Tensor, shape: torch.Size) -> None:
+    if value.shape != shape:
+        raise _misfit(f"{name} has shape {list(value.shape)}, the parameter has {list(shape)}")
+
+
+def _misfit(problem: str) -> InputError:
     return InputError(
-        "the checkpoint",
-        f"{name} does not fit: {problem}; go on with the model and optimizer that the run began with",
+        "checkpoint", f"{problem}; resume with the model and the optimizer that the run began with"
     )

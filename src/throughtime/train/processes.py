@@ -1,14 +1,23 @@
-"""One process or many: who this one is, and what all of them know together."""
+"""The processes that train one model together, and the signals that stop them."""
 
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
 
 import torch
 from torch import Tensor, distributed
+
+from throughtime.errors import ThroughtimeError
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -20,19 +29,19 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this process writes files and talks to people."""
+        """Whether this process writes the files and reports progress."""
         return self.rank == 0
 
-    def summed(self, values: list[float], device: torch.device) -> list[float]:
-        """Each number added over all processes."""
+    def sum(self, values: list[float], device: torch.device) -> list[float]:
+        """Add each number over all processes."""
         if self.world_size == 1:
             return values
         total = torch.tensor(values, dtype=torch.float64, device=device)
         distributed.all_reduce(total)
         return total.tolist()
 
-    def gathered_rows(self, rows: Tensor) -> Tensor:
-        """The rows of all processes in the order of the whole batch, where row i is dealt to rank i mod n."""
+    def gather_rows(self, rows: Tensor) -> Tensor:
+        """Gather the rows of all processes in the order of the whole batch: row i belongs to rank i mod n."""
         if self.world_size == 1:
             return rows
         most = torch.tensor([len(rows)], device=rows.device)
@@ -45,34 +54,29 @@ class Processes:
         distributed.all_gather(parts, padded)
         return torch.stack(parts, dim=1).flatten(0, 1)[: int(sum(counts))]
 
-    def gathered_state(self, state: tuple[Tensor, ...], device: torch.device) -> list[Tensor]:
-        """Such rows for each part of a state. The first process has a row always, others maybe none."""
+    def gather_state(self, state: tuple[Tensor, ...], device: torch.device) -> list[Tensor]:
+        """Gather the rows of each part of a state. The first process has a row, others may have none."""
         if self.world_size == 1:
             return list(state)
-        told = [[(tuple(part.shape[1:]), part.dtype) for part in state]]
-        distributed.broadcast_object_list(told)
-        nothing = tuple(torch.zeros(0, *shape, dtype=dtype, device=device) for shape, dtype in told[0])
-        return [self.gathered_rows(part) for part in state or nothing]
+        shapes = [[(tuple(part.shape[1:]), part.dtype) for part in state]]
+        distributed.broadcast_object_list(shapes)
+        nothing = tuple(torch.zeros(0, *shape, dtype=dtype, device=device) for shape, dtype in shapes[0])
+        return [self.gather_rows(part) for part in state or nothing]
 
     def own_rows(self, rows: Tensor) -> Tensor:
         """This process's rows of a whole batch's."""
         return rows[self.rank :: self.world_size].clone()
 
     def barrier(self) -> None:
-        """Wait until all are here."""
+        """Wait for all processes."""
         if self.world_size > 1:
             distributed.barrier()
 
 
-def launched_by_torchrun() -> bool:
-    """Whether torchrun set the scene."""
-    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
-
-
 @contextmanager
-def joined(device: torch.device) -> Iterator[Processes]:
-    """Meet the other processes that torchrun started, for the length of the block."""
-    if not launched_by_torchrun():
+def join_processes(device: torch.device) -> Iterator[Processes]:
+    """Join the processes that torchrun started, for the length of the block; alone without torchrun."""
+    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         yield Processes()
         return
     if device.type == "cuda":
@@ -108,9 +112,48 @@ class Meetings:
         if self._processes.world_size == 1:
             return list(flags)
         since = now - self._held if self._last else 0.0
-        *said, seconds = self._processes.summed([*map(float, flags), since], device)
+        *counts, seconds = self._processes.sum([*map(float, flags), since], device)
         pace = seconds / self._processes.world_size / max(step - self._last, 1)
         updates = self.SECONDS / pace if pace else 1.0
         self._last, self._next = step, step + int(min(max(updates, 1.0), self.MOST_UPDATES))
         self._held = now
-        return [one > 0 for one in said]
+        return [one > 0 for one in counts]
+
+
+class InterruptedRunError(ThroughtimeError):
+    """The run was interrupted, and has saved a checkpoint."""
+
+    exit_code = 130
+
+    def __init__(self, checkpoint: Path | None) -> None:
+        super().__init__("interrupted")
+        self.checkpoint = checkpoint
+
+
+class Interrupts:
+    """Inside the block the first Ctrl-C or SIGTERM only sets `asked`; a second acts at once, as always."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        """Listen; only the main thread may."""
+        if threading.current_thread() is threading.main_thread():
+            for one in SIGNALS:
+                self._before[one] = signal.signal(one, self._ask)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """Listen no more."""
+        self._restore()
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        self.asked = True
+        self._restore()
+
+    def _restore(self) -> None:
+        for one, handler in self._before.items():
+            signal.signal(one, handler)

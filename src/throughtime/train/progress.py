@@ -1,95 +1,91 @@
-"""How training looks to people: bars on a terminal, plain lines where it is none."""
+"""How training reports its progress: bars on a terminal, an updated display in a notebook, or plain lines."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
+from throughtime.errors import unknown
 from throughtime.text.numbers import several
-from throughtime.train import figures
-from throughtime.train.pace import Now, Pace, Report, speed_text
+from throughtime.train.timing import (
+    Now,
+    Pace,
+    Report,
+    format_duration,
+    format_measure,
+    format_rate,
+    speed_text,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
+Measures = dict[str, float]
+
 _LINE_SECONDS = 10.0
+_DISPLAY_SECONDS = 1.0
 _SAMPLE_LINES = 3
-_OUTSIDE_SHOWN = 0.05  # a share of time outside the model that is worth a word
+_OUTSIDE_SHOWN = 0.05  # share of time outside the model from which on it is shown
 
 
-class Reporter(Protocol):
-    """Who tells people how training goes."""
+class Reporter:
+    """Receives the progress of a training. This base class reports nothing; a subclass overrides methods."""
 
     def begin(self, title: str, epochs: int, steps_per_epoch: int, step: int) -> None:
         """Training starts, after `step` updates of a run that is resumed."""
-        ...
 
     def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
         """One more update with this number of targets was submitted; the device has completed `step`.
 
-        This is called after every update, so it must neither wait nor print.
+        This is called after every update, so it must be fast.
         """
-        ...
 
     def update(self, report: Report) -> None:
         """Some updates are done."""
-        ...
 
-    def epoch(
-        self, epoch: int, train: dict[str, float], valid: dict[str, float], best: bool, sample: str | None
-    ) -> None:
+    def epoch(self, epoch: int, train: Measures, valid: Measures, best: bool, sample: str | None) -> None:
         """An epoch has ended. The first measure of each kind, other than the loss, is shown.
 
         The first of `valid` is what decides; where training has another, its validation is shown too.
         """
-        ...
 
     def say(self, message: str) -> None:
-        """Tell something else."""
-        ...
+        """Show a message."""
 
     def close(self) -> None:
-        """Give the terminal back; may be called twice."""
-        ...
+        """Release the terminal; may be called twice."""
 
 
-def reporter(stream_is_terminal: bool) -> Reporter:
-    """Bars for a terminal, lines for a file or a pipe; both on stderr."""
-    return Bars() if stream_is_terminal else Lines()
+def progress_reporter(kind: Literal["auto", "bars", "notebook", "lines", "none"] = "auto") -> Reporter:
+    """Build a reporter of this kind.
+
+    `auto` takes `notebook` in a Jupyter notebook, `bars` where stderr is a terminal, and `lines` elsewhere.
+
+    >>> progress_reporter("none").say("nothing is printed")
+    """
+    if kind == "auto":
+        kind = "notebook" if _in_notebook() else "bars" if sys.stderr.isatty() else "lines"
+    kinds: dict[str, type[Reporter]]
+    kinds = {"bars": Bars, "notebook": Notebook, "lines": Lines, "none": Reporter}
+    if kind not in kinds:
+        raise unknown("progress", kind, ["auto", *kinds])
+    return kinds[kind]()
 
 
-class Silent:
-    """Says nothing: for the processes beside the first, and for tests."""
-
-    def begin(self, title: str, epochs: int, steps_per_epoch: int, step: int) -> None:
-        """Say nothing."""
-
-    def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
-        """Say nothing."""
-
-    def update(self, report: Report) -> None:
-        """Say nothing."""
-
-    def epoch(
-        self, epoch: int, train: dict[str, float], valid: dict[str, float], best: bool, sample: str | None
-    ) -> None:
-        """Say nothing."""
-
-    def say(self, message: str) -> None:
-        """Say nothing."""
-
-    def close(self) -> None:
-        """Say nothing."""
+def _in_notebook() -> bool:
+    """Whether this runs in the kernel of a notebook; IPython on a terminal has none."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
 
 
-class Lines:
-    """Plain lines: one at the end of each epoch, and within it one when ten seconds went by without."""
+class Lines(Reporter):
+    """Plain lines on stderr: one at the end of each epoch, and one after ten seconds without."""
 
     def __init__(self, clock: Now = time.monotonic) -> None:
-        self._clock = clock
-        self._pace = Pace(clock)
+        self._clock, self._pace = clock, Pace(clock)
         self._last = clock()
         self._total = 0
 
@@ -99,39 +95,75 @@ class Lines:
         self._pace.begin(epochs, steps_per_epoch, step)
         self.say(_opening(title, epochs, steps_per_epoch, step))
 
-    def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
-        """Say nothing: only reports are printed, so that a log stays short."""
-
     def update(self, report: Report) -> None:
-        """Say how it goes, if nothing was said for ten seconds."""
+        """Write a line if none was written for ten seconds."""
         self._pace.update(report)
-        if self._clock() - self._last < _LINE_SECONDS:
-            return
-        place = (
-            f"epoch {report.epoch}/{report.epochs}  step {report.step_in_epoch:,}/{report.steps_per_epoch:,}"
-        )
-        self.say("  ".join([place, *_figures(report), f"ETA {figures.duration(self._pace.remaining)}"]))
+        if self._clock() - self._last >= _LINE_SECONDS:
+            self.say(self._status(report))
 
-    def epoch(
-        self, epoch: int, train: dict[str, float], valid: dict[str, float], best: bool, sample: str | None
-    ) -> None:
-        """Say what the epoch came to, with the sample indented below."""
+    def epoch(self, epoch: int, train: Measures, valid: Measures, best: bool, sample: str | None) -> None:
+        """Write the measures of the epoch, with the sample indented below."""
         self.say(_closing(epoch, self._total, train, valid, self._pace.epoch()) + ("  *" if best else ""))
-        if sample:
-            for line in sample.splitlines():
-                self.say(f"    {_printable(line)}")
+        for line in (sample or "").splitlines():
+            self.say(f"    {_printable(line)}")
 
     def say(self, message: str) -> None:
-        """One line on stderr, at once."""
+        """Write one line at once."""
         print(message, file=sys.stderr, flush=True)
         self._last = self._clock()
 
+    def _status(self, report: Report) -> str:
+        steps = f"{report.step_in_epoch:,}/{report.steps_per_epoch:,}"
+        place = f"epoch {report.epoch}/{report.epochs}  step {steps}"
+        return "  ".join([place, *_values(report), f"ETA {format_duration(self._pace.remaining)}"])
+
+
+class Notebook(Lines):
+    """Lines in the output of a notebook cell, the last of them updated in place; needs no widgets."""
+
+    def __init__(self, clock: Now = time.monotonic) -> None:
+        super().__init__(clock)
+        self._display: Any = importlib.import_module("IPython.display").display
+        self._handle: Any = None
+        self._lines: list[str] = []
+        self._now = ""
+
+    def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
+        """Move the last line on, once a second."""
+        self._pace.advance(step, targets)
+        if self._clock() - self._last >= _DISPLAY_SECONDS:
+            speed, left = self._pace.speed or "", format_duration(self._pace.remaining)
+            self._now = f"epoch {epoch}/{self._total}  step {step_in_epoch:,}  {speed}  ETA {left}"
+            self._show()
+
+    def update(self, report: Report) -> None:
+        """Show the values of the report in the last line."""
+        self._pace.update(report)
+        self._now = self._status(report)
+        self._show()
+
+    def say(self, message: str) -> None:
+        """Add a line, above the one that changes."""
+        self._lines.append(message)
+        self._now = ""
+        self._show()
+
     def close(self) -> None:
-        """Nothing is held."""
+        """Leave the finished lines."""
+        self._now = ""
+        self._show()
+
+    def _show(self) -> None:
+        text = {"text/plain": "\n".join([*self._lines, self._now]).rstrip("\n")}
+        if self._handle is None:
+            self._handle = self._display(text, raw=True, display_id=True)
+        else:
+            self._handle.update(text, raw=True)
+        self._last = self._clock()
 
 
-class Bars:
-    """A bar for all epochs, one for the steps of the present epoch and the figures, below what was said."""
+class Bars(Reporter):
+    """A bar for all epochs, one for the steps of the present epoch and the values, below what was said."""
 
     def __init__(self, console: Console | None = None, clock: Now = time.monotonic) -> None:
         from rich.console import Console
@@ -139,8 +171,8 @@ class Bars:
         from rich.text import Text
 
         self._console = console or Console(stderr=True, highlight=False)
-        self._pace = Pace(clock)
-        self._clock, self._begun = clock, clock()
+        self._clock, self._pace = clock, Pace(clock)
+        self._began = clock()
         self._total, self._steps_per_epoch, self._place = 0, 1, (1, 0)
         self._bars = Progress(
             TextColumn("{task.description}", style="bold"),
@@ -153,7 +185,7 @@ class Bars:
         )
         self._epochs = self._bars.add_task("epoch", total=1, count="", aside="")
         self._steps = self._bars.add_task("step", total=1, count="", aside="")
-        self._figures = Text()
+        self._values = Text()
         self._live: Live | None = None
 
     def begin(self, title: str, epochs: int, steps_per_epoch: int, step: int) -> None:
@@ -162,11 +194,10 @@ class Bars:
 
         self._total, self._steps_per_epoch = epochs, max(steps_per_epoch, 1)
         self._pace.begin(epochs, steps_per_epoch, step)
-        self._begun = self._clock()
+        self._began = self._clock()
         self._console.print(_opening(title, epochs, steps_per_epoch, step), markup=False, highlight=False)
         done, inside = divmod(step, self._steps_per_epoch)
         self._place = (min(done + 1, epochs), inside)
-        self._show()
         # Results go to stdout as ever; what others write on stderr appears above the bars.
         self._live = Live(
             console=self._console,
@@ -183,21 +214,18 @@ class Bars:
         self._pace.advance(step, targets)
 
     def update(self, report: Report) -> None:
-        """Show the figures."""
+        """Show the values of the report."""
         from rich.text import Text
 
         self._pace.update(report)
         self._place = (report.epoch, report.step_in_epoch)
         self._steps_per_epoch = max(report.steps_per_epoch, 1)
-        *values, _ = _figures(report)
-        line = Text("  ".join(values), no_wrap=True, overflow="ellipsis")
+        line = Text("  ".join(_values(report)[:-1]), no_wrap=True, overflow="ellipsis")
         if report.outside is not None and report.outside >= _OUTSIDE_SHOWN:
             line.append(f"  {report.outside:.0%} of time outside the model", style="yellow")
-        self._figures = line  # replaced whole: the refreshing thread may be reading the old one
+        self._values = line  # replaced whole: the refreshing thread may be reading the old one
 
-    def epoch(
-        self, epoch: int, train: dict[str, float], valid: dict[str, float], best: bool, sample: str | None
-    ) -> None:
+    def epoch(self, epoch: int, train: Measures, valid: Measures, best: bool, sample: str | None) -> None:
         """Leave one line above the bars, and the first lines of the sample as far as they fit."""
         from rich.text import Text
 
@@ -206,12 +234,12 @@ class Bars:
             line.append("  ★" if self._console.encoding.startswith("utf") else "  *", style="bold yellow")
         self._console.print(line)
         lines = [line for line in (sample or "").splitlines() if line.strip()]
-        for line_of_sample in lines[:_SAMPLE_LINES]:
-            shown = Text(f"  {_printable(' '.join(line_of_sample.split()))}", style="dim")
+        for text in lines[:_SAMPLE_LINES]:
+            shown = Text(f"  {_printable(' '.join(text.split()))}", style="dim")
             self._console.print(shown, no_wrap=True, overflow="ellipsis")
 
     def say(self, message: str) -> None:
-        """One message above the bars; the terminal wraps it, so that a command in it can be copied."""
+        """Show a message above the bars; the terminal wraps it, so that a command in it can be copied."""
         self._console.print(message, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
@@ -220,15 +248,18 @@ class Bars:
             self._live.stop()
             self._live = None
 
-    def _show(self) -> None:
+    def _rendered(self) -> RenderableType:
+        """The bars as they stand now; called at every refresh, so that they move between reports."""
+        from rich.console import Group
+
         (epoch, inside), steps = self._place, self._steps_per_epoch
-        elapsed = figures.duration(self._clock() - self._begun)
+        elapsed, left = self._clock() - self._began, self._pace.remaining
         self._bars.update(
             self._epochs,
             total=self._total,
             completed=epoch - 1 + inside / steps,
             count=f"{epoch}/{self._total}",
-            aside=f"{elapsed}  ETA {figures.duration(self._pace.remaining)}",
+            aside=f"{format_duration(elapsed)}  ETA {format_duration(left)}",
         )
         self._bars.update(
             self._steps,
@@ -237,13 +268,7 @@ class Bars:
             count=f"{inside:,}/{steps:,}",
             aside=self._pace.speed or "",
         )
-
-    def _rendered(self) -> RenderableType:
-        """Called at every refresh, so that bars and clock move between reports."""
-        from rich.console import Group
-
-        self._show()
-        return Group(self._bars, self._figures)
+        return Group(self._bars, self._values)
 
 
 def _opening(title: str, epochs: int, steps_per_epoch: int, step: int) -> str:
@@ -251,48 +276,36 @@ def _opening(title: str, epochs: int, steps_per_epoch: int, step: int) -> str:
     return start + (f", resumed after step {step:,}" if step else "")
 
 
-def _figures(report: Report) -> list[str]:
+def _values(report: Report) -> list[str]:
     return [
-        f"loss {figures.measure(report.loss)}",
-        *(f"{name} {figures.measure(value)}" for name, value in report.measures.items()),
-        f"lr {figures.rate(report.lr)}",
-        speed_text(report.tokens_per_second, report.counted),
+        f"loss {format_measure(report.loss)}",
+        *(f"{name} {format_measure(value)}" for name, value in report.measures.items()),
+        f"lr {format_rate(report.lr)}",
+        speed_text(report.tokens_per_second, report.unit),
     ]
 
 
 def _closing(
-    epoch: int,
-    epochs: int,
-    train: dict[str, float],
-    valid: dict[str, float],
-    pace: tuple[float, str | None],
+    epoch: int, epochs: int, train: Measures, valid: Measures, pace: tuple[float, str | None]
 ) -> str:
     seconds, speed = pace
-    trained, judged = _first(train), _first(valid)
+    trained, decisive = _first(train), _first(valid)
     parts = [f"epoch {epoch:>{len(str(epochs))}}/{epochs}"]
     if trained in valid:
-        parts.append(f"{trained}: train {_value(train, trained)}, valid {_value(valid, trained)}")
+        values = format_measure(train[trained]), format_measure(valid[trained])
+        parts.append(f"{trained}: train {values[0]}, valid {values[1]}")
     elif trained:
-        parts.append(f"train {trained} {_value(train, trained)}")
-    if judged and judged != trained:
-        parts.append(f"valid {judged} {_value(valid, judged)}")
-    parts.append(figures.duration(seconds))
-    if speed is not None:
-        parts.append(speed)
-    return "  ".join(parts)
+        parts.append(f"train {trained} {format_measure(train[trained])}")
+    if decisive and decisive != trained:
+        parts.append(f"valid {decisive} {format_measure(valid[decisive])}")
+    return "  ".join([*parts, format_duration(seconds), *([speed] if speed else [])])
 
 
-def _first(measures: dict[str, float]) -> str | None:
+def _first(measures: Measures) -> str | None:
     """The measure that people follow: the loss only where there is no other."""
     return min(measures, key=lambda name: name == "loss", default=None)
 
 
-def _value(measures: dict[str, float], name: str) -> str:
-    return figures.measure(measures[name])
-
-
 def _printable(text: str) -> str:
-    """A young model may well say an escape sequence: nothing of it may reach the terminal."""
-    return "".join(
-        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
-    )
+    """Replace what is not printable: an escape sequence in a sample must not reach the terminal."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)

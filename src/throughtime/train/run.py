@@ -1,35 +1,45 @@
-"""A run: a folder in which a model is trained, interrupted, taken up again and finished.
+"""A run: a folder in which a model is trained, interrupted, resumed and finished.
 
 Besides the files of a model folder it holds `checkpoints/`, `training.json` once it is finished, and
 `learning-curve.png`. While it trains, model.safetensors is the best model so far, and `first/` has the
-weights that it began with.
+weights that it began with. One training at a time may write in it.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Protocol
 
+import torch
 from torch import nn
 
 from throughtime.errors import InputError, ThroughtimeError
+from throughtime.files import has_content, whole_folder
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import choose_device
 from throughtime.models.weights import read_weights, save_weights
 from throughtime.train.checkpoint import Checkpoints
 from throughtime.train.config import TrainingConfig
-from throughtime.train.devices import device_of
-from throughtime.train.metrics import read
+from throughtime.train.metrics import read_metrics
+from throughtime.train.objective import Objective
 from throughtime.train.processes import Processes
-from throughtime.train.progress import Reporter, Silent
-from throughtime.train.run_lock import Claim
-from throughtime.train.task import Task
+from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows, where a folder cannot be locked
+    fcntl = None  # type: ignore[assignment]
 
 FINISHED = "training.json"
 FIRST = "first"
+_FREE, _TAKEN, _BUSY = range(3)
 
 
 class Trainable(Protocol):
@@ -49,7 +59,7 @@ class Trainable(Protocol):
 
 def fit(
     trainable: Trainable,
-    task: Task,
+    objective: Objective,
     out: Path,
     *,
     title: str,
@@ -59,15 +69,16 @@ def fit(
     checkpoint: str | None = None,
     skip_bad: bool = False,
 ) -> dict[str, Any]:
-    """Train a model into the folder `out`; what was measured, by name.
+    """Train a model into the folder `out`, and return what was measured, by name.
 
-    That bad records were left out of the data (`skip_bad`) is written down, for who judges the model on them.
+    With `resume` a run that is there goes on from its last checkpoint, or from the one named `checkpoint`.
+    `skip_bad` records that bad records were left out of the data, for a later evaluation on them.
     """
-    processes, reporter = processes or Processes(), reporter or Silent()
+    processes, reporter = processes or Processes(), reporter or Reporter()
     config: TrainingConfig = trainable.config
     folder = ModelFolder(out)
     model: nn.Module = trainable.model
-    model.to(device_of(config.device))
+    model.to(choose_device(config.device))
 
     def begin(place: Path) -> None:
         trainable.save_description(ModelFolder(place))
@@ -81,33 +92,33 @@ def fit(
     saved = Checkpoints(out / "checkpoints", config.keep)
     if resume and not saved.names() and (out / FIRST).is_dir():
         read_weights(model, ModelFolder(out / FIRST))
-    trainer = Trainer(task, config, out, reporter, improved=improved, processes=processes)
-    with Claim(out, processes, trainer.device) as claim:
+    trainer = Trainer(objective, config, out, reporter, improved=improved, processes=processes)
+    with RunLock(out, processes, trainer.device) as lock:
         if resume:
-            claim.go_on()
+            lock.resume()
         found = saved.latest(checkpoint) if resume else None
-        # Only now, when nothing is left to refuse: a command put right must not find the folder taken.
-        claim.begin(begin)
+        # Only now, when nothing is left to refuse: a corrected call must not find the folder taken.
+        lock.create(begin)
         if processes.first and skip_bad:
             folder.write_skipping()
         if found is not None:
             trainer.restore(found)
             reporter.say(f"Going on from {found.path.name} in {out}.")
         elif resume:
-            trainer.start_again()
+            trainer.start_afresh()
             reporter.say(f"Nothing saved at {out} yet: starting afresh.")
         reporter.begin(title, config.epochs, trainer.steps_per_epoch, trainer.step)
-        for note in getattr(task, "notes", ()):  # on what became of the data in its batches
+        for note in getattr(objective, "notes", ()):  # on what became of the data in its batches
             reporter.say(note)
         try:
             summary = trainer.fit()
         finally:
             reporter.close()
             if processes.first:
-                _draw(out, task, reporter)
+                _draw(out, objective, reporter)
         weights = sum(weight.numel() for weight in model.parameters())
         values = {"run": str(out), **asdict(summary), "parameters": weights, "device": str(trainer.device)}
-        values |= getattr(task, "facts", {})
+        values |= getattr(objective, "facts", {})
         if processes.first:
             trainable.save_description(folder)  # a run that went on may have been told other epochs
             folder.write_card(trainable.card(values))
@@ -117,33 +128,102 @@ def fit(
     return values
 
 
-def finished(out: Path, config: TrainingConfig) -> str | None:
-    """Why a run is complete, or None; a run with new settings for how long to train may not be."""
+def finish_reason(out: Path, config: TrainingConfig) -> str | None:
+    """Why a run is complete, or None where it is not, such as with new settings for how long to train."""
     if not (out / FINISHED).is_file():
         return None
     folder = ModelFolder.at(out)
     done = folder.read_json(FINISHED)
     if not isinstance(done.get("epochs"), int) or not isinstance(done.get("why"), str):
         raise InputError(
-            str(out / FINISHED), "lacks its 'epochs' or 'why'; the file is damaged, remove it and go on"
+            str(out / FINISHED), "lacks its 'epochs' or 'why'; the file is damaged, remove it and resume"
         )
     _, before = folder.read_config()
-    told = config.model_dump(mode="json")
-    same = all(told[key] == before[key] for key in ("max_minutes", "early_stopping"))
+    now = config.model_dump(mode="json")
+    same = all(now[key] == before[key] for key in ("minutes", "early_stopping"))
     why: str = done["why"]
     return why if config.epochs <= done["epochs"] or (same and why != "all epochs done") else None
 
 
-def _draw(out: Path, task: Task, reporter: Reporter) -> None:
+def _draw(out: Path, objective: Objective, reporter: Reporter) -> None:
     """The learning curve; no picture where matplotlib is missing."""
     try:
         from throughtime.plots.learning import learning_plot
 
         measured = out / "metrics.jsonl"
-        lines = read(measured) if measured.exists() else []
+        lines = read_metrics(measured) if measured.exists() else []
         if any(line["kind"] == "valid" for line in lines):
-            learning_plot(lines, out / "learning-curve.png", task.measure, task.better)
+            learning_plot(lines, out / "learning-curve.png", objective.measure, objective.better)
     except ThroughtimeError:
         return
     except Exception as error:  # whatever it is: a picture is not worth the training that it shows
         reporter.say(f"The learning curve could not be drawn: {error}")
+
+
+class RunLock:
+    """Keeps a run's folder for all processes of one training, until the block ends or they do.
+
+    The folder itself is locked: no file is left behind, and the lock of a killed process is gone with it.
+    """
+
+    def __init__(self, out: Path, processes: Processes, device: torch.device) -> None:
+        self._out, self._processes, self._device = out, processes, device
+        self._resumes = False
+        self._handle: int | None = None
+
+    def __enter__(self) -> RunLock:
+        """Nothing is locked yet."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Release the folder."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def resume(self) -> None:
+        """Lock the run that is there, if there is one."""
+        self._resumes = self._processes.first and has_content(self._out)
+        self._agree(self._lock() if self._resumes else _FREE)
+
+    def create(self, fill: Callable[[Path], None]) -> None:
+        """Create the folder, unless its run is resumed: `fill` writes its first files."""
+        creates = self._processes.first and not self._resumes
+        self._agree(self._create(fill) if creates else _FREE)
+
+    def _create(self, fill: Callable[[Path], None]) -> int:
+        try:
+            with whole_folder(self._out) as temporary:
+                fill(temporary)
+        except OSError as error:
+            # The folder was not there when the command began; another process has made it since.
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return _TAKEN
+            raise
+        return self._lock()
+
+    def _lock(self) -> int:
+        if fcntl is None:
+            return _FREE
+        self._handle = os.open(self._out, os.O_RDONLY)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _BUSY
+        except OSError:  # some network file systems lock no folders; training there is better than none
+            return _FREE
+        return _FREE
+
+    def _agree(self, found: int) -> None:
+        """Refuse in all processes what the first has found; the others would wait for it in vain."""
+        (code,) = self._processes.sum([float(found)], self._device)
+        if code == _TAKEN:
+            raise InputError(
+                "out", f"{self._out} exists already; choose another folder, or resume to go on with it"
+            )
+        if code == _BUSY:
+            raise InputError(
+                "out", f"another process trains in {self._out}; wait for it or choose another folder"
+            )

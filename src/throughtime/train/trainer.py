@@ -1,9 +1,8 @@
-"""The training loop, from the first batch to the saved model. Tasks bring model, data and loss.
+"""The training loop, from the first batch to the saved model. An objective brings model, data and loss.
 
-What an update does to the weights is the learner's. When there is one, at which rate, and what is judged,
-reported and saved, stands here. All chance of an update is drawn from (seed, update, process), and batches
-have a position, so a run that was killed and goes on from its checkpoint ends with the weights of one that
-never was.
+The learner updates the weights; when, at which rate, and what is validated, reported and saved, is decided
+here. All random numbers of an update follow from (seed, update, process), and batches have a position, so a
+run that was killed and resumed from its checkpoint ends with the same weights as one that never was.
 """
 
 from __future__ import annotations
@@ -21,31 +20,33 @@ from typing import Any
 import numpy as np
 import torch
 
-from throughtime.train.averaging import first_trigger
+from throughtime.layers.devices import autocast, matmul_precision
 from throughtime.train.checkpoint import Checkpoint, Checkpoints
-from throughtime.train.clock import Clock
 from throughtime.train.config import TrainingConfig
-from throughtime.train.devices import autocast, own_stream, products
-from throughtime.train.divergence import LossLimits, diverged, validation_loss
-from throughtime.train.interrupts import InterruptedRunError, Interrupts
+from throughtime.train.gpu import PreparedBatch, own_stream, prefetch
 from throughtime.train.learner import Learner
-from throughtime.train.metrics import Metrics
-from throughtime.train.pace import Report
-from throughtime.train.prefetch import Prepared, prepared
-from throughtime.train.processes import Meetings, Processes
+from throughtime.train.metrics import (
+    LossLimits,
+    Metrics,
+    Record,
+    Summary,
+    divergence_error,
+    validation_loss,
+)
+from throughtime.train.objective import Objective
+from throughtime.train.optimizers import first_trigger
+from throughtime.train.processes import InterruptedRunError, Interrupts, Meetings, Processes
 from throughtime.train.progress import Reporter
-from throughtime.train.record import Record
 from throughtime.train.schedules import Standing, rate
-from throughtime.train.summary import Summary
-from throughtime.train.task import Task
+from throughtime.train.timing import Clock, Report
 
 
 class Trainer:
-    """Trains the model of a task. `improved` is called whenever the weights are the best so far."""
+    """Trains the model of an objective. `improved` is called whenever the weights are the best so far."""
 
     def __init__(
         self,
-        task: Task,
+        objective: Objective,
         config: TrainingConfig,
         run: Path,
         reporter: Reporter,
@@ -53,12 +54,12 @@ class Trainer:
         improved: Callable[[dict[str, float]], None],
         processes: Processes | None = None,
     ) -> None:
-        self.task, self.config, self.reporter, self.improved = task, config, reporter, improved
+        self.objective, self.config, self.reporter, self.improved = objective, config, reporter, improved
         self.processes = processes or Processes()
         self.run = run
-        self.learner = Learner(task, config, self.processes, reporter.say)
+        self.learner = Learner(objective, config, self.processes, reporter.say)
         self.device = self.learner.device
-        self.batches = task.batches(self.processes.rank, self.processes.world_size)
+        self.batches = objective.batches(self.processes.rank, self.processes.world_size)
         self.checkpoints = Checkpoints(run / "checkpoints", config.keep)
         self.metrics = Metrics(run / "metrics.jsonl") if self.processes.first else None
 
@@ -68,7 +69,7 @@ class Trainer:
         self.rate_of: Callable[[Standing], float] = partial(rate, config)
         self.rate = config.lr
         self.position = self.batches.state()
-        self.record = Record(task.measure, task.better, config.validate_every)
+        self.record = Record(objective.measure, objective.better, config.validate_every)
         self.limits = LossLimits()
         self.last_train: dict[str, float] = {}
         self.recent: deque[tuple[dict[str, Any], float]] = deque(maxlen=2 * config.report_every)
@@ -87,21 +88,21 @@ class Trainer:
         self.clock.restore(self.clock_before)
         with contextlib.ExitStack() as stack:
             self.interrupts = stack.enter_context(Interrupts())
-            stack.enter_context(products(self.learner.precision))
+            stack.enter_context(matmul_precision(self.learner.precision))
             stack.enter_context(own_stream(self.device))
             stack.callback(self._close)
-            while (why := self._enough()) is None:
+            while (why := self._stop_reason()) is None:
                 self._epoch()
             if self.position["batch"]:
                 self._end_inside(why)
-            elif self.step > self.record.judged_at:  # stopped between two validations
-                self._judge()
+            elif self.step > self.record.validated_at:  # stopped between two validations
+                self._validate_and_save()
         epochs, best = self.position["epoch"], self.record.best
         best_epoch = self.record.best_epoch(epochs)
         return Summary(self.step, epochs, self._seconds(), self.last_train, best, best_epoch, why)
 
     def _epoch(self) -> None:
-        self.task.model.train()
+        self.objective.model.train()
         due = False
         for group in self.groups():
             # Checked before an update, not after: the last update of an epoch is followed by validation.
@@ -111,14 +112,14 @@ class Trainer:
                 self._save()
             self.update(group)
             if self.step % self.config.report_every == 0:
-                self._look()
+                self._report()
             every = self.config.checkpoint_every
-            due = self._meet() or (every is not None and self.step % every == 0)
+            due = self._agree() or (every is not None and self.step % every == 0)
         else:
             self._close_epoch()
 
-    def _meet(self) -> bool:
-        """Let all processes agree whether to stop, and whether to save."""
+    def _agree(self) -> bool:
+        """Agree over all processes whether to stop, and whether to save; returns the latter."""
         if not self.meetings.due(self.step):
             return False
         now, minutes = time.monotonic(), self.config.checkpoint_minutes
@@ -129,23 +130,22 @@ class Trainer:
             raise InterruptedRunError(self._save())
         return due
 
-    def groups(self) -> Iterator[list[Prepared]]:
-        """The batches of one update each, to the end of the epoch."""
-        ahead = prepared(self.batches, self.device)
+    def groups(self) -> Iterator[list[PreparedBatch]]:
+        """Yield the batches of one update after another, to the end of the epoch."""
+        ahead = prefetch(self.batches, self.device)
         while group := list(itertools.islice(ahead, self.config.accumulate)):
             yield group
 
-    def update(self, group: Sequence[Prepared]) -> None:
-        """One step of the optimiser."""
-        # All chance of an update follows from these three numbers, so none of it has to be saved.
-        chance = np.random.SeedSequence([self.config.seed, self.step, self.processes.rank])
-        seed = int(chance.generate_state(1)[0])
-        # torch.manual_seed alone would do; for devices that are not in use it writes down stack traces first.
+    def update(self, group: Sequence[PreparedBatch]) -> None:
+        """Take one step of the optimiser."""
+        numbers = [self.config.seed, self.step, self.processes.rank]
+        seed = int(np.random.SeedSequence(numbers).generate_state(1)[0])
+        # torch.manual_seed alone would do, but is slow where a GPU is not in use.
         torch.manual_seed(seed) if self.device.type == "cuda" else torch.default_generator.manual_seed(seed)
         standing = Standing(self.step, self.steps_per_epoch, self.config.epochs, tuple(self.record.scores))
         self.rate = self.rate_of(standing)
         self.learner.set_rate(self.rate)
-        count = sum(self.task.count(one.batch) for one in group)
+        count = sum(self.objective.count(one.batch) for one in group)
         with self.clock.inside():
             self.learner.update([one.batch for one in group], count)
         if "training" not in self.limits.first:
@@ -160,7 +160,7 @@ class Trainer:
         epoch, inside = self._place()
         self.reporter.advance(epoch, max(inside - ahead, 0), self.step - ahead, count)
 
-    def _look(self) -> None:
+    def _report(self) -> None:
         """Read back what the device has summed up: the one place where the host waits for it."""
         total, targets = self.learner.tally.lap(self.processes)
         self._refuse_bad_numbers()
@@ -168,7 +168,7 @@ class Trainer:
             return
         seconds, outside = self.clock.lap()
         loss = total / targets
-        measures = self.task.training_measures(loss)
+        measures = self.objective.training_measures(loss)
         speed = targets / seconds
         epoch, step_in_epoch = self._place()
         if self.metrics is not None:
@@ -187,8 +187,7 @@ class Trainer:
                 lr=self.rate,
                 tokens_per_second=speed,
                 outside=outside,
-                seconds=self._seconds(),
-                counted=self.task.counted,
+                unit=self.objective.unit,
             )
         )
         self._refuse_divergence("training", loss, epoch)
@@ -202,30 +201,30 @@ class Trainer:
             where = f"update {self.step} (epoch {epoch})"
             # The schedule may have lowered the present rate to almost 0.
             rate = max((rate for _, rate in self.recent), default=self.rate)
-            raise diverged(problem, where, rate, self.checkpoints.names())
+            raise divergence_error(problem, where, rate, self.checkpoints.names())
 
     def _refuse_bad_numbers(self) -> None:
         bad = self.learner.tally.bad_update()
         # Without clipping nobody looked at the gradient of the last update; it shows in the weights.
-        if bad is None and (self.step == self.resumed_at or self.learner.finite()):
+        if bad is None and (self.step == self.resumed_at or self.learner.is_finite()):
             return
         update = self.step if bad is None else self.resumed_at + bad + 1
         place, rate = self.recent[len(self.recent) - 1 - (self.step - update)]
         problem = "the loss or its gradient became NaN or infinite"
         where = f"update {update} (epoch {place['epoch'] + 1}, batch {place['batch']})"
-        raise diverged(problem, where, rate, self.checkpoints.names())
+        raise divergence_error(problem, where, rate, self.checkpoints.names())
 
     def _close_epoch(self) -> None:
-        """Sum the epoch up, and judge it if its turn has come."""
-        self._look()
-        total, targets = self.learner.tally.epoch(self.processes)
-        train = self.last_train = self.task.training_measures(total / targets) if targets else {}
+        """Report the epoch, and validate if it is due."""
+        self._report()
+        total, targets = self.learner.tally.end_epoch(self.processes)
+        train = self.last_train = self.objective.training_measures(total / targets) if targets else {}
         epoch = self.batches.epoch
         if self.metrics is not None:
             self.metrics.write("epoch", self.step, epoch, {f"train_{name}": train[name] for name in train})
         self.position = self.batches.state()
         if epoch % self.config.validate_every == 0 or epoch >= self.config.epochs:
-            self._judge()
+            self._validate_and_save()
 
     def _end_inside(self, why: str) -> None:
         """Stop inside an epoch, and save a model if there is none yet.
@@ -234,36 +233,36 @@ class Trainer:
         are the same as those of a run that never stopped.
         """
         self._save()
-        self._look()
+        self._report()
         epoch, _ = self._place()
         self.reporter.say(f"{why}: stopped in epoch {epoch}, after update {self.step:,}.")
         if self.record.best:
             return
         total, targets, *_ = self.learner.tally.state(self.processes)
-        self.last_train = self.task.training_measures(total / targets) if targets else {}
+        self.last_train = self.objective.training_measures(total / targets) if targets else {}
         self._validate(epoch)
 
-    def _judge(self) -> None:
+    def _validate_and_save(self) -> None:
         """Validate at the end of an epoch, and write a checkpoint."""
         self._validate(self.batches.epoch)
-        self._begin_averaging()
+        self._average_if_stalled()
         self._save()
         self.clock.lap()
 
     @torch.no_grad()
     def _validate(self, epoch: int) -> None:
         """Measure the weights that would be saved, and save them if they are the best."""
-        self.task.model.eval()
+        self.objective.model.eval()
         with self.learner.averaging.applied():
             with autocast(self.device, self.learner.precision):
-                sums = self.task.validate(self.processes.rank, self.processes.world_size)
-            added = self.processes.summed(list(sums.values()), self.device)
-            valid = self.task.judged(dict(zip(sums, added, strict=True))) if sums else {}
-            better = self.record.take(valid, self.last_train, self.step)
+                sums = self.objective.validate(self.processes.rank, self.processes.world_size)
+            added = self.processes.sum(list(sums.values()), self.device)
+            valid = self.objective.summarise(dict(zip(sums, added, strict=True))) if sums else {}
+            better = self.record.add(valid, self.last_train, self.step)
             if better and self.processes.first:
                 self.improved(self.record.best)
             shown = self.processes.first and not self.record.broken  # which could write nothing
-            sample = self.task.sample() if shown else None
+            sample = self.objective.sample() if shown else None
         if self.metrics is not None:
             self.metrics.write("valid", self.step, epoch, valid)
         self.reporter.epoch(epoch, self.last_train, valid, better, sample)
@@ -271,7 +270,7 @@ class Trainer:
         if loss is not None:
             self._refuse_divergence("validation" if valid else "training", loss, epoch)
 
-    def _begin_averaging(self) -> None:
+    def _average_if_stalled(self) -> None:
         averaging = self.learner.averaging
         if self.config.optimizer != "nt-asgd" or averaging.active:
             return
@@ -302,29 +301,28 @@ class Trainer:
         return self.checkpoints.save(self.step, tensors, values)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on from here, as if nothing had happened."""
+        """Resume exactly from this checkpoint."""
         values = checkpoint.values
         self.learner.restore(checkpoint.tensors, str(checkpoint.path))
         self.learner.tally.restore(values["tally"], self.processes)
-        # Older checkpoints have none of these three.
-        self.clock_before, self.rate = values.get("clock", [0.0, 0.0]), values.get("rate", self.rate)
-        self.limits.first = values.get("first_losses", {})
+        self.clock_before, self.rate = values["clock"], values["rate"]
+        self.limits.first = values["first_losses"]
         self.batches.restore(values["position"])
         self.record.restore(values, checkpoint.step)
         self.position, self.last_train = values["position"], values["train"]
         self.seconds_before = values["seconds"]
         self.step = self.resumed_at = checkpoint.step
         if self.metrics is not None:
-            # Ctrl-C may have come after the last update of an epoch, before it was summed up and judged.
+            # Ctrl-C may have come after the last update of an epoch, before it was reported and validated.
             later = ["epoch", "valid"] if self.position["batch"] else []
             self.metrics.rewind(checkpoint.step, [*later, *["train"] * self.learner.tally.pending])
 
-    def start_again(self) -> None:
-        """Start from the beginning, as there is no checkpoint: remove the metrics of the earlier attempt."""
+    def start_afresh(self) -> None:
+        """Start from the beginning, as there is no checkpoint: drop the metrics of the earlier attempt."""
         if self.metrics is not None:
             self.metrics.rewind(0)
 
-    def _enough(self) -> str | None:
+    def _stop_reason(self) -> str | None:
         """Why no further epoch is needed, or None."""
         if self.position["epoch"] >= self.config.epochs:
             return "all epochs done"
@@ -332,13 +330,13 @@ class Trainer:
         if patience is not None and (stalled := self.record.stalled) >= patience:
             return f"no better validation for {stalled * self.config.validate_every} epochs"
         # Each process has its own clock; if the time of one is over, all stop.
-        if self.processes.summed([float(self.out_of_time or self._time_is_over())], self.device)[0]:
-            return f"{self.config.max_minutes:g} minutes are over"
+        if self.processes.sum([float(self.out_of_time or self._time_is_over())], self.device)[0]:
+            return f"{self.config.minutes:g} minutes are over"
         return None
 
     def _time_is_over(self) -> bool:
-        """Whether the time limit is reached; never before the first update, which gives a model to save."""
-        minutes = self.config.max_minutes
+        """Whether the time limit is reached; not before the first update, so that a model is saved."""
+        minutes = self.config.minutes
         return minutes is not None and self.step > 0 and self._seconds() > 60 * minutes
 
     def _seconds(self) -> float:

@@ -75,7 +75,7 @@ class ClassifyConfig(TrainingConfig):
     weight_drop: Share = Field(0.0, description="share of recurrent weights that a batch does without")
     label_smoothing: Share = Field(0.0, description="share of a label that goes to all labels alike")
 
-    epochs: int = Field(10, ge=1, description="how often all training data are seen")
+    epochs: int = Field(10, ge=1, description="number of passes over the training data")
     max_tokens: int | None = Field(None, ge=1, description="positions of a batch at most, padding included")
     lr: Positive = Field(2e-3, description="learning rate; `--find-lr` looks for a good one")
     schedule: Literal["constant", "step", "plateau", "cosine", "one-cycle"] = Field(

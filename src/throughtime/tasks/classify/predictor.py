@@ -15,6 +15,7 @@ from throughtime.data.batching.sequences import LabelledBatches
 from throughtime.data.records import Labelled
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import matmul_precision
 from throughtime.metrics.classification import Confusion
 from throughtime.models.heads import IGNORED
 from throughtime.results import Classified, Evaluation
@@ -26,7 +27,6 @@ from throughtime.tasks.labels import Labels, labelled
 from throughtime.text.codec import Codec
 from throughtime.text.numbers import several
 from throughtime.texts import checked_texts
-from throughtime.train.devices import products
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -153,7 +153,7 @@ class Classifier(Predictor):
         device = self.model.head.weight.device
         rows, done = self.ids(texts), 0
         batches = LabelledBatches(rows, [0] * len(texts), batch_size=TEXTS_AT_ONCE, shuffle=False)
-        with products("float32"):
+        with matmul_precision("float32"):
             for batch in batches:
                 own = self.model.log_probs(batch.ids.to(device), batch.lengths.to(device))
                 # Again in float64, so that probabilities sum to one as closely as people expect.

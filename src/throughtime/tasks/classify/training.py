@@ -14,8 +14,8 @@ from throughtime.data.batching.sequences import LabelledBatch, LabelledBatches
 from throughtime.data.records import Labelled
 from throughtime.metrics.classification import f1_scores
 from throughtime.tasks.classify.network import SequenceClassifier
-from throughtime.tasks.surprisal import learned
-from throughtime.train.task import Loss, State
+from throughtime.tasks.surprisal import training_loss
+from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
     from throughtime.tasks.classify.predictor import Classifier
@@ -31,7 +31,7 @@ class ClassifyTask:
 
     measure: str
     better: Literal["less", "more"]
-    counted: str = "texts"
+    unit: str = "texts"
     fixed_shapes: bool = False  # batches are as long as their texts
 
     def __init__(
@@ -63,7 +63,7 @@ class ClassifyTask:
         """Surprisals of the labels; with label smoothing, measured but not what is minimised."""
         assert isinstance(batch, LabelledBatch)
         pooled = self.model(batch.ids, batch.lengths)
-        return learned(self.model.head, pooled, batch.labels, self.config.label_smoothing), ()
+        return training_loss(self.model.head, pooled, batch.labels, self.config.label_smoothing), ()
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
@@ -89,7 +89,7 @@ class ClassifyTask:
         named = {f"label_{number}": float(count) for number, count in enumerate(counts.flatten())}
         return {"nats": nats, "texts": texts, "known": known, **named}
 
-    def judged(self, sums: Mapping[str, float]) -> dict[str, float]:
+    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Accuracy, macro F1 and log loss, the one that decides first."""
         labels = len(self.classifier.labels)
         numbers = [round(sums[f"label_{number}"]) for number in range(3 * labels)]

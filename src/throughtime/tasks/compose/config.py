@@ -76,7 +76,7 @@ class ComposeConfig(TrainingConfig):
     output_dropout: Share = Field(0.3, description="on what enters the softmax")
     label_smoothing: Share = Field(0.0, description="share of a token that goes to all tokens alike")
 
-    epochs: int = Field(15, ge=1, description="how often all training data are seen")
+    epochs: int = Field(15, ge=1, description="number of passes over the training data")
     max_tokens: int | None = Field(None, ge=1, description="positions of a batch at most, padding included")
     lr: Positive = Field(2e-3, description="learning rate; `--find-lr` looks for a good one")
     schedule: Literal["constant", "step", "plateau", "cosine", "one-cycle"] = Field(

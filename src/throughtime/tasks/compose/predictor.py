@@ -12,6 +12,7 @@ import torch
 from throughtime.data.batching import RaggedIds, Specials
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import matmul_precision
 from throughtime.search import Beam, Constraint, Greedy, Moment, Sampling, Strategy, generate, no_token
 from throughtime.tasks.compose.config import ComposeConfig
 from throughtime.tasks.compose.network import ConditionedLanguageModel
@@ -21,7 +22,6 @@ from throughtime.tasks.report import Asked, Progress, Report, refuse_others, tra
 from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
 from throughtime.text.codec import Codec
 from throughtime.text.numbers import several
-from throughtime.train.devices import products
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -100,7 +100,7 @@ class TrainedComposer:
             rules = [self._marks()]
             if wishes is not None:
                 rules += wishes.constraints(len(batch), self.codec, self._end_id, most)
-            with products("float32"):
+            with matmul_precision("float32"):
                 # A search hands prompts through to the model, which here takes numbers of any kind.
                 given = cast(Sequence[Sequence[int]], batch)
                 results = generate(
@@ -201,7 +201,7 @@ class TrainedComposer:
         texts = self.texts(dataset, split)
         labels = None if self.labels is None else len(self.labels)
         self.model.eval()
-        with products("float32"):
+        with matmul_precision("float32"):
             given = texts.likelihood(self.model)
             other = texts.with_others(labels).likelihood(self.model)
         worth = (other.nats - given.nats) / math.log(2)

@@ -11,6 +11,7 @@ import torch
 from throughtime.config import configured
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import choose_device
 from throughtime.models.weights import read_weights
 from throughtime.tasks.compose import network as conditioned
 from throughtime.tasks.compose.config import ComposeConfig, texts_of
@@ -20,8 +21,7 @@ from throughtime.tasks.compose.predictor import TrainedComposer
 from throughtime.tasks.compose.training import ComposeTask
 from throughtime.tasks.labels import Labels
 from throughtime.text.codec import Codec
-from throughtime.train.devices import device_of
-from throughtime.train.run import inherited_settings
+from throughtime.train.config import inherited_settings
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -118,6 +118,6 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> Trained
     labels = labels_of(settings, folder)
     model = built(settings, codec, labels)
     read_weights(model, folder)
-    composer = TrainedComposer(model.to(device_of(device)).eval(), codec, labels, settings)
+    composer = TrainedComposer(model.to(choose_device(device)).eval(), codec, labels, settings)
     composer.generation = folder.read_json("generation_config.json")
     return composer

@@ -13,9 +13,9 @@ from throughtime.data.batching import Batch, PairBatch, RaggedIds, Specials
 from throughtime.data.batching.pairs import ConditionedBatches
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.tasks.compose.network import ConditionedLanguageModel
-from throughtime.tasks.surprisal import learned, likelihood, targets
+from throughtime.tasks.surprisal import likelihood, targets, training_loss
 from throughtime.text.one_line import one_line
-from throughtime.train.task import Loss, State
+from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
     from throughtime.tasks.compose.predictor import TrainedComposer
@@ -66,7 +66,7 @@ class ConditionedTexts:
 class ComposeTask:
     """Predict each token from the condition and the tokens before it."""
 
-    counted = "tokens"
+    unit = "tokens"
     measure = "perplexity"
     better: Literal["less", "more"] = "less"
     fixed_shapes: bool = False  # batches are as long as their texts
@@ -102,7 +102,7 @@ class ComposeTask:
         assert isinstance(batch, PairBatch)
         outputs = self.model(batch.source, batch.source_lengths, batch.inputs).outputs
         hidden, labels = outputs.flatten(0, 1), targets(batch).flatten()
-        return learned(self.model.head, hidden, labels, self.config.label_smoothing), ()
+        return training_loss(self.model.head, hidden, labels, self.config.label_smoothing), ()
 
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
         """The likelihood of the validation texts given their conditions."""
@@ -111,7 +111,7 @@ class ComposeTask:
         found = self.valid.likelihood(self.model, rank, world_size)
         return {"nats": found.nats, "tokens": found.tokens}
 
-    def judged(self, sums: Mapping[str, float]) -> dict[str, float]:
+    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Perplexity and bits."""
         found = Likelihood(sums["nats"], int(sums["tokens"]))
         return {"perplexity": found.perplexity, "bits_per_token": found.bits_per_token}

@@ -58,7 +58,7 @@ class FillConfig(TrainingConfig):
     hidden_dropout: Share = Field(0.2, description="between layers")
     output_dropout: Share = Field(0.2, description="on what enters the softmax")
 
-    epochs: int = Field(20, ge=1, description="how often all training data are seen")
+    epochs: int = Field(20, ge=1, description="number of passes over the training data")
     batch_size: int = Field(64, ge=1, description="sentences of one batch, over all processes")
     max_tokens: int | None = Field(None, ge=1, description="positions of a batch at most, padding included")
     lr: Positive = Field(2e-3, description="learning rate; `--find-lr` looks for a good one")

@@ -16,6 +16,7 @@ from throughtime.data.batching.masked import MaskedBatches, pieces
 from throughtime.data.idcache import token_ids
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import matmul_precision
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.results import Filling
 from throughtime.tasks.fill.config import FillConfig
@@ -26,7 +27,6 @@ from throughtime.text.blanks import BLANK, Blanks, mask_of, spoken
 from throughtime.text.codec import Codec
 from throughtime.text.numbers import several
 from throughtime.texts import checked_text, checked_texts
-from throughtime.train.devices import products
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -88,7 +88,7 @@ class TrainedFiller:
         texts = checked_texts(texts)
         blanks = [Blanks.of(text, self.codec) for text in texts if text.strip()]
         found: list[list[Filling]] = []
-        with products("float32"):
+        with matmul_precision("float32"):
             for first in range(0, len(blanks), SENTENCES_AT_ONCE):
                 block = blanks[first : first + SENTENCES_AT_ONCE]
                 beams = best_first([Partial(one.ids, one.places) for one in block], self._guess, max(k, beam))
@@ -154,7 +154,7 @@ class TrainedFiller:
         refuse_others(asked, (), "is not for models that fill blanks")
         rows = self.ids(dataset, split)
         self.model.eval()
-        with products("float32"):
+        with matmul_precision("float32"):
             found = self.guessed(rows, progress=progress)
         measures, tokens = found.measures(), int(found.tokens)
         unk = self.codec.vocabulary.unk_id

@@ -12,6 +12,7 @@ from throughtime.config import configured
 from throughtime.data.batching import RaggedIds
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import choose_device
 from throughtime.models.weights import read_weights
 from throughtime.tasks.fill import network as models
 from throughtime.tasks.fill.config import FillConfig
@@ -21,8 +22,7 @@ from throughtime.tasks.fill.predictor import TrainedFiller
 from throughtime.tasks.fill.training import FillTask
 from throughtime.text.blanks import drawn, mask_of
 from throughtime.text.codec import Codec
-from throughtime.train.devices import device_of
-from throughtime.train.run import inherited_settings
+from throughtime.train.config import inherited_settings
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -116,4 +116,4 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> Trained
     codec = Codec.load(folder.path)
     model = built(settings, codec)
     read_weights(model, folder)
-    return TrainedFiller(model.to(device_of(device)).eval(), codec, settings)
+    return TrainedFiller(model.to(choose_device(device)).eval(), codec, settings)

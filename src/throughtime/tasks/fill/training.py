@@ -10,7 +10,7 @@ from throughtime.data.batching.masked import MaskedBatch, MaskedBatches
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.tasks.fill.network import MaskedTokens
 from throughtime.tasks.fill.predictor import Guessed, TrainedFiller
-from throughtime.train.task import Loss, State
+from throughtime.train.objective import Loss, State
 
 SHOWN_WORDS = 3
 
@@ -21,7 +21,7 @@ class FillTask:
     `train` and `valid` are sentences as ids; `shown` are sentences with a blank that are filled each epoch.
     """
 
-    counted = "blanks"
+    unit = "blanks"
     measure = "perplexity"
     better: Literal["less", "more"] = "less"
     fixed_shapes = False  # batches are as long as their sentences
@@ -61,7 +61,7 @@ class FillTask:
             return {}
         return self.filler.guessed(self.valid, rank=rank, world_size=world_size)._asdict()
 
-    def judged(self, sums: Mapping[str, float]) -> dict[str, float]:
+    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Perplexity, and the share of tokens that were guessed."""
         return Guessed(**sums).measures()
 

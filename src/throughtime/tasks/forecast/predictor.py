@@ -16,6 +16,7 @@ from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import panel_of, read_future
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import matmul_precision
 from throughtime.results import Evaluation
 from throughtime.runtime.levels import check_levels, ends_of
 from throughtime.series.backtest import AUTO, CONFORMAL, OWN, Backtest, Calibrated, backtest, calibrated
@@ -32,7 +33,6 @@ from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.network import Forecaster
 from throughtime.tasks.forecast.plain_series import PlainSeries, panels_of
 from throughtime.tasks.forecast.training import ForecastTask, training_windows, window_of
-from throughtime.train.devices import products
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -261,7 +261,7 @@ class SeriesForecaster(Predictor, ForecastModel):
         drawn = max(paths, self._draws(probabilities))
         at_once = max(1, ROWS_AT_ONCE // max(1, drawn))
         generator = torch.Generator(self.device).manual_seed(self.config.seed)
-        with products("float32"):
+        with matmul_precision("float32"):
             for first in range(0, len(panel.series), at_once):
                 chosen = range(first, min(first + at_once, len(panel.series)))
                 window = last_window(arrays, chosen, self.model.lookback, future_columns, self.device)
@@ -294,7 +294,7 @@ class SeriesForecaster(Predictor, ForecastModel):
         """The mean forecast of each window beside the true values, batch by batch."""
         model, last = self.model.eval(), slice(-windows.horizon, None)
         batches = PanelBatches(windows, WINDOWS_AT_ONCE, shuffle=False)
-        with products("float32"):
+        with matmul_precision("float32"):
             for number, batch in enumerate(batches, start=1):
                 batch = batch.to(self.device)
                 mean = model.rollout(window_of(batch), windows.horizon, model.head.mean)

@@ -14,7 +14,7 @@ from throughtime.errors import InputError
 from throughtime.tasks.forecast.build import training_rows
 from throughtime.tasks.forecast.network import Forecaster
 from throughtime.tasks.forecast.networks import Window
-from throughtime.train.task import Loss, State
+from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
     from throughtime.tasks.forecast.predictor import SeriesForecaster
@@ -29,7 +29,7 @@ class ForecastTask:
     """Forecast each window's horizon from what is before it. All values are scaled."""
 
     better: Literal["less", "more"] = "less"
-    counted = "values"
+    unit = "values"
     fixed_shapes = True
 
     def __init__(self, forecaster: SeriesForecaster, train: PanelWindows, valid: PanelWindows | None) -> None:
@@ -75,7 +75,7 @@ class ForecastTask:
             sums += torch.stack(found).double()
         return dict(zip(SUMS, sums.tolist(), strict=True))
 
-    def judged(self, sums: Mapping[str, float]) -> dict[str, float]:
+    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """The loss by its name, and the errors of the mean forecast over the whole horizon."""
         measures = {
             "mse": sums["squared"] / sums["values"],

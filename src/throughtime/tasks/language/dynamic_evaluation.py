@@ -11,10 +11,10 @@ from torch import Tensor
 
 from throughtime.data.batching import SequentialPartition
 from throughtime.errors import InputError
+from throughtime.layers.devices import matmul_precision
 from throughtime.models.dynamic import DynamicEvaluation, gradient_scales
 from throughtime.models.neural_cache import NeuralCache
 from throughtime.tasks.report import Asked, Progress
-from throughtime.train.devices import products
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -78,7 +78,7 @@ def _scales(
                 progress(done, total)
             yield batch.inputs.to(device), batch.labels.to(device)
 
-    with products("float32"):
+    with matmul_precision("float32"):
         return gradient_scales(language.model.eval(), pieces())
 
 

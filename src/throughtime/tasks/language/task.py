@@ -17,6 +17,7 @@ from throughtime.config import configured
 from throughtime.data.idcache import token_ids
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import choose_device, matmul_precision
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
 from throughtime.models.reading import Reader, surprisals
@@ -28,8 +29,7 @@ from throughtime.tasks.language.predictor import Evaluation, LanguageModel
 from throughtime.tasks.language.training import LanguageTask
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
 from throughtime.text.codec import Codec, language_reserved
-from throughtime.train.devices import device_of, products
-from throughtime.train.run import inherited_settings
+from throughtime.train.config import inherited_settings
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -71,7 +71,7 @@ class RecurrentLanguage(LanguageModel):
         self.model.eval()
         first = NOTHING if begin is None else begin
         nats = torch.zeros((), dtype=torch.float64, device=self.model.embedding.weight.device)
-        with products("float32"):
+        with matmul_precision("float32"):
             for piece in surprisals(self.model, ids, first, reader=reader, progress=advance):
                 nats += piece.double().sum()
         unk = self.framing.codec.vocabulary.unk_id
@@ -238,7 +238,7 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> Recurre
     codec = Codec.load(folder.path)
     model = built(settings, len(codec.vocabulary))
     read_weights(model, folder)
-    language = RecurrentLanguage(model.to(device_of(device)).eval(), codec, settings)
+    language = RecurrentLanguage(model.to(choose_device(device)).eval(), codec, settings)
     language.generation = folder.read_json("generation_config.json")
     return language
 

@@ -22,8 +22,8 @@ from throughtime.errors import InputError
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.heads import IGNORED
 from throughtime.models.language import RecurrentLanguageModel
-from throughtime.recurrence.truncation import Full, Randomised, Strategy, Truncated, carries
-from throughtime.train.task import Loss, State
+from throughtime.recurrence.backpropagation import Full, Randomised, Strategy, Truncated, carries
+from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
     from throughtime.tasks.language.config import LanguageConfig
@@ -38,7 +38,7 @@ PROMPT_TOKENS = 12
 class LanguageTask:
     """Predict each token from those before it. `train` and `valid` are ids of whole texts."""
 
-    counted = "tokens"
+    unit = "tokens"
     measure = "perplexity"
     better: Literal["less", "more"] = "less"
 
@@ -126,7 +126,7 @@ class LanguageTask:
             tokens += int(batch.lengths.sum())
         return {"nats": nats, "tokens": tokens}
 
-    def judged(self, sums: Mapping[str, float]) -> dict[str, float]:
+    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Perplexity and bits."""
         found = Likelihood(sums["nats"], int(sums["tokens"]))
         return {"perplexity": found.perplexity, "bits_per_token": found.bits_per_token}

@@ -68,7 +68,7 @@ class TagConfig(TrainingConfig):
     variational: bool = Field(False, description="one dropout mask through all steps of a batch")
     intent_weight: Positive = Field(1.0, description="how much the sentence's label counts beside its tags")
 
-    epochs: int = Field(20, ge=1, description="how often all training data are seen")
+    epochs: int = Field(20, ge=1, description="number of passes over the training data")
     batch_size: int = Field(32, ge=1, description="sentences of one batch, over all processes")
     schedule: Literal["constant", "step", "plateau", "cosine", "one-cycle"] = Field(
         "cosine", description="constant, step, plateau, cosine or one-cycle"

@@ -14,6 +14,7 @@ from throughtime.data.batching.sequences import TaggedBatch, TaggedBatches
 from throughtime.data.records import Tagged
 from throughtime.errors import InputError, unknown
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import matmul_precision
 from throughtime.metrics.tagging import Tagging, is_chunked
 from throughtime.results import TaggedWord
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
@@ -28,7 +29,6 @@ from throughtime.text.numbers import several
 from throughtime.text.subword import SUBWORDS
 from throughtime.text.tokenizers import TOKENIZERS, tokenizer
 from throughtime.texts import checked_sentences, checked_texts
-from throughtime.train.devices import products
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -102,7 +102,7 @@ class TrainedTagger:
         batches = TaggedBatches(rows, batch_size=SENTENCES_AT_ONCE, max_tokens=most, shuffle=False)
         training, device, done = self.model.training, next(self.model.parameters()).device, 0
         self.model.eval()
-        with products("float32"):
+        with matmul_precision("float32"):
             for batch in batches:
                 own = [sentences[real[index]] for index in batch.indices.tolist()]
                 read = self._read(batch.to(device), own)

@@ -10,6 +10,7 @@ import torch
 
 from throughtime.config import configured
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import choose_device
 from throughtime.models.weights import read_weights
 from throughtime.tasks.tag.codec import TagCodec
 from throughtime.tasks.tag.config import TagConfig
@@ -18,8 +19,7 @@ from throughtime.tasks.tag.network import Tagger
 from throughtime.tasks.tag.predictor import TASK as TASK
 from throughtime.tasks.tag.predictor import TrainedTagger, sentences_of
 from throughtime.tasks.tag.training import TagTask
-from throughtime.train.devices import device_of
-from throughtime.train.run import inherited_settings
+from throughtime.train.config import inherited_settings
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -106,7 +106,7 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> Trained
     )
     model = built(settings, codec, languages)
     read_weights(model, folder)
-    return TrainedTagger(model.to(device_of(device)).eval(), codec, settings, languages)
+    return TrainedTagger(model.to(choose_device(device)).eval(), codec, settings, languages)
 
 
 def _codec(folder: Path, config: TagConfig) -> TagCodec:

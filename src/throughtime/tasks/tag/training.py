@@ -12,7 +12,7 @@ from throughtime.data.batching.sequences import NO_LABEL, TaggedBatch, TaggedBat
 from throughtime.data.records import Tagged
 from throughtime.metrics.tagging import ChunkCounts
 from throughtime.tasks.tag.network import Tagger
-from throughtime.train.task import Loss, State
+from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
     from throughtime.tasks.tag.predictor import TrainedTagger
@@ -24,7 +24,7 @@ class TagTask:
     """Predict the tag of each word, and the label of the sentence where there is one."""
 
     better: Literal["less", "more"] = "more"
-    counted: str = "words"
+    unit: str = "words"
     fixed_shapes: bool = False  # batches are as long as their sentences
 
     def __init__(self, tagger: TrainedTagger, train: TaggedRows, valid: Sequence[Tagged]) -> None:
@@ -70,7 +70,7 @@ class TagTask:
             "labels_right": found.labels_right,
         }
 
-    def judged(self, sums: Mapping[str, float]) -> dict[str, float]:
+    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """The measure that decides first, then the others that these tags have."""
         chunks = ChunkCounts(*(int(sums[f"chunks_{name}"]) for name in ("given", "found", "right")))
         measures = {"f1": chunks.f1} if self.tagger.chunked or self.measure == "f1" else {}

@@ -112,7 +112,7 @@ class TranslateConfig(TrainingConfig):
         1.0, description="how often the decoder reads the given token, not its own, drawn at each step"
     )
 
-    epochs: int = Field(20, ge=1, description="how often all training data are seen")
+    epochs: int = Field(20, ge=1, description="number of passes over the training data")
     batch_size: int = Field(64, ge=1, description="pairs of one batch, over all processes")
     max_tokens: int | None = Field(
         None, ge=1, description="positions of a batch's larger side at most, padding included"

@@ -15,6 +15,7 @@ from throughtime.data.idcache import token_ids
 from throughtime.data.records import Pair
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import choose_precision, matmul_precision
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.bf16_search import Rounded
 from throughtime.models.seq2seq import EncoderDecoder
@@ -31,7 +32,6 @@ from throughtime.tasks.translate.translation_scores import Judge, SentencePairs,
 from throughtime.text.codec import Codec
 from throughtime.text.numbers import several
 from throughtime.text.tokenizer_coverage import blank
-from throughtime.train.devices import precision_of, products
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -143,7 +143,7 @@ class Translator(SentenceTranslator, Predictor):
 
     @property
     def _search_precision(self) -> str:
-        return precision_of(self.precision, next(self.model.parameters()).device)
+        return choose_precision(self.precision, next(self.model.parameters()).device)
 
     def ids(self, dataset: Dataset, split: str) -> tuple[RaggedIds, RaggedIds]:
         """Both sides of a split as ids, from the cache where they were read before."""
@@ -163,7 +163,7 @@ class Translator(SentenceTranslator, Predictor):
         found: dict[int, Scored] = {}
         self.model.eval()
         device = next(self.model.parameters()).device
-        with torch.no_grad(), products("float32"):
+        with torch.no_grad(), matmul_precision("float32"):
             for batch in self._batches(source, target):
                 nats = surprisals(self.model, batch.to(device)).cpu()
                 for column, number in enumerate(batch.indices.tolist()):
@@ -179,7 +179,7 @@ class Translator(SentenceTranslator, Predictor):
         if not len(source):
             raise InputError(f"{dataset.name}, split {split}", "holds no pair to score")
         self.model.eval()
-        with products("float32"):
+        with matmul_precision("float32"):
             return likelihood(self.model, self._batches(source, target))
 
     def evaluate_split(

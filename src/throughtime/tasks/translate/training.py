@@ -16,10 +16,10 @@ from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.ngram.direction import are_swapped
 from throughtime.ngram.languages import name_of
-from throughtime.tasks.surprisal import learned, likelihood, targets
+from throughtime.tasks.surprisal import likelihood, targets, training_loss
 from throughtime.text.numbers import several
 from throughtime.text.one_line import one_line
-from throughtime.train.task import Loss, State
+from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -41,7 +41,7 @@ class TranslateTask:
 
     measure: str
     better: Literal["less", "more"]
-    counted: str = "tokens"
+    unit: str = "tokens"
     fixed_shapes: bool = False  # batches are as long as their sentences
 
     def __init__(
@@ -101,7 +101,7 @@ class TranslateTask:
         ratio, smoothing = self.config.teacher_forcing, self.config.label_smoothing
         outputs = self.model.scheduled(batch.source, batch.source_lengths, batch.inputs, ratio).outputs
         hidden, labels = outputs.flatten(0, 1), targets(batch).flatten()
-        return learned(self.model.head, hidden, labels, smoothing), ()
+        return training_loss(self.model.head, hidden, labels, smoothing), ()
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
@@ -125,7 +125,7 @@ class TranslateTask:
             **{f"bleu_{number}": value for number, value in enumerate(sums)},
         }
 
-    def judged(self, sums: Mapping[str, float]) -> dict[str, float]:
+    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """BLEU and perplexity, the one that decides first."""
         found = Likelihood(sums["nats"], int(sums["tokens"]))
         bleu = BleuSums.from_values([sums[f"bleu_{number}"] for number in range(10)]).bleu

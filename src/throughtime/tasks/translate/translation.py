@@ -12,6 +12,7 @@ from torch import Tensor
 
 from throughtime.config import Config
 from throughtime.errors import InputError
+from throughtime.layers.devices import matmul_precision
 from throughtime.search import (
     Beam,
     Constraint,
@@ -30,7 +31,6 @@ from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
 from throughtime.text.parts import join, parts
 from throughtime.text.subword import SUBWORDS
 from throughtime.texts import checked_texts
-from throughtime.train.devices import products
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,7 +97,7 @@ class SentenceTranslator:
     def attends(self) -> bool:
         """Whether it tells what it looks at. A step shows it: a decoder of one's own need not say."""
         model = self.step_model
-        with torch.inference_mode(), products("float32"):
+        with torch.inference_mode(), matmul_precision("float32"):
             return "attention" in model.step(*model.start([self.codecs.prompt("")])).extras
 
     def translate(
@@ -218,7 +218,7 @@ class SentenceTranslator:
         wished = (
             constraints.tokens(self.codecs.target) if constraints is not None and max_length is None else 0
         )
-        with products("float32"):
+        with matmul_precision("float32"):
             for usual, batch in batches_by_length(prompts, max_length, sentences_at_once(search(1))):
                 most = usual + wished
                 rules = [] if unknown else self._known_words()

@@ -7,7 +7,7 @@ import threading
 import pytest
 import torch
 
-from throughtime.train.prefetch import DEPTH, prepared
+from throughtime.train.gpu import DEPTH, prefetch
 
 
 class Numbered:
@@ -42,7 +42,7 @@ class Source:
 
 
 def ahead(count, failure=None):
-    prepared_ones = prepared(Source(count, failure), torch.device("cuda"))
+    prepared_ones = prefetch(Source(count, failure), torch.device("cuda"))
     return ((one.batch.number, one.position["given"]) for one in prepared_ones), prepared_ones
 
 

@@ -8,23 +8,23 @@ import pytest
 import torch
 
 from throughtime.errors import InputError
-from throughtime.train.devices import autocast, device_of, products
+from throughtime.layers.devices import autocast, choose_device, matmul_precision
 
 
 def test_devices_by_name():
-    assert device_of("cpu") == torch.device("cpu")
-    assert device_of("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert choose_device("cpu") == torch.device("cpu")
+    assert choose_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
     for name in ("gpu", "meta"):
         with pytest.raises(InputError, match=f"device: is '{name}'; expected auto, cpu, cuda or cuda:1"):
-            device_of(name)
+            choose_device(name)
     with pytest.raises(InputError, match="torch sees"):
-        device_of("cuda:99")
+        choose_device("cuda:99")
 
 
 def test_words_rule_both_kinds_of_products():
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     for precision in ("float32", "tf32", "bf16"):
-        with products(precision):
+        with matmul_precision(precision):
             allowed = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
             assert allowed == (precision != "float32",) * 2
     assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == before

@@ -1,27 +1,75 @@
-"""The learning-rate finder's judgement: of losses measured while the rate rose, which rate to take."""
+"""The learning-rate finder: one update at each of many rising rates, and which of them to take."""
 
 from __future__ import annotations
 
+import itertools
+import math
+import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError, ThroughtimeError
+from throughtime.train.config import TrainingConfig
+from throughtime.train.objective import Objective
+from throughtime.train.progress import Reporter
+from throughtime.train.trainer import Trainer
+
+UPDATES = {"sgd": 300, "nt-asgd": 300, "adam": 100, "adamw": 100}
+"""Rates to try: plain descent is slow to learn more than how frequent each word is."""
+SPAN = 1e6
+HIGHEST = {"sgd": 1e3, "nt-asgd": 1e3, "adam": 1.0, "adamw": 1.0}
+"""Rates above these are of no use; Adam's step is as long as its rate, whatever the gradient."""
 
 _FEWEST = 10
 _SMOOTHING = 0.9  # of the exponential average, for a hundred rates
 _NOTICEABLE = 4.0  # a fall of fewer standard errors is noise
 
 
-def suggestion(rates: Sequence[float], losses: Sequence[float]) -> float:
+@dataclass(frozen=True)
+class RateSearch:
+    """The rates that were tried, the loss at each, and which one to take."""
+
+    rates: list[float]
+    losses: list[float]
+    suggestion: float
+
+
+def find_learning_rate(
+    objective: Objective, config: TrainingConfig, updates: int | None = None
+) -> RateSearch:
+    """Train with a rate that rises from one update to the next, until the loss breaks away."""
+    updates = updates or UPDATES[config.optimizer]
+    high = HIGHEST[config.optimizer]
+    rates = [high / SPAN * SPAN ** (number / (updates - 1)) for number in range(updates)]
+    losses: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(objective, config, Path(folder), Reporter(), improved=lambda measured: None)
+        trainer.rate_of = lambda standing: rates[standing.step]
+        objective.model.train()
+        while len(losses) < updates:
+            for group in itertools.islice(trainer.groups(), updates - len(losses)):
+                trainer.update(group)
+                total, targets = trainer.learner.tally.lap(trainer.processes)
+                losses.append(total / targets)
+                if not math.isfinite(losses[-1]) or losses[-1] > 4 * losses[0]:
+                    updates = len(losses)
+                    break
+    tried = rates[: len(losses)]
+    return RateSearch(tried, losses, suggest_rate(tried, losses))
+
+
+def suggest_rate(rates: Sequence[float], losses: Sequence[float]) -> float:
     """The rate at which the loss falls most steeply against the logarithm of the rate, before its minimum.
 
     `rates` rise; `losses` were measured one after another at these rates and may end in infinity or NaN.
 
     >>> rates = [10 ** (k / 20 - 5) for k in range(100)]
     >>> losses = [4 - 2 / (1 + (1e-3 / rate) ** 2) + rate**2 * 100 for rate in rates]
-    >>> f"{suggestion(rates, losses):.0e}"
+    >>> f"{suggest_rate(rates, losses):.0e}"
     '9e-04'
     """
     if len(rates) != len(losses):

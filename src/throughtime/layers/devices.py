@@ -1,4 +1,4 @@
-"""Where a model is trained, and in what precision."""
+"""Where a model computes, and in what precision."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from throughtime.errors import InputError
 
 
-def device_of(name: str) -> torch.device:
+def choose_device(name: str) -> torch.device:
     """The device of this name; `auto` is a GPU where there is one, `cuda` each process's own GPU."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -30,7 +30,7 @@ def device_of(name: str) -> torch.device:
     return device
 
 
-def precision_of(name: str, device: torch.device) -> str:
+def choose_precision(name: str, device: torch.device) -> str:
     """The precision of products by this name; `auto` is bf16 where the hardware multiplies it faster."""
     if name != "auto":
         return name
@@ -40,30 +40,17 @@ def precision_of(name: str, device: torch.device) -> str:
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
-    """The block in which products run in bf16, where that was asked for."""
+    """Run products in bf16 inside the block, if `precision` is bf16."""
     if precision != "bf16":
         return nullcontext()
     return torch.autocast(device.type, torch.bfloat16)
 
 
 @contextmanager
-def own_stream(device: torch.device) -> Iterator[None]:
-    """A stream of one's own on a GPU, as recording a CUDA graph needs; in order with the outer one."""
-    if device.type != "cuda":
-        yield
-        return
-    outer, inner = torch.cuda.current_stream(device), torch.cuda.Stream(device)
-    inner.wait_stream(outer)
-    with torch.cuda.stream(inner):
-        yield
-    outer.wait_stream(inner)
+def matmul_precision(precision: str) -> Iterator[None]:
+    """Let float32 products on a GPU round their factors to tf32 inside the block, or not.
 
-
-@contextmanager
-def products(precision: str) -> Iterator[None]:
-    """Let float32 products on a GPU round their factors to tf32, or not, for the length of the block.
-
-    torch's defaults let cuDNN's recurrences round and plain products not; here one word rules both.
+    By default torch lets cuDNN's recurrences round and plain products not; here one setting is for both.
     """
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     allowed = precision != "float32"

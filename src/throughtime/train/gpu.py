@@ -1,25 +1,89 @@
-"""Steps of fixed shape, recorded once in a CUDA graph and replayed: no launch waits for the host."""
+"""Training on a GPU: batches copied ahead of the model, steps of fixed shape replayed from CUDA graphs."""
 
 from __future__ import annotations
 
+import contextlib
+import queue
+import threading
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from throughtime.data.batching import Batch
-from throughtime.train.task import State
+from throughtime.data.batching import Batch, Batches
+from throughtime.train.objective import State
 
 Step = Callable[[Batch, State, int], State]
-"""Train on a batch of so many targets, entered with what the last one handed on; what this one hands on."""
+"""Train on a batch with this number of targets, from the state of the batch before; returns the new state."""
 
+DEPTH = 8
+"""Batches prepared ahead of the model."""
 SEEN_BEFORE = 3
 """Real steps of a shape before it is recorded: optimisers and libraries allocate in their first ones."""
 MOST_GRAPHS = 8
 """Each graph keeps its tensors; where shapes go on changing, the rest run as they come."""
+
+
+class PreparedBatch(NamedTuple):
+    """A batch on its device, and where its batches stand once it is done."""
+
+    batch: Batch
+    position: dict[str, Any]
+
+
+def prefetch(batches: Batches[Any, Any], device: torch.device) -> Iterator[PreparedBatch]:
+    """Yield the rest of the current epoch; for a GPU a thread goes ahead and fills pinned memory."""
+    if device.type != "cuda":
+        for batch in batches:
+            yield PreparedBatch(batch, batches.state())
+        return
+    held: queue.Queue[PreparedBatch | BaseException | None] = queue.Queue(DEPTH)
+    left = threading.Event()
+
+    def hand_over(one: PreparedBatch | BaseException | None) -> None:
+        while not left.is_set():
+            with contextlib.suppress(queue.Full):
+                held.put(one, timeout=0.1)
+                return
+
+    def go_ahead() -> None:
+        try:
+            for batch in batches:
+                hand_over(PreparedBatch(batch.pinned(), batches.state()))
+                if left.is_set():
+                    return
+            hand_over(None)
+        except BaseException as error:
+            hand_over(error)
+
+    thread = threading.Thread(target=go_ahead, daemon=True)
+    thread.start()
+    try:
+        while (one := held.get()) is not None:
+            if isinstance(one, BaseException):
+                raise one
+            # Copied by the thread that computes, and so in the order of its stream.
+            yield one._replace(batch=one.batch.to(device, non_blocking=True))
+    finally:
+        left.set()
+        thread.join()
+
+
+@contextmanager
+def own_stream(device: torch.device) -> Iterator[None]:
+    """Use a stream of its own on a GPU, as recording a CUDA graph needs; in order with the outer one."""
+    if device.type != "cuda":
+        yield
+        return
+    outer, inner = torch.cuda.current_stream(device), torch.cuda.Stream(device)
+    inner.wait_stream(outer)
+    with torch.cuda.stream(inner):
+        yield
+    outer.wait_stream(inner)
 
 
 @dataclass
@@ -29,30 +93,27 @@ class _Recording:
     carried: State
 
 
-class Captured:
-    """A step that replays itself where it can. On a CPU, and where capture fails, it is the step as it is."""
+class CudaGraphs:
+    """A step on a GPU, replayed from a CUDA graph for shapes that recur; run as it is where capture fails."""
 
-    def __init__(self, step: Step, enabled: bool, say: Callable[[str], None]) -> None:
-        self._step, self._enabled, self._say = step, enabled, say
+    def __init__(self, step: Step, say: Callable[[str], None]) -> None:
+        self._step, self._say = step, say
+        self._failed = False
         self._seen: Counter[Hashable] = Counter()
         self._recordings: dict[Hashable, _Recording] = {}
         self._pool: Any = None
 
-    @property
-    def graphs(self) -> int:
-        """How many shapes are replayed."""
+    def __len__(self) -> int:
+        """Number of shapes that are replayed."""
         return len(self._recordings)
 
     def __call__(self, batch: Batch, carried: State, count: int) -> State:
         """One step, recorded or not."""
-        if not self._enabled:
-            return self._step(batch, carried, count)
         key = _key(batch, carried, count)
         if key not in self._recordings:
             self._seen[key] += 1
-            if self._seen[key] <= SEEN_BEFORE or len(self._recordings) >= MOST_GRAPHS:
-                return self._step(batch, carried, count)
-            if not self._record(key, batch, carried, count):
+            early = self._seen[key] <= SEEN_BEFORE or len(self) >= MOST_GRAPHS
+            if self._failed or early or not self._record(key, batch, carried, count):
                 return self._step(batch, carried, count)
         return self._replay(self._recordings[key], batch, carried)
 
@@ -72,7 +133,7 @@ class Captured:
                         kept.copy_(reached)
         except RuntimeError as error:
             # Recording runs nothing, so the weights are as they were.
-            self._enabled = False
+            self._failed = True
             self._say(f"The step cannot be recorded in a CUDA graph ({str(error).splitlines()[0]}).")
             return False
         self._pool = self._pool or graph.pool()

@@ -5,28 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from throughtime.train.cuda_graphs import SEEN_BEFORE, Captured, _key
+from throughtime.train.gpu import SEEN_BEFORE, CudaGraphs, _key
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 
 
-def test_without_a_gpu_it_is_the_step_as_it_is(language_task, trainer_of):
-    task = language_task()
-    calls = []
-
-    def step(batch, carried, count):
-        calls.append((batch, carried, count))
-        return (torch.ones(1),)
-
-    captured = Captured(step, False, pytest.fail)
-    batch = next(iter(task.batches(0, 1)))
-    for _ in range(2 * SEEN_BEFORE):
-        assert captured(batch, (), 3)[0].item() == 1
-    assert len(calls) == 2 * SEEN_BEFORE
-    assert captured.graphs == 0
+def test_on_a_cpu_nothing_is_captured(language_task, trainer_of):
     trainer = trainer_of(language_task(capture=True, epochs=1))
     trainer.fit()
-    assert trainer.learner.captured.graphs == 0
+    assert trainer.learner.cuda_graphs is None
 
 
 def test_a_recording_is_for_one_shape(language_task):
@@ -48,7 +35,7 @@ def trained(language_task, trainer_of, capture, **settings):
     trainer = trainer_of(task)
     trainer.fit()
     assert trainer.step > 20
-    assert (trainer.learner.captured.graphs > 0) == capture
+    assert bool(trainer.learner.cuda_graphs) == capture
     return trainer, {name: weight.detach().cpu() for name, weight in task.model.named_parameters()}
 
 
@@ -92,8 +79,8 @@ def test_what_cannot_be_recorded_is_told_and_runs(language_task):
     told = []
     task = language_task(device="cuda")
     batch = next(iter(task.batches(0, 1))).to("cuda")
-    captured = Captured(lambda batch, carried, count: (batch.inputs.sum().cpu(), ())[1], True, told.append)
+    graphs = CudaGraphs(lambda batch, carried, count: (batch.inputs.sum().cpu(), ())[1], told.append)
     for _ in range(SEEN_BEFORE + 2):
-        assert captured(batch, (), 1) == ()
+        assert graphs(batch, (), 1) == ()
     assert len(told) == 1
     assert "cannot be recorded" in told[0]

@@ -1,0 +1,216 @@
+"""The speed of a run, the time that is left, and such numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+Now = Callable[[], float]
+"""A clock, in seconds."""
+
+_LIVE_SECONDS = 0.5  # after this time without a report, the speed is estimated from the updates
+
+
+class Clock:
+    """Wall time against time inside the model; on a GPU the latter is read from events, without waiting."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._began = time.perf_counter()
+        self._before = self._inside = 0.0
+        self._events: deque[tuple[torch.cuda.Event, torch.cuda.Event]] = deque()
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """The block belongs to the model: forward, backward, update."""
+        if self._device.type != "cuda":
+            began = time.perf_counter()
+            yield
+            self._inside += time.perf_counter() - began
+            return
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        yield
+        end.record()
+        self._events.append((start, end))
+
+    def unfinished(self) -> int:
+        """Number of updates that the device has not finished yet; does not wait for it."""
+        while self._events and self._events[0][1].query():
+            start, end = self._events.popleft()
+            self._inside += start.elapsed_time(end) / 1000
+        return len(self._events)
+
+    def lap(self) -> tuple[float, float]:
+        """Seconds since the last lap, and the share of them that was spent outside the model."""
+        seconds, inside = self.state()
+        outside = max(0.0, 1 - inside / seconds) if seconds else 0.0
+        self.restore([0.0, 0.0])
+        return seconds, outside
+
+    def state(self) -> list[float]:
+        """Seconds since the last lap, and those of them inside the model: what a checkpoint keeps."""
+        if self._events:
+            self._events[-1][1].synchronize()
+            self.unfinished()
+        return [self._before + time.perf_counter() - self._began, self._inside]
+
+    def restore(self, state: list[float]) -> None:
+        """Go on from such a state; time begins to count now."""
+        self._before, self._inside = state
+        self._began, self._events = time.perf_counter(), deque()
+
+
+@dataclass(frozen=True)
+class Report:
+    """The state of training, reported at intervals. Epochs count from 1, steps are completed updates."""
+
+    epoch: int
+    epochs: int
+    step: int
+    steps_per_epoch: int
+    step_in_epoch: int
+    loss: float
+    measures: dict[str, float]
+    lr: float
+    tokens_per_second: float
+    outside: float | None  # share of time spent outside the model
+    unit: str = "tokens"  # the unit of the speed
+
+
+class Pace:
+    """Measures the speed of a run in wall-clock time, including validation and checkpoints."""
+
+    def __init__(self, clock: Now) -> None:
+        self._clock = clock
+        self.step = 0
+        self.remaining: float | None = None
+        self.speed: str | None = None
+        self._total = 0
+        self._from: tuple[int, float] = (0, 0.0)
+        self._warm = False
+        self._epoch_began = 0.0
+        self._speeds: list[float] = []
+        self._unit: str | None = None
+        self._reported: tuple[int, float] = (0, 0.0)
+        self._handed: tuple[int, int] = (0, 0)  # updates and targets
+
+    def begin(self, epochs: int, steps_per_epoch: int, step: int) -> None:
+        """Start, or resume, the run at this step."""
+        self._total = epochs * steps_per_epoch
+        self._epoch_began = self._clock()
+        self.step = step
+        self._from = self._reported = (step, self._epoch_began)
+
+    def advance(self, step: int, targets: int) -> None:
+        """One more update with this number of targets was submitted, and `step` updates are done."""
+        now, (before, reported) = self._clock(), self._reported
+        self.step = step
+        self._handed = (self._handed[0] + 1, self._handed[1] + targets)
+        if step > before and now - reported >= _LIVE_SECONDS:
+            updates, targets_handed = self._handed
+            self.speed = speed_text((step - before) * targets_handed / updates / (now - reported), self._unit)
+            self._estimate(step, now)
+
+    def update(self, report: Report) -> None:
+        """Estimate the time left from the speed since the first report, which excludes compilation."""
+        now = self._clock()
+        self.step = report.step
+        self._speeds.append(report.tokens_per_second)
+        self._unit = report.unit
+        self.speed = speed_text(report.tokens_per_second, report.unit)
+        self._estimate(report.step, now)
+        self._reported = (report.step, now)
+        if not self._warm:
+            self._from, self._warm = (report.step, now), True
+
+    def _estimate(self, step: int, now: float) -> None:
+        before, began = self._from
+        if step > before:
+            self.remaining = (now - began) / (step - before) * max(self._total - step, 0)
+
+    def epoch(self) -> tuple[float, str | None]:
+        """The seconds and the speed of the epoch that ends now."""
+        now, began, speeds = self._clock(), self._epoch_began, self._speeds
+        self._epoch_began, self._speeds = now, []
+        # The speed of the next epoch starts here, after validation and checkpoints.
+        self._reported = (self.step, now)
+        return now - began, speed_text(statistics.harmonic_mean(speeds), self._unit) if speeds else None
+
+
+def speed_text(value: float, unit: str | None) -> str:
+    """The speed with its unit, which may not be known yet."""
+    return f"{format_speed(value)} {unit}/s" if unit else f"{format_speed(value)}/s"
+
+
+def format_measure(value: float) -> str:
+    """A loss or a perplexity, to four digits.
+
+    >>> [format_measure(value) for value in (91.2, 812.345, 1.00449, 9999.7, 123456, 0.00001234)]
+    ['91.20', '812.3', '1.004', '10,000', '123,500', '1.234e-5']
+    """
+    rounded = _rounded(value, 4)
+    if not math.isfinite(rounded):
+        return str(value)
+    if rounded != 0 and not 1e-3 <= abs(rounded) < 1e7:
+        return _scientific(rounded, 4)
+    whole_digits = math.floor(math.log10(abs(rounded))) + 1 if rounded else 1
+    return f"{rounded:,.{max(4 - whole_digits, 0)}f}"
+
+
+def format_rate(value: float) -> str:
+    """A learning rate.
+
+    >>> [format_rate(value) for value in (0.0012, 2e-3, 30, 0.25, 0)]
+    ['1.2e-3', '2e-3', '30', '0.25', '0']
+    """
+    if not math.isfinite(value) or value == 0 or 0.1 <= value < 1000:
+        return f"{value:.3g}"
+    return _scientific(value, 2)
+
+
+def format_speed(value: float) -> str:
+    """Things a second.
+
+    >>> [format_speed(value) for value in (950.4, 12_345, 999_600, 1_234_567)]
+    ['950', '12.3k', '1.00M', '1.23M']
+    """
+    rounded = _rounded(value, 3)
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if rounded >= size:
+            whole_digits = math.floor(math.log10(rounded / size)) + 1
+            return f"{rounded / size:.{max(3 - whole_digits, 0)}f}{unit}"
+    return f"{rounded:.0f}"
+
+
+def format_duration(seconds: float | None) -> str:
+    """Minutes and seconds, with hours and days where they are due.
+
+    >>> [format_duration(seconds) for seconds in (7.4, 200, 3800, 100_000, None)]
+    ['0:07', '3:20', '1:03:20', '1 d 3:46:40', '?']
+    """
+    if seconds is None or not math.isfinite(seconds):
+        return "?"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    if hours == 0:
+        return f"{minute}:{second:02}"
+    days, hour = divmod(hours, 24)
+    return (f"{days} d " if days else "") + f"{hour}:{minute:02}:{second:02}"
+
+
+def _rounded(value: float, digits: int) -> float:
+    """Rounded before its size is looked at: 9999.7 is a number of five digits."""
+    return float(f"{value:.{digits - 1}e}")
+
+
+def _scientific(value: float, digits: int) -> str:
+    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+    return f"{mantissa.rstrip('0').rstrip('.') if digits < 3 else mantissa}e{int(exponent)}"

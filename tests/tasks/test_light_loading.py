@@ -1,0 +1,53 @@
+"""Loading a model and predicting imports neither the trainer, the downloader nor the CUDA driver."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from tests.tiny import tiny_data, training
+
+from throughtime.cli.main import main
+from throughtime.tasks import TASKS
+
+HEAVY = ("throughtime.train.trainer", "throughtime.data.download", "throughtime.kernels.driver")
+PREDICT = {
+    "ngram": 'model.generate("one two")',
+    "language": 'model.generate("one two")',
+    "translate": 'model.translate(["one two"])',
+    "tag": 'model.tag(["one two"])',
+    "fill": 'model.fill("one ___ three")',
+    "classify": 'model.classify(["one two"])',
+    "compose": 'model.compose(["even"])',
+    "forecast": "model.forecast()",
+}
+SCRIPT = """
+import json, sys
+import throughtime as tt
+model = tt.load({run!r}, device="cpu")
+assert {predict}
+print(json.dumps([name for name in {heavy!r} if name in sys.modules]))
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return tiny_data(tmp_path_factory.mktemp("data"))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_loading_a_model_imports_nothing_of_training(task, data, tmp_path):
+    run = tmp_path / "run"
+    assert main(training(task, data[task], run, **({} if task == "ngram" else {"epochs": 1}))) == 0
+    script = SCRIPT.format(run=str(run), predict=PREDICT[task], heavy=HEAVY)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout.splitlines()[-1]) == []
+
+
+def test_settings_of_training_need_no_torch():
+    script = 'import sys, throughtime.train.config; print("torch" in sys.modules)'
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"
