@@ -1,7 +1,7 @@
 """Tables of things that have a name: cells, tasks, tokenizers, search strategies and so on.
 
-A table lists its own entries as `module:attribute`, imported when they are first used. Another package adds to a
-table with an entry point of the table's group, in its pyproject.toml:
+A table lists its own entries as `module:attribute`, imported when they are first used. Another package adds
+to a table with an entry point of the table's group, in its pyproject.toml:
 
     [project.entry-points."throughtime.cells"]
     leaky = "my_package.leaky:LeakyCell"

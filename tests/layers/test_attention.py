@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from throughtime.errors import InputError
 from throughtime.layers.attention import ATTENTIONS, attend, attention_named, masked_softmax, remembered
-from throughtime.search.step import Memory
+from throughtime.search.interface import Memory
 
 every_kind = pytest.mark.parametrize("name", ATTENTIONS)
 

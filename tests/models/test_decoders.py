@@ -15,7 +15,7 @@ from throughtime.models.bridge import Bridge
 from throughtime.models.conditional_decoder import ConditionalDecoder
 from throughtime.models.context_decoder import CONTEXTS, ContextDecoder
 from throughtime.models.seq2seq import Encoded
-from throughtime.search.step import Memory
+from throughtime.search.interface import Memory
 
 B, T, H = 3, 4, 6
 

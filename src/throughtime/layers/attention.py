@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.errors import InputError, unknown
-from throughtime.search.step import Memory
+from throughtime.search.interface import Memory
 
 COMPARED_AT_ONCE = 2**18
 """Values of queries beside keys that a CPU has in its cache; with more it takes up to four times as long."""

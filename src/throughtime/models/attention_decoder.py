@@ -14,7 +14,7 @@ from throughtime.models.bridge import Bridge
 from throughtime.models.context_decoder import check_stack, first_state
 from throughtime.models.input_feeding_decoder import fed_attention, refuses
 from throughtime.models.seq2seq import Decoded, Decoder, Encoded, Kept
-from throughtime.search.step import Memory
+from throughtime.search.interface import Memory
 
 
 class AttentionDecoder(Decoder):

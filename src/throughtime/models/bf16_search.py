@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from throughtime.cells.base import State
 from throughtime.models.chunk import widened
 from throughtime.models.seq2seq import EncoderDecoder
-from throughtime.search.step import Memory, Step
+from throughtime.search.interface import Memory, Step
 
 
 class Rounded:

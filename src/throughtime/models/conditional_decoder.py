@@ -12,7 +12,7 @@ from throughtime.layers.dropout import checked_probability
 from throughtime.models.attention_decoder import check_query
 from throughtime.models.bridge import Bridge
 from throughtime.models.seq2seq import Decoded, Decoder, Encoded, Kept
-from throughtime.search.step import Memory
+from throughtime.search.interface import Memory
 
 
 class ConditionalDecoder(Decoder):

@@ -15,7 +15,7 @@ from throughtime.layers.pooling import pooling_named
 from throughtime.layers.stack import Stack
 from throughtime.models.bridge import Bridge
 from throughtime.models.seq2seq import Decoded, Decoder, Encoded, Kept
-from throughtime.search.step import Memory
+from throughtime.search.interface import Memory
 
 
 def _pooled(name: str) -> Callable[[Encoded], Tensor]:

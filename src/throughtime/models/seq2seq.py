@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 from throughtime.cells.base import State
 from throughtime.errors import InputError
 from throughtime.models.heads import Head
-from throughtime.search.step import Memory, Step
+from throughtime.search.interface import Memory, Step
 
 Kept = tuple[Tensor, ...]
 """What stays the same while a sentence is decoded: each tensor [sentences, ...]."""

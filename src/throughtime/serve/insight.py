@@ -21,7 +21,7 @@ from throughtime.serve.limits import check_key, check_texts
 from throughtime.serve.models import WRITERS, Models, Served
 from throughtime.serve.refusals import RefusalError
 from throughtime.serve.service import service_of
-from throughtime.serve.translation import MOST_ALTERNATIVES, Leaving
+from throughtime.serve.translation import MOST_ALTERNATIVES, abandonable
 
 router = APIRouter(prefix="/inspect", tags=["inspection"])
 GATED = ("translate", "language", "fill", "tag", "classify")
@@ -83,7 +83,7 @@ async def attention(request: Request, asked: AttentionRequest) -> dict[str, Any]
 
     def compute(items: list[str], left: Left) -> list[list[dict[str, Any]]]:
         search = translator.unlike_each_other(asked.alternatives) if asked.alternatives else translator.beam()
-        told = translator.translate(items, search=lambda most: Leaving(search(most), left), align=True)
+        told = translator.translate(items, search=lambda most: abandonable(search(most), left), align=True)
         return [[one.values() for one in own[:shown]] for own in told]
 
     key = ("attention", asked.alternatives)

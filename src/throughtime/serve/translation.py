@@ -21,10 +21,7 @@ from throughtime.serve.service import Service, service_of
 from throughtime.text.html_page import HtmlPage
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
-    from throughtime.search import Finished, Hypotheses, Strategy
+    from throughtime.search import Moment, Strategy
     from throughtime.tasks.translate.predictor import Translator
 
 MOST_ALTERNATIVES = 10
@@ -223,7 +220,7 @@ async def written(
 
     def compute(items: list[str], left: Left) -> list[list[Written]]:
         search = translator.unlike_each_other(alternatives) if alternatives else translator.beam()
-        told = translator.translate(items, search=lambda most: Leaving(search(most), left), align=linked)
+        told = translator.translate(items, search=lambda most: abandonable(search(most), left), align=linked)
         return [
             [Written(one.text, links_of(item, one)) for one in own[: alternatives + 1]]
             for item, own in zip(items, told, strict=True)
@@ -233,30 +230,15 @@ async def written(
     return await service_of(request).computed(request, served, key, compute, texts)
 
 
-class Leaving:
-    """A strategy that gives up as soon as nobody waits for its results."""
+def abandonable(strategy: Strategy, left: Left) -> Strategy:
+    """The same strategy, stopped as soon as nobody waits for its results any more."""
+    from throughtime.search import Watched
 
-    def __init__(self, strategy: Strategy, left: Left) -> None:
-        self.strategy, self.left = strategy, left
-
-    @property
-    def end_id(self) -> int | None:
-        """As the strategy's."""
-        return self.strategy.end_id
-
-    def begin(self, batch: int, device: torch.device) -> Hypotheses:
-        """As the strategy does."""
-        return self.strategy.begin(batch, device)
-
-    def advance(self, log_probs: Tensor, hypotheses: Hypotheses) -> tuple[Hypotheses, Tensor]:
-        """As the strategy does, unless all have left."""
-        if self.left():
+    def watch(moment: Moment) -> None:
+        if left():
             raise AbandonedError
-        return self.strategy.advance(log_probs, hypotheses)
 
-    def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
-        """As the strategy does."""
-        return self.strategy.finish(hypotheses)
+    return Watched(strategy, watch)
 
 
 def _plain_texts(asked: TranslateRequest, texts: Sequence[str]) -> list[str]:

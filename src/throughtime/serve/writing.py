@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from throughtime.search.interface import Memory, State, select
 from throughtime.search.sampling import COLDEST
-from throughtime.search.step import Memory, State, select
 from throughtime.serve.refusals import RefusalError
 from throughtime.serve.spelling import Spelling, Stops
 

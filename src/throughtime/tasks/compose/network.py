@@ -19,7 +19,7 @@ from throughtime.models.bridge import Bridge
 from throughtime.models.context_decoder import ContextDecoder
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.seq2seq import Encoded, Encoder, EncoderDecoder
-from throughtime.search.step import Memory
+from throughtime.search.interface import Memory
 
 
 class LabelCondition(Encoder):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from throughtime.search import Beam, Strategy
+from throughtime.search import Strategy
 
 SENTENCES_AT_ONCE, ROWS_AT_ONCE = 128, 2_048
 LENGTH_STEP = 16
@@ -13,10 +13,11 @@ LENGTH_STEP = 16
 def sentences_at_once(strategy: Strategy) -> int:
     """How many sentences are searched together: fewer under a wide beam, as memory goes by its rows.
 
+    >>> from throughtime.search import Beam
     >>> sentences_at_once(Beam(0, 5)), sentences_at_once(Beam(0, 500))
     (128, 4)
     """
-    rows = strategy.width * strategy.groups if isinstance(strategy, Beam) else 1
+    rows: int = getattr(strategy, "num_beams", 1)
     return max(1, min(SENTENCES_AT_ONCE, ROWS_AT_ONCE // rows))
 
 

@@ -17,7 +17,7 @@ from throughtime.export.heads import log_probs
 from throughtime.export.stack import run_stack
 from throughtime.models.encoders import RecurrentEncoder
 from throughtime.models.seq2seq import EncoderDecoder, Kept
-from throughtime.search.step import Memory
+from throughtime.search.interface import Memory
 from throughtime.tasks.translate.trained import TrainedTranslator
 from throughtime.text.subword import SUBWORDS
 

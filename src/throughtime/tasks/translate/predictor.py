@@ -172,7 +172,9 @@ class Translator:
             option = "--num-beams" if num_beams else "--n-best"
             raise InputError(option, f"is {width}, expected at most {MOST_BEAMS:,}")
         return _refused_at_once(
-            lambda most: Beam(self.codecs.end_id, width, alpha=alpha, n_best=n_best, max_length=most)
+            lambda most: Beam(
+                self.codecs.end_id, width, length_penalty=alpha, num_return_sequences=n_best, max_length=most
+            )
         )
 
     def unlike_each_other(self, alternatives: int, length_penalty: float | None = None) -> Search:
@@ -187,9 +189,9 @@ class Translator:
                 self.codecs.end_id,
                 groups * GROUP_WIDTH,
                 groups=groups,
-                penalty=DIVERSITY,
-                alpha=alpha,
-                n_best=2,  # a sure model's groups may well agree on the best
+                diversity_penalty=DIVERSITY,
+                length_penalty=alpha,
+                per_group=2,  # a sure model's groups may well agree on the best
                 max_length=most,
             )
         )

@@ -100,7 +100,7 @@ def search_errors(
     prompts = [translator.codecs.prompt(text) for text in sources]
     # Both searches may say <unk>: else the beam would be blamed for what it was forbidden.
     found = translator.searched(
-        prompts, lambda most: Beam(end_id, num_beams, alpha=0.0, max_length=most), unknown=True
+        prompts, lambda most: Beam(end_id, num_beams, length_penalty=0.0, max_length=most), unknown=True
     )
     beams = [one.results[0] for one in found]
     return compared(beams, most_likely(translator, prompts, beams, budget))
