@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import json
 import re
 from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
 
 from throughtime.effects import Effect
 from throughtime.errors import InputError
@@ -42,6 +43,25 @@ class Config(BaseModel):
 
 
 Kind = TypeVar("Kind", bound=Config)
+
+
+def one_of(table: str, *others: str) -> AfterValidator:
+    """A check for the type of a field: the value is a name in a table (`module:TABLE`) or one of the others.
+
+    The table is imported when a value is checked, not before; a default is not checked.
+    """
+
+    def check(name: str) -> str:
+        module, _, attribute = table.partition(":")
+        known = [*others, *getattr(importlib.import_module(module), attribute)]
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"{', '.join(known[:-1])} or {known[-1]}{hint}")
+        return name
+
+    return AfterValidator(check)
+
 
 # What pydantic's kinds of error expect, in words that fit behind "expected".
 _EXPECTED = {

@@ -257,6 +257,15 @@ def test_validation_shares_add_up(trained, translator, opened):
     assert together_ == pytest.approx(alone, rel=1e-5)
 
 
+def test_another_measure_decides_and_is_evaluated(new, opened):
+    translator = new(choose_by="ter", valid_sentences=4)
+    task = task_of(translator, opened)
+    measures = task.judged(task.validate(0, 1))
+    assert (task.better, next(iter(measures))) == ("less", "ter")
+    assert measures["ter"] > 0
+    assert translator.report(opened, "valid", {"measures": ["ter"], "num_beams": 1}).values["ter"] > 0
+
+
 def test_a_sample_shows_three_sentences(translator, opened):
     sample = task_of(translator, opened).sample()
     assert len(sample.splitlines()) == 3

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from throughtime.cells.base import State
 from throughtime.errors import InputError, unknown
 from throughtime.layers.dropout import checked_probability
-from throughtime.layers.pooling import pooling_named
+from throughtime.layers.pooling import build_pooling
 from throughtime.layers.stack import Stack
 from throughtime.models.bridge import Bridge
 from throughtime.models.seq2seq import Decoded, Decoder, Encoded, Kept
@@ -19,7 +19,7 @@ from throughtime.search.interface import Memory
 
 
 def _pooled(name: str) -> Callable[[Encoded], Tensor]:
-    pooling = pooling_named(name, 0)  # these have no weights, so any size does
+    pooling = build_pooling(name, 0)  # these have no weights, so any size does
     return lambda encoded: cast(Tensor, pooling(encoded.outputs, encoded.final, encoded.lengths))
 
 

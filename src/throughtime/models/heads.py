@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import ClassVar
 
@@ -20,6 +20,7 @@ from throughtime.models.chunked_loss import (
     summed_surprisal,
     surprisals,
 )
+from throughtime.registry import Registry
 
 __all__ = ["HEADS", "IGNORED", "AdaptiveHead", "Head", "SoftmaxHead", "default_cutoffs"]
 
@@ -232,4 +233,12 @@ def _log_softmax_in_cache(scores: Tensor, bias: Tensor | None) -> Tensor:
     return out
 
 
-HEADS: dict[str, type[SoftmaxHead] | type[AdaptiveHead]] = {"softmax": SoftmaxHead, "adaptive": AdaptiveHead}
+HEADS = Registry[Callable[[int, int], Head]](
+    "head",
+    "throughtime.heads",
+    {
+        "softmax": "throughtime.models.heads:SoftmaxHead",
+        "adaptive": "throughtime.models.heads:AdaptiveHead",
+    },
+)
+"""Heads by name, each built from a hidden size and a vocabulary size."""

@@ -14,10 +14,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from throughtime.cells.base import Cell, State
 from throughtime.cells.building import build_cell
-from throughtime.errors import InputError, unknown
+from throughtime.errors import InputError
 from throughtime.layers.dropout import checked_probability, embedding_dropout, variational_dropout
 from throughtime.layers.stack import Stack
-from throughtime.models.heads import AdaptiveHead, Head, SoftmaxHead
+from throughtime.models.heads import HEADS, Head, SoftmaxHead
 from throughtime.models.mixture import MixtureHead
 from throughtime.models.widths import layer_widths
 from throughtime.search.interface import Memory, Step
@@ -201,8 +201,6 @@ def _head(
 ) -> Head:
     vocabulary_size = embedding.num_embeddings
     weight = cast(nn.Parameter, embedding.weight) if tied else None
-    if name not in ("softmax", "adaptive"):
-        raise unknown("head", name, ["softmax", "adaptive"])
     if dropout and experts == 1:
         raise InputError("expert_dropout", f"is {dropout}, but there is one expert only; set experts too")
     if name == "softmax":
@@ -218,8 +216,9 @@ def _head(
             dropout=dropout,
             variational=variational,
         )
+    build = HEADS[name]
     if tied:
-        raise InputError("tied", "does not go with the adaptive head; set tied=false")
+        raise InputError("tied", f"does not go with the {name} head; set tied=false")
     if experts > 1:
-        raise InputError("experts", "mix whole softmaxes, which the adaptive head has not; set head=softmax")
-    return AdaptiveHead(hidden_size, vocabulary_size)
+        raise InputError("experts", f"mix whole softmaxes, which the {name} head has not; set head=softmax")
+    return build(hidden_size, vocabulary_size)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from throughtime.config import one_of
 from throughtime.effects import Effect
 from throughtime.tasks.labels import found_columns, text_and_label
 from throughtime.tasks.report import Opening
@@ -60,7 +61,7 @@ class ClassifyConfig(TrainingConfig):
     hidden_size: Size = Field(128, description="units of a layer, each way")
     num_layers: Size = Field(1, description="layers on top of each other")
     bidirectional: bool = Field(True, description="read from both ends")
-    pooling: Literal["last", "mean", "max", "attention"] = Field(
+    pooling: Annotated[str, one_of("throughtime.layers.pooling:POOLINGS")] = Field(
         "max", description="all steps as one vector: last, mean, max or attention"
     )
     residual: bool = Field(False, description="add a layer's input to its output where the widths agree")
@@ -82,7 +83,9 @@ class ClassifyConfig(TrainingConfig):
     precision: Literal["auto", "float32", "tf32", "bf16"] = Field(
         "auto", description="of products; auto: bf16 where the hardware has it, else float32"
     )
-    choose_by: Literal["accuracy", "macro_f1", "log_loss"] = Field(
+    choose_by: Annotated[
+        str, one_of("throughtime.metrics.measures:MEASURES", "accuracy", "macro_f1", "log_loss")
+    ] = Field(
         "log_loss",
         description="the validation measure that decides which weights are kept; of few texts, accuracy and "
         "macro_f1 are soon the same for all",

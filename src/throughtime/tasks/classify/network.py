@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from throughtime.cells.initialise import xavier_
 from throughtime.layers.dropout import checked_probability
-from throughtime.layers.pooling import Pooling, pooling_named
+from throughtime.layers.pooling import Pooling, build_pooling
 from throughtime.layers.stack import Stack
 from throughtime.models.encoders import RecurrentEncoder
 from throughtime.models.heads import SoftmaxHead
@@ -100,7 +100,7 @@ def build(
     model = xavier_(
         SequenceClassifier(
             encoder,
-            pooling_named(pooling, encoder.output_size),
+            build_pooling(pooling, encoder.output_size),
             labels,
             unknown_id=unknown_id,
             word_dropout=word_dropout,

@@ -17,6 +17,7 @@ from throughtime.data.records import Labelled
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.metrics.classification import Confusion
+from throughtime.metrics.measures import compute_measures
 from throughtime.models.heads import IGNORED
 from throughtime.results import Classified
 from throughtime.tasks.classify.config import ClassifyConfig
@@ -96,7 +97,7 @@ class TrainedClassifier:
 
     def report(self, dataset: Dataset, split: str, asked: Asked, progress: Progress | None = None) -> Report:
         """What `throughtime evaluate` shows of a split."""
-        refuse_others(asked, (), "is not for classifiers")
+        refuse_others(asked, ("measures",), "is not for classifiers")
         refuse_vectors(dataset)
         records = list(labelled(dataset, split))
         if not records:
@@ -116,7 +117,10 @@ class TrainedClassifier:
             "classes": {one.label: one.values() for one in confusion.classes},
             "confusion": {"labels": list(confusion.labels), "counts": confusion.counts.tolist()},
         }
-        text = f"{dataset.name}, {split}: {_told(confusion, values)}"
+        references = [one.label for one in records]
+        values |= (further := compute_measures(asked.get("measures", ()), TASK, given, references))
+        lines = [_told(confusion, values), *(f"{name} {value:.4g}" for name, value in further.items())]
+        text = f"{dataset.name}, {split}: " + "\n".join(lines)
         return Report(values, self._reading(), text)
 
     def _reading(self) -> list[str]:

@@ -12,7 +12,7 @@ from torch import nn
 from throughtime.cells import CELLS
 from throughtime.cells.initialise import xavier_
 from throughtime.errors import InputError, unknown
-from throughtime.layers.attention import attention_named
+from throughtime.layers.attention import build_attention
 from throughtime.layers.stack import Stack
 from throughtime.models.attention_decoder import AttentionDecoder
 from throughtime.models.bridge import Bridge
@@ -81,7 +81,7 @@ def _attention(plan: Plan, embedding: nn.Embedding, *, input_feeding: bool) -> D
     return AttentionDecoder(
         embedding,
         stack,
-        attention_named(plan.attention, stack.output_size, plan.memory_size, scaled=plan.scaled),
+        build_attention(plan.attention, stack.output_size, plan.memory_size, scaled=plan.scaled),
         output_size=plan.output_size,
         input_feeding=input_feeding,
         bridge=plan.bridged(stack.state_sizes),
@@ -100,7 +100,7 @@ def _conditional(plan: Plan, embedding: nn.Embedding) -> Decoder:
         embedding,
         first,
         second,
-        attention_named(plan.attention, first.output_size, plan.memory_size, scaled=plan.scaled),
+        build_attention(plan.attention, first.output_size, plan.memory_size, scaled=plan.scaled),
         output_size=plan.output_size,
         bridge=plan.bridged(first.state_sizes),
         dropout=plan.embedding_dropout,

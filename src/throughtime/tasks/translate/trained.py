@@ -13,6 +13,7 @@ from throughtime.data.records import Pair
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.metrics.likelihood import Likelihood
+from throughtime.metrics.measures import compute_measures
 from throughtime.models.bf16_search import Rounded
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.results import Scored
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 TASK = "translate"
 SCORED_AT_ONCE = 64
-JUDGING_OPTIONS = frozenset("num_beams length_penalty tokenize lowercase search_errors with".split())
+JUDGING_OPTIONS = frozenset("num_beams length_penalty tokenize lowercase search_errors measures with".split())
 
 
 class TrainedTranslator(Translator):
@@ -107,10 +108,13 @@ class TrainedTranslator(Translator):
         told = together([self, *others]).translate(
             pairs.sources, num_beams=beams, length_penalty=alpha, progress=progress
         )
-        judged = judge.judged([own[0].text for own in told], pairs)
-        values: dict[str, Any] = {**judged.values(), "sentences": len(told)}
+        translations = [own[0].text for own in told]
+        judged = judge.judged(translations, pairs)
+        further = compute_measures(asked.get("measures", ()), TASK, translations, pairs.references)
+        values: dict[str, Any] = {**judged.values(), **further, "sentences": len(told)}
         how = [*self.reading(), *self.searching(beams, alpha)]
         scores = f"BLEU [bold]{judged.bleu.value:.2f}[/bold], chrF {judged.chrf.value:.2f}"
+        scores += "".join(f", {name} {value:.4g}" for name, value in further.items())
         signatures = "\n".join(f"{one.name}|{one.signature}" for one in (judged.bleu, judged.chrf))
         sentences = several(len(told), "sentence")
         if others:

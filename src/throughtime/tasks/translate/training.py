@@ -11,6 +11,7 @@ from throughtime.data.batching import Batch, PairBatch, PairBatches, RaggedIds, 
 from throughtime.data.records import Pair
 from throughtime.metrics.bleu import BleuSums
 from throughtime.metrics.likelihood import Likelihood
+from throughtime.metrics.measures import find_measure
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.tasks.surprisal import learned, likelihood, targets
 from throughtime.text.numbers import several
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 VALIDATION_BATCH = 128
 SAMPLES = 3
+OWN_MEASURES = ("bleu", "perplexity")
 
 
 class TranslateTask:
@@ -49,7 +51,11 @@ class TranslateTask:
         self.judge = translator.judge().settled([pair.target for pair in judged_pairs])
         self.truncated = Truncated(0, 0)  # of the training pairs, once they are in batches
         self.measure = self.config.choose_by
-        self.better = "more" if self.measure == "bleu" else "less"
+        self.chosen_by = None if self.measure in OWN_MEASURES else find_measure(self.measure, "translate")
+        if self.chosen_by is not None:
+            self.better = self.chosen_by.better
+        else:
+            self.better = "more" if self.measure == "bleu" else "less"
 
     def batches(self, rank: int, world_size: int) -> PairBatches:
         """Pairs of like lengths together."""
@@ -109,8 +115,17 @@ class TranslateTask:
         )
         found = likelihood(self.model, batches)
         mine = self.judged_pairs[rank::world_size]
-        sums = self._bleu_sums(mine).to_values()
+        translations = self._translations(mine)
+        references = [pair.target for pair in mine]
+        sums = self.judge.sums(translations, references).to_values()
+        chosen = {}
+        if self.chosen_by is not None:  # of several processes, the mean over their sentences
+            chosen = {
+                "chosen": self.chosen_by.value(translations, references) * len(mine),
+                "judged": len(mine),
+            }
         return {
+            **chosen,
             "nats": found.nats,
             "tokens": found.tokens,
             **{f"bleu_{number}": value for number, value in enumerate(sums)},
@@ -121,6 +136,8 @@ class TranslateTask:
         found = Likelihood(sums["nats"], int(sums["tokens"]))
         bleu = BleuSums.from_values([sums[f"bleu_{number}"] for number in range(10)]).bleu
         measures = {"bleu": bleu, "perplexity": found.perplexity, "loss": found.nats / found.tokens}
+        if self.chosen_by is not None:
+            measures[self.measure] = sums["chosen"] / max(1.0, sums["judged"])
         return {self.measure: measures[self.measure], **measures}
 
     def training_measures(self, mean: float) -> dict[str, float]:
@@ -136,6 +153,6 @@ class TranslateTask:
         both = zip(pairs, found, strict=True)
         return "\n".join(f"{one_line(pair.source)} → {one_line(own[0].text)}" for pair, own in both)
 
-    def _bleu_sums(self, pairs: list[Pair]) -> BleuSums:
+    def _translations(self, pairs: list[Pair]) -> list[str]:
         found = self.translator.translate([pair.source for pair in pairs], num_beams=self.config.valid_beams)
-        return self.judge.sums([own[0].text for own in found], [pair.target for pair in pairs])
+        return [own[0].text for own in found]
