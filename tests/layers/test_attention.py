@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.errors import InputError
-from throughtime.layers.attention import ATTENTIONS, attend, build_attention, masked_softmax, remembered
+from throughtime.layers.attention import ATTENTIONS, attend, build_attention, build_memory, masked_softmax
 from throughtime.search.interface import Memory
 
 every_kind = pytest.mark.parametrize("name", ATTENTIONS)
@@ -39,7 +39,7 @@ def test_attention_is_its_equations(name, scaled):  # R90
     outputs = torch.randn(5, 2, 4, dtype=torch.float64)  # [T, S, H]
     lengths = torch.tensor([5, 3])
     query = torch.randn(2, 3, 4, dtype=torch.float64)  # [S, n, Q]
-    context, weights = attention(query, *remembered(attention, outputs, lengths))
+    context, weights = attention(query, *build_memory(attention, outputs, lengths))
     for s, length in enumerate(lengths.tolist()):
         for n in range(3):
             scores = torch.stack([score(attention, query[s, n], outputs[t, s]) for t in range(length)])
@@ -54,7 +54,7 @@ def test_an_empty_sentence_gives_zeros_and_finite_gradients(name):
     attention = built(name)
     outputs = torch.zeros(2, 2, 4, dtype=torch.float64, requires_grad=True)
     query = torch.randn(2, 1, 4, dtype=torch.float64, requires_grad=True)
-    context, weights = attention(query, *remembered(attention, outputs, torch.tensor([0, 2])))
+    context, weights = attention(query, *build_memory(attention, outputs, torch.tensor([0, 2])))
     assert not weights[0].any()
     assert not context[0].any()
     (context.sum() + weights.square().sum()).backward()
@@ -66,7 +66,7 @@ def test_an_empty_sentence_gives_zeros_and_finite_gradients(name):
 @pytest.mark.parametrize("owner", [[0, 0, 1, 1], [0, 1, 1, 1]])
 def test_rows_of_a_sentence_share_its_keys(name, owner):
     attention = built(name)
-    kept = remembered(attention, torch.randn(5, 2, 4, dtype=torch.float64), torch.tensor([5, 3]))
+    kept = build_memory(attention, torch.randn(5, 2, 4, dtype=torch.float64), torch.tensor([5, 3]))
     query = torch.randn(4, 4, dtype=torch.float64)
     memory = Memory(kept, torch.arange(2)).follow(torch.tensor(owner))
     context, weights = attend(attention, query, memory)

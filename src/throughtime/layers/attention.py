@@ -165,7 +165,7 @@ def masked_softmax(scores: Tensor, padding: Tensor) -> Tensor:
     return torch.softmax(shown, dim=-1).masked_fill(padding, 0.0)
 
 
-def remembered(attention: Attention, outputs: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def build_memory(attention: Attention, outputs: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """What stays per sentence of an encoder's outputs [T, S, H]: keys, values and padding, [S, T, ...]."""
     values = outputs.transpose(0, 1).contiguous()
     steps = torch.arange(values.shape[1], device=values.device)
@@ -173,7 +173,7 @@ def remembered(attention: Attention, outputs: Tensor, lengths: Tensor) -> tuple[
 
 
 def attend(attention: Attention, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-    """The context [rows, H] and weights [rows, T] of a query for each row, over what `remembered` kept."""
+    """The context [rows, H] and weights [rows, T] of a query for each row, over what `build_memory` gave."""
     keys, values, padding = memory.kept
     if memory.rows_each is not None:
         context, weights = attention(query.view(len(keys), -1, query.shape[-1]), keys, values, padding)

@@ -9,8 +9,8 @@ from throughtime.cells.initialise import xavier_
 from throughtime.layers.dropout import checked_probability
 from throughtime.layers.pooling import Pooling, build_pooling
 from throughtime.layers.stack import Stack
-from throughtime.models.encoders import RecurrentEncoder
 from throughtime.models.heads import SoftmaxHead
+from throughtime.models.seq2seq import RecurrentEncoder
 
 
 class SequenceClassifier(nn.Module):

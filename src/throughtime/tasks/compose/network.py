@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from throughtime.cells.base import State
 from throughtime.cells.initialise import xavier_
 from throughtime.layers.stack import Stack
-from throughtime.models.bridge import Bridge
-from throughtime.models.context_decoder import ContextDecoder
+from throughtime.models.decoders import ContextDecoder
 from throughtime.models.heads import SoftmaxHead
-from throughtime.models.seq2seq import Encoded, Encoder, EncoderDecoder
+from throughtime.models.seq2seq import Bridge, Encoded, Encoder, EncoderDecoder
 from throughtime.search.interface import Memory
 
 

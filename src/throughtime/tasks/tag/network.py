@@ -15,7 +15,7 @@ from throughtime.layers.crf import Independent, LinearChain, TagHead
 from throughtime.layers.dropout import checked_probability, variational_dropout
 from throughtime.layers.pooling import MaxPooling, MeanPooling
 from throughtime.layers.stack import Stack
-from throughtime.models.pretrained import FrozenReader
+from throughtime.models.language import FrozenReader
 from throughtime.tasks.tag.characters import SpellingReader
 
 UNKNOWN = 0

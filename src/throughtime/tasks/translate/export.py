@@ -15,8 +15,7 @@ from throughtime.export.exported import Case, Exported, named
 from throughtime.export.graph import Graph
 from throughtime.export.heads import log_probs
 from throughtime.export.stack import run_stack
-from throughtime.models.encoders import RecurrentEncoder
-from throughtime.models.seq2seq import EncoderDecoder, Kept
+from throughtime.models.seq2seq import EncoderDecoder, Kept, RecurrentEncoder
 from throughtime.search.interface import Memory
 from throughtime.tasks.translate.trained import TrainedTranslator
 from throughtime.text.subword import SUBWORDS

@@ -14,13 +14,9 @@ from throughtime.cells.initialise import xavier_
 from throughtime.errors import InputError, unknown
 from throughtime.layers.attention import build_attention
 from throughtime.layers.stack import Stack
-from throughtime.models.attention_decoder import AttentionDecoder
-from throughtime.models.bridge import Bridge
-from throughtime.models.conditional_decoder import ConditionalDecoder
-from throughtime.models.context_decoder import ContextDecoder
-from throughtime.models.encoders import RecurrentEncoder
+from throughtime.models.decoders import AttentionDecoder, ConditionalDecoder, ContextDecoder
 from throughtime.models.heads import SoftmaxHead
-from throughtime.models.seq2seq import Decoder, EncoderDecoder
+from throughtime.models.seq2seq import Bridge, Decoder, EncoderDecoder, RecurrentEncoder
 
 
 @dataclass(frozen=True)

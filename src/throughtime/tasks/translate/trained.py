@@ -14,7 +14,7 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.metrics.measures import compute_measures
-from throughtime.models.bf16_search import Rounded
+from throughtime.models.bf16_search import Bf16Model
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.results import Scored
 from throughtime.search import Ensemble, StepModel
@@ -49,7 +49,7 @@ class TrainedTranslator(Translator):
         self.data_notes: tuple[str, ...] = ()
         self.precision: str = config.precision
         """Of the products while it searches, as in training; likelihoods are in float32 always."""
-        self._rounded = Rounded(model)
+        self._rounded = Bf16Model(model)
 
     @property
     def step_model(self) -> StepModel:
