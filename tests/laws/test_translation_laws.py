@@ -16,7 +16,7 @@ OPTIONS = {
     "gru": {"cell": "gru"},
     "deep lstm": {"cell": "lstm", "num_layers": 2, "bidirectional": False, "attention": "general"},
     "all": {"cell": "gru-before", "attention": "dot", "scaled": True, "layer_norm": True, "context": "max"},
-    "bridged": {"cell": "rnn", "encoder_hidden_size": 3, "num_layers": 2, "context": "mean"},
+    "bridged": {"cell": "rnn", "encoder_size": 3, "num_layers": 2, "context": "mean"},
 }
 every_preset = pytest.mark.parametrize("preset", PRESETS)
 every_option = pytest.mark.parametrize("options", OPTIONS.values(), ids=list(OPTIONS))

@@ -30,7 +30,7 @@ def stepped(model, steps=4):
     return torch.stack(found)
 
 
-@pytest.mark.parametrize("options", [{}, {"layer_norm": True}, {"encoder_hidden_size": 5}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"layer_norm": True}, {"encoder_size": 5}], ids=str)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_it_is_the_model_in_autocast(preset, options):
     model = built(preset, **options)

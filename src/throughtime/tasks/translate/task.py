@@ -14,10 +14,10 @@ from throughtime.config import configured
 from throughtime.folder import ModelFolder
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.models.weights import read_weights
-from throughtime.tasks.translate import network as presets
 from throughtime.tasks.translate.codecs import SIDES, Codecs
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.direction import swapped_sides
+from throughtime.tasks.translate.network import build_translator
 from throughtime.tasks.translate.predictor import Generation
 from throughtime.tasks.translate.trained import TASK as TASK
 from throughtime.tasks.translate.trained import TrainedTranslator
@@ -73,7 +73,7 @@ def made(config: TranslateConfig, dataset: Dataset) -> TrainedTranslator:
 def with_codecs(config: TranslateConfig, codecs: Codecs) -> TrainedTranslator:
     """A new model with vocabularies that are there already."""
     torch.manual_seed(config.seed)
-    return TrainedTranslator(built(config, codecs), codecs, config)
+    return TrainedTranslator(build_model(config, codecs), codecs, config)
 
 
 def taken_up(out: Path, config: TranslateConfig) -> TrainedTranslator:
@@ -95,31 +95,10 @@ def task_of(translator: TrainedTranslator, dataset: Dataset) -> Task:
     return TranslateTask(translator, train, translator.ids(dataset, "valid") if judged else None, judged)
 
 
-def built(config: TranslateConfig, codecs: Codecs) -> EncoderDecoder:
-    """The model that a configuration describes."""
-    return presets.build(
-        config.structure,
-        len(codecs.source.vocabulary),
-        len(codecs.target.vocabulary),
-        bos_id=codecs.begin_id,
-        cell=config.cell,
-        embedding_size=config.embedding_size,
-        hidden_size=config.hidden_size,
-        encoder_hidden_size=config.encoder_size,
-        num_layers=config.num_layers,
-        bidirectional=config.bidirectional,
-        context=config.context,
-        attention=config.attention,
-        scaled=config.scaled,
-        bridge=config.bridge,
-        tied=config.tied,
-        shared_embedding=codecs.shared,
-        embedding_dropout=config.embedding_dropout,
-        hidden_dropout=config.hidden_dropout,
-        encoder_dropout=config.encoder_dropout,
-        output_dropout=config.output_dropout,
-        layer_norm=config.layer_norm,
-    )
+def build_model(config: TranslateConfig, codecs: Codecs) -> EncoderDecoder:
+    """Build the network that a configuration describes."""
+    sizes = (len(codec.vocabulary) for codec in codecs)
+    return build_translator(config, *sizes, bos_id=codecs.begin_id, shared_embedding=codecs.shared)
 
 
 def inherited(source: Path, config: TranslateConfig, given: Mapping[str, Any]) -> TrainedTranslator:
@@ -133,7 +112,7 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> Trained
     """The model that a run saved: the best so far, where it still trains."""
     settings = configured(TranslateConfig, config, str(folder.path / "config.json"))
     codecs = Codecs.load(folder.path)
-    model = built(settings, codecs)
+    model = build_model(settings, codecs)
     read_weights(model, folder)
     translator = TrainedTranslator(model.to(device_of(device)).eval(), codecs, settings)
     where = str(folder.path / "generation_config.json")
