@@ -10,7 +10,6 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from throughtime.ngram.detection import Guess
-from throughtime.ngram.languages import name_of
 from throughtime.serve.batching import AbandonedError, Left
 from throughtime.serve.bodies import Text, Texts, listed, read_body, schema_of
 from throughtime.serve.limits import check_key, check_texts
@@ -19,6 +18,7 @@ from throughtime.serve.models import Served
 from throughtime.serve.refusals import RefusalError
 from throughtime.serve.service import Service, service_of
 from throughtime.text.html_page import HtmlPage
+from throughtime.text.languages import language_name
 
 if TYPE_CHECKING:
     from throughtime.search import Moment, Strategy
@@ -112,7 +112,9 @@ async def languages(request: Request) -> list[dict[str, Any]]:
     for served in service_of(request).models.of("translate"):
         targets.setdefault(served.source, {served.source}).add(served.target)
         targets.setdefault(served.target, {served.target})
-    return [{"code": code, "name": name_of(code), "targets": sorted(own)} for code, own in targets.items()]
+    return [
+        {"code": code, "name": language_name(code), "targets": sorted(own)} for code, own in targets.items()
+    ]
 
 
 @router.post("/detect", openapi_extra=schema_of(DetectRequest))
@@ -134,7 +136,7 @@ async def settings(request: Request) -> dict[str, Any]:
     service = service_of(request)
     translators = service.models.of("translate")
     language = {
-        side: {"code": code, "name": name_of(code)}
+        side: {"code": code, "name": language_name(code)}
         for one in translators[:1]
         for side, code in (("source", one.source), ("target", one.target))
     }

@@ -6,8 +6,8 @@ import itertools
 from typing import TYPE_CHECKING
 
 from throughtime.data.splits import language_of
-from throughtime.ngram.direction import are_swapped
-from throughtime.ngram.languages import name_of
+from throughtime.ngram.detection import are_swapped
+from throughtime.text.languages import language_name
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -31,6 +31,6 @@ def swapped_sides(dataset: Dataset, source: str | None, target: str | None) -> t
     files = {language_of(path.name): path.name for path in dataset.files("train")}
     sides = [f"{side} ({files.get(code, code)})" for side, code in (("source", source), ("target", target))]
     return (
-        f"{dataset.name}: the {sides[0]} looks like {name_of(target)}, and the {sides[1]} like "
-        f"{name_of(source)}: are source and target swapped?",
+        f"{dataset.name}: the {sides[0]} looks like {language_name(target)}, and the {sides[1]} like "
+        f"{language_name(source)}: are source and target swapped?",
     )

@@ -7,8 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from throughtime.errors import InputError
-from throughtime.metrics.bleu import BleuSums, CorpusBleu, CorpusScore, corpus_bleu, corpus_chrf
-from throughtime.metrics.tokenizer_choice import choose_tokenizer
+from throughtime.metrics.bleu import (
+    BleuSums,
+    CorpusBleu,
+    CorpusScore,
+    choose_tokenizer,
+    corpus_bleu,
+    corpus_chrf,
+)
 from throughtime.search import Beam, Finished
 from throughtime.search.exact import ExactResult, SearchErrors, exact
 from throughtime.search.exact import search_errors as compared
