@@ -6,9 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.layers.attention import Additive
-from throughtime.models.attention_decoder import AttentionDecoder
-from throughtime.models.encoders import RecurrentEncoder
-from throughtime.models.seq2seq import EncoderDecoder
+from throughtime.models.decoders import AttentionDecoder
+from throughtime.models.seq2seq import EncoderDecoder, RecurrentEncoder
 
 
 class PlainTranslator(nn.Module):

@@ -187,7 +187,7 @@ def translated(
     found = translator.translate(
         sources,
         max_length=max_length,
-        search=lambda most: Beam(end_id, beams, alpha=alpha, max_length=most, eager=eager),
+        search=lambda most: Beam(end_id, beams, length_penalty=alpha, max_length=most, eager=eager),
     )
     return [own[0].text for own in found]
 

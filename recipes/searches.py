@@ -13,7 +13,7 @@ from typing import Any
 from throughtime.config import Config, configured
 from throughtime.data.datasets import open_dataset
 from throughtime.search import Beam, DiverseBeam, Greedy, Strategy, search_errors, within_hypothesis
-from throughtime.search.hypotheses import Finished
+from throughtime.search.interface import Finished
 from throughtime.tasks import load
 from throughtime.tasks.translate.translation import SentenceTranslator
 from throughtime.tasks.translate.translation_scores import Judge, SentencePairs, most_likely
@@ -56,7 +56,7 @@ def table(translator: SentenceTranslator, pairs: SentencePairs, asked: Searches)
     strategies: dict[str, Callable[[int], Strategy]] = {
         "greedy": lambda most: Greedy(end),
         f"beam of {WIDTH}, alpha 0.75": lambda most: Beam(end, WIDTH, max_length=most),
-        f"beam of {WIDTH}, alpha 0": lambda most: Beam(end, WIDTH, alpha=0.0, max_length=most),
+        f"beam of {WIDTH}, alpha 0": lambda most: Beam(end, WIDTH, length_penalty=0.0, max_length=most),
         f"diverse, {GROUPS} groups of 2": lambda most: DiverseBeam(
             end, 2 * GROUPS, groups=GROUPS, max_length=most
         ),

@@ -13,7 +13,7 @@ from throughtime.data.idcache import token_ids
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
-from throughtime.ngram.smoothing import smoothing
+from throughtime.ngram.smoothing import build_smoothing
 from throughtime.text.codec import Codec
 from throughtime.version import __version__
 
@@ -41,7 +41,7 @@ def measured(settings: dict[str, Any]) -> dict[str, Any]:
     ids = token_ids(dataset, "train", codec, eos=False).ids
     counted = ids[: asked.train_windows + asked.num_steps]  # all that the training windows cover
     counts = NgramCounts.of([counted.tolist()], asked.order, len(codec.vocabulary))
-    model = NgramModel(counts, smoothing("kneser-ney", ()))
+    model = NgramModel(counts, build_smoothing("kneser-ney", ()))
     validation = OverlappingWindows(
         ids,
         1024,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import Field
 
-from throughtime.config import Config, check, configured
+from throughtime.config import Config, check, configured, one_of
 from throughtime.errors import InputError
 
 
@@ -20,6 +20,7 @@ class Kettle(Config):
     spouts: tuple[float, float] = (0.5, 0.5)
     whistle: Literal["loud"] | int = "loud"
     boiling: bool = False
+    shape: Annotated[str, one_of("throughtime.ngram.smoothing:SMOOTHINGS", "round")] = "round"
     marks: tuple[int, ...] = Field((1,), min_length=1, max_length=3)
 
 
@@ -27,6 +28,11 @@ class Kettle(Config):
     ("given", "sentence"),
     [
         ({"metal": "coper"}, "metal is 'coper': expected copper, iron or steel; did you mean 'copper'?"),
+        (
+            {"shape": "laplas"},
+            "shape is 'laplas': expected round, relative-frequency, laplace, dirichlet or kneser-ney; "
+            "did you mean 'laplace'?",
+        ),
         ({"metal": 3}, "metal is 3: expected copper, iron or steel"),
         ({"litres": 0}, "litres is 0: expected more than 0"),
         ({"litres": 21.5}, "litres is 21.5: expected at most 20"),

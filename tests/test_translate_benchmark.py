@@ -7,9 +7,10 @@ from benchmarks.translate_clock import search_shares, training_shares
 from benchmarks.translate_ours import MISSING, for_joeynmt
 from torch import Tensor, nn
 
+from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.models.weights import named_weights
 from throughtime.search import Greedy, generate
-from throughtime.tasks.translate import network as presets
+from throughtime.tasks.translate import network
 
 SOURCE, TARGET, EMBEDDING, HIDDEN = 11, 13, 6, 8
 
@@ -51,8 +52,8 @@ class Peer(nn.Module):
         return torch.cat(found)
 
 
-def model() -> presets.EncoderDecoder:
-    return presets.build(
+def model() -> EncoderDecoder:
+    return network.build(
         "attention", SOURCE, TARGET, bos_id=2, embedding_size=EMBEDDING, hidden_size=HIDDEN
     ).eval()
 

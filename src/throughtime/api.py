@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from throughtime.config import Config, configured
 from throughtime.data.memory import MEMORY
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Training", "find_learning_rate", "load", "train"]
 
+ProgressKind = Literal["auto", "bars", "notebook", "lines", "none"]
 MAY_CHANGE = frozenset(
     "epochs minutes lr clip early_stopping device capture checkpoint_every checkpoint_minutes "
     "keep report_every".split()
@@ -43,7 +44,7 @@ def train(
     init_from: Path | str | None = None,
     skip_bad: bool = False,
     network: Any = None,
-    progress: Kind = "auto",
+    progress: ProgressKind = "auto",
     **settings: Any,
 ) -> Any:
     """Train a model and return it: `throughtime train` in Python.
@@ -88,7 +89,7 @@ class Training:
     init_from: Path | str | None = None
     skip_bad: bool = False
     network: Any = None
-    progress: Kind = "auto"
+    progress: ProgressKind = "auto"
     open_data: Callable[..., Dataset] | None = None
     say: Callable[[str], None] | None = None
     warn: Callable[[str], None] | None = None

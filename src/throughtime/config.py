@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +11,7 @@ from inspect import signature
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from throughtime.effects import Effect
 from throughtime.errors import InputError
@@ -76,6 +77,24 @@ def architecture(default: Any = ..., **options: Any) -> Any:
 def initialisation(default: Any = ..., **options: Any) -> Any:
     """A field that decides the first weights: without effect for a model that starts from another one's."""
     return Field(default, json_schema_extra={"role": "initialisation"}, **options)
+
+
+def one_of(table: str, *others: str) -> AfterValidator:
+    """A check for the type of a field: the value is a name in a table (`module:TABLE`) or one of the others.
+
+    The table is imported when a value is checked, not before; a default is not checked.
+    """
+
+    def check(name: str) -> str:
+        module, _, attribute = table.partition(":")
+        known = [*others, *getattr(importlib.import_module(module), attribute)]
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"{', '.join(known[:-1])} or {known[-1]}{hint}")
+        return name
+
+    return AfterValidator(check)
 
 
 # What pydantic's kinds of error expect, in words that fit behind "expected".

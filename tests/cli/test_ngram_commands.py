@@ -81,7 +81,7 @@ def test_resuming_a_model_of_other_data_or_another_task_is_refused(corpus, run, 
     ("wrong", "problem"),
     [
         (["--smoothing", "laplas"], "did you mean 'laplace'?"),
-        (["--strength", 1], "--strength: has no meaning for kneser-ney"),
+        (["--strength", 1], "strengths: has no meaning for kneser-ney"),
         (["--smoothing", "laplace", "--strength", -1], "expected numbers of 0 or more"),
         (["--smoothing", "laplace", "--strength", "nan"], "expected a finite number"),
         (

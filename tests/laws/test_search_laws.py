@@ -26,9 +26,9 @@ PROMPTS = [[n] for n in range(4)]
 
 MADE = {
     "greedy": lambda: Greedy(END),
-    "sampling": lambda: STRATEGIES["sampling"](END, each=3, seed=5),
-    "beam": lambda: Beam(END, 3, n_best=3),
-    "diverse": lambda: DiverseBeam(END, 4, groups=2, n_best=2),
+    "sampling": lambda: STRATEGIES["sampling"](END, num_return_sequences=3, seed=5),
+    "beam": lambda: Beam(END, 3, num_return_sequences=3),
+    "diverse": lambda: DiverseBeam(END, 4, groups=2, per_group=2),
     "stochastic": lambda: STRATEGIES["stochastic"](END, 3, seed=5),
     "exhaustive": lambda: STRATEGIES["exhaustive"](END, CAP),
 }
@@ -92,9 +92,9 @@ def test_a_batch_is_each_sentence_alone(name, seed, sharpness):
 def test_stopping_early_a_batch_is_each_sentence_alone(seed, sharpness):
     model = Pairs(4, V, seed, sharpness)
     for strategy in (
-        Beam(END, 3, n_best=2, max_length=CAP),
+        Beam(END, 3, num_return_sequences=2, max_length=CAP),
         Beam(END, 4, eager=True),
-        Beam(END, 3, alpha=0.0),
+        Beam(END, 3, length_penalty=0.0),
     ):
         together = generate(model, PROMPTS, strategy, max_new_tokens=20)
         same(together, [generate(model, [prompt], strategy, max_new_tokens=20)[0] for prompt in PROMPTS])
@@ -106,9 +106,9 @@ def test_a_beam_of_one_is_greedy(seed, sharpness):  # R97
     model = Pairs(4, V, seed, sharpness)
     greedy = generate(model, PROMPTS, Greedy(END), max_new_tokens=20)
     for beam in (
-        Beam(END, 1, alpha=0.0),
-        Beam(END, 1, alpha=0.0, max_length=20),
-        DiverseBeam(END, 1, groups=1, alpha=0.0),
+        Beam(END, 1, length_penalty=0.0),
+        Beam(END, 1, length_penalty=0.0, max_length=20),
+        DiverseBeam(END, 1, groups=1, length_penalty=0.0),
     ):
         same(generate(model, PROMPTS, beam, max_new_tokens=20), greedy)
     normalised = generate(model, PROMPTS, Beam(END, 1), max_new_tokens=20)
@@ -120,7 +120,13 @@ def test_a_beam_of_one_is_greedy(seed, sharpness):  # R97
 def test_a_wide_beam_is_exhaustive(seed, alpha, cap, told):  # R97
     model = Pairs(2, V, seed, 1.0)
     n_best, width = 5, V**cap
-    beam = Beam(END, max(width, n_best), alpha=alpha, n_best=n_best, max_length=cap if told else None)
+    beam = Beam(
+        END,
+        max(width, n_best),
+        length_penalty=alpha,
+        num_return_sequences=n_best,
+        max_length=cap if told else None,
+    )
     for sentence, own in enumerate(generate(model, [[0], [1]], beam, max_new_tokens=cap)):
         expected = best_of_all(model, sentence, END, cap, alpha)[:n_best]
         assert [(*one.tokens, END) if one.ended else one.tokens for one in own] == [

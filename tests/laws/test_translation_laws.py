@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from throughtime.models.weights import load_weights, named_weights
-from throughtime.search.step import select
+from throughtime.search.interface import select
 from throughtime.tasks.translate.network import PRESETS, build
 
 SOURCE, TARGET = 11, 13
@@ -16,7 +16,7 @@ OPTIONS = {
     "gru": {"cell": "gru"},
     "deep lstm": {"cell": "lstm", "num_layers": 2, "bidirectional": False, "attention": "general"},
     "all": {"cell": "gru-before", "attention": "dot", "scaled": True, "layer_norm": True, "context": "max"},
-    "bridged": {"cell": "rnn", "encoder_hidden_size": 3, "num_layers": 2, "context": "mean"},
+    "bridged": {"cell": "rnn", "encoder_size": 3, "num_layers": 2, "context": "mean"},
 }
 every_preset = pytest.mark.parametrize("preset", PRESETS)
 every_option = pytest.mark.parametrize("options", OPTIONS.values(), ids=list(OPTIONS))

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.errors import InputError
-from throughtime.layers.attention import ATTENTIONS, attend, attention_named, masked_softmax, remembered
-from throughtime.search.step import Memory
+from throughtime.layers.attention import ATTENTIONS, attend, build_attention, build_memory, masked_softmax
+from throughtime.search.interface import Memory
 
 every_kind = pytest.mark.parametrize("name", ATTENTIONS)
 
 
 def built(name, query_size=4, memory_size=4, scaled=False):
     torch.manual_seed(0)
-    return attention_named(name, query_size, memory_size, scaled=scaled).double()
+    return build_attention(name, query_size, memory_size, scaled=scaled).double()
 
 
 def score(attention, query, output):
@@ -39,7 +39,7 @@ def test_attention_is_its_equations(name, scaled):  # R90
     outputs = torch.randn(5, 2, 4, dtype=torch.float64)  # [T, S, H]
     lengths = torch.tensor([5, 3])
     query = torch.randn(2, 3, 4, dtype=torch.float64)  # [S, n, Q]
-    context, weights = attention(query, *remembered(attention, outputs, lengths))
+    context, weights = attention(query, *build_memory(attention, outputs, lengths))
     for s, length in enumerate(lengths.tolist()):
         for n in range(3):
             scores = torch.stack([score(attention, query[s, n], outputs[t, s]) for t in range(length)])
@@ -54,7 +54,7 @@ def test_an_empty_sentence_gives_zeros_and_finite_gradients(name):
     attention = built(name)
     outputs = torch.zeros(2, 2, 4, dtype=torch.float64, requires_grad=True)
     query = torch.randn(2, 1, 4, dtype=torch.float64, requires_grad=True)
-    context, weights = attention(query, *remembered(attention, outputs, torch.tensor([0, 2])))
+    context, weights = attention(query, *build_memory(attention, outputs, torch.tensor([0, 2])))
     assert not weights[0].any()
     assert not context[0].any()
     (context.sum() + weights.square().sum()).backward()
@@ -66,7 +66,7 @@ def test_an_empty_sentence_gives_zeros_and_finite_gradients(name):
 @pytest.mark.parametrize("owner", [[0, 0, 1, 1], [0, 1, 1, 1]])
 def test_rows_of_a_sentence_share_its_keys(name, owner):
     attention = built(name)
-    kept = remembered(attention, torch.randn(5, 2, 4, dtype=torch.float64), torch.tensor([5, 3]))
+    kept = build_memory(attention, torch.randn(5, 2, 4, dtype=torch.float64), torch.tensor([5, 3]))
     query = torch.randn(4, 4, dtype=torch.float64)
     memory = Memory(kept, torch.arange(2)).follow(torch.tensor(owner))
     context, weights = attend(attention, query, memory)
@@ -95,7 +95,7 @@ def test_padding_weighs_nothing_whatever_the_scores(length, size, seed):
 
 def test_what_does_not_fit_is_refused():
     with pytest.raises(InputError, match=r"'dot' compares .*choose 'general'"):
-        attention_named("dot", 4, 6)
+        build_attention("dot", 4, 6)
     with pytest.raises(InputError, match="additive"):
-        attention_named("aditive", 4, 6)
+        build_attention("aditive", 4, 6)
     assert built("general", 4, 6).keys(torch.zeros(1, 2, 6, dtype=torch.float64)).shape == (1, 2, 4)

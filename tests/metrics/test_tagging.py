@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from throughtime.metrics.tagging import ChunkCounts, Tagging, chunks, is_chunked
+from throughtime.metrics.classification import ChunkCounts, Tagging, chunks, is_chunked
 
 GOLDEN = [
     ("B-A I-A O", [("A", 0, 2)]),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import sacrebleu
 
-from throughtime.metrics.bleu import BleuSums, corpus_bleu
-from throughtime.metrics.tokenizer_choice import choose_tokenizer
+from throughtime.metrics.bleu import BleuSums, choose_tokenizer, corpus_bleu
 
 ENGLISH = ["I ate two apples."]
 CHINESE = ["我今天吃了两个苹果。", "OK!"]
@@ -17,7 +16,7 @@ THAI = ["วันนี้ฉันกินแอปเปิ้ลสอง�
 
 @pytest.fixture(autouse=True)
 def no_mecab(monkeypatch):
-    monkeypatch.setattr("throughtime.metrics.tokenizer_choice._installed", lambda *packages: False)
+    monkeypatch.setattr("throughtime.metrics.bleu._installed", lambda *packages: False)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +57,7 @@ def test_the_script_decides_where_the_language_is_not_recognised(references, tok
 
 
 def test_kana_and_hangul_have_words_where_the_packages_are_installed(monkeypatch):
-    monkeypatch.setattr("throughtime.metrics.tokenizer_choice._installed", lambda *packages: True)
+    monkeypatch.setattr("throughtime.metrics.bleu._installed", lambda *packages: True)
     assert choose_tokenizer("ja") == choose_tokenizer(None, JAPANESE) == "ja-mecab"
     assert choose_tokenizer("ko-KR") == choose_tokenizer(None, KOREAN) == "ko-mecab"
     assert choose_tokenizer(None, CHINESE) == "zh"

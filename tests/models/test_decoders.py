@@ -10,12 +10,9 @@ from throughtime.cells import GRU, LSTM
 from throughtime.errors import InputError
 from throughtime.layers.attention import Additive
 from throughtime.layers.stack import Stack
-from throughtime.models.attention_decoder import AttentionDecoder
-from throughtime.models.bridge import Bridge
-from throughtime.models.conditional_decoder import ConditionalDecoder
-from throughtime.models.context_decoder import CONTEXTS, ContextDecoder
-from throughtime.models.seq2seq import Encoded
-from throughtime.search.step import Memory
+from throughtime.models.decoders import CONTEXTS, AttentionDecoder, ConditionalDecoder, ContextDecoder
+from throughtime.models.seq2seq import Bridge, Encoded
+from throughtime.search.interface import Memory
 
 B, T, H = 3, 4, 6
 

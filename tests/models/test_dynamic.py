@@ -7,9 +7,7 @@ import pytest
 import torch
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.models.dynamic import FLOOR, DynamicEvaluation, gradient_scales
-from throughtime.models.neural_cache import NeuralCache
-from throughtime.models.reading import surprisals
+from throughtime.models.readers import FLOOR, DynamicEvaluation, NeuralCache, gradient_scales, surprisals
 
 CELLS = ["lstm", "gru", "rnn", "mingru", "lstm-mogrifier"]
 

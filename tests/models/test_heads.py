@@ -12,11 +12,18 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.models import chunk as chunks
 from throughtime.models import chunked_loss
+from throughtime.models import softmax_loss as chunks
 from throughtime.models import softmax_loss as judge
-from throughtime.models.heads import HEADS, IGNORED, AdaptiveHead, Head, SoftmaxHead, default_cutoffs
-from throughtime.models.mixture import MixtureHead
+from throughtime.models.heads import (
+    HEADS,
+    IGNORED,
+    AdaptiveHead,
+    Head,
+    MixtureHead,
+    SoftmaxHead,
+    default_cutoffs,
+)
 
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-5}
 
@@ -366,11 +373,11 @@ def test_weights_in_bf16_give_log_probs_in_float32():
 @pytest.mark.parametrize(
     ("kind", "precision"),
     [
-        (judge.InMemory, torch.float64),
-        (judge.InMemory, torch.float32),
-        (judge.InMemory, torch.bfloat16),
-        (judge.InRegisters, torch.float32),
-        (judge.InRegisters, torch.bfloat16),
+        (judge.TorchSoftmax, torch.float64),
+        (judge.TorchSoftmax, torch.float32),
+        (judge.TorchSoftmax, torch.bfloat16),
+        (judge.CudaSoftmax, torch.float32),
+        (judge.CudaSoftmax, torch.bfloat16),
     ],
 )
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -392,15 +399,15 @@ def test_a_gpus_way_through_the_softmax_is_a_cpus(kind, precision, smoothing, bi
         return [*both, *torch.autograd.grad(both.smoothed, given)]
 
     expected = found()
-    monkeypatch.setattr(judge, "InCache", kind)
+    monkeypatch.setattr(judge, "CpuSoftmax", kind)
     close = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[precision]
     for ours, theirs in zip(found(), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=close, atol=close * float(theirs.detach().abs().max()))
 
 
-@pytest.mark.parametrize("kind", [judge.InCache, judge.InMemory, judge.InRegisters])
+@pytest.mark.parametrize("kind", [judge.CpuSoftmax, judge.TorchSoftmax, judge.CudaSoftmax])
 def test_states_of_another_width_and_labels_elsewhere_are_refused(kind, monkeypatch, emulated):
-    monkeypatch.setattr(judge, "InCache", kind)
+    monkeypatch.setattr(judge, "CpuSoftmax", kind)
     head, labels = SoftmaxHead(10, 13), torch.zeros(5, dtype=torch.long)
     for width in (1, 8, 12, 16):
         with pytest.raises(InputError, match=f"states: are {width} numbers wide, but the softmax's words 10"):

@@ -149,7 +149,7 @@ def test_samples_have_the_models_own_frequencies(small):  # R16
     expected = np.array(
         [np.exp(found[1:].sum()) for found in model.log_probs([[2, *pair] for pair in pairs])]
     )
-    strategy = Sampling(None, each=draws, seed=5)
+    strategy = Sampling(None, num_return_sequences=draws, seed=5)
     [found] = generate(model, [[2]], strategy, max_new_tokens=2)
     drawn = [one.tokens for one in found]
     counts = np.array([drawn.count(pair) for pair in pairs])

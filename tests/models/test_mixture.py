@@ -11,9 +11,8 @@ from torch.nn import functional
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.models import softmax_loss as judge
 from throughtime.models.chunked_loss import IGNORED
-from throughtime.models.heads import SoftmaxHead
+from throughtime.models.heads import MixtureHead, SoftmaxHead
 from throughtime.models.language import RecurrentLanguageModel
-from throughtime.models.mixture import MixtureHead
 
 
 def mixture(hidden_size, words, experts=3, width=4, dtype=torch.float64, **options):
@@ -49,12 +48,12 @@ def test_loss_and_gradients_are_those_of_the_equation(rows, experts, words, chun
 
 
 @pytest.mark.parametrize("chunk", [None, 9])
-@pytest.mark.parametrize("kind", [judge.InMemory, judge.InRegisters])
+@pytest.mark.parametrize("kind", [judge.TorchSoftmax, judge.CudaSoftmax])
 def test_a_gpus_way_through_the_mixture_is_a_cpus(kind, chunk, monkeypatch, emulated):
     head = mixture(5, 13, dtype=torch.float32, chunk=chunk)
     hidden, labels = examples(11, 5, 13, torch.float32)
     expected = gradients(head.loss(hidden, labels), head, hidden)
-    monkeypatch.setattr(judge, "InCache", kind)
+    monkeypatch.setattr(judge, "CpuSoftmax", kind)
     torch.testing.assert_close(gradients(head.loss(hidden, labels), head, hidden), expected)
 
 
@@ -108,7 +107,7 @@ def test_one_mask_through_time(monkeypatch):
         head = mixture(5, 13, dropout=0.5, variational=variational)
         seen = []
         monkeypatch.setattr(
-            "throughtime.models.mixture.mixed_surprisal",
+            "throughtime.models.heads.mixed_surprisal",
             lambda mixed, *_, seen=seen: seen.append(mixed.states),
         )
         head.loss(hidden, labels)

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from throughtime.errors import InputError
-from throughtime.models.neural_cache import NeuralCache
-from throughtime.models.reading import surprisals
+from throughtime.models.readers import NeuralCache, surprisals
 
 
 def plain_loop(model, ids, begin, window, theta, share):

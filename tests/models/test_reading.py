@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from throughtime.models.language import NOTHING
-from throughtime.models.reading import STEPS, PlainReader, surprisals
+from throughtime.models.readers import STEPS, PlainReader, surprisals
 
 
 @pytest.mark.usefixtures("double")

@@ -172,7 +172,7 @@ def test_xavier_draws_the_first_weights():  # R88
         ({"cell": "grue"}, "gru"),
         ({"preset": "conditional", "cell": "grue"}, "gru"),
         ({"shared_embedding": True}, "needs one vocabulary, not 11 source and 13 target"),
-        ({"bridge": False, "encoder_hidden_size": 5}, "allow a bridge"),
+        ({"bridge": False, "encoder_size": 5}, "allow a bridge"),
     ],
 )
 def test_what_cannot_be_built_is_refused(options, message):

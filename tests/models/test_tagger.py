@@ -8,8 +8,7 @@ import torch
 
 from throughtime.data.batching import RaggedIds
 from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedBatches, TaggedRows
-from throughtime.models.language import RecurrentLanguageModel
-from throughtime.models.pretrained import FrozenReader
+from throughtime.models.language import FrozenReader, RecurrentLanguageModel
 from throughtime.tasks.tag.characters import SpellingReader
 from throughtime.tasks.tag.network import UNKNOWN, Tagger
 
@@ -88,7 +87,7 @@ def test_a_long_text_is_read_in_pieces(readers, monkeypatch):
     ids = torch.randint(0, 9, (20, 2), generator=torch.Generator().manual_seed(0))
     places = torch.tensor([[0, 3], [7, 4], [19, 12]])
     whole = readers[0](ids, places)
-    monkeypatch.setattr("throughtime.models.pretrained.STEPS_AT_ONCE", 3)
+    monkeypatch.setattr("throughtime.models.language.STEPS_AT_ONCE", 3)
     torch.testing.assert_close(readers[0](ids, places), whole)
     outputs = readers[0].model(ids).outputs
     torch.testing.assert_close(whole[2, 1], outputs[12, 1])

@@ -19,8 +19,8 @@ from throughtime.ngram.smoothing import (
     KneserNey,
     Laplace,
     RelativeFrequency,
+    build_smoothing,
     discounts,
-    smoothing,
 )
 
 WORDS = 6
@@ -36,7 +36,7 @@ def fitted(sentences, order, chosen, marked=True):
 @pytest.mark.parametrize("name", SMOOTHINGS)
 @given(sentences=texts, order=st.integers(1, 5), marked=st.booleans(), data=st.data())
 def test_every_distribution_sums_to_one(name, sentences, order, marked, data):  # R10, R15
-    model = fitted(sentences, order, smoothing(name), marked)
+    model = fitted(sentences, order, build_smoothing(name), marked)
     context = data.draw(
         st.lists(st.lists(st.integers(MISSING, WORDS - 1), min_size=4, max_size=4), min_size=1, max_size=8)
     )
@@ -50,7 +50,7 @@ def test_every_distribution_sums_to_one(name, sentences, order, marked, data):  
 @pytest.mark.parametrize("name", SMOOTHINGS)
 @given(sentences=texts, order=st.integers(1, 4))
 def test_scoring_a_sequence_equals_looking_up_each_distribution(name, sentences, order):
-    model = fitted(sentences, order, smoothing(name))
+    model = fitted(sentences, order, build_smoothing(name))
     sequence = [BEGIN, *sentences[0][::-1], *sentences[-1]]
     log_probs = model.log_probs([sequence])[0]
     for i in range(1, len(sequence)):
@@ -154,8 +154,8 @@ def test_discounts_follow_chen_and_goodman():
 
 def test_names_and_strengths_are_checked():
     with pytest.raises(InputError, match="did you mean 'kneser-ney'"):
-        smoothing("kneserney")
+        build_smoothing("kneserney")
     with pytest.raises(InputError, match="no meaning for kneser-ney"):
-        smoothing("kneser-ney", (1.0,))
+        build_smoothing("kneser-ney", (1.0,))
     with pytest.raises(InputError, match="0 or more"):
-        smoothing("laplace", (-1.0,))
+        build_smoothing("laplace", (-1.0,))

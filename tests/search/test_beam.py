@@ -13,7 +13,7 @@ from tests.search.tables import Contexts, Pairs, best_of_all
 from throughtime.errors import InputError
 from throughtime.search import Beam, Greedy, Step, generate, within_hypothesis, within_token
 from throughtime.search.exhaustive import exhaustive
-from throughtime.search.highest import highest
+from throughtime.search.scoring import highest
 
 A, B, C, END = range(4)
 TABLE = {
@@ -42,18 +42,18 @@ def test_greedy_misses_what_a_beam_of_two_and_exhaustive_search_find():  # R99
 
 
 def test_without_length_normalisation_the_early_end_wins():  # R98, R99
-    [[everything]] = exhaustive(Contexts(4, TABLE), [[0]], END, 6, alpha=0.0)
+    [[everything]] = exhaustive(Contexts(4, TABLE), [[0]], END, 6, length_penalty=0.0)
     assert math.exp(everything.log_prob) == pytest.approx(0.1)
-    assert math.exp(best(Beam(END, 4**6, alpha=0.0)).log_prob) == pytest.approx(0.1)
-    assert Beam(END).alpha == 0.75
+    assert math.exp(best(Beam(END, 4**6, length_penalty=0.0)).log_prob) == pytest.approx(0.1)
+    assert Beam(END).length_penalty == 0.75
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.75, 1.0, 2.0]), st.integers(2, 4), st.integers(1, 4))
 def test_stopping_early_changes_nothing(seed, alpha, width, n_best):  # R97
     model, prompts, n_best = Pairs(3, 4, seed), [[0], [1], [2]], min(n_best, width)
-    bounded = Beam(END, width, alpha=alpha, n_best=n_best, max_length=9)
-    unbounded = Beam(END, width, alpha=alpha, n_best=n_best)
+    bounded = Beam(END, width, length_penalty=alpha, num_return_sequences=n_best, max_length=9)
+    unbounded = Beam(END, width, length_penalty=alpha, num_return_sequences=n_best)
     unbounded.ceiling = lambda rank, length: torch.zeros_like(rank)  # never certain
     assert said(generate(model, prompts, bounded, max_new_tokens=9)) == said(
         generate(model, prompts, unbounded, max_new_tokens=9)
@@ -83,7 +83,7 @@ def test_the_bound_stops_the_search_and_eagerness_stops_it_sooner():
     for strategy in (
         Beam(END, 2, max_length=30),
         Beam(END, 2, max_length=30, eager=True),
-        Beam(END, 2, alpha=0.0),
+        Beam(END, 2, length_penalty=0.0),
         Beam(END, 2),
     ):
         steps = Steps(Contexts(4, table))
@@ -123,7 +123,7 @@ def test_dropping_rows_that_cannot_win_changes_no_result(seed, sharpness, alpha,
     found, rows = [], []
     for kind in (Together, Beam):
         steps = Steps(Pairs(4, 5, seed, sharpness))
-        strategy = kind(END, 4, alpha=alpha, n_best=n_best, max_length=cap)
+        strategy = kind(END, 4, length_penalty=alpha, num_return_sequences=n_best, max_length=cap)
         found.append(said(generate(steps, [[n] for n in range(4)], strategy, max_new_tokens=cap)))
         rows.append(sum(steps.rows))
     assert found[0] == found[1]
@@ -141,7 +141,9 @@ def test_rows_that_cannot_win_are_dropped():
 
 def test_max_length_is_a_cap_of_its_own():
     never = Contexts(3, {})
-    results = generate(never, [[0], [0]], Beam(None, 2, n_best=2, max_length=5), max_new_tokens=50)
+    results = generate(
+        never, [[0], [0]], Beam(None, 2, num_return_sequences=2, max_length=5), max_new_tokens=50
+    )
     assert [len(one.tokens) for found in results for one in found] == [5] * 4
     assert not results[0][0].ended
 
@@ -157,19 +159,27 @@ def test_limit_zero_is_greedy_and_limit_one_is_plain_beam(seed, prune):  # R102
         ]
 
     assert tokens(Beam(END, 4, prune=prune(0.0))) == tokens(Greedy(END))
-    assert tokens(Beam(END, 4, n_best=4, prune=prune(1.0))) == tokens(Beam(END, 4, n_best=4))
+    assert tokens(Beam(END, 4, num_return_sequences=4, prune=prune(1.0))) == tokens(
+        Beam(END, 4, num_return_sequences=4)
+    )
 
 
 def test_limit_zero_keeps_ties_and_does_not_fade_with_length():  # R102
     # A and B are equally likely: both go on at every step.
     tied = [0.5, 0.5, 0.0, 0.0]
     results = generate(
-        Repeating(tied), [[0]], Beam(END, 4, n_best=4, prune=within_hypothesis(0.0)), max_new_tokens=2
+        Repeating(tied),
+        [[0]],
+        Beam(END, 4, num_return_sequences=4, prune=within_hypothesis(0.0)),
+        max_new_tokens=2,
     )
     assert {one.tokens for one in results[0]} == {(A, A), (A, B), (B, A), (B, B)}
     skewed = Repeating([0.6, 0.4, 0.0, 0.0])
     [found] = generate(
-        skewed, [[0]], Beam(END, 4, n_best=4, prune=within_hypothesis(0.0)), max_new_tokens=1_500
+        skewed,
+        [[0]],
+        Beam(END, 4, num_return_sequences=4, prune=within_hypothesis(0.0)),
+        max_new_tokens=1_500,
     )
     assert [set(one.tokens) for one in found] == [{A}]  # .6^1500 is no number any more
 
@@ -187,16 +197,25 @@ class Repeating(Contexts):
 
 def test_limits_measure_what_they_say():  # R102
     first = generate(
-        Contexts(4, TABLE), [[0]], Beam(END, 4, n_best=4, prune=within_token(0.3)), max_new_tokens=1
+        Contexts(4, TABLE),
+        [[0]],
+        Beam(END, 4, num_return_sequences=4, prune=within_token(0.3)),
+        max_new_tokens=1,
     )
     assert sorted(one.tokens for one in first[0]) == [(A,), (B,), (C,)]  # .5 - .2 is within, .5 - .1 is not
     # After two steps: A B .2, A C .15, A end .1, and B or C with anything .05, whose token has .25.
     whole = generate(
-        Contexts(4, TABLE), [[0]], Beam(END, 16, n_best=16, prune=within_hypothesis(0.12)), max_new_tokens=2
+        Contexts(4, TABLE),
+        [[0]],
+        Beam(END, 16, num_return_sequences=16, prune=within_hypothesis(0.12)),
+        max_new_tokens=2,
     )
     assert sorted(one.tokens for one in whole[0]) == [(A,), (A, B), (A, C)]
     token = generate(
-        Contexts(4, TABLE), [[0]], Beam(END, 16, n_best=16, prune=within_token(0.12)), max_new_tokens=1
+        Contexts(4, TABLE),
+        [[0]],
+        Beam(END, 16, num_return_sequences=16, prune=within_token(0.12)),
+        max_new_tokens=1,
     )
     assert [one.tokens for one in token[0]] == [(A,)]
 
@@ -222,7 +241,7 @@ def test_a_row_that_does_not_go_on_sets_no_limit():  # R102
 
 def test_results_come_best_first_with_their_own_log_prob():
     model = Pairs(1, 4, 3)
-    [found] = generate(model, [[0]], Beam(END, 4, n_best=4), max_new_tokens=6)
+    [found] = generate(model, [[0]], Beam(END, 4, num_return_sequences=4), max_new_tokens=6)
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     for one in found:
         tokens = (*one.tokens, END) if one.ended else one.tokens
@@ -234,13 +253,13 @@ def test_results_come_best_first_with_their_own_log_prob():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"width": 0}, "--num-beams: is 0"),
-        ({"alpha": -1.0}, "--length-penalty: is -1.0"),
-        ({"alpha": math.nan}, "--length-penalty: is nan"),
-        ({"alpha": math.inf}, "--length-penalty: is inf, expected a number from 0 to 10"),
-        ({"alpha": 300.0}, "--length-penalty: is 300.0, expected a number from 0 to 10"),
-        ({"width": 2, "n_best": 3}, "--n-best: is 3, expected 1 to 2"),
-        ({"max_length": 0}, "--max-length: is 0"),
+        ({"num_beams": 0}, "num_beams: is 0"),
+        ({"length_penalty": -1.0}, "length_penalty: is -1.0"),
+        ({"length_penalty": math.nan}, "length_penalty: is nan"),
+        ({"length_penalty": math.inf}, "length_penalty: is inf, expected a number from 0 to 10"),
+        ({"length_penalty": 300.0}, "length_penalty: is 300.0, expected a number from 0 to 10"),
+        ({"num_beams": 2, "num_return_sequences": 3}, "num_return_sequences: is 3, expected 1 to 2"),
+        ({"max_length": 0}, "max_length: is 0"),
     ],
 )
 def test_bad_options_are_named(options, sentence):

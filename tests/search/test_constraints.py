@@ -26,15 +26,15 @@ from throughtime.search import (
     required,
 )
 from throughtime.search.constraints import after, allowed
-from throughtime.search.hypotheses import Hypotheses
+from throughtime.search.interface import Hypotheses
 
 END, V, CAP = 3, 6, 9
 PROMPTS = [[0], [1], [2]]
 STRATEGIES = [
     Greedy(END),
-    Beam(END, 3, n_best=3),
-    DiverseBeam(END, 4, groups=2, n_best=2),
-    Sampling(END, each=3, seed=0),
+    Beam(END, 3, num_return_sequences=3),
+    DiverseBeam(END, 4, groups=2, per_group=2),
+    Sampling(END, num_return_sequences=3, seed=0),
     StochasticBeam(END, 3, seed=0),
 ]
 
@@ -189,7 +189,7 @@ def test_constraints_leave_what_they_are_given_as_it_was():
 
 
 def test_bad_constraints_are_named():
-    with pytest.raises(InputError, match="--no-repeat-ngram: is 0"):
+    with pytest.raises(InputError, match="no_repeat_ngram: is 0"):
         no_repeated_ngram(0)
     with pytest.raises(InputError, match="forbidden: has a word of no tokens"):
         forbidden([[1], []])

@@ -15,16 +15,16 @@ PROMPTS = [[0], [1], [2]]
 @pytest.mark.parametrize("seed", range(6))
 def test_one_group_is_beam_search(seed):
     model = Pairs(3, 5, seed)
-    one = DiverseBeam(END, 4, groups=1, penalty=2.0, n_best=3)
+    one = DiverseBeam(END, 4, groups=1, diversity_penalty=2.0, per_group=3)
     assert generate(model, PROMPTS, one, max_new_tokens=7) == generate(
-        model, PROMPTS, Beam(END, 4, n_best=3), max_new_tokens=7
+        model, PROMPTS, Beam(END, 4, num_return_sequences=3), max_new_tokens=7
     )
 
 
 def test_without_a_penalty_every_group_finds_the_same_and_it_is_given_once():
     model = Pairs(3, 5, 1)
-    groups = DiverseBeam(END, 6, groups=3, penalty=0.0, n_best=2)
-    alone = Beam(END, 2, n_best=2)
+    groups = DiverseBeam(END, 6, groups=3, diversity_penalty=0.0, per_group=2)
+    alone = Beam(END, 2, num_return_sequences=2)
     for found, expected in zip(
         generate(model, PROMPTS, groups, max_new_tokens=6),
         generate(model, PROMPTS, alone, max_new_tokens=6),
@@ -37,10 +37,10 @@ def test_the_penalty_is_paid_for_every_earlier_group_that_took_the_token():
     # Group 1 takes token 0. Group 2 counts .5 as .5 / e^.6 = .27 and takes 1 at .3. Group 3 counts 0 as .27,
     # and 1 as .3 / e^.6 = .16, so it takes 0 again.
     model = Contexts(4, {(): [0.5, 0.3, 0.15, 0.05]})
-    groups = DiverseBeam(END, 3, groups=3, penalty=0.6, n_best=1)
+    groups = DiverseBeam(END, 3, groups=3, diversity_penalty=0.6, per_group=1)
     chosen = first_step(model, groups)
     assert chosen.last.tolist() == [0, 1, 0]
-    stronger = DiverseBeam(END, 3, groups=3, penalty=2.0)
+    stronger = DiverseBeam(END, 3, groups=3, diversity_penalty=2.0)
     assert first_step(model, stronger).last.tolist() == [0, 1, 2]
     # What was chosen has the model's own log-probability.
     assert chosen.log_prob.exp().tolist() == pytest.approx([0.5, 0.3, 0.5])
@@ -50,7 +50,7 @@ def test_a_token_that_two_groups_took_costs_twice():  # R101
     # Group 2 counts token 0 as .6 / e^.6 = .33 and takes it again. To group 3 it counts .6 / e^1.2 = .18,
     # less than the .25 of token 1; to group 4 token 1 counts .25 / e^.6 = .14, and 0 still .18.
     model = Contexts(4, {(): [0.6, 0.25, 0.1, 0.05]})
-    groups = DiverseBeam(END, 4, groups=4, penalty=0.6)
+    groups = DiverseBeam(END, 4, groups=4, diversity_penalty=0.6)
     assert first_step(model, groups).last.tolist() == [0, 0, 1, 0]
 
 
@@ -59,14 +59,14 @@ def test_a_token_that_one_group_took_twice_costs_twice():  # R101
     # less than .15 for token 1; paid for once it would be .275 / e^.4 = .18.
     after = [0.1, 0.3, 0.55, 0.05]
     model = Contexts(4, {(): [0.5, 0.45, 0.04, 0.01], (0,): after, (1,): after})
-    groups = DiverseBeam(END, 4, groups=2, penalty=0.4)
+    groups = DiverseBeam(END, 4, groups=2, diversity_penalty=0.4)
     assert step_number(1, model, groups).last.tolist() == [0, 1, 0, 1]
     assert step_number(2, model, groups).last.tolist() == [2, 2, 1, 1]
 
 
 def test_a_group_that_is_over_takes_nothing():  # R101
     model = Contexts(4, {(): [0.4, 0.0, 0.0, 0.6], (0,): [0.5, 0.4, 0.05, 0.05]})
-    groups = DiverseBeam(END, 2, groups=2, penalty=1.0)
+    groups = DiverseBeam(END, 2, groups=2, diversity_penalty=1.0)
     assert step_number(1, model, groups).last.tolist() == [0]  # of group 2: group 1 took the end token
     assert step_number(2, model, groups).last.tolist() == [0]
 
@@ -92,9 +92,12 @@ def test_groups_say_more_different_things_than_one_beam():  # R101
     wins = 0
     for seed in range(10):
         model, prompts = Pairs(8, 12, seed), [[n] for n in range(8)]
-        plain = generate(model, prompts, Beam(END, 4, n_best=4), max_new_tokens=8)
+        plain = generate(model, prompts, Beam(END, 4, num_return_sequences=4), max_new_tokens=8)
         diverse = generate(
-            model, prompts, DiverseBeam(END, 4, groups=4, penalty=1.5, n_best=1), max_new_tokens=8
+            model,
+            prompts,
+            DiverseBeam(END, 4, groups=4, diversity_penalty=1.5, per_group=1),
+            max_new_tokens=8,
         )
         assert all(len(found) <= 4 for found in diverse)
         wins += distinct_bigrams(diverse) > distinct_bigrams(plain)
@@ -103,13 +106,13 @@ def test_groups_say_more_different_things_than_one_beam():  # R101
 
 def test_results_of_all_groups_come_best_first_and_once():
     model = Pairs(3, 5, 2)
-    for found in generate(model, PROMPTS, DiverseBeam(END, 6, groups=3, n_best=2), max_new_tokens=6):
+    for found in generate(model, PROMPTS, DiverseBeam(END, 6, groups=3, per_group=2), max_new_tokens=6):
         assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
         assert len({(one.tokens, one.ended) for one in found}) == len(found) <= 6
 
 
 def test_bad_options_are_named():
-    with pytest.raises(InputError, match="--groups: is 4, expected a divisor of 6"):
+    with pytest.raises(InputError, match="groups: is 4, expected a divisor of 6"):
         DiverseBeam(END, 6, groups=4)
-    with pytest.raises(InputError, match="--diversity-penalty: is -1"):
-        DiverseBeam(END, penalty=-1.0)
+    with pytest.raises(InputError, match="diversity_penalty: is -1"):
+        DiverseBeam(END, diversity_penalty=-1.0)

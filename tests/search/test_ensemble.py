@@ -85,7 +85,7 @@ def first_step(model):
 
 
 def beam():
-    return Beam(END, 3, n_best=3, max_length=7)
+    return Beam(END, 3, num_return_sequences=3, max_length=7)
 
 
 @pytest.mark.parametrize("copies", [1, 2, 3])
@@ -113,7 +113,7 @@ def test_every_search_over_it_is_the_search_over_the_mean(weights):
     for search in (
         lambda model: generate(model, PROMPTS, Greedy(END), max_new_tokens=7),
         lambda model: generate(model, PROMPTS, beam(), max_new_tokens=7),
-        lambda model: exhaustive(model, PROMPTS, END, 4, n_best=4),
+        lambda model: exhaustive(model, PROMPTS, END, 4, num_return_sequences=4),
         lambda model: [[one.best] for one in exact(model, PROMPTS, END, max_new_tokens=6)],
     ):
         found, expected = search(several), search(mean)

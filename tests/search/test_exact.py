@@ -161,7 +161,9 @@ def test_with_the_optimum_as_bound_only_likelier_prefixes_are_continued():
 def test_exact_is_exhaustive_and_shows_what_greedy_and_narrow_beams_miss():
     model, prompts = Recurrent(12, vocabulary=5, ending=-2.0), [[i] for i in range(30)]
     found = exact(model, prompts, END, max_new_tokens=5)
-    for [best], one in zip(exhaustive(model, prompts, END, 5, alpha=0.0, n_best=1), found, strict=True):
+    for [best], one in zip(
+        exhaustive(model, prompts, END, 5, length_penalty=0.0, num_return_sequences=1), found, strict=True
+    ):
         # A cut sequence may be likelier than all that end; where none is, both are the same.
         assert best.log_prob >= one.best.log_prob - 1e-9
         assert not best.ended or best.tokens == one.best.tokens
@@ -170,7 +172,7 @@ def test_exact_is_exhaustive_and_shows_what_greedy_and_narrow_beams_miss():
         results = generate(model, prompts, strategy, max_new_tokens=5)
         return search_errors([one[0] for one in results], found).share
 
-    beam = Beam(END, 300, alpha=0.0, n_best=300, max_length=5)
+    beam = Beam(END, 300, length_penalty=0.0, num_return_sequences=300, max_length=5)
     wide = [
         next(one for one in results if one.ended)
         for results in generate(model, prompts, beam, max_new_tokens=5)

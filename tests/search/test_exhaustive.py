@@ -83,7 +83,7 @@ def test_the_book_s_example_has_its_numbers():  # R99
 
 
 def test_without_length_normalisation_an_early_end_wins():  # R98, R99
-    [[best]] = exhaustive(book(), [[]], END, 4, alpha=0.0)
+    [[best]] = exhaustive(book(), [[]], END, 4, length_penalty=0.0)
     assert best.tokens == ()
     assert math.exp(best.log_prob) == pytest.approx(0.1)
 
@@ -128,9 +128,9 @@ def test_a_batch_is_each_sentence_alone():
             return Step((log_probs + memory.kept[0][memory.owner]).log_softmax(1), state)
 
     model = Biased(book().told, 4)
-    together = exhaustive(model, [[0], [1], [-1]], END, 4, n_best=3)
+    together = exhaustive(model, [[0], [1], [-1]], END, 4, num_return_sequences=3)
     for prompt, many in zip([0, 1, -1], together, strict=True):
-        [alone] = exhaustive(model, [[prompt]], END, 4, n_best=3)
+        [alone] = exhaustive(model, [[prompt]], END, 4, num_return_sequences=3)
         assert [one.tokens for one in many] == [one.tokens for one in alone]
         assert [one.score for one in many] == pytest.approx([one.score for one in alone], rel=1e-9)
 
@@ -145,8 +145,8 @@ def test_too_many_sequences_are_refused_in_a_sentence():
 
 @pytest.mark.parametrize("alpha", [-1.0, 1e308])
 def test_a_power_that_no_length_can_have_is_refused(alpha):
-    with pytest.raises(InputError, match="--length-penalty: is"):
-        exhaustive(book(), [[]], END, 4, alpha=alpha)
+    with pytest.raises(InputError, match="length_penalty: is"):
+        exhaustive(book(), [[]], END, 4, length_penalty=alpha)
 
 
 def test_costs_are_counted_by_formula_and_shown():  # R96

@@ -86,7 +86,7 @@ def test_finished_sentences_leave_the_batch_and_memory_follows_its_sentence():
 
 def test_several_draws_share_one_memory_of_their_sentence():
     model = Table(CHAIN, [[0.0, 0, 0, -99], [0.0, 0, 0, -99]])
-    results = generate(model, [[0], [1]], Sampling(END, each=3, seed=0), max_new_tokens=5)
+    results = generate(model, [[0], [1]], Sampling(END, num_return_sequences=3, seed=0), max_new_tokens=5)
     assert [len(one) for one in results] == [3, 3]
     memory = model.calls[0][2]
     assert memory.owner.tolist() == [0, 0, 0, 1, 1, 1]
@@ -95,13 +95,17 @@ def test_several_draws_share_one_memory_of_their_sentence():
 
 
 def test_no_token_follows_the_end_token():  # R89
-    draws = generate(Table(CHAIN), [[0]], Sampling(END, each=200, seed=3), max_new_tokens=30)[0]
+    draws = generate(Table(CHAIN), [[0]], Sampling(END, num_return_sequences=200, seed=3), max_new_tokens=30)[
+        0
+    ]
     assert all(END not in one.tokens for one in draws)
     assert any(one.ended for one in draws)
 
 
 def test_drawn_tokens_follow_the_distribution():  # R16
-    draws = generate(Table(CHAIN), [[0]], Sampling(None, each=4_000, seed=1), max_new_tokens=1)[0]
+    draws = generate(
+        Table(CHAIN), [[0]], Sampling(None, num_return_sequences=4_000, seed=1), max_new_tokens=1
+    )[0]
     observed = [sum(one.tokens[0] == token for one in draws) for token in range(4)]
     expected = [4_000 * p for p in CHAIN[0]]
     assert stats.chisquare(observed, expected).pvalue > 0.001
@@ -111,7 +115,7 @@ def test_drawn_tokens_follow_the_distribution():  # R16
 
 def test_ngram_samples_follow_the_model_over_whole_strings():  # R16
     model = NgramModel(NgramCounts.of([[0, 1, 1, 0, 1, 2, 0, 0, 1]], 2, 3), Laplace())
-    draws = generate(model, [[]], Sampling(None, each=6_000, seed=2), max_new_tokens=2)[0]
+    draws = generate(model, [[]], Sampling(None, num_return_sequences=6_000, seed=2), max_new_tokens=2)[0]
     strings = [(a, b) for a in range(3) for b in range(3)]
     observed = [sum(one.tokens == string for one in draws) for string in strings]
     expected = [6_000 * math.exp(p.sum()) for p in model.log_probs(strings)]
@@ -122,7 +126,9 @@ def test_seeds_repeat_and_differ():
     def draw(seed):
         return [
             one.tokens
-            for one in generate(Table(CHAIN), [[0]], Sampling(END, each=20, seed=seed), max_new_tokens=9)[0]
+            for one in generate(
+                Table(CHAIN), [[0]], Sampling(END, num_return_sequences=20, seed=seed), max_new_tokens=9
+            )[0]
         ]
 
     assert draw(1) == draw(1)
@@ -164,10 +170,10 @@ def test_moments_show_every_step_and_where_each_row_came_from():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"temperature": 0.0}, "--temperature: is 0.0"),
-        ({"top_k": 0}, "--top-k: is 0"),
-        ({"top_p": 1.5}, "--top-p: is 1.5"),
-        ({"each": 0}, "--num-return-sequences: is 0"),
+        ({"temperature": 0.0}, "temperature: is 0.0"),
+        ({"top_k": 0}, "top_k: is 0"),
+        ({"top_p": 1.5}, "top_p: is 1.5"),
+        ({"num_return_sequences": 0}, "num_return_sequences: is 0"),
     ],
 )
 def test_bad_options_are_named(options, sentence):

@@ -31,7 +31,7 @@ def way(trace, node):
 
 
 def test_the_tree_has_what_was_kept_cut_and_ended():
-    trace = Trace(END, cut=2, alpha=0.75)
+    trace = Trace(END, cut=2, length_penalty=0.75)
     [[found]] = generate(Contexts(4, TABLE), [[0]], Beam(END, 2), max_new_tokens=6, watch=trace)
     steps = [
         [(way(trace, node), node.status) for node in trace.nodes if node.step == step]
@@ -54,9 +54,14 @@ def test_the_tree_has_what_was_kept_cut_and_ended():
 
 @pytest.mark.parametrize(
     "strategy",
-    [Greedy(END), Beam(END, 3, n_best=3), Beam(END, 3, max_length=5), DiverseBeam(END, 4, groups=2),
-     StochasticBeam(END, 3, seed=1)],
-)  # fmt: skip
+    [
+        Greedy(END),
+        Beam(END, 3, num_return_sequences=3),
+        Beam(END, 3, max_length=5),
+        DiverseBeam(END, 4, groups=2),
+        StochasticBeam(END, 3, seed=1),
+    ],
+)
 def test_every_node_is_a_true_prefix_and_every_result_a_node(strategy):
     model, trace = Pairs(3, 5, 4), Trace(END)
     results = generate(model, [[0], [1], [2]], strategy, max_new_tokens=7, watch=trace)
@@ -80,5 +85,5 @@ def test_no_more_cut_ones_than_asked_for():
 
 
 def test_a_strange_power_of_the_length_is_refused():
-    with pytest.raises(InputError, match="--length-penalty: is 300"):
-        Trace(END, alpha=300)
+    with pytest.raises(InputError, match="length_penalty: is 300"):
+        Trace(END, length_penalty=300)

@@ -15,6 +15,7 @@ import throughtime as tt
 from throughtime.data.catalogue import find
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
+from throughtime.metrics.measures import MEASURES
 from throughtime.tasks.classify.config import ClassifyConfig
 from throughtime.tasks.classify.predictor import Classifier
 from throughtime.tasks.labels import Labels
@@ -153,6 +154,18 @@ def test_the_measure_that_decides(new, opened, measure, better):
     task = new(choose_by=measure).training_task(opened)
     assert (task.measure, task.better) == (measure, better)
     assert next(iter(task.judged(task.validate(0, 1)))) == measure
+
+
+def test_a_measure_of_another_package_decides_and_is_evaluated(new, opened, monkeypatch):
+    monkeypatch.setitem(MEASURES._own, "equal", "tests.metrics.test_measures:EQUAL")
+    classifier = new(choose_by="equal")
+    task = task_of(classifier, opened)
+    shares = [task.validate(rank, 2) for rank in range(2)]
+    measures = task.judged({name: sum(share[name] for share in shares) for name in shares[0]})
+    assert (task.better, next(iter(measures))) == ("more", "equal")
+    assert measures["equal"] == pytest.approx(measures["accuracy"])
+    values = classifier.report(opened, "valid", {"measures": ["equal"]}).values
+    assert values["equal"] == pytest.approx(values["accuracy"])
 
 
 def test_own_texts_are_cut_as_any_script_wants_and_the_catalogue_s_as_before(requests):

@@ -25,7 +25,7 @@ from throughtime.folder import ModelFolder
 from throughtime.metrics.bleu import BleuSums, corpus_bleu
 from throughtime.models.weights import save_weights
 from throughtime.search import Beam, Greedy
-from throughtime.search.scoring import MOST_ALPHA
+from throughtime.search.scoring import MAX_LENGTH_PENALTY
 from throughtime.tasks.translate.codecs import Codecs
 from throughtime.tasks.translate.config import ATTENTIVE, TranslateConfig
 from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
@@ -257,6 +257,15 @@ def test_validation_shares_add_up(trained, translator, opened):
     assert together_ == pytest.approx(alone, rel=1e-5)
 
 
+def test_another_measure_decides_and_is_evaluated(new, opened):
+    translator = new(choose_by="ter", valid_sentences=4)
+    task = task_of(translator, opened)
+    measures = task.judged(task.validate(0, 1))
+    assert (task.better, next(iter(measures))) == ("less", "ter")
+    assert measures["ter"] > 0
+    assert translator.report(opened, "valid", {"measures": ["ter"], "num_beams": 1}).values["ter"] > 0
+
+
 def test_a_sample_shows_three_sentences(translator, opened):
     sample = translator.training_task(opened).sample()
     assert len(sample.splitlines()) == 3
@@ -486,15 +495,18 @@ def test_no_rule_cuts_a_prefix_short(translator):
 @pytest.mark.parametrize("alpha", [300.0, 1e308, float("inf"), -1.0])
 def test_a_strange_length_penalty_is_refused_before_anything_is_read(translator, alpha):
     for search in (translator.beam, partial(translator.unlike_each_other, 2)):
-        with pytest.raises(InputError, match=f"--length-penalty: is {re.escape(str(alpha))}, expected"):
+        with pytest.raises(InputError, match=f"length_penalty: is {re.escape(str(alpha))}, expected"):
             search(length_penalty=alpha)
     with pytest.raises(InputError, match="length_penalty is"):
         configured(TranslateConfig, {"data": "x", "length_penalty": alpha}, "settings")
 
 
 def test_the_settings_allow_what_a_beam_does():
-    for alpha in (0.0, MOST_ALPHA):
-        assert TranslateConfig(data="x", length_penalty=alpha).length_penalty == Beam(3, alpha=alpha).alpha
+    for alpha in (0.0, MAX_LENGTH_PENALTY):
+        assert (
+            TranslateConfig(data="x", length_penalty=alpha).length_penalty
+            == Beam(3, length_penalty=alpha).length_penalty
+        )
 
 
 def test_beams_wider_than_memory_are_refused(translator):

@@ -105,8 +105,7 @@ def bleu(
 
       throughtime bleu chinese.txt references.txt --language zh
     """
-    from throughtime.metrics.bleu import corpus_bleu, corpus_chrf
-    from throughtime.metrics.tokenizer_choice import choose_tokenizer
+    from throughtime.metrics.bleu import choose_tokenizer, corpus_bleu, corpus_chrf
 
     predictions = _read_lines(hypotheses)
     rows = _read_references(hypotheses, len(predictions), references)

@@ -106,6 +106,10 @@ def evaluate(
             rich_help_panel=TRANSLATION,
         ),
     ] = None,
+    measures: Annotated[
+        list[str] | None,
+        typer.Option("--measure", help="A further measure, such as chrf++ or ter; repeatable."),
+    ] = None,
     date_format: DateFormat = None,
     device: Device = "auto",
     skip_bad: SkipBad = False,
@@ -151,6 +155,7 @@ def evaluate(
         "tokenize": tokenize,
         "lowercase": lowercase or None,
         "search_errors": search_errors or None,
+        "measures": measures or None,
         "others": [loaded(other, device, "translate") for other in others or ()] or None,
     }
     model = loaded(run, device)

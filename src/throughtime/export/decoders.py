@@ -16,11 +16,8 @@ from throughtime.export.stack import step_stack
 from throughtime.layers.attention import Attention
 from throughtime.layers.layer import Layer
 from throughtime.layers.stack import Stack
-from throughtime.models.attention_decoder import AttentionDecoder
-from throughtime.models.bridge import Bridge
-from throughtime.models.conditional_decoder import ConditionalDecoder
-from throughtime.models.context_decoder import ContextDecoder
-from throughtime.models.seq2seq import Decoder
+from throughtime.models.decoders import AttentionDecoder, ConditionalDecoder, ContextDecoder
+from throughtime.models.seq2seq import Bridge, Decoder
 
 
 class Encoded(NamedTuple):

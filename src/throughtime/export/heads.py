@@ -8,8 +8,7 @@ from torch import nn
 
 from throughtime.errors import InputError
 from throughtime.export.graph import Graph
-from throughtime.models.heads import AdaptiveHead, Head, SoftmaxHead
-from throughtime.models.mixture import MixtureHead
+from throughtime.models.heads import AdaptiveHead, Head, MixtureHead, SoftmaxHead
 
 
 def log_probs(graph: Graph, head: Head, hidden: str) -> str:

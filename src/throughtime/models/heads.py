@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import ClassVar
 
@@ -12,16 +12,21 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from throughtime.errors import InputError
-from throughtime.models.chunk import check_labels, flat, logits, widened
+from throughtime.layers.dropout import checked_probability, variational_dropout
 from throughtime.models.chunked_loss import (
     IGNORED,
+    Mixed,
     Smoothed,
+    mixed_surprisal,
+    mixed_surprisals,
     smoothed_surprisal,
     summed_surprisal,
     surprisals,
 )
+from throughtime.models.softmax_loss import check_labels, flatten_rows, logits, sum_dtype
+from throughtime.registry import Registry
 
-__all__ = ["HEADS", "IGNORED", "AdaptiveHead", "Head", "SoftmaxHead", "default_cutoffs"]
+__all__ = ["HEADS", "IGNORED", "AdaptiveHead", "Head", "MixtureHead", "SoftmaxHead", "default_cutoffs"]
 
 ADAPTIVE_ROWS = 1024
 SOFTMAX_ROWS = 32  # as many as a CPU has in its cache
@@ -101,7 +106,7 @@ class SoftmaxHead(Head):
 
     def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
         """The sum of -ln P(label); its gradient is computed at once, and `backward` may be called once."""
-        return summed_surprisal(*flat(hidden, labels), self.weight, self.bias, self.chunk)
+        return summed_surprisal(*flatten_rows(hidden, labels), self.weight, self.bias, self.chunk)
 
     def smoothed_loss(self, hidden: Tensor, labels: Tensor, smoothing: float) -> Smoothed:
         """Both sums in one pass; `backward`, of the smoothed one, may be called once."""
@@ -158,7 +163,7 @@ class AdaptiveHead(Head):
 
     def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
         """The sum of -ln P(label)."""
-        return self._surprisals(*flat(hidden, labels)).sum()
+        return self._surprisals(*flatten_rows(hidden, labels)).sum()
 
     @torch.no_grad()
     def surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
@@ -211,7 +216,7 @@ def default_cutoffs(vocabulary_size: int) -> list[int]:
 
 def log_softmax(scores: Tensor) -> Tensor:
     """ln P of each row's words, in float32 at least."""
-    return functional.log_softmax(scores, 1, dtype=widened(scores.dtype))
+    return functional.log_softmax(scores, 1, dtype=sum_dtype(scores.dtype))
 
 
 @torch.no_grad()
@@ -223,7 +228,7 @@ def _begin_with(bias: Tensor, counts: Tensor) -> None:
 
 def _log_softmax_in_cache(scores: Tensor, bias: Tensor | None) -> Tensor:
     """That of the scores plus the bias, a few rows at a time: what a CPU adds and sums is in its cache."""
-    out = scores.new_empty(scores.shape, dtype=widened(scores.dtype))
+    out = scores.new_empty(scores.shape, dtype=sum_dtype(scores.dtype))
     for own, rows in zip(scores.split(SOFTMAX_ROWS), out.split(SOFTMAX_ROWS), strict=True):
         rows.copy_(own)
         if bias is not None:
@@ -232,4 +237,84 @@ def _log_softmax_in_cache(scores: Tensor, bias: Tensor | None) -> Tensor:
     return out
 
 
-HEADS: dict[str, type[SoftmaxHead] | type[AdaptiveHead]] = {"softmax": SoftmaxHead, "adaptive": AdaptiveHead}
+HEADS = Registry[Callable[[int, int], Head]](
+    "head",
+    "throughtime.heads",
+    {
+        "softmax": "throughtime.models.heads:SoftmaxHead",
+        "adaptive": "throughtime.models.heads:AdaptiveHead",
+    },
+)
+"""Heads by name, each built from a hidden size and a vocabulary size."""
+
+
+class MixtureHead(Head):
+    r"""Several softmaxes over all words, mixed in shares that the hidden state decides (Yang et al., 2018).
+
+    .. math:: P(w | h) = \sum_k \pi_k(h)\, \text{softmax}(W \tanh(L_k h) + b)_w
+
+    Over all contexts the logits of one softmax are a matrix of rank E at most, however many ways to go on a
+    language has; a mixture is not bound by that. `weight` ties W to an embedding table [V, E], with E the
+    `width`. `dropout` falls on what the tanh gives, in training only; `variational` keeps one mask through
+    the time of a loss whose rows are [T, B, H].
+
+    >>> head = MixtureHead(650, 10_000, experts=3, width=280)
+    >>> head.log_probs(torch.zeros(7, 650)).shape
+    torch.Size([7, 10000])
+    """
+
+    fixed_shapes = True
+
+    def __init__(
+        self,
+        hidden_size: int,
+        vocabulary_size: int,
+        *,
+        experts: int,
+        width: int,
+        weight: nn.Parameter | None = None,
+        dropout: float = 0.0,
+        variational: bool = False,
+        chunk: int | None = None,
+    ) -> None:
+        super().__init__()
+        if experts < 1:
+            raise InputError("experts", f"is {experts}, expected 1 or more")
+        self.shares = nn.Linear(hidden_size, experts, bias=False)
+        self.states = nn.Linear(hidden_size, experts * width)
+        self.softmax = SoftmaxHead(width, vocabulary_size, weight=weight, chunk=chunk)
+        self.experts, self.dropout = experts, checked_probability("expert_dropout", dropout)
+        self.variational = variational
+
+    def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
+        """The sum of -ln P(label); its gradient is computed at once, and `backward` may be called once."""
+        mixed, softmax = self._mixed(hidden), self.softmax
+        _, labels = flatten_rows(hidden, labels)
+        return mixed_surprisal(mixed, labels, softmax.weight, softmax.bias, softmax.chunk)
+
+    @torch.no_grad()
+    def surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
+        """-ln P(label) of each row, with the memory of one chunk's logits."""
+        softmax = self.softmax
+        return mixed_surprisals(self._mixed(hidden), labels, softmax.weight, softmax.bias, softmax.chunk)
+
+    def log_probs(self, hidden: Tensor) -> Tensor:
+        """ln P of every word; gradients of any order flow."""
+        states, log_shares = self._mixed(hidden)
+        scores = logits(states.flatten(0, 1), self.softmax.weight, self.softmax.bias)
+        each = log_softmax(scores)
+        return (each.view(*log_shares.shape, -1) + log_shares[..., None]).logsumexp(1)
+
+    def begin_with(self, counts: Tensor) -> None:
+        """Set the bias that all softmaxes share."""
+        self.softmax.begin_with(counts)
+
+    def _mixed(self, hidden: Tensor) -> Mixed:
+        hidden = hidden.to(self.states.weight.dtype)
+        states = self.states(hidden).tanh()
+        if self.variational and states.dim() > 2:
+            states = variational_dropout(states, self.dropout, self.training)
+        else:
+            states = functional.dropout(states, self.dropout, self.training)
+        each = states.flatten(0, -2).unflatten(1, (self.experts, -1))
+        return Mixed(each, log_softmax(self.shares(hidden.flatten(0, -2))))

@@ -14,13 +14,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from throughtime.cells.base import Cell, State
 from throughtime.cells.building import build_cell
-from throughtime.errors import InputError, unknown
+from throughtime.errors import InputError
 from throughtime.layers.dropout import checked_probability, embedding_dropout, variational_dropout
 from throughtime.layers.stack import Stack
-from throughtime.models.heads import AdaptiveHead, Head, SoftmaxHead
-from throughtime.models.mixture import MixtureHead
+from throughtime.models.heads import HEADS, Head, MixtureHead, SoftmaxHead
 from throughtime.models.widths import layer_widths
-from throughtime.search.step import Memory, Step
+from throughtime.search.interface import Memory, Step
 
 NOTHING = -1
 """What stands before the first token of a text that has no beginning mark: a vector of zeros, which leaves no
@@ -201,8 +200,6 @@ def _head(
 ) -> Head:
     vocabulary_size = embedding.num_embeddings
     weight = cast(nn.Parameter, embedding.weight) if tied else None
-    if name not in ("softmax", "adaptive"):
-        raise unknown("head", name, ["softmax", "adaptive"])
     if dropout and experts == 1:
         raise InputError("expert_dropout", f"is {dropout}, but there is one expert only; set experts too")
     if name == "softmax":
@@ -218,8 +215,46 @@ def _head(
             dropout=dropout,
             variational=variational,
         )
+    build = HEADS[name]
     if tied:
-        raise InputError("tied", "does not go with the adaptive head; set tied=false")
+        raise InputError("tied", f"does not go with the {name} head; set tied=false")
     if experts > 1:
-        raise InputError("experts", "mix whole softmaxes, which the adaptive head has not; set head=softmax")
-    return AdaptiveHead(hidden_size, vocabulary_size)
+        raise InputError("experts", f"mix whole softmaxes, which the {name} head has not; set head=softmax")
+    return build(hidden_size, vocabulary_size)
+
+
+class FrozenReader:
+    """The states of a language model where each word is over; it learns nothing more.
+
+    It is no module on purpose: neither an optimiser nor a checkpoint of the model that uses it has to hold
+    its weights. It follows what it reads to its device.
+
+    >>> model = RecurrentLanguageModel(28, embedding_size=16)
+    >>> ids, places = torch.zeros(9, 2, dtype=torch.long), torch.tensor([[3, 2], [8, 0]])
+    >>> FrozenReader(model)(ids, places).shape
+    torch.Size([2, 2, 16])
+    """
+
+    def __init__(self, model: RecurrentLanguageModel) -> None:
+        self.model = model.eval().requires_grad_(False)
+
+    @property
+    def output_size(self) -> int:
+        """The width of a state."""
+        return self.model.stack.output_size
+
+    @torch.no_grad()
+    def __call__(self, ids: Tensor, places: Tensor) -> Tensor:
+        """Read ids [R, B] and keep the outputs at `places` [T, B]: [T, B, H]."""
+        if self.model.embedding.weight.device != ids.device:
+            self.model.to(ids.device)
+        state = self.model.initial_state(ids.shape[1])
+        kept = torch.zeros(*places.shape, self.output_size, device=ids.device)
+        # Piece by piece, so that long sentences need no more memory than their words do.
+        for first in range(0, len(ids), STEPS_AT_ONCE):
+            outputs, _, state = self.model(ids[first : first + STEPS_AT_ONCE], state)
+            place = places - first
+            here = ((place >= 0) & (place < len(outputs)))[..., None]
+            chosen = place.clamp(0, len(outputs) - 1)[..., None].expand(-1, -1, outputs.shape[2])
+            kept = torch.where(here, outputs.gather(0, chosen).float(), kept)
+        return kept

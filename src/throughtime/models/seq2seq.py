@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from throughtime.cells.base import State
 from throughtime.errors import InputError
+from throughtime.layers.dropout import checked_probability
+from throughtime.layers.layer import Layer
+from throughtime.layers.stack import Stack
 from throughtime.models.heads import Head
-from throughtime.search.step import Memory, Step
+from throughtime.search.interface import Memory, Step
 
 Kept = tuple[Tensor, ...]
 """What stays the same while a sentence is decoded: each tensor [sentences, ...]."""
@@ -147,3 +151,95 @@ def _together(steps: Sequence[Decoded]) -> Decoded:
     """Steps as one: each tensor stacked, the state the last one's."""
     extras = {name: torch.stack([one.extras[name] for one in steps]) for name in steps[0].extras}
     return Decoded(torch.stack([one.outputs for one in steps]), steps[-1].state, extras)
+
+
+class RecurrentEncoder(Encoder):
+    """An embedding and a stack: any cell, deep, in one direction or in both.
+
+    The state of a layer that reads both ways is that from the left and that from the right side by side, so
+    that a decoder needs not know of directions. Dropout falls on the embedded tokens (`dropout`) and on the
+    outputs (`output_dropout`); that between layers is the stack's.
+
+    >>> encoder = RecurrentEncoder(nn.Embedding(20, 8), Stack("gru", 8, 16, 2, bidirectional=True))
+    >>> encoded = encoder(torch.zeros(5, 3, dtype=torch.long), torch.tensor([5, 2, 0]))
+    >>> encoded.outputs.shape, [tuple(part.shape) for part in encoded.state]
+    (torch.Size([5, 3, 32]), [(3, 32), (3, 32)])
+    """
+
+    def __init__(
+        self, embedding: nn.Embedding, stack: Stack, *, dropout: float = 0.0, output_dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        for layer in cast(list[Layer], list(stack.layers)):
+            if len({len(cell.state_sizes) for cell in layer.cells}) > 1:
+                raise InputError(
+                    "encoder", "the cells of a layer must have states of as many tensors each way"
+                )
+        self.embedding, self.stack = embedding, stack
+        self.dropout = nn.Dropout(checked_probability("dropout", dropout))
+        self.output_dropout = nn.Dropout(checked_probability("output_dropout", output_dropout))
+        self.output_size = stack.output_size
+        self.state_sizes = tuple(size for layer in self._sizes() for size in layer)
+
+    def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
+        """Outputs of all steps and the last state; an empty sentence leaves the first state as it is."""
+        if not len(source):
+            source = pad(source, (0, 0, 0, 1))  # a recurrence has a step at least, be all sentences empty
+        outputs, last = self.stack(self.dropout(self.embedding(source)), None, lengths)
+        state = self._side_by_side(last)
+        return Encoded(self.output_dropout(outputs), state, state[-len(self._sizes()[-1])], lengths)
+
+    def _sizes(self) -> list[list[int]]:
+        """For each layer the width of each tensor of its state, both directions together."""
+        layers = cast(list[Layer], list(self.stack.layers))
+        return [
+            [sum(parts) for parts in zip(*(cell.state_sizes for cell in one.cells), strict=True)]
+            for one in layers
+        ]
+
+    def _side_by_side(self, flat: State) -> State:
+        if not self.stack.bidirectional:
+            return flat
+        joined: list[Tensor] = []
+        for sizes in self._sizes():
+            own, flat = flat[: 2 * len(sizes)], flat[2 * len(sizes) :]
+            joined += (
+                torch.cat(parts, -1) for parts in zip(own[: len(sizes)], own[len(sizes) :], strict=True)
+            )
+        return tuple(joined)
+
+
+class Bridge(nn.Module):
+    """The encoder's state as it is where sizes agree; else tanh(W s + b) for each tensor of the decoder's.
+
+    Where the two have different numbers of tensors (other cells, other depths), each of the decoder's is
+    formed from all of the encoder's. Without `project`, sizes that differ are refused.
+
+    >>> bridge = Bridge((512, 512), (300, 300))
+    >>> [tuple(part.shape) for part in bridge((torch.zeros(2, 512), torch.zeros(2, 512)))]
+    [(2, 300), (2, 300)]
+    """
+
+    def __init__(
+        self, encoder_sizes: Sequence[int], decoder_sizes: Sequence[int], *, project: bool = True
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList()
+        self.pairwise = len(encoder_sizes) == len(decoder_sizes)
+        if tuple(encoder_sizes) == tuple(decoder_sizes):
+            return
+        if not project:
+            raise InputError(
+                "bridge",
+                f"the encoder's last state has sizes {list(encoder_sizes)} (both directions together), the "
+                f"decoder's first {list(decoder_sizes)}; make them equal, or allow a bridge between them",
+            )
+        widths = encoder_sizes if self.pairwise else [sum(encoder_sizes)] * len(decoder_sizes)
+        self.layers.extend(nn.Linear(*sizes) for sizes in zip(widths, decoder_sizes, strict=True))
+
+    def forward(self, state: State) -> State:
+        """The decoder's first state."""
+        if not self.layers:
+            return state
+        sources: Sequence[Tensor] = state if self.pairwise else [torch.cat(state, dim=-1)] * len(self.layers)
+        return tuple(torch.tanh(layer(s)) for layer, s in zip(self.layers, sources, strict=True))

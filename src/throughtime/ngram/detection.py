@@ -1,21 +1,24 @@
-"""Which language a text is in, by counted characters: one small n-gram model for each language.
+"""Which language a text is in, by counted characters, and whether parallel texts are swapped.
 
-The counts come from samples of a few languages (`languages.SAMPLES`), or from whatever text a
-caller has. A language with neither is not detected.
+There is one small n-gram model for each language. The counts come from samples of a few languages, or from
+whatever text a caller has; a language with neither is not detected.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 
 import numpy as np
 
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import Dirichlet
-from throughtime.text.scripts import script_of
+from throughtime.text.languages import Language, find_language
+from throughtime.text.scripts import count_scripts, script_of
 
 ORDER = 3
 STRENGTHS = (1.0, 5.0, 5.0)
@@ -24,6 +27,16 @@ READ = 1_000
 """Characters of a text that are looked at."""
 ONE_SIGN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL"})
 """Scripts whose letters all count as one sign: the script alone tells the language."""
+
+
+def _read_samples() -> dict[str, str]:
+    """Common words and sentences by language: enough to tell languages apart, not to speak them."""
+    text = files(__package__).joinpath("samples.txt").read_text("utf-8")
+    return {block[:2]: " ".join(block[3:].split()) for block in text.removeprefix("[").split("\n[")}
+
+
+SAMPLES = _read_samples()
+"""Words and sentences of languages, by their codes."""
 
 
 @dataclass(frozen=True)
@@ -88,3 +101,59 @@ def signs(text: str) -> list[str]:
         elif found[-1] != " ":
             found.append(" ")
     return found if found[-1] == " " else [*found, " "]
+
+
+MAJORITY = 0.6
+"""The share of sentences on a side that must look like the other language; short ones are often misjudged."""
+FEWEST = 20
+"""Minimum number of sentences with letters on each side; below it nothing is reported."""
+
+
+def are_swapped(sources: Sequence[str], targets: Sequence[str], source: str, target: str) -> bool:
+    """Whether the sources are in the language `target` and the targets in the language `source`.
+
+    If the two languages have different scripts, the scripts decide; otherwise both need a sample of words in
+    `SAMPLES`. For other languages the result is False.
+
+    >>> english, french = ["where is the dog of the boy"] * 20, ["où est le chien du garçon"] * 20
+    >>> are_swapped(french, english, "en", "fr"), are_swapped(english, french, "en", "fr")
+    (True, False)
+    """
+    first, second = find_language(source), find_language(target)
+    if first is None or second is None or first == second:
+        return False
+    looks_like = _by_script(first, second) or _by_words(first, second)
+    if looks_like is None:
+        return False
+    return _mostly(sources, second.code, looks_like) and _mostly(targets, first.code, looks_like)
+
+
+def _mostly(texts: Sequence[str], code: str, looks_like: Callable[[str], str]) -> bool:
+    texts = [text for text in texts if any(map(str.isalpha, text))]
+    return len(texts) >= FEWEST and sum(looks_like(text) == code for text in texts) > MAJORITY * len(texts)
+
+
+def _by_script(first: Language, second: Language) -> Callable[[str], str] | None:
+    """A function that tells two languages apart by their scripts; None if they share one."""
+    one, other = first.scripts, second.scripts
+    if one & other:
+        return None
+
+    def looks_like(text: str) -> str:
+        counts = count_scripts(text)
+        of_one, of_other = (sum(counts[script] for script in own) for own in (one, other))
+        return first.code if of_one > of_other else second.code if of_other > of_one else ""
+
+    return looks_like
+
+
+def _by_words(first: Language, second: Language) -> Callable[[str], str] | None:
+    """A function that detects a language by its words; it may find a third one. None without samples."""
+    if first.code not in SAMPLES or second.code not in SAMPLES:
+        return None
+    return lambda text: _detector().guesses(text)[0].language
+
+
+@cache
+def _detector() -> Detector:
+    return Detector({code: [sample] for code, sample in SAMPLES.items()})

@@ -86,7 +86,7 @@ class MarkovChain:
             raise InputError("length", f"is {length}, expected 1 or more")
         import torch
 
-        from throughtime.search.viterbi import viterbi
+        from throughtime.search.exact import viterbi
 
         with np.errstate(divide="ignore"):
             transition = torch.from_numpy(np.log(self.transition))

@@ -4,18 +4,21 @@ r"""From counts to probabilities: every smoothing is an interpolation with a sho
              = P(w | c shortened)                              where it was not
 
 with P(w) = base(w) at the bottom. A smoothing is the choice of own, back and base; a new one is one class and
-one line in SMOOTHINGS.
+one line in `SMOOTHINGS`, or an entry point of the group `throughtime.smoothings`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from inspect import signature
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from throughtime.errors import InputError, unknown
+from throughtime.errors import InputError
 from throughtime.ngram.counts import Floats, Ints, NgramCounts
+from throughtime.registry import Registry
 
 
 class Interpolation(NamedTuple):
@@ -92,7 +95,7 @@ class Laplace:
     def __post_init__(self) -> None:
         """Refuse strengths that are no pseudo-counts."""
         if not self.strengths or min(self.strengths) < 0:
-            raise InputError("--strength", f"is {list(self.strengths)}, expected numbers of 0 or more")
+            raise InputError("strengths", f"is {list(self.strengths)}, expected numbers of 0 or more")
 
     def fit(self, counts: NgramCounts) -> Interpolation:
         """Add e_n pseudo-counts, spread as the shorter context's probabilities."""
@@ -174,16 +177,23 @@ def discounts(adjusted: Floats) -> Floats:
     return np.array([0.0, *(min(max(d, 0.0), k) for k, d in enumerate(estimated, start=1))])
 
 
-SMOOTHINGS: dict[str, type[Any]] = {
-    kind.name: kind for kind in (RelativeFrequency, Laplace, Dirichlet, KneserNey)
-}
+SMOOTHINGS = Registry[Callable[..., Smoothing]](
+    "smoothing",
+    "throughtime.smoothings",
+    {
+        "relative-frequency": "throughtime.ngram.smoothing:RelativeFrequency",
+        "laplace": "throughtime.ngram.smoothing:Laplace",
+        "dirichlet": "throughtime.ngram.smoothing:Dirichlet",
+        "kneser-ney": "throughtime.ngram.smoothing:KneserNey",
+    },
+)
 
 
-def smoothing(name: str, strengths: tuple[float, ...] = ()) -> Any:
-    """The smoothing of this name; `strengths` for those that take them."""
-    if name not in SMOOTHINGS:
-        raise unknown("smoothing", name, SMOOTHINGS)
+def build_smoothing(name: str, strengths: Sequence[float] = ()) -> Smoothing:
+    """Build the smoothing of this name; `strengths` are for those that take them."""
     kind = SMOOTHINGS[name]
-    if strengths and not issubclass(kind, Laplace):
-        raise InputError("--strength", f"has no meaning for {name} smoothing; leave it out")
-    return kind(tuple(strengths)) if strengths else kind()
+    if not strengths:
+        return kind()
+    if "strengths" not in signature(kind).parameters:
+        raise InputError("strengths", f"has no meaning for {name} smoothing; leave it out")
+    return kind(strengths=tuple(strengths))

@@ -1,9 +1,11 @@
 """A model run forward, token by token.
 
-A strategy is one file and one line in STRATEGIES; it sees log-probabilities and hypotheses, never a model.
+A strategy is one file and one line in `STRATEGIES`, or an entry point; it sees log-probabilities and
+hypotheses, never a model.
 """
 
 from throughtime.search.beam import Beam
+from throughtime.search.beam_variants import DiverseBeam, StochasticBeam
 from throughtime.search.constraints import (
     Constraint,
     forbidden,
@@ -11,30 +13,26 @@ from throughtime.search.constraints import (
     minimum_length,
     no_repeated_ngram,
     no_token,
+    required,
 )
-from throughtime.search.diverse import DiverseBeam
 from throughtime.search.ensemble import Ensemble
-from throughtime.search.exact import ExactResult, SearchErrors, exact, search_errors
+from throughtime.search.exact import BestPath, ExactResult, SearchErrors, exact, search_errors, viterbi
 from throughtime.search.exhaustive import Counts, Exhaustive, candidates, counts, exhaustive
-from throughtime.search.forgetful import Forgetful
-from throughtime.search.generate import Moment, Strategy, generate, moments
-from throughtime.search.greedy import Greedy
-from throughtime.search.hypotheses import Finished, Hypotheses
-from throughtime.search.required import required
-from throughtime.search.sampling import Sampling
+from throughtime.search.generate import Moment, Watched, generate, moments
+from throughtime.search.interface import (
+    Finished,
+    Hypotheses,
+    Memory,
+    State,
+    Step,
+    StepModel,
+    Strategy,
+    select,
+)
+from throughtime.search.sampling import Greedy, Sampling
 from throughtime.search.scoring import within_hypothesis, within_token
-from throughtime.search.step import Memory, State, Step, StepModel, select
-from throughtime.search.stochastic import StochasticBeam
+from throughtime.search.strategies import STRATEGIES, build_strategy, strategy_options
 from throughtime.search.trace import Node, Trace
-from throughtime.search.viterbi import BestPath, viterbi
-
-STRATEGIES = {
-    "greedy": Greedy,
-    "sampling": Sampling,
-    "beam": Beam,
-    "diverse": DiverseBeam,
-    "stochastic": StochasticBeam,
-}
 
 __all__ = [
     "STRATEGIES",
@@ -47,7 +45,6 @@ __all__ = [
     "ExactResult",
     "Exhaustive",
     "Finished",
-    "Forgetful",
     "Greedy",
     "Hypotheses",
     "Memory",
@@ -61,6 +58,8 @@ __all__ = [
     "StochasticBeam",
     "Strategy",
     "Trace",
+    "Watched",
+    "build_strategy",
     "candidates",
     "counts",
     "exact",
@@ -75,6 +74,7 @@ __all__ = [
     "required",
     "search_errors",
     "select",
+    "strategy_options",
     "viterbi",
     "within_hypothesis",
     "within_token",

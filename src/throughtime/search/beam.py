@@ -10,9 +10,15 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.search.highest import highest
-from throughtime.search.hypotheses import Finished, Hypotheses
-from throughtime.search.scoring import Pruning, checked_alpha, normalised
+from throughtime.search.interface import Finished, Hypotheses
+from throughtime.search.scoring import (
+    Pruning,
+    check_length_penalty,
+    highest,
+    normalised,
+    within_hypothesis,
+)
+from throughtime.search.strategies import Eager, LengthPenalty, Limit, NumBeams, NumReturnSequences
 
 
 @dataclass(frozen=True)
@@ -60,15 +66,17 @@ class Candidates(NamedTuple):
 
 
 class Beam:
-    """The `width` best of all continuations go on; those that took the end token leave with a score.
+    """The `num_beams` best of all continuations go on; those that took the end token leave with a score.
 
-    The score is log P / L^`alpha`, L counting the end token. A sentence is over when none of its rows goes
-    on, or when its `n_best` are certain: a log-probability only falls, so a row can at best reach what it
-    has now divided by `max_length`^alpha. Without `max_length`, and with alpha above 0, that is never
-    certain, and the search goes on to the caller's cap. `eager` compares with what a row would score if it
-    ended at its next token at no cost: faster, rarely with another result, but not certain.
+    The score is log P / L^`length_penalty`, L counting the end token. A sentence is over when none of its
+    rows goes on, or when its `num_return_sequences` are certain: a log-probability only falls, so a row can
+    at best reach what it has now divided by `max_length`^length_penalty. Without `max_length`, and with a
+    length penalty above 0, that is never certain, and the search goes on to the caller's cap. `eager`
+    compares with what a row would score if it ended at its next token at no cost: faster, rarely with another
+    result, but not certain.
 
-    `prune` drops candidates before they are ranked: see `within_token` and `within_hypothesis`.
+    `prune` drops candidates before they are ranked: see `within_token` and `within_hypothesis`; a `limit`
+    stands for `within_hypothesis(limit)`.
     """
 
     groups = 1
@@ -76,22 +84,32 @@ class Beam:
     def __init__(
         self,
         end_id: int | None,
-        width: int = 5,
+        num_beams: NumBeams = 5,
         *,
-        alpha: float = 0.75,
-        n_best: int = 1,
+        length_penalty: LengthPenalty = 0.75,
+        num_return_sequences: NumReturnSequences = 1,
         max_length: int | None = None,
+        limit: Limit = None,
+        eager: Eager = False,
         prune: Pruning | None = None,
-        eager: bool = False,
     ) -> None:
-        if width < 1:
-            raise InputError("--num-beams", f"is {width}, expected 1 or more")
-        if not 1 <= n_best <= width:
-            raise InputError("--n-best", f"is {n_best}, expected 1 to {width}, the number of beams")
+        if num_beams < 1:
+            raise InputError("num_beams", f"is {num_beams}, expected 1 or more")
+        if not 1 <= num_return_sequences <= num_beams:
+            raise InputError(
+                "num_return_sequences",
+                f"is {num_return_sequences}, expected 1 to {num_beams}, the number of beams",
+            )
         if max_length is not None and max_length < 1:
-            raise InputError("--max-length", f"is {max_length}, expected 1 or more")
-        self.end_id, self.width, self.alpha, self.n_best = end_id, width, checked_alpha(alpha), n_best
-        self.max_length, self.prune, self.eager = max_length, prune, eager
+            raise InputError("max_length", f"is {max_length}, expected 1 or more")
+        self.end_id, self.width, self.n_best = end_id, num_beams, num_return_sequences
+        self.length_penalty, self.max_length = check_length_penalty(length_penalty), max_length
+        self.prune, self.eager = prune if limit is None else within_hypothesis(limit), eager
+
+    @property
+    def num_beams(self) -> int:
+        """The number of rows that a sentence has, at most."""
+        return self.groups * self.width
 
     def begin(self, batch: int, device: torch.device) -> BeamRows:
         """One empty row for each sentence and group."""
@@ -133,7 +151,7 @@ class Beam:
         return longer, came_from
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
-        """The `n_best` of each sentence, what the length cap cut included."""
+        """The best of each sentence, what the length cap cut included."""
         assert isinstance(hypotheses, BeamRows)
         return [ranked(found)[: self.n_best] for found in self._cut(hypotheses).ended]
 
@@ -153,15 +171,15 @@ class Beam:
 
     def score(self, log_prob: Tensor, rank: Tensor, length: int) -> Tensor:
         """What finished hypotheses are ranked by."""
-        return normalised(log_prob, length, self.alpha)
+        return normalised(log_prob, length, self.length_penalty)
 
     def ceiling(self, rank: Tensor, length: int) -> Tensor:
         """What a row that goes on may score in the end, at most."""
         if self.eager:
-            return normalised(rank, length + 1, self.alpha)
+            return normalised(rank, length + 1, self.length_penalty)
         if self.max_length is None:
-            return rank if self.alpha == 0 else torch.zeros_like(rank)
-        return normalised(rank, self.max_length, self.alpha)
+            return rank if self.length_penalty == 0 else torch.zeros_like(rank)
+        return normalised(rank, self.max_length, self.length_penalty)
 
     def _answered(self, rows: BeamRows, stuck: Tensor) -> BeamRows:
         """Sentences that nothing may continue, and that have no result: the best they had is their result."""

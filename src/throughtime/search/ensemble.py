@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.search.step import Memory, State, Step, StepModel
+from throughtime.search.interface import Memory, State, Step, StepModel
 
 
 class Ensemble:

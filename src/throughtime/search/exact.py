@@ -1,4 +1,4 @@
-"""Exact search: the model's single most likely sequence, by depth-first branch and bound."""
+"""The most likely sequence: by branch and bound for any model, by dynamic programming for a chain."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.search.frontier import ROOT, Frontier, Taken
-from throughtime.search.hypotheses import Finished
-from throughtime.search.step import StepModel
+from throughtime.search.frontier import ROOT, Frontier, Prefixes
+from throughtime.search.interface import Finished, StepModel
 
 IMPOSSIBLE = Finished((), -torch.inf, -torch.inf, ended=False)
 
@@ -90,7 +89,7 @@ class _Best:
         self.node = torch.full((len(first),), ROOT, device=device)  # [S], ROOT where it is still the first
         self.token = torch.zeros_like(self.node)  # [S], what follows the node's prefix
 
-    def improve(self, taken: Taken, log_probs: Tensor) -> bool:
+    def improve(self, taken: Prefixes, log_probs: Tensor) -> bool:
         """See whether a prefix that is completed now beats the best of its sentence."""
         if self.end_id is None:
             gained, token = log_probs.max(dim=1)
@@ -111,7 +110,7 @@ class _Best:
         self.node[sentence[new]], self.token[sentence[new]] = taken.node[rows[new]], token[rows[new]]
         return True
 
-    def worth_while(self, taken: Taken, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def worth_while(self, taken: Prefixes, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The continuations that may still beat the best: row, token, log-probability. [continuations]"""
         bound = self.log_prob[taken.sentence]
         # Most tokens fall here, in the model's own precision and so a little below the bound.
@@ -141,7 +140,7 @@ class _Best:
             results.append(Finished(tokens, log_prob, log_prob, ended=self.end_id is not None))
         return results
 
-    def _goes_on(self, taken: Taken) -> Tensor:
+    def _goes_on(self, taken: Prefixes) -> Tensor:
         """Which prefixes may be continued by a token that is not their last. [rows]"""
         return taken.depth + 1 < self.max_new_tokens
 
@@ -186,3 +185,40 @@ def search_errors(
     errors = sum(wrong and exact.resolved for wrong, exact in zip(missed, exact_results, strict=True))
     share = errors / resolved if resolved else None
     return SearchErrors(share, errors, resolved, len(missed) - resolved, sum(missed) - errors)
+
+
+class BestPath(NamedTuple):
+    """The best path of each row, and its score."""
+
+    states: Tensor  # [T, B], 0 past a row's length
+    score: Tensor  # [B]
+
+
+def viterbi(scores: Tensor, transitions: Tensor, lengths: Tensor | None = None) -> BestPath:
+    """The path s_1..s_T of highest sum of scores[t, s_t] + transitions[s_{t-1}, s_t].
+
+    `scores` is [T, B, S] and holds the score of the first state in its first row; `transitions` is [S, S].
+    Costs T S^2 where trying all paths costs S^T.
+
+    >>> scores = torch.tensor([[[0.0, 1.0]], [[0.0, 0.0]]])            # two steps, one row, two states
+    >>> viterbi(scores, torch.tensor([[0.0, 5.0], [0.0, 0.0]])).states.flatten().tolist()
+    [0, 1]
+    """
+    steps, batch, _ = scores.shape
+    if lengths is None:
+        lengths = torch.full((batch,), steps, device=scores.device)
+    best = scores[0]  # [B, S]
+    came_from = []
+    for t in range(1, steps):
+        reach, previous = (best[:, :, None] + transitions).max(dim=1)  # [B, S]
+        inside = (t < lengths)[:, None]
+        best = torch.where(inside, reach + scores[t], best)
+        stay = torch.arange(best.shape[1], device=scores.device).expand_as(previous)
+        came_from.append(torch.where(inside, previous, stay))
+    score, state = best.max(dim=1)
+    path = [state]
+    for previous in reversed(came_from):
+        path.append(previous.gather(1, path[-1][:, None]).squeeze(1))
+    states = torch.stack(path[::-1])
+    inside = torch.arange(steps, device=scores.device)[:, None] < lengths
+    return BestPath(states.masked_fill(~inside, 0), score)

@@ -10,27 +10,35 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.search.generate import Strategy, generate
-from throughtime.search.hypotheses import Finished, Hypotheses
-from throughtime.search.scoring import checked_alpha, normalised
-from throughtime.search.step import Memory, State, Step, StepModel
+from throughtime.search.generate import generate
+from throughtime.search.interface import Finished, Hypotheses, Memory, State, Step, StepModel, Strategy
+from throughtime.search.scoring import check_length_penalty, normalised
+from throughtime.search.strategies import LengthPenalty, NumReturnSequences
 
 MOST_SEQUENCES = 250_000
 
 
 class Exhaustive:
-    """Keeps every hypothesis of positive probability; ranks by log_prob / L^alpha, L counting the end token.
+    """Keeps every hypothesis of positive probability; ranks by log_prob / L^length_penalty.
 
-    What the length cap cuts is a result as well. Of equal scores the shorter wins, then the smaller ids.
+    L counts the end token. What the length cap cuts is a result as well. Of equal scores the shorter wins,
+    then the smaller ids.
     """
 
     def __init__(
-        self, end_id: int | None, max_new_tokens: int, *, alpha: float = 0.75, n_best: int = 1
+        self,
+        end_id: int | None,
+        max_length: int | None,
+        *,
+        length_penalty: LengthPenalty = 0.75,
+        num_return_sequences: NumReturnSequences = 1,
     ) -> None:
-        if n_best < 1:
-            raise InputError("n_best", f"is {n_best}, expected 1 or more")
-        self.end_id, self.max_new_tokens, self.n_best = end_id, max_new_tokens, n_best
-        self.alpha = checked_alpha(alpha)
+        if max_length is None or max_length < 1:
+            raise InputError("max_length", f"is {max_length}, expected 1 or more")
+        if num_return_sequences < 1:
+            raise InputError("num_return_sequences", f"is {num_return_sequences}, expected 1 or more")
+        self.end_id, self.max_length, self.n_best = end_id, max_length, num_return_sequences
+        self.length_penalty = check_length_penalty(length_penalty)
 
     def begin(self, batch: int, device: torch.device) -> Hypotheses:
         """One row for each sentence."""
@@ -55,14 +63,14 @@ class Exhaustive:
         return longer.only(going_on), rows[~over]
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
-        """The `n_best` of each sentence."""
+        """The best of each sentence."""
         score = self._score(hypotheses)
         best = self._among_best(hypotheses.sentence, score, torch.ones_like(score, dtype=torch.bool))
         cut = hypotheses.retire(best, score, by_end_token=False)
         return [sorted(found, key=lambda one: -one.score)[: self.n_best] for found in cut.ended]
 
     def _score(self, hypotheses: Hypotheses) -> Tensor:
-        return normalised(hypotheses.log_prob, hypotheses.length, self.alpha)
+        return normalised(hypotheses.log_prob, hypotheses.length, self.length_penalty)
 
     def _among_best(self, sentence: Tensor, score: Tensor, of: Tensor) -> Tensor:
         """Which of the rows `of` are among the `n_best` of their sentence. [rows]"""
@@ -76,11 +84,11 @@ class Exhaustive:
         return best
 
     def _refuse(self, sentences: int, vocabulary: int) -> None:
-        if sentences * vocabulary**self.max_new_tokens > MOST_SEQUENCES:
+        if sentences * vocabulary**self.max_length > MOST_SEQUENCES:
             raise InputError(
                 "exhaustive search",
-                f"would try {vocabulary}^{self.max_new_tokens} sequences for each of {sentences} sentences, "
-                f"more than {MOST_SEQUENCES:,} in all; lower max_new_tokens, or use exact or beam search",
+                f"would try {vocabulary}^{self.max_length} sequences for each of {sentences} sentences, "
+                f"more than {MOST_SEQUENCES:,} in all; lower the maximum length, or use exact or beam search",
             )
 
 
@@ -89,12 +97,17 @@ def exhaustive(
     prompts: Sequence[Sequence[int]],
     end_id: int | None,
     max_new_tokens: int,
-    alpha: float = 0.75,
-    n_best: int = 1,
+    length_penalty: float = 0.75,
+    num_return_sequences: int = 1,
 ) -> list[list[Finished]]:
     """The best of all |Y|^T sequences, for each prompt."""
-    everything = Exhaustive(end_id, max_new_tokens, alpha=alpha, n_best=n_best)
-    return generate(model, prompts, everything, max_new_tokens=max_new_tokens)
+    strategy = Exhaustive(
+        end_id,
+        max_new_tokens,
+        length_penalty=length_penalty,
+        num_return_sequences=num_return_sequences,
+    )
+    return generate(model, prompts, strategy, max_new_tokens=max_new_tokens)
 
 
 class Counts(NamedTuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.search.step import State, select
+from throughtime.search.interface import State, select
 
 ROOT = -1
 

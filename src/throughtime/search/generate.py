@@ -3,36 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
 from throughtime.search.constraints import Constraint, allowed
-from throughtime.search.hypotheses import Finished, Hypotheses
-from throughtime.search.step import StepModel, select
-
-
-class Strategy(Protocol):
-    """Chooses which hypotheses go on. It never sees the model."""
-
-    @property
-    def end_id(self) -> int | None:
-        """The token that ends a sequence; None where sequences have no end."""
-        ...
-
-    def begin(self, batch: int, device: torch.device) -> Hypotheses:
-        """The hypotheses before the first token."""
-        ...
-
-    def advance(self, log_probs: Tensor, hypotheses: Hypotheses) -> tuple[Hypotheses, Tensor]:
-        """The hypotheses one token longer, and the row that each of those that go on came from."""
-        ...
-
-    def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
-        """The results of each sentence, best first, when no row goes on or the length cap is reached."""
-        ...
+from throughtime.search.interface import Finished, Hypotheses, StepModel, Strategy, select
 
 
 class Moment(NamedTuple):
@@ -52,8 +30,13 @@ def moments(
     *,
     max_new_tokens: int,
     constraints: Sequence[Constraint] = (),
+    newest_only: bool = False,
 ) -> Iterator[Moment]:
-    """Run the search step by step. Finished sentences leave the batch; the state stays one size."""
+    """Run the search step by step. Finished sentences leave the batch; the state stays one size.
+
+    With `newest_only` hypotheses keep their newest token alone, so that memory does not grow with the text;
+    constraints that look back then see one token.
+    """
     if max_new_tokens < 1:
         raise InputError("max_new_tokens", f"is {max_new_tokens}, expected 1 or more")
     if not prompts:
@@ -68,6 +51,8 @@ def moments(
         log_probs = allowed(step.log_probs, hypotheses, constraints, strategy.end_id)
         before = hypotheses
         hypotheses, rows = strategy.advance(log_probs, before)
+        if newest_only:
+            hypotheses = hypotheses.newest()
         yield Moment(hypotheses, rows, log_probs, step.extras, before)
         if not hypotheses.rows:
             return
@@ -92,3 +77,37 @@ def generate(
         if watch is not None:
             watch(moment)
     return strategy.finish(moment.hypotheses) if moment is not None else []
+
+
+class Watched:
+    """A strategy whose every step is shown to `watch`, for callers that hand over a strategy alone.
+
+    An error that `watch` raises stops the search.
+    """
+
+    def __init__(self, strategy: Strategy, watch: Callable[[Moment], None]) -> None:
+        self.strategy, self.watch = strategy, watch
+
+    @property
+    def end_id(self) -> int | None:
+        """The token that ends a sequence."""
+        return self.strategy.end_id
+
+    @property
+    def num_beams(self) -> int:
+        """The number of rows that a sentence has, at most."""
+        return getattr(self.strategy, "num_beams", 1)
+
+    def begin(self, batch: int, device: torch.device) -> Hypotheses:
+        """The hypotheses before the first token."""
+        return self.strategy.begin(batch, device)
+
+    def advance(self, log_probs: Tensor, hypotheses: Hypotheses) -> tuple[Hypotheses, Tensor]:
+        """The hypotheses one token longer; the step is shown without the model's extras."""
+        longer, rows = self.strategy.advance(log_probs, hypotheses)
+        self.watch(Moment(longer, rows, log_probs, {}, hypotheses))
+        return longer, rows
+
+    def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
+        """The results of each sentence, best first."""
+        return self.strategy.finish(hypotheses)

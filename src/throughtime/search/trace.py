@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from throughtime.search.generate import Moment
-from throughtime.search.scoring import checked_alpha, normalised
+from throughtime.search.scoring import check_length_penalty, normalised
 
 Status = Literal["kept", "cut", "ended"]
 
@@ -31,12 +31,12 @@ class Trace:
     """Watches a search: `generate(..., watch=trace)`, then `trace.nodes`.
 
     A token is kept, or it ended a result, or it was cut; of those the `cut` likeliest of each sentence and
-    step are taken down. A result has the strategy's score, a node on the way log P / L^`alpha`. What a
-    length cap stops are kept nodes that nothing follows.
+    step are taken down. A result has the strategy's score, a node on the way log P / L^`length_penalty`. What
+    a length cap stops are kept nodes that nothing follows.
     """
 
-    def __init__(self, end_id: int | None, *, cut: int = 3, alpha: float = 0.0) -> None:
-        self.end_id, self.cut, self.alpha = end_id, cut, checked_alpha(alpha)
+    def __init__(self, end_id: int | None, *, cut: int = 3, length_penalty: float = 0.0) -> None:
+        self.end_id, self.cut, self.length_penalty = end_id, cut, check_length_penalty(length_penalty)
         self.nodes: list[Node] = []
         self._of_row: list[int | None] = []  # the node of each row that goes on
 
@@ -53,7 +53,7 @@ class Trace:
         real = (going_on.log_prob > -torch.inf).nonzero().flatten()  # a beam fills up places
         for row in real.tolist():
             came_from, token = int(moment.rows[row]), int(going_on.last[row])
-            score = float(normalised(going_on.log_prob[row], going_on.length, self.alpha))
+            score = float(normalised(going_on.log_prob[row], going_on.length, self.length_penalty))
             of_row[row] = self._add(moment, came_from, token, float(going_on.log_prob[row]), score, "kept")
             left[came_from, token] = -torch.inf
         self._cut(moment, left)
@@ -84,7 +84,7 @@ class Trace:
         for rows in rows_each.tolist():
             own = left[first : first + rows].flatten()
             values, places = own.topk(min(self.cut, len(own)))
-            scores = normalised(values, length, self.alpha)
+            scores = normalised(values, length, self.length_penalty)
             for log_prob, place, score in zip(values.tolist(), places.tolist(), scores.tolist(), strict=True):
                 if log_prob > -torch.inf:
                     row, token = divmod(place, vocabulary)

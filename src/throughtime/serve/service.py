@@ -11,13 +11,13 @@ from typing import Any
 
 from starlette.requests import Request
 
-from throughtime.ngram.detection import Detector
-from throughtime.ngram.languages import SAMPLES, plain
+from throughtime.ngram.detection import SAMPLES, Detector
 from throughtime.serve.batching import Batcher, Compute, Worker
 from throughtime.serve.middleware import Ending, Metrics
 from throughtime.serve.models import Models, Served
 from throughtime.serve.requests import CLIENT_LEFT, Options, RefusalError, check_key, check_texts
 from throughtime.serve.writing import Draft, Writer
+from throughtime.text.languages import plain_code
 
 WORDS = 3_000
 """Number of words of a vocabulary from which a language is detected."""
@@ -154,8 +154,8 @@ def language_samples(translators: Iterable[Served]) -> dict[str, Sequence[str]]:
         codecs = served.model.codecs
         for code, codec in ((served.source, codecs.source), (served.target, codecs.target)):
             found = texts.setdefault(code, [])
-            if not found and plain(code) in SAMPLES:
-                found.append(SAMPLES[plain(code)])
+            if not found and plain_code(code) in SAMPLES:
+                found.append(SAMPLES[plain_code(code)])
             if not found and not codecs.shared:
                 found += list(islice(filter(str.isalpha, codec.vocabulary), WORDS))
     return {code: own for code, own in texts.items() if own}

@@ -11,19 +11,16 @@ from pydantic import BaseModel, Field
 
 from throughtime.inspection.pieces import END
 from throughtime.ngram.detection import Guess
-from throughtime.ngram.languages import name_of
 from throughtime.serve.batching import AbandonedError, Left
 from throughtime.serve.models import Served
 from throughtime.serve.requests import RefusalError, Text, Texts, as_list, form_schema, read_body
 from throughtime.serve.service import Service, admit, get_service
 from throughtime.text.html_links import Link, word_links
 from throughtime.text.html_page import HtmlPage
+from throughtime.text.languages import language_name
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
-    from throughtime.search import Finished, Hypotheses, Strategy
+    from throughtime.search import Moment, Strategy
     from throughtime.tasks.translate.translation import SentenceTranslator, Translation
 
 MOST_ALTERNATIVES = 10
@@ -121,7 +118,9 @@ async def languages(request: Request) -> list[dict[str, Any]]:
     for served in get_service(request).models.of("translate"):
         targets.setdefault(served.source, {served.source}).add(served.target)
         targets.setdefault(served.target, {served.target})
-    return [{"code": code, "name": name_of(code), "targets": sorted(own)} for code, own in targets.items()]
+    return [
+        {"code": code, "name": language_name(code), "targets": sorted(own)} for code, own in targets.items()
+    ]
 
 
 @router.post("/detect", openapi_extra=form_schema(DetectRequest))
@@ -139,7 +138,7 @@ async def settings(request: Request) -> dict[str, Any]:
     """What LibreTranslate's own page asks first."""
     service = get_service(request)
     language = {
-        side: {"code": code, "name": name_of(code)}
+        side: {"code": code, "name": language_name(code)}
         for one in service.models.of("translate")[:1]
         for side, code in (("source", one.source), ("target", one.target))
     }
@@ -228,30 +227,19 @@ def search_translations(
 ) -> list[list[Translation]]:
     """The best translation of each text and the alternatives; given up as soon as all have left."""
     search = translator.unlike_each_other(alternatives) if alternatives else translator.beam()
-    found = translator.translate(texts, search=lambda most: _Abandonable(search(most), left), align=align)
+    found = translator.translate(texts, search=lambda most: abandonable(search(most), left), align=align)
     return [own[: alternatives + 1] for own in found]
 
 
-class _Abandonable:
-    """A strategy that gives up as soon as nobody waits for its results."""
+def abandonable(strategy: Strategy, left: Left) -> Strategy:
+    """The same strategy, stopped as soon as nobody waits for its results any more."""
+    from throughtime.search import Watched
 
-    def __init__(self, strategy: Strategy, left: Left) -> None:
-        self.strategy, self.left = strategy, left
-
-    @property
-    def end_id(self) -> int | None:
-        return self.strategy.end_id
-
-    def begin(self, batch: int, device: torch.device) -> Hypotheses:
-        return self.strategy.begin(batch, device)
-
-    def advance(self, log_probs: Tensor, hypotheses: Hypotheses) -> tuple[Hypotheses, Tensor]:
-        if self.left():
+    def watch(moment: Moment) -> None:
+        if left():
             raise AbandonedError
-        return self.strategy.advance(log_probs, hypotheses)
 
-    def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
-        return self.strategy.finish(hypotheses)
+    return Watched(strategy, watch)
 
 
 async def translate_pages(pages: Sequence[str], translate: Translate) -> list[list[str]]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from throughtime.search.interface import Memory, State, select
 from throughtime.search.sampling import COLDEST
-from throughtime.search.step import Memory, State, select
 from throughtime.serve.batching import Worker
 from throughtime.tasks.language.framing import WINDOW
 

@@ -1,4 +1,7 @@
-"""The table of tokenizers: text to tokens and back, by name."""
+"""The table of tokenizers: text to tokens and back, by name.
+
+Another package adds one with an entry point of the group `throughtime.tokenizers`.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,28 @@ from inspect import signature
 from typing import Any
 
 from throughtime.errors import InputError, unknown
-from throughtime.text.rules import (
-    BasicEnglishTokenizer,
-    CharTokenizer,
-    SpaceTokenizer,
-    TranslationTokenizer,
-    WordTokenizer,
-)
+from throughtime.registry import Registry
 from throughtime.text.subword import SUBWORDS, FileTokenizer
 from throughtime.text.tokenizer import Tokenizer
-from throughtime.text.unicode import UnicodeTokenizer
 
 __all__ = ["TOKENIZERS", "Tokenizer", "tokenizer"]
 
-_KINDS: tuple[type[Tokenizer], ...] = (
-    CharTokenizer,
-    WordTokenizer,
-    SpaceTokenizer,
-    BasicEnglishTokenizer,
-    TranslationTokenizer,
-    UnicodeTokenizer,
-    *SUBWORDS.values(),
+TOKENIZERS = Registry[type[Tokenizer]](
+    "tokenizer",
+    "throughtime.tokenizers",
+    {
+        "char": "throughtime.text.rules:CharTokenizer",
+        "word": "throughtime.text.rules:WordTokenizer",
+        "space": "throughtime.text.rules:SpaceTokenizer",
+        "basic-english": "throughtime.text.rules:BasicEnglishTokenizer",
+        "translation": "throughtime.text.rules:TranslationTokenizer",
+        "unicode": "throughtime.text.unicode:UnicodeTokenizer",
+        "wordpiece": "throughtime.text.subword:WordPieceTokenizer",
+        "bpe": "throughtime.text.subword:BytePairTokenizer",
+        "unigram": "throughtime.text.subword:UnigramTokenizer",
+        "file": "throughtime.text.subword:FileTokenizer",
+    },
 )
-TOKENIZERS = {kind.name: kind for kind in _KINDS}
 
 
 def tokenizer(name: str, **options: Any) -> Tokenizer:

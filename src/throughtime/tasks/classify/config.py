@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from throughtime.config import architecture
+from throughtime.config import architecture, one_of
 from throughtime.effects import Effect
 from throughtime.tasks.labels import found_columns
 from throughtime.tasks.translate.config import MIN_FREQ, pieces_for
@@ -60,7 +60,7 @@ class ClassifyConfig(TrainingConfig):
     hidden_size: Size = architecture(128, description="units of a layer, each way")
     num_layers: Size = architecture(1, description="layers on top of each other")
     bidirectional: bool = architecture(True, description="read from both ends")
-    pooling: Literal["last", "mean", "max", "attention"] = architecture(
+    pooling: Annotated[str, one_of("throughtime.layers.pooling:POOLINGS")] = architecture(
         "max", description="all steps as one vector: last, mean, max or attention"
     )
     residual: bool = architecture(
@@ -84,7 +84,9 @@ class ClassifyConfig(TrainingConfig):
     precision: Literal["auto", "float32", "tf32", "bf16"] = Field(
         "auto", description="of products; auto: bf16 where the hardware has it, else float32"
     )
-    choose_by: Literal["accuracy", "macro_f1", "log_loss"] = Field(
+    choose_by: Annotated[
+        str, one_of("throughtime.metrics.measures:MEASURES", "accuracy", "macro_f1", "log_loss")
+    ] = Field(
         "log_loss",
         description="the validation measure that decides which weights are kept; of few texts, accuracy and "
         "macro_f1 are soon the same for all",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from throughtime.cells.initialise import xavier_
 from throughtime.layers.dropout import checked_probability
-from throughtime.layers.pooling import Pooling, pooling_named
+from throughtime.layers.embedding import initialise_network_
+from throughtime.layers.pooling import Pooling, build_pooling
 from throughtime.layers.stack import Stack
-from throughtime.models.encoders import RecurrentEncoder
 from throughtime.models.heads import SoftmaxHead
+from throughtime.models.seq2seq import RecurrentEncoder
 
 
 class SequenceClassifier(nn.Module):
@@ -97,16 +97,13 @@ def build(
     )
     embedding = nn.Embedding(vocabulary_size, embedding_size)
     encoder = RecurrentEncoder(embedding, stack, dropout=embedding_dropout)
-    model = xavier_(
+    return initialise_network_(
         SequenceClassifier(
             encoder,
-            pooling_named(pooling, encoder.output_size),
+            build_pooling(pooling, encoder.output_size),
             labels,
             unknown_id=unknown_id,
             word_dropout=word_dropout,
             output_dropout=output_dropout,
         )
     )
-    # Xavier counts all words of a table, of which a step reads one: its vectors would be far too small.
-    nn.init.normal_(embedding.weight, std=embedding_size**-0.5)
-    return model

@@ -17,6 +17,7 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
 from throughtime.metrics.classification import Confusion
+from throughtime.metrics.measures import compute_measures
 from throughtime.models.heads import IGNORED
 from throughtime.results import Classified, Evaluation
 from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
@@ -176,7 +177,7 @@ class Classifier(Predictor):
         self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
     ) -> Evaluation:
         """Accuracy, macro F1, log loss and the confusion of labels on a split."""
-        refuse_options(options, (), "is not for classifiers")
+        refuse_options(options, ("measures",), "is not for classifiers")
         refuse_vectors(dataset)
         records = list(labelled(dataset, split))
         if not records:
@@ -196,7 +197,10 @@ class Classifier(Predictor):
             "classes": {one.label: one.values() for one in confusion.classes},
             "confusion": {"labels": list(confusion.labels), "counts": confusion.counts.tolist()},
         }
-        return Evaluation(values, self.signature(), _report(confusion, values))
+        references = [one.label for one in records]
+        values |= (further := compute_measures(options.get("measures") or (), self.task, given, references))
+        lines = [_report(confusion, values), *(f"{name} {value:.4g}" for name, value in further.items())]
+        return Evaluation(values, self.signature(), "\n".join(lines))
 
     def signature(self) -> str:
         """How texts are read."""

@@ -13,6 +13,7 @@ from throughtime.data.batching import Batch, RaggedIds
 from throughtime.data.batching.sequences import LabelledBatch, LabelledBatches
 from throughtime.data.records import Labelled
 from throughtime.metrics.classification import f1_scores
+from throughtime.metrics.measures import find_measure
 from throughtime.tasks.classify.network import SequenceClassifier
 from throughtime.tasks.surprisal import training_loss
 from throughtime.train.objective import Loss, State
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from throughtime.tasks.classify.predictor import Classifier
 
 VALIDATION_BATCH = 256
+UNKNOWN_LABEL = "<unknown>"
+OWN_MEASURES = ("accuracy", "macro_f1", "log_loss")
 
 Rows = tuple[RaggedIds, NDArray[np.int64]]
 """Texts as ids, and the number of each one's label; IGNORED for a label that training does not know."""
@@ -41,7 +44,11 @@ class ClassifyTask:
         self.model: SequenceClassifier = classifier.model
         self.train, self.valid, self.shown = train, valid, shown
         self.measure = self.config.choose_by
-        self.better = "less" if self.measure == "log_loss" else "more"
+        self.chosen_by = None if self.measure in OWN_MEASURES else find_measure(self.measure, "classify")
+        if self.chosen_by is not None:
+            self.better = self.chosen_by.better
+        else:
+            self.better = "less" if self.measure == "log_loss" else "more"
 
     def batches(self, rank: int, world_size: int) -> LabelledBatches:
         """Texts of like lengths together."""
@@ -76,6 +83,8 @@ class ClassifyTask:
         device, labels = self.model.head.weight.device, len(self.classifier.labels)
         nats, counts = 0.0, np.zeros((3, labels), np.int64)
         texts = known = 0
+        predictions, references = [], []
+        names = (*self.classifier.labels.names, UNKNOWN_LABEL)  # the last, -1, is for labels not known
         for batch in batches:
             if not batch.rows:
                 continue
@@ -86,7 +95,11 @@ class ClassifyTask:
             found = given[given == batch.labels], batch.labels[right], given
             counts += np.stack([np.bincount(one.numpy(), minlength=labels) for one in found])
             texts, known = texts + batch.rows, known + int(right.sum())
+            predictions += [names[number] for number in given.tolist()]
+            references += [names[max(number, -1)] for number in batch.labels.tolist()]
         named = {f"label_{number}": float(count) for number, count in enumerate(counts.flatten())}
+        if self.chosen_by is not None:  # of several processes, the mean over their texts
+            named["chosen"] = self.chosen_by.value(predictions, references) * texts
         return {"nats": nats, "texts": texts, "known": known, **named}
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
@@ -99,6 +112,8 @@ class ClassifyTask:
             "macro_f1": float(f1_scores(hits, support, given)[support + given > 0].mean()),
             "log_loss": sums["nats"] / max(1.0, sums["known"]),
         }
+        if self.chosen_by is not None:
+            measures[self.measure] = sums["chosen"] / max(1.0, sums["texts"])
         return {self.measure: measures[self.measure], **measures}
 
     def training_measures(self, mean: float) -> dict[str, float]:

@@ -13,13 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.cells.base import State
-from throughtime.cells.initialise import xavier_
+from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.stack import Stack
-from throughtime.models.bridge import Bridge
-from throughtime.models.context_decoder import ContextDecoder
+from throughtime.models.decoders import ContextDecoder
 from throughtime.models.heads import SoftmaxHead
-from throughtime.models.seq2seq import Encoded, Encoder, EncoderDecoder
-from throughtime.search.step import Memory
+from throughtime.models.seq2seq import Bridge, Encoded, Encoder, EncoderDecoder
+from throughtime.search.interface import Memory
 
 
 class LabelCondition(Encoder):
@@ -133,9 +132,4 @@ def build(
     )
     weight = cast(nn.Parameter, embedding.weight) if tied else None
     head = SoftmaxHead(stack.output_size, vocabulary_size, weight=weight)
-    model = xavier_(ConditionedLanguageModel(condition, decoder, head, bos_id=bos_id))
-    for part in model.modules():
-        if isinstance(part, nn.Embedding):
-            # Xavier counts all rows of a table, of which a step reads one: its vectors would be too small.
-            nn.init.normal_(part.weight, std=part.embedding_dim**-0.5)
-    return model
+    return initialise_network_(ConditionedLanguageModel(condition, decoder, head, bos_id=bos_id))

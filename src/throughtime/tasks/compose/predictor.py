@@ -138,8 +138,8 @@ class TrainedComposer:
             return Beam(
                 end,
                 num_beams,
-                alpha=length_penalty,
-                n_best=num_return_sequences,
+                length_penalty=length_penalty,
+                num_return_sequences=num_return_sequences,
                 max_length=max_new_tokens,
             )
         if greedy if greedy is not None else not chosen.get("do_sample", True):
@@ -151,7 +151,7 @@ class TrainedComposer:
             temperature=temperature if temperature is not None else chosen.get("temperature", 1.0),
             top_k=top_k if top_k is not None else chosen.get("top_k"),
             top_p=top_p if top_p is not None else chosen.get("top_p"),
-            each=num_return_sequences,
+            num_return_sequences=num_return_sequences,
             seed=seed,
         )
 

@@ -7,9 +7,9 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from throughtime.cells.initialise import xavier_
 from throughtime.errors import InputError
 from throughtime.layers.dropout import checked_probability
+from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import SoftmaxHead
 
@@ -143,7 +143,7 @@ def build(
         vocabulary_size,
         weight=cast(nn.Parameter, embedding.weight) if tied else None,
     )
-    model = xavier_(
+    return initialise_network_(
         MaskedTokens(
             embedding,
             stack,
@@ -153,6 +153,3 @@ def build(
             output_dropout=output_dropout,
         )
     )
-    # Xavier counts all words of a table, of which a step reads one: see `translate.network.build`.
-    nn.init.normal_(embedding.weight, std=embedding_size**-0.5)
-    return model

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from throughtime.config import one_of
 from throughtime.effects import Effect, only_with
 from throughtime.models.widths import layer_widths, tied_widths
 from throughtime.tasks.language.framing import suggested
@@ -90,7 +91,7 @@ class LanguageConfig(TrainingConfig):
     )
     num_layers: Size = Field(1, description="layers on top of each other")
     tied: bool = Field(True, description="the output's weights are the embedding's")
-    head: Literal["softmax", "adaptive"] = Field(
+    head: Annotated[str, one_of("throughtime.models.heads:HEADS")] = Field(
         "softmax", description="adaptive: rare words are chosen in two steps; for large vocabularies"
     )
     experts: Size = Field(1, description="softmaxes that are mixed; with several the last layer is free")

@@ -12,8 +12,7 @@ from torch import Tensor
 from throughtime.data.batching import SequentialPartition
 from throughtime.errors import InputError
 from throughtime.layers.devices import matmul_precision
-from throughtime.models.dynamic import DynamicEvaluation, gradient_scales
-from throughtime.models.neural_cache import NeuralCache
+from throughtime.models.readers import DynamicEvaluation, NeuralCache, gradient_scales
 from throughtime.tasks.report import Asked, Progress
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from throughtime.data.datasets import Dataset
     from throughtime.search import Strategy
-    from throughtime.search.step import Memory, State, Step
+    from throughtime.search.interface import Memory, State, Step
     from throughtime.tasks.language.framing import Framing
 
 SENTENCES_AT_ONCE = 4_096
@@ -173,7 +173,7 @@ class LanguageModel:
         """The prompt and its continuation, piece by piece, as they are written; memory does not grow."""
         import torch
 
-        from throughtime.search import Forgetful, moments
+        from throughtime.search import moments
         from throughtime.tasks.language.framing import WINDOW
 
         if self.framing.backward:
@@ -181,9 +181,15 @@ class LanguageModel:
         ids = self.framing.ids(checked_text(prompt, "prompt"), end=False)
         window = deque(ids, maxlen=WINDOW)
         yield self.framing.text(ids)
-        forgetful = Forgetful(strategy or self.strategy())
+        steps = moments(
+            self.model,
+            [ids],
+            strategy or self.strategy(),
+            max_new_tokens=self._cap(max_new_tokens),
+            newest_only=True,
+        )
         with torch.inference_mode():
-            for moment in moments(self.model, [ids], forgetful, max_new_tokens=self._cap(max_new_tokens)):
+            for moment in steps:
                 for token in moment.hypotheses.last.tolist():
                     yield self.framing.addition(list(window), token)
                     window.append(token)
@@ -212,7 +218,7 @@ class LanguageModel:
             temperature=temperature if temperature is not None else chosen.get("temperature", 1.0),
             top_k=top_k if top_k is not None else chosen.get("top_k"),
             top_p=top_p if top_p is not None else chosen.get("top_p"),
-            each=num_return_sequences,
+            num_return_sequences=num_return_sequences,
             seed=seed,
         )
 

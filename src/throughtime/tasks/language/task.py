@@ -20,7 +20,7 @@ from throughtime.folder import ModelFolder
 from throughtime.layers.devices import choose_device, matmul_precision
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
-from throughtime.models.reading import Reader, surprisals
+from throughtime.models.readers import Reader, surprisals
 from throughtime.models.weights import read_weights
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.dynamic_evaluation import READING_OPTIONS, dynamic_evaluation, neural_cache

@@ -12,7 +12,7 @@ from throughtime.files import whole_folder
 from throughtime.folder import ModelFolder
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
-from throughtime.ngram.smoothing import Smoothing, smoothing
+from throughtime.ngram.smoothing import Smoothing, build_smoothing
 from throughtime.tasks.language.framing import Framing, suggested
 from throughtime.tasks.language.predictor import LanguageModel
 from throughtime.tasks.resuming import going_on
@@ -78,7 +78,7 @@ class NgramLanguageModel(LanguageModel):
 
 def smoothing_of(config: NgramConfig) -> Smoothing:
     """The smoothing that is wished for; refuses what does not fit it or the order."""
-    chosen: Smoothing = smoothing(config.smoothing, config.strengths)
+    chosen: Smoothing = build_smoothing(config.smoothing, config.strengths)
     if len(config.strengths) > config.order:
         raise InputError(
             "--strength",
@@ -131,7 +131,7 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> NgramLa
     made = configured(NgramConfig, config, str(folder.path / "config.json"))
     codec, tensors = Codec.load(folder.path), folder.read_tensors()
     framing = Framing(codec, made.layout == "lines", made.backward)
-    chosen = smoothing(made.smoothing, made.strengths)
+    chosen = build_smoothing(made.smoothing, made.strengths)
     model = NgramModel.from_tensors(tensors, framing.never_predicted, chosen)
     if len(codec.vocabulary) != model.vocabulary_size:
         raise InputError(

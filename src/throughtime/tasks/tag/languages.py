@@ -7,8 +7,7 @@ from pathlib import Path
 
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
-from throughtime.models.language import NOTHING
-from throughtime.models.pretrained import FrozenReader
+from throughtime.models.language import NOTHING, FrozenReader
 from throughtime.models.weights import save_weights
 from throughtime.tasks.language import task as recurrent
 from throughtime.text.rules import CharTokenizer

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
-from throughtime.cells.initialise import xavier_
 from throughtime.data.batching.sequences import TaggedBatch
 from throughtime.layers.crf import Independent, LinearChain, TagHead
 from throughtime.layers.dropout import checked_probability, variational_dropout
+from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.pooling import MaxPooling, MeanPooling
 from throughtime.layers.stack import Stack
-from throughtime.models.pretrained import FrozenReader
+from throughtime.models.language import FrozenReader
 from throughtime.tasks.tag.characters import SpellingReader
 
 UNKNOWN = 0
@@ -98,11 +98,7 @@ class Tagger(nn.Module):
         self.language_dropout = checked_probability("language_dropout", language_dropout)
         self.output_dropout = checked_probability("output_dropout", output_dropout)
         self.variational = variational
-        xavier_(self)
-        for part in self.modules():
-            if isinstance(part, nn.Embedding):
-                # Xavier counts all words of a table, of which a step reads one; see models/presets.py.
-                nn.init.normal_(part.weight, std=part.embedding_dim**-0.5)
+        initialise_network_(self)
         self.head = LinearChain(tags) if crf else Independent()
 
     def forward(self, batch: TaggedBatch) -> TagScores:

@@ -15,7 +15,7 @@ from throughtime.data.records import Tagged
 from throughtime.errors import InputError, unknown
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
-from throughtime.metrics.tagging import Tagging, is_chunked
+from throughtime.metrics.classification import Tagging, is_chunked
 from throughtime.results import TaggedWord
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
 from throughtime.tasks.tag.codec import TagCodec

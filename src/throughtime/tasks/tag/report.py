@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from throughtime.metrics.tagging import Tagging
+from throughtime.metrics.classification import Tagging
 
 SHOWN = 10
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from throughtime.metrics.tagging import chunks, is_chunked
+from throughtime.metrics.classification import chunks, is_chunked
 from throughtime.results import Tagged
 
 

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 from throughtime.data.batching import Batch
 from throughtime.data.batching.sequences import NO_LABEL, TaggedBatch, TaggedBatches, TaggedRows
 from throughtime.data.records import Tagged
-from throughtime.metrics.tagging import ChunkCounts
+from throughtime.metrics.classification import ChunkCounts
 from throughtime.tasks.tag.network import Tagger
 from throughtime.train.objective import Loss, State
 

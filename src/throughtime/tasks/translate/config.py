@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from throughtime.config import architecture, initialisation
+from throughtime.config import architecture, initialisation, one_of
 from throughtime.effects import Effect, only_with
 from throughtime.errors import InputError
 from throughtime.train.config import HIDDEN_DROPOUT, OutputBias, Positive, Share, TrainingConfig
@@ -89,7 +89,7 @@ class TranslateConfig(TrainingConfig):
     )
     num_layers: Size = architecture(1, description="layers on top of each other, of each side")
     bidirectional: bool = architecture(True, description="the encoder reads from both ends")
-    attention: Literal["additive", "dot", "general"] = architecture(
+    attention: Annotated[str, one_of("throughtime.layers.attention:ATTENTIONS")] = architecture(
         "additive", description="how states are compared: additive, dot or general"
     )
     scaled: bool = architecture(False, description="divide what attention compares by the root of its width")
@@ -125,8 +125,9 @@ class TranslateConfig(TrainingConfig):
     precision: Literal["auto", "float32", "tf32", "bf16"] = Field(
         "auto", description="of products; auto: bf16 where the hardware has it, else float32"
     )
-    choose_by: Literal["bleu", "perplexity"] = Field(
-        "bleu", description="the validation measure that decides which weights are kept"
+    choose_by: Annotated[str, one_of("throughtime.metrics.measures:MEASURES", "bleu", "perplexity")] = Field(
+        "bleu",
+        description="the validation measure that decides which weights are kept: bleu, perplexity, chrf, ...",
     )
     valid_sentences: Size = Field(500, description="validation sentences that are translated each epoch")
     valid_beams: Beams = Field(1, description="the beam of those translations; 1 is greedy search")

@@ -16,9 +16,8 @@ from throughtime.export.graph import Graph
 from throughtime.export.heads import log_probs
 from throughtime.export.stack import run_stack
 from throughtime.folder import ModelFolder
-from throughtime.models.encoders import RecurrentEncoder
-from throughtime.models.seq2seq import EncoderDecoder, Kept
-from throughtime.search.step import Memory
+from throughtime.models.seq2seq import EncoderDecoder, Kept, RecurrentEncoder
+from throughtime.search.interface import Memory
 from throughtime.tasks.translate.predictor import Translator
 from throughtime.text.subword import SUBWORDS
 

@@ -17,15 +17,16 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import choose_precision, matmul_precision
 from throughtime.metrics.likelihood import Likelihood
-from throughtime.models.bf16_search import Rounded
+from throughtime.metrics.measures import compute_measures
+from throughtime.models.bf16_search import Bf16Model
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.results import Evaluation, Scored
 from throughtime.search import Ensemble, StepModel
 from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
 from throughtime.tasks.surprisal import likelihood, surprisals
-from throughtime.tasks.translate import network as presets
 from throughtime.tasks.translate.codecs import SIDES, Codecs
 from throughtime.tasks.translate.config import TranslateConfig
+from throughtime.tasks.translate.network import build_translator
 from throughtime.tasks.translate.training import TranslateTask, warn_of_swapped_sides
 from throughtime.tasks.translate.translation import Generation, SentenceTranslator
 from throughtime.tasks.translate.translation_scores import Judge, SentencePairs, search_errors
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
 SCORED_AT_ONCE = 64
-EVALUATION_OPTIONS = frozenset("num_beams length_penalty tokenize lowercase search_errors others".split())
+EVALUATION_OPTIONS = frozenset(
+    "num_beams length_penalty tokenize lowercase search_errors measures others".split()
+)
 
 
 class Translator(SentenceTranslator, Predictor):
@@ -61,7 +64,7 @@ class Translator(SentenceTranslator, Predictor):
         self.data_notes: tuple[str, ...] = ()
         self.precision: str = config.precision
         """Precision of products during search, as in training; likelihoods are always in float32."""
-        self._rounded = Rounded(model)
+        self._rounded = Bf16Model(model)
 
     @classmethod
     def prepare(cls, config: TranslateConfig, dataset: Dataset) -> tuple[TranslateConfig, Codecs]:
@@ -91,29 +94,8 @@ class Translator(SentenceTranslator, Predictor):
     @classmethod
     def build_network(cls, config: TranslateConfig, assets: Codecs) -> EncoderDecoder:
         """The network that a configuration describes."""
-        return presets.build(
-            config.structure,
-            len(assets.source.vocabulary),
-            len(assets.target.vocabulary),
-            bos_id=assets.begin_id,
-            cell=config.cell,
-            embedding_size=config.embedding_size,
-            hidden_size=config.hidden_size,
-            encoder_hidden_size=config.encoder_size,
-            num_layers=config.num_layers,
-            bidirectional=config.bidirectional,
-            context=config.context,
-            attention=config.attention,
-            scaled=config.scaled,
-            bridge=config.bridge,
-            tied=config.tied,
-            shared_embedding=assets.shared,
-            embedding_dropout=config.embedding_dropout,
-            hidden_dropout=config.hidden_dropout,
-            encoder_dropout=config.encoder_dropout,
-            output_dropout=config.output_dropout,
-            layer_norm=config.layer_norm,
-        )
+        sizes = (len(codec.vocabulary) for codec in assets)
+        return build_translator(config, *sizes, bos_id=assets.begin_id, shared_embedding=assets.shared)
 
     def adapt_to(self, dataset: Dataset) -> None:
         """Start from the frequencies of target tokens, if the configuration says so."""
@@ -195,10 +177,14 @@ class Translator(SentenceTranslator, Predictor):
         found = combine_translators([self, *others]).translate(
             pairs.sources, num_beams=beams, length_penalty=alpha, progress=progress
         )
-        scores = judge.judged([own[0].text for own in found], pairs)
-        values: dict[str, Any] = {**scores.values(), "sentences": len(found)}
+        translations = [own[0].text for own in found]
+        scores = judge.judged(translations, pairs)
+        measures = options.get("measures") or ()
+        further = compute_measures(measures, self.task, translations, pairs.references)
+        values: dict[str, Any] = {**scores.values(), **further, "sentences": len(found)}
         signature = [*self.reading(), *self.searching(beams, alpha)]
         text = f"BLEU {scores.bleu.value:.2f}, chrF {scores.chrf.value:.2f}"
+        text += "".join(f", {name} {value:.4g}" for name, value in further.items())
         signatures = "\n".join(f"{one.name}|{one.signature}" for one in (scores.bleu, scores.chrf))
         sentences = several(len(found), "sentence")
         if others:

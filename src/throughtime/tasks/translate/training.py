@@ -13,9 +13,9 @@ from throughtime.data.records import Pair
 from throughtime.data.splits import language_of
 from throughtime.metrics.bleu import BleuSums
 from throughtime.metrics.likelihood import Likelihood
+from throughtime.metrics.measures import find_measure
 from throughtime.models.seq2seq import EncoderDecoder
-from throughtime.ngram.direction import are_swapped
-from throughtime.ngram.languages import name_of
+from throughtime.ngram.detection import are_swapped
 from throughtime.tasks.surprisal import likelihood, targets, training_loss
 from throughtime.text.numbers import several
 from throughtime.text.one_line import one_line
@@ -31,6 +31,7 @@ LOOKED_AT = 4_000
 """Number of pairs read from the beginning of the training data; sorted files start with short sentences."""
 CHOSEN = 400
 """Number of these pairs that are examined, evenly spaced."""
+OWN_MEASURES = ("bleu", "perplexity")
 
 
 class TranslateTask:
@@ -58,7 +59,11 @@ class TranslateTask:
         self.judge = translator.judge().settled([pair.target for pair in judged_pairs])
         self.truncated = Truncated(0, 0)  # of the training pairs, once they are in batches
         self.measure = self.config.choose_by
-        self.better = "more" if self.measure == "bleu" else "less"
+        self.chosen_by = None if self.measure in OWN_MEASURES else find_measure(self.measure, "translate")
+        if self.chosen_by is not None:
+            self.better = self.chosen_by.better
+        else:
+            self.better = "more" if self.measure == "bleu" else "less"
 
     def batches(self, rank: int, world_size: int) -> PairBatches:
         """Pairs of like lengths together."""
@@ -118,8 +123,17 @@ class TranslateTask:
         )
         found = likelihood(self.model, batches)
         mine = self.judged_pairs[rank::world_size]
-        sums = self._bleu_sums(mine).to_values()
+        translations = self._translations(mine)
+        references = [pair.target for pair in mine]
+        sums = self.judge.sums(translations, references).to_values()
+        chosen = {}
+        if self.chosen_by is not None:  # of several processes, the mean over their sentences
+            chosen = {
+                "chosen": self.chosen_by.value(translations, references) * len(mine),
+                "judged": len(mine),
+            }
         return {
+            **chosen,
             "nats": found.nats,
             "tokens": found.tokens,
             **{f"bleu_{number}": value for number, value in enumerate(sums)},
@@ -130,6 +144,8 @@ class TranslateTask:
         found = Likelihood(sums["nats"], int(sums["tokens"]))
         bleu = BleuSums.from_values([sums[f"bleu_{number}"] for number in range(10)]).bleu
         measures = {"bleu": bleu, "perplexity": found.perplexity, "loss": found.nats / found.tokens}
+        if self.chosen_by is not None:
+            measures[self.measure] = sums["chosen"] / max(1.0, sums["judged"])
         return {self.measure: measures[self.measure], **measures}
 
     def training_measures(self, mean: float) -> dict[str, float]:
@@ -145,9 +161,9 @@ class TranslateTask:
         both = zip(pairs, found, strict=True)
         return "\n".join(f"{one_line(pair.source)} → {one_line(own[0].text)}" for pair, own in both)
 
-    def _bleu_sums(self, pairs: list[Pair]) -> BleuSums:
+    def _translations(self, pairs: list[Pair]) -> list[str]:
         found = self.translator.translate([pair.source for pair in pairs], num_beams=self.config.valid_beams)
-        return self.judge.sums([own[0].text for own in found], [pair.target for pair in pairs])
+        return [own[0].text for own in found]
 
 
 def warn_of_swapped_sides(dataset: Dataset, source: str | None, target: str | None) -> tuple[str, ...]:
@@ -163,6 +179,6 @@ def warn_of_swapped_sides(dataset: Dataset, source: str | None, target: str | No
     files = {language_of(path.name): path.name for path in dataset.files("train")}
     sides = [f"{side} ({files.get(code, code)})" for side, code in (("source", source), ("target", target))]
     return (
-        f"{dataset.name}: the {sides[0]} looks like {name_of(target)}, and the {sides[1]} like "
-        f"{name_of(source)}: are source and target swapped?",
+        f"{dataset.name}: the {sides[0]} looks like {language_name(target)}, and the {sides[1]} like "
+        f"{language_name(source)}: are source and target swapped?",
     )

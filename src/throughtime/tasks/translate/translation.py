@@ -176,7 +176,11 @@ class SentenceTranslator:
             )
         return _refused_at_once(
             lambda most: Beam(
-                self.codecs.end_id, width, alpha=alpha, n_best=num_return_sequences, max_length=most
+                self.codecs.end_id,
+                width,
+                length_penalty=alpha,
+                num_return_sequences=num_return_sequences,
+                max_length=most,
             )
         )
 
@@ -192,9 +196,9 @@ class SentenceTranslator:
                 self.codecs.end_id,
                 groups * GROUP_WIDTH,
                 groups=groups,
-                penalty=DIVERSITY,
-                alpha=alpha,
-                n_best=2,  # a sure model's groups may well agree on the best
+                diversity_penalty=DIVERSITY,
+                length_penalty=alpha,
+                per_group=2,  # a sure model's groups may well agree on the best
                 max_length=most,
             )
         )
@@ -334,7 +338,7 @@ def sentences_at_once(strategy: Strategy) -> int:
     >>> sentences_at_once(Beam(0, 5)), sentences_at_once(Beam(0, 500))
     (128, 4)
     """
-    rows = strategy.width * strategy.groups if isinstance(strategy, Beam) else 1
+    rows: int = getattr(strategy, "num_beams", 1)
     return max(1, min(SENTENCES_AT_ONCE, ROWS_AT_ONCE // rows))
 
 

@@ -7,8 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from throughtime.errors import InputError
-from throughtime.metrics.bleu import BleuSums, CorpusBleu, CorpusScore, corpus_bleu, corpus_chrf
-from throughtime.metrics.tokenizer_choice import choose_tokenizer
+from throughtime.metrics.bleu import (
+    BleuSums,
+    CorpusBleu,
+    CorpusScore,
+    choose_tokenizer,
+    corpus_bleu,
+    corpus_chrf,
+)
 from throughtime.search import Beam, Finished
 from throughtime.search.exact import ExactResult, SearchErrors, exact
 from throughtime.search.exact import search_errors as compared
@@ -100,7 +106,7 @@ def search_errors(
     prompts = [translator.codecs.prompt(text) for text in sources]
     # Both searches may say <unk>: else the beam would be blamed for what it was forbidden.
     found = translator.searched(
-        prompts, lambda most: Beam(end_id, num_beams, alpha=0.0, max_length=most), unknown=True
+        prompts, lambda most: Beam(end_id, num_beams, length_penalty=0.0, max_length=most), unknown=True
     )
     beams = [one.results[0] for one in found]
     return compared(beams, most_likely(translator, prompts, beams, budget))

@@ -7,18 +7,23 @@ way forward and on the way back, and the gradients of all sums are left behind f
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from throughtime.errors import ThroughtimeError
-from throughtime.models.input_feeding_gates import Gates
-from throughtime.models.input_feeding_scores import (
+from throughtime.cells.base import State
+from throughtime.errors import InputError, ThroughtimeError
+from throughtime.layers.attention import Additive, Attention, Dot, General
+from throughtime.layers.layer import Layer
+from throughtime.layers.stack import Stack
+from throughtime.models.input_feeding_steps import (
     AdditiveGradients,
+    Gates,
     ProductGradients,
     ScoreGradients,
     additive_scores,
+    gates_of,
     product_scores,
 )
 from throughtime.recurrence.layout import scratch
@@ -43,7 +48,7 @@ class Weights(NamedTuple):
 class Columns:
     """Where in a block of sums the query, the output and the gates lie.
 
-    >>> from throughtime.models.input_feeding_gates import GRUGates
+    >>> from throughtime.models.input_feeding_steps import GRUGates
     >>> columns = Columns(GRUGates, query=5, output=3, hidden=10)
     >>> columns.output, columns.from_state, columns.from_input, columns.width
     (slice(5, 8, None), slice(8, 38, None), slice(18, 48, None), 48)
@@ -60,7 +65,7 @@ class Columns:
         self.gates, self.width = slice(shown, shown + 4 * hidden), shown + 4 * hidden
 
 
-class FedAttention(torch.autograd.Function):
+class InputFeedingLoop(torch.autograd.Function):
     """The whole loop; `values` have passed the output's weights already: o = tanh(W s + sum_j a_j v_j + b).
 
     `hidden` [B, T] is added to the scores: 0, or on padding the least number. Energy, keys, values and hidden
@@ -127,7 +132,7 @@ class FedAttention(torch.autograd.Function):
                 "decoder's `fused` to False"
             )
         with torch.autocast(ctx.device, enabled=False):  # should backward be called inside one
-            return FedAttention._backward(ctx, *gradients)
+            return InputFeedingLoop._backward(ctx, *gradients)
 
     @staticmethod
     def _backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -242,3 +247,56 @@ def _through_softmax(weights: Tensor, gradient: Tensor) -> Tensor:
     """The gradient of scores from that of their softmax."""
     product = weights * gradient
     return product.addcmul_(weights, product.sum(1, keepdim=True), value=-1)
+
+
+def refuses(stack: Stack, attention: Attention, norm: nn.Module | None) -> str | None:
+    """Why the fused loop does not know a decoder of these parts, or None where it does."""
+    if stack.num_layers > 1 or stack.norms or stack.residual or norm is not None:
+        return "it knows one layer, without normalisation or a residual sum"
+    layer = cast(Layer, stack.layers[0])
+    if gates_of(layer.from_left) is None:
+        return "it knows the equations of GRU (reset after) and LSTM only"
+    if type(attention) not in (Additive, Dot, General):
+        return "it knows additive attention and products only"
+    return "recurrent weights are dropped" if layer.weight_drop and layer.training else None
+
+
+def run_input_feeding(
+    x: Tensor, state: State, stack: Stack, attention: Attention, output: nn.Linear, kept: State
+) -> tuple[Tensor, Tensor, State]:
+    """Outputs [L, B, O], weights [L, B, T] and the last state with o_L, for embedded inputs [L, B, E].
+
+    `state` ends with o_0; `kept` are keys, values that passed the output's weights, and padding. Under
+    autocast products are in its precision, the comparison with the keys and the softmax in float32.
+    """
+    cell = cast(Layer, stack.layers[0]).from_left
+    gates = gates_of(cell)
+    if gates is None:
+        raise InputError("fused", f"does not know the equations of {type(cell).__name__}")
+    keys, values, padding = kept
+    *first, fed = state
+    own, device = next(cell.parameters()).dtype, x.device.type
+    narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else own
+    wide = torch.promote_types(narrow, torch.float32)
+    with torch.autocast(device, enabled=False):
+        query = energy = None
+        if isinstance(attention, Additive):
+            # The keys are doubled already; a shift of all scores makes no difference to their softmax.
+            query, energy = 2 * attention.query.weight, 2 * attention.scale * attention.energy.to(wide)
+        elif attention.scaled:
+            keys = keys * attention.scale
+        w = cell.weights()
+        inputs = (x, fed, first[0], first[1] if len(first) > 1 else None)
+        weights = Weights(
+            *(w["weight_ih"], w["weight_hh"], w["bias"], w.get("bias_hn")),
+            *(query, energy, output.weight, output.bias),
+        )
+        outputs, looks, *last = InputFeedingLoop.apply(  # type: ignore[no-untyped-call]
+            gates,
+            torch.is_grad_enabled(),
+            padding.to(wide) * torch.finfo(wide).min,
+            *(None if part is None else part.to(narrow) for part in inputs),
+            *(keys.to(wide), values.to(wide)),
+            *(part if part is None or part is energy else part.to(narrow) for part in weights),
+        )
+    return outputs, looks, (*(part.to(own) for part in last if part is not None), outputs[-1])

@@ -8,9 +8,7 @@ from collections import Counter
 import pytest
 
 from throughtime.data.datasets import open_dataset
-from throughtime.ngram.detection import Detector
-from throughtime.ngram.direction import are_swapped
-from throughtime.ngram.languages import SAMPLES
+from throughtime.ngram.detection import SAMPLES, Detector, are_swapped
 
 # Written for these tests; none of it is in the samples of the detector.
 TEXTS = {

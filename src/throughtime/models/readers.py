@@ -1,20 +1,138 @@
-"""Dynamic evaluation: the model goes on learning from the text that it is judged on, after it is judged."""
+"""A long text read through once, every token scored given all before it, in constant memory.
+
+A reader scores with the model alone, mixes in a cache of what was lately read, or goes on learning from the
+text after it is scored.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Self
+from typing import Any, Protocol, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 
 from throughtime.cells.base import State
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.models.language import RecurrentLanguageModel
-from throughtime.models.neural_cache import NeuralCache
+from throughtime.models.language import NOTHING, RecurrentLanguageModel
+
+STEPS = 512
+
+
+class Reader(Protocol):
+    """How a piece of the text is scored: by the model alone, or by one that learns from what it has read."""
+
+    steps: int
+    """How many tokens it takes at a time."""
+
+    def read(
+        self, model: RecurrentLanguageModel, inputs: Tensor, labels: Tensor, state: State
+    ) -> tuple[Tensor, State]:
+        """Surprisals of the labels [T, B], in nats, and the state after them."""
+        ...
+
+
+class PlainReader:
+    """The model as it is."""
+
+    steps = STEPS
+
+    @torch.inference_mode()
+    def read(
+        self, model: RecurrentLanguageModel, inputs: Tensor, labels: Tensor, state: State
+    ) -> tuple[Tensor, State]:
+        """See `Reader`."""
+        outputs, _, reached = model(inputs, state)
+        return model.head.surprisals(outputs.flatten(0, 1), labels.flatten()).view_as(labels), reached
+
+
+def surprisals(
+    model: RecurrentLanguageModel,
+    ids: np.ndarray[Any, Any],
+    begin: int,
+    *,
+    reader: Reader | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[Tensor]:
+    """The surprisal of every id, in nats, piece by piece; `begin` is what stands before the first.
+
+    They stay on the model's device, so that reading never waits for them.
+    """
+    reader = reader or PlainReader()
+    device = model.embedding.weight.device
+    state = model.initial_state(1)
+    before, first = begin, 0
+    while first < len(ids):
+        # NOTHING leaves no trace in the state, so the token after it is a piece of its own.
+        steps = 1 if before == NOTHING else reader.steps
+        labels = torch.from_numpy(ids[first : first + steps].astype(np.int64))[:, None]
+        inputs = torch.cat([torch.tensor([[before]]), labels[:-1]])
+        found, reached = reader.read(model, inputs.to(device), labels.to(device), state)
+        state = state if before == NOTHING else reached
+        before, first = int(labels[-1]), first + len(labels)
+        yield found[:, 0]
+        if progress is not None:
+            progress(first)
+
+
+class NeuralCache:
+    r"""A reader that mixes the model with its own recent past (Grave, Joulin and Usunier, 2017).
+
+    .. math:: P = (1 - \text{share}) P_\text{model} + \text{share} P_\text{cache}, \quad
+        P_\text{cache}(w) \propto \sum_{i=t-\text{window}}^{t-1} e^{\theta h_t \cdot h_i} [x_{i+1} = w]
+
+    The h are the outputs of the model's last layer. While the cache is empty, P is the model's. It remembers
+    what it has read from one piece to the next, so each text takes a new one.
+    """
+
+    steps = STEPS
+
+    def __init__(self, window: int = 500, theta: float = 0.3, share: float = 0.1) -> None:
+        if window < 1:
+            raise InputError("cache", f"is {window}, expected a window of 1 token or more")
+        if not 0 <= share < 1:
+            raise InputError("cache share", f"is {share}, expected a number in [0, 1)")
+        if not math.isfinite(theta):
+            raise InputError("cache theta", f"is {theta}, expected a finite number")
+        self.window, self.theta, self.share = window, theta, share
+        self._past: tuple[Tensor, Tensor] | None = None  # outputs [W, B, H] and what came after them [W, B]
+
+    @torch.inference_mode()
+    def read(
+        self, model: RecurrentLanguageModel, inputs: Tensor, labels: Tensor, state: State
+    ) -> tuple[Tensor, State]:
+        """See `throughtime.models.readers.Reader`."""
+        outputs, _, reached = model(inputs, state)
+        alone = model.head.surprisals(outputs.flatten(0, 1), labels.flatten()).view_as(labels)
+        return self.mixed(outputs, labels, alone), reached
+
+    @torch.no_grad()
+    def mixed(self, outputs: Tensor, labels: Tensor, alone: Tensor) -> Tensor:
+        """The model's surprisals [T, B] mixed with the cache's; then outputs and labels join the cache."""
+        states = outputs.to(torch.promote_types(outputs.dtype, torch.float32))
+        if self._past is None:
+            self._past = states[:0], labels[:0]
+        held, words = torch.cat([self._past[0], states]), torch.cat([self._past[1], labels])
+        self._past = held[-self.window :], words[-self.window :]
+        # Row t of the band scores what was read before it, and no more than `window` steps before it.
+        scores = self.theta * torch.einsum("tbh,ibh->bti", states, held)
+        now = torch.arange(len(held) - len(states), len(held), device=held.device)[:, None]  # [T, 1]
+        then = torch.arange(len(held), device=held.device)  # [I]
+        scores.masked_fill_((then >= now) | (then < now - self.window), -torch.inf)
+        everything = scores.logsumexp(2)  # [B, T]
+        same = labels.T[:, :, None] == words.T[:, None, :]
+        recalled = scores.masked_fill_(~same, -torch.inf).logsumexp(2) - everything
+        both = torch.logaddexp(math.log1p(-self.share) - alone, recalled.T + _log(self.share))
+        return torch.where(everything.T.isneginf(), alone, -both)
+
+
+def _log(share: float) -> float:
+    return math.log(share) if share else -math.inf
+
 
 FLOOR = 0.1
 """Added to every scale, so that a weight whose gradient was hardly ever there takes no giant's step."""
@@ -82,7 +200,7 @@ class DynamicEvaluation:
     def read(
         self, model: RecurrentLanguageModel, inputs: Tensor, labels: Tensor, state: State
     ) -> tuple[Tensor, State]:
-        """See `throughtime.models.reading.Reader`."""
+        """See `throughtime.models.readers.Reader`."""
         self._keep(model)
         with torch.enable_grad():
             outputs, _, reached = model(inputs, tuple(part.detach() for part in state))

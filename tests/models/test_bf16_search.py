@@ -7,7 +7,7 @@ import torch
 
 from throughtime.layers import attention
 from throughtime.layers.attention import Additive
-from throughtime.models.bf16_search import Rounded
+from throughtime.models.bf16_search import Bf16Model
 from throughtime.search import Beam, generate
 from throughtime.tasks.translate.network import PRESETS, build
 
@@ -30,12 +30,12 @@ def stepped(model, steps=4):
     return torch.stack(found)
 
 
-@pytest.mark.parametrize("options", [{}, {"layer_norm": True}, {"encoder_hidden_size": 5}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"layer_norm": True}, {"encoder_size": 5}], ids=str)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_it_is_the_model_in_autocast(preset, options):
     model = built(preset, **options)
     with torch.no_grad():
-        found, exact = stepped(Rounded(model)), stepped(model)
+        found, exact = stepped(Bf16Model(model)), stepped(model)
         with torch.autocast("cpu", torch.bfloat16):
             expected = stepped(model)
     assert found.dtype == torch.float32
@@ -47,20 +47,20 @@ def test_it_is_the_model_in_autocast(preset, options):
 def test_it_follows_the_weights_and_leaves_them_alone():
     model = built("attention", tied=True)
     before = {name: weight.clone() for name, weight in model.named_parameters()}
-    rounded = Rounded(model)
+    rounded = Bf16Model(model)
     with torch.inference_mode():
         first = stepped(rounded)
     assert all(torch.equal(weight, before[name]) for name, weight in model.named_parameters())
     with torch.no_grad():
         model.head.bias[4] += 5.0
         second = stepped(rounded)
-        torch.testing.assert_close(second, stepped(Rounded(model)))
+        torch.testing.assert_close(second, stepped(Bf16Model(model)))
     assert (second[:, :, 4] > first[:, :, 4]).all()
 
 
 def test_every_search_runs_it():
     model = built("attention")
-    found = generate(Rounded(model), PROMPTS, Beam(2, 3, max_length=9), max_new_tokens=9)
+    found = generate(Bf16Model(model), PROMPTS, Beam(2, 3, max_length=9), max_new_tokens=9)
     expected = generate(model, PROMPTS, Beam(2, 3, max_length=9), max_new_tokens=9)
     for [one], [other] in zip(found, expected, strict=True):
         assert one.score == pytest.approx(other.score, abs=0.05)

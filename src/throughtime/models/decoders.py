@@ -1,0 +1,300 @@
+"""Decoders: by one context for all steps, by attention, or by attention between two cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from throughtime.cells.base import Cell, State
+from throughtime.errors import InputError, unknown
+from throughtime.layers.attention import Attention, attend, build_memory
+from throughtime.layers.dropout import checked_probability
+from throughtime.layers.pooling import build_pooling
+from throughtime.layers.stack import Stack
+from throughtime.models.input_feeding import refuses, run_input_feeding
+from throughtime.models.seq2seq import Bridge, Decoded, Decoder, Encoded, Kept
+from throughtime.search.interface import Memory
+
+
+def _pooled(name: str) -> Callable[[Encoded], Tensor]:
+    pooling = build_pooling(name, 0)  # these have no weights, so any size does
+    return lambda encoded: cast(Tensor, pooling(encoded.outputs, encoded.final, encoded.lengths))
+
+
+CONTEXTS: dict[str, Callable[[Encoded], Tensor]] = {
+    "last": lambda encoded: encoded.final,
+    "mean": _pooled("mean"),
+    "max": _pooled("max"),
+}
+"""q of c = q(h_1..h_T): the whole source in one vector [B, H]; zero for an empty one."""
+
+
+class ContextDecoder(Decoder):
+    r"""s_t = g(y_{t-1}, c, s_{t-1}), where each of the three may be left out.
+
+    - the first state is the encoder's through `bridge`; without one, the stack's own: zero or learned;
+    - c, one of CONTEXTS, is fed at every step where a `context` is named;
+    - y_{t-1} is fed where there is an `embedding`.
+
+    A stack that is fed neither gets one zero a step: it must know all from its first state. An `output_size`
+    other than the stack's is reached by one product, as tied weights of a narrower embedding need it.
+
+    >>> stack = Stack("gru", 8 + 32, 16, initial="learned")
+    >>> ContextDecoder(stack, nn.Embedding(20, 8), context="mean", context_size=32).output_size
+    16
+    """
+
+    def __init__(
+        self,
+        stack: Stack,
+        embedding: nn.Embedding | None = None,
+        *,
+        context: str | None = None,
+        context_size: int = 0,
+        bridge: Bridge | None = None,
+        output_size: int | None = None,
+        dropout: float = 0.0,
+        output_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if context is not None and context not in CONTEXTS:
+            raise unknown("context", context, CONTEXTS)
+        fed = (embedding.embedding_dim if embedding else 0) + (context_size if context else 0)
+        check_stack(stack, max(1, fed))
+        if bridge is None and context is None:
+            raise InputError(
+                "decoder", "has no state from the encoder and no context: it would know no source"
+            )
+        self.stack, self.embedding, self.bridge, self.context = stack, embedding, bridge, context
+        self.dropout = nn.Dropout(checked_probability("dropout", dropout))
+        self.output_dropout = nn.Dropout(checked_probability("output_dropout", output_dropout))
+        self.output_size = output_size or stack.output_size
+        resized = self.output_size != stack.output_size
+        self.output = nn.Linear(stack.output_size, self.output_size) if resized else None
+
+    def start(self, encoded: Encoded) -> tuple[State, Kept]:
+        """The first state, and c."""
+        state = first_state(self.stack, self.bridge, encoded)
+        return state, () if self.context is None else (CONTEXTS[self.context](encoded),)
+
+    def step(self, last: Tensor, state: State, memory: Memory) -> Decoded:
+        """Read one token a row."""
+        outputs, reached = self.stack.step(self._input(last, memory), state)
+        return Decoded(self._output(outputs), reached)
+
+    def run(self, inputs: Tensor, state: State, memory: Memory) -> Decoded:
+        """Read a whole target in one scan."""
+        outputs, reached = self.stack(self._input(inputs, memory), state)
+        return Decoded(self._output(outputs), reached)
+
+    def _output(self, outputs: Tensor) -> Tensor:
+        found: Tensor = self.output_dropout(outputs if self.output is None else self.output(outputs))
+        return found
+
+    def _input(self, ids: Tensor, memory: Memory) -> Tensor:
+        """What enters the stack for ids [rows] or [L, rows]."""
+        parts: list[Tensor] = []
+        if self.embedding is not None:
+            parts.append(self.dropout(self.embedding(ids)))
+        if self.context is not None:
+            context = memory.kept[0].index_select(0, memory.owner)
+            parts.append(context.expand(*ids.shape, -1))
+        if not parts:
+            return next(self.parameters()).new_zeros(*ids.shape, 1)
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+
+def first_state(stack: Stack, bridge: Bridge | None, encoded: Encoded) -> State:
+    """The encoder's through the bridge, or where there is none the stack's own: zero or learned."""
+    return bridge(encoded.state) if bridge is not None else stack.initial_state(len(encoded.lengths))
+
+
+def check_stack(stack: Stack, input_size: int) -> None:
+    """Refuse a stack that cannot write from left to right, or does not fit what a decoder feeds it."""
+    if stack.refuses_generation is not None:
+        raise InputError("decoder", stack.refuses_generation)
+    if stack.input_size != input_size:
+        raise InputError(
+            "decoder", f"its stack reads {stack.input_size} values a step, but is fed {input_size}"
+        )
+
+
+class AttentionDecoder(Decoder):
+    r"""The output mixes the state with a context that the state itself asked for (Luong et al., 2015).
+
+    .. math::
+        s_t &= g([y_{t-1}; o_{t-1}], s_{t-1}) \\
+        a_t &= \mathrm{attention}(s_t; h_1 \ldots h_T) \\
+        o_t &= \tanh(W s_t + \sum_j a_{tj} C h_j + b)
+
+    C h_j is formed once for a sentence, as the keys are, and not at each step and for each row of a beam.
+    Feeding o_{t-1} (`input_feeding`) tells a step where the one before it looked, and makes it wait for that
+    one. Without, the target runs through one scan and one product attends to all its steps. Dropout falls on
+    the embedded tokens and on the outputs that the head sees, not on what is fed back. `layer_norm`
+    normalises the sum inside o_t.
+
+    >>> from throughtime.layers.attention import Dot
+    >>> stack = Stack("gru", 8 + 16, 16)
+    >>> decoder = AttentionDecoder(nn.Embedding(20, 8), stack, Dot(16, 16), output_size=16)
+    >>> decoder.output_size
+    16
+    """
+
+    def __init__(
+        self,
+        embedding: nn.Embedding,
+        stack: Stack,
+        attention: Attention,
+        *,
+        output_size: int,
+        input_feeding: bool = True,
+        bridge: Bridge | None = None,
+        dropout: float = 0.0,
+        output_dropout: float = 0.0,
+        layer_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        check_stack(stack, embedding.embedding_dim + (output_size if input_feeding else 0))
+        check_query(attention, stack.output_size)
+        self.embedding, self.stack, self.attention, self.bridge = embedding, stack, attention, bridge
+        self.input_feeding, self.output_size = input_feeding, output_size
+        self.from_state = nn.Linear(stack.output_size, output_size)
+        self.from_context = nn.Linear(attention.memory_size, output_size, bias=False)
+        self.norm = nn.LayerNorm(output_size) if layer_norm else None
+        self.dropout = nn.Dropout(checked_probability("dropout", dropout))
+        self.output_dropout = nn.Dropout(checked_probability("output_dropout", output_dropout))
+        self.fused = True
+        """Whether a whole target may run as one differentiable function, where that knows the equations."""
+
+    def start(self, encoded: Encoded) -> tuple[State, Kept]:
+        """The first state, o_0 = 0 where it is fed; keys, C h and padding."""
+        state = first_state(self.stack, self.bridge, encoded)
+        keys, values, padding = build_memory(self.attention, encoded.outputs, encoded.lengths)
+        if self.input_feeding:
+            state = (*state, state[0].new_zeros(len(state[0]), self.output_size))
+        return state, (keys, self.from_context(values), padding)
+
+    def step(self, last: Tensor, state: State, memory: Memory) -> Decoded:
+        """Read one token a row."""
+        x = self.dropout(self.embedding(last))
+        if self.input_feeding:
+            x, state = torch.cat([x, state[-1]], dim=-1), state[:-1]
+        seen, reached = self.stack.step(x, state)
+        context, weights = attend(self.attention, seen, memory)
+        output = self._output(seen, context)
+        if self.input_feeding:
+            reached = (*reached, output)
+        return Decoded(self.output_dropout(output), reached, {"attention": weights})
+
+    def run(self, inputs: Tensor, state: State, memory: Memory) -> Decoded:
+        """Read a whole target: in one scan, or where outputs are fed back, step by step."""
+        if self.input_feeding and (not self.fused or refuses(self.stack, self.attention, self.norm)):
+            return super().run(inputs, state, memory)
+        x = self.dropout(self.embedding(inputs))
+        if not self.input_feeding:
+            seen, reached = self.stack(x, state)
+            context, weights = self.attention(seen.transpose(0, 1), *memory.kept)
+            output = self._output(seen, context.transpose(0, 1))
+            return Decoded(self.output_dropout(output), reached, {"attention": weights.transpose(0, 1)})
+        outputs, weights, reached = run_input_feeding(
+            x, state, self.stack, self.attention, self.from_state, memory.kept
+        )
+        return Decoded(self.output_dropout(outputs), reached, {"attention": weights})
+
+    def _output(self, seen: Tensor, context: Tensor) -> Tensor:
+        mixed = self.from_state(seen) + context
+        return torch.tanh(mixed if self.norm is None else self.norm(mixed))
+
+
+def check_query(attention: Attention, width: int) -> None:
+    """Refuse an attention made for queries of another width."""
+    if attention.query_size != width:
+        raise InputError(
+            "attention", f"is made for queries of {attention.query_size} values, the decoder's have {width}"
+        )
+
+
+class ConditionalDecoder(Decoder):
+    r"""The first cell reads the last token and asks, the second reads the answer.
+
+    .. math::
+        s'_t &= g_1(y_{t-1}, s_{t-1}) \\
+        c_t &= \mathrm{attention}(s'_t; h_1 \ldots h_T) \\
+        s_t &= g_2(c_t, s'_t) \\
+        o_t &= \tanh(W_1 s_t + W_2 y_{t-1} + W_3 c_t + b)
+
+    `layer_norm` normalises the sum inside o_t. Dropout falls on the embedded tokens and on the outputs.
+    """
+
+    def __init__(
+        self,
+        embedding: nn.Embedding,
+        first: Cell,
+        second: Cell,
+        attention: Attention,
+        *,
+        output_size: int,
+        bridge: Bridge | None = None,
+        dropout: float = 0.0,
+        output_dropout: float = 0.0,
+        layer_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        if first.state_sizes != second.state_sizes:
+            raise InputError(
+                "decoder", f"its cells hand states {first.state_sizes} and {second.state_sizes} to each other"
+            )
+        if (first.input_size, second.input_size) != (embedding.embedding_dim, attention.memory_size):
+            raise InputError(
+                "decoder",
+                f"its cells read {first.input_size} and {second.input_size} values, but are fed "
+                f"{embedding.embedding_dim} of a token and {attention.memory_size} of the source",
+            )
+        check_query(attention, first.output_size)
+        self.embedding, self.first, self.second = embedding, first, second
+        self.attention, self.bridge, self.output_size = attention, bridge, output_size
+        width = second.output_size + embedding.embedding_dim + attention.memory_size
+        self.mix = nn.Linear(width, output_size)  # W_1, W_2, W_3
+        self.norm = nn.LayerNorm(output_size) if layer_norm else None
+        self.dropout = nn.Dropout(checked_probability("dropout", dropout))
+        self.output_dropout = nn.Dropout(checked_probability("output_dropout", output_dropout))
+
+    def start(self, encoded: Encoded) -> tuple[State, Kept]:
+        """The first state: the encoder's, or the first cell's own; keys, values and padding."""
+        kept = build_memory(self.attention, encoded.outputs, encoded.lengths)
+        if self.bridge is None:
+            return self.first.initial_state(len(encoded.lengths)), kept
+        return self.bridge(encoded.state), kept
+
+    def step(self, last: Tensor, state: State, memory: Memory) -> Decoded:
+        """Read one token a row."""
+        y = self.dropout(self.embedding(last))
+        state, context, weights = self._advance(self.first.project(y[None])[0], state, memory)
+        output = self._output(state[0], y, context)
+        return Decoded(output, state, {"attention": weights})
+
+    def run(self, inputs: Tensor, state: State, memory: Memory) -> Decoded:
+        """Read a whole target: what needs no state is one product, before and after the steps."""
+        y = self.dropout(self.embedding(inputs))
+        seen, contexts, looks = [], [], []
+        for projected in self.first.project(y).unbind():
+            state, context, weights = self._advance(projected, state, memory)
+            seen.append(state[0])
+            contexts.append(context)
+            looks.append(weights)
+        output = self._output(torch.stack(seen), y, torch.stack(contexts))
+        return Decoded(output, state, {"attention": torch.stack(looks)})
+
+    def _advance(self, projected: Tensor, state: State, memory: Memory) -> tuple[State, Tensor, Tensor]:
+        """Both cells and the look between them: the next state, the context, the weights."""
+        asking = self.first.step(projected, state)
+        context, weights = attend(self.attention, asking[0], memory)
+        return self.second.step(self.second.project(context[None])[0], asking), context, weights
+
+    def _output(self, seen: Tensor, y: Tensor, context: Tensor) -> Tensor:
+        mixed = self.mix(torch.cat([seen, y, context], dim=-1))
+        output: Tensor = self.output_dropout(torch.tanh(mixed if self.norm is None else self.norm(mixed)))
+        return output

@@ -1,0 +1,140 @@
+"""Search strategies by name, with their options: what the command line, Python and the server offer.
+
+A strategy's constructor takes the id of the end token, `max_length` if it can use it, and its options: every
+keyword that is annotated `Annotated[type, "help"]`. Another package adds one with an entry point of the group
+`throughtime.strategies`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import torch
+
+from throughtime.errors import InputError
+from throughtime.registry import Registry
+from throughtime.search.interface import Strategy
+
+STRATEGIES = Registry[Callable[..., Strategy]](
+    "search strategy",
+    "throughtime.strategies",
+    {
+        "greedy": "throughtime.search.sampling:Greedy",
+        "sampling": "throughtime.search.sampling:Sampling",
+        "beam": "throughtime.search.beam:Beam",
+        "diverse": "throughtime.search.beam_variants:DiverseBeam",
+        "stochastic": "throughtime.search.beam_variants:StochasticBeam",
+        "exhaustive": "throughtime.search.exhaustive:Exhaustive",
+    },
+)
+
+NumBeams = Annotated[int, "Number of hypotheses kept at each step"]
+LengthPenalty = Annotated[float, "Power of the length that log-probabilities are divided by"]
+NumReturnSequences = Annotated[int, "Number of results to return"]
+OptionalNumReturnSequences = Annotated[int | None, "Number of results to return; by default all"]
+Limit = Annotated[float | None, "Drop candidates whose probability is this far below the best one's"]
+Eager = Annotated[bool, "Stop as soon as no hypothesis looks better than the results"]
+Groups = Annotated[int, "Number of groups of beams; must divide num_beams"]
+DiversityPenalty = Annotated[float, "Penalty on tokens that earlier groups chose at the same step"]
+PerGroup = Annotated[int, "Number of results of each group"]
+Temperature = Annotated[float, "Below 1 likelier tokens become likelier still, above 1 less so"]
+TopK = Annotated[int | None, "Draw from this number of likeliest tokens"]
+TopP = Annotated[float | None, "Draw from the fewest tokens that have this probability together"]
+Seed = Annotated[int | None, "Seed of the random numbers; equal seeds give equal draws"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a strategy; its value is a `kind` (int, float, bool or str), or None if `optional`."""
+
+    name: str
+    kind: type
+    optional: bool
+    default: Any
+    help: str
+
+    def read(self, value: Any) -> Any:
+        """Check a value, and convert text as a command line or a query gives it.
+
+        >>> Option("groups", int, False, 3, "Number of groups").read("2")
+        2
+        >>> Option("groups", int, False, 3, "Number of groups").read("two")
+        Traceback (most recent call last):
+        throughtime.errors.InputError: groups: is 'two', expected a whole number
+        """
+        if value is None and self.optional:
+            return None
+        if isinstance(value, str) and self.kind is not str:
+            try:
+                return _BOOLEANS[value.lower()] if self.kind is bool else self.kind(value)
+            except (KeyError, ValueError):
+                raise self._refusal(value) from None
+        exact = type(value) is self.kind or (self.kind is float and type(value) is int)
+        if not exact:
+            raise self._refusal(value)
+        return value
+
+    def _refusal(self, value: Any) -> InputError:
+        expected = {int: "a whole number", float: "a number", bool: "true or false"}.get(self.kind, "a text")
+        return InputError(self.name, f"is {value!r}, expected {expected}")
+
+
+_BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+def strategy_options(name: str) -> dict[str, Option]:
+    """The options of a strategy, in the order in which it declares them.
+
+    >>> list(strategy_options("sampling"))
+    ['temperature', 'top_k', 'top_p', 'num_return_sequences', 'seed']
+    """
+    constructor = STRATEGIES[name]
+    function = constructor.__init__ if isinstance(constructor, type) else constructor  # type: ignore[misc]
+    hints = get_type_hints(function, include_extras=True)
+    found = {}
+    for parameter in inspect.signature(constructor).parameters.values():
+        hint = hints.get(parameter.name)
+        if get_origin(hint) is not Annotated:
+            continue
+        value_type, text = get_args(hint)[:2]
+        optional = get_origin(value_type) in (Union, UnionType)
+        kind = next(one for one in get_args(value_type) if one is not type(None)) if optional else value_type
+        found[parameter.name] = Option(parameter.name, kind, optional, parameter.default, text)
+    return found
+
+
+def build_strategy(
+    name: str, end_id: int | None, *, max_length: int | None = None, **options: Any
+) -> Strategy:
+    """Build a strategy of this name. `max_length` is the most tokens that a result can have.
+
+    >>> build_strategy("beam", 2, num_beams=3).num_beams
+    3
+    >>> build_strategy("beam", 2, groups=3)
+    Traceback (most recent call last):
+    throughtime.errors.InputError: groups: is not an option of beam search, which takes eager, length_penalty,
+    limit, num_beams, num_return_sequences
+    """
+    constructor, known = STRATEGIES[name], strategy_options(name)
+    for option in options:
+        if option not in known:
+            takes = f"which takes {', '.join(sorted(known))}" if known else "which takes none"
+            raise InputError(option, f"is not an option of {name} search, {takes}")
+    values = {option: known[option].read(value) for option, value in options.items()}
+    if "max_length" in inspect.signature(constructor).parameters:
+        values["max_length"] = max_length
+    return constructor(end_id, **values)
+
+
+def seeded_generator(seed: int | None, device: torch.device) -> torch.Generator:
+    """A source of random numbers; without a seed it differs each time."""
+    generator = torch.Generator(device=device)
+    if seed is None:
+        generator.seed()
+    else:
+        generator.manual_seed(seed)
+    return generator

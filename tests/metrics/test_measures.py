@@ -1,0 +1,41 @@
+"""Measures by name, of our own and of other packages."""
+
+from __future__ import annotations
+
+import pytest
+
+from throughtime.config import configured
+from throughtime.errors import InputError
+from throughtime.metrics.bleu import corpus_chrf, corpus_ter
+from throughtime.metrics.measures import MEASURES, Measure, compute_measures, find_measure
+from throughtime.tasks.classify.config import ClassifyConfig
+from throughtime.tasks.translate.config import TranslateConfig
+
+EQUAL = Measure(lambda given, right: {"equal": sum(map(str.__eq__, given, right)) / len(right)})
+GIVEN, RIGHT = ["the cat sat", "a dog"], ["the cat sat down", "a dog"]
+
+
+def test_values_are_those_of_the_functions():
+    found = compute_measures(["chrf", "ter"], "translate", GIVEN, RIGHT)
+    assert found == {"chrf": corpus_chrf(GIVEN, RIGHT).value, "ter": corpus_ter(GIVEN, RIGHT).value}
+    assert MEASURES["ter"].better == "less"
+
+
+def test_a_measure_is_refused_where_it_does_not_fit():
+    with pytest.raises(InputError, match="'ter' is for translate, not for classify"):
+        find_measure("ter", "classify")
+    with pytest.raises(InputError, match="unknown measure 'tre'"):
+        find_measure("tre", "translate")
+
+
+def test_the_first_value_decides_and_nothing_gives_zero():
+    both = Measure(lambda given, right: {"a": 1.0, "b": 2.0})
+    assert both.value(GIVEN, RIGHT) == 1
+    assert both.value([], []) == 0
+
+
+def test_settings_choose_by_any_measure():
+    assert configured(TranslateConfig, {"data": "x", "choose_by": "chrf"}, "settings").choose_by == "chrf"
+    for config in (TranslateConfig, ClassifyConfig):
+        with pytest.raises(InputError, match="choose_by is 'blue': expected "):
+            configured(config, {"data": "x", "choose_by": "blue"}, "settings")

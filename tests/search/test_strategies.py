@@ -1,0 +1,56 @@
+"""Strategies by name: each declares its options, and errors name the option."""
+
+from __future__ import annotations
+
+import pytest
+from tests.search.tables import Pairs
+
+from throughtime.errors import InputError
+from throughtime.search import STRATEGIES, build_strategy, generate, strategy_options
+
+END, CAP = 2, 5
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_is_built_by_name_with_its_defaults(name):
+    strategy = build_strategy(name, END, max_length=CAP)
+    assert all(generate(Pairs(2, 4, 1), [[0], [1]], strategy, max_new_tokens=CAP))
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_option_has_a_help_and_accepts_its_default(name):
+    for option in strategy_options(name).values():
+        assert option.help
+        assert option.kind in (int, float, bool, str)
+        assert option.read(option.default) == option.default
+        if option.default is not None:
+            assert option.read(str(option.default)) == option.default
+
+
+def test_options_reach_the_strategy():
+    diverse = build_strategy("diverse", END, num_beams="4", groups=2, diversity_penalty=1)
+    assert (diverse.num_beams, diverse.groups, diverse.penalty) == (4, 2, 1)
+    model = Pairs(1, 4, 1)
+    few = generate(model, [[0]], build_strategy("diverse", END, num_return_sequences=1), max_new_tokens=CAP)
+    all_groups = generate(model, [[0]], build_strategy("diverse", END), max_new_tokens=CAP)
+    assert few[0] == all_groups[0][:1]
+    assert len(all_groups[0]) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("beem", {}, "unknown search strategy 'beem'; did you mean 'beam'"),
+        ("beam", {"groups": 2}, "groups: is not an option of beam search"),
+        ("greedy", {"num_beams": 2}, "num_beams: is not an option of greedy search, which takes none"),
+        ("beam", {"num_beams": "many"}, "num_beams: is 'many'"),
+        ("beam", {"num_beams": 2.5}, "num_beams: is 2.5"),
+        ("beam", {"num_beams": True}, "num_beams: is True"),
+        ("beam", {"eager": "perhaps"}, "eager: is 'perhaps'"),
+        ("diverse", {"num_beams": 4, "groups": 3}, "groups: is 3, expected a divisor of 4"),
+        ("exhaustive", {}, "max_length: is None"),
+    ],
+)
+def test_errors_name_the_option(name, options, message):
+    with pytest.raises(InputError, match=message):
+        build_strategy(name, END, **options)
