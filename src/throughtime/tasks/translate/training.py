@@ -17,6 +17,7 @@ from throughtime.metrics.measures import find_measure
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.ngram.detection import are_swapped
 from throughtime.tasks.surprisal import likelihood, targets, training_loss
+from throughtime.text.languages import language_name
 from throughtime.text.numbers import several
 from throughtime.text.one_line import one_line
 from throughtime.train.objective import Loss, State
