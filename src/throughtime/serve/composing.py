@@ -18,8 +18,9 @@ from throughtime.serve.refusals import RefusalError
 from throughtime.serve.service import service_of
 
 if TYPE_CHECKING:
+    from throughtime.results import Composed
     from throughtime.search import Moment
-    from throughtime.tasks.compose.predictor import Composed, Condition, TrainedComposer
+    from throughtime.tasks.compose.predictor import Composer, Condition
 
 router = APIRouter(tags=["prediction"])
 MOST_CHOICES = 16
@@ -52,7 +53,7 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
     served = service.models.chosen(asked.model, "compose")
     conditions = _conditions(asked, served)
     _check(asked, conditions, service.options)
-    composer: TrainedComposer = served.model
+    composer: Composer = served.model
     greedy = asked.temperature == 0
 
     def written(given: Sequence[Condition], left: Left) -> list[list[Composed]]:
@@ -80,7 +81,7 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
             request, served, key, lambda items, left: [written(item, left) for item in items], [conditions]
         )
     results = [
-        {"condition": condition, "texts": [one.values() for one in own]}
+        {"condition": condition, "texts": [one.to_dict() for one in own]}
         for condition, own in zip(conditions, found, strict=True)
     ]
     return Results(model=served.name, results=results)
@@ -88,7 +89,7 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
 
 def _conditions(asked: ComposeRequest, served: Served) -> list[Condition]:
     """The labels or vectors, checked before they are batched with those of other requests."""
-    composer: TrainedComposer = served.model
+    composer: Composer = served.model
     if (asked.label is None) == (asked.vector is None):
         raise RefusalError(400, "give either label or vector")
     if asked.label is not None:

@@ -14,7 +14,7 @@ from throughtime.data.batching.labelled import LabelledBatch, LabelledBatches
 from throughtime.data.records import Labelled
 from throughtime.metrics.classification import f1_scores
 from throughtime.tasks.classify.network import SequenceClassifier
-from throughtime.tasks.surprisal import learned
+from throughtime.tasks.surprisal import label_loss
 from throughtime.train.task import Loss, State
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class ClassifyTask:
         """Surprisals of the labels; with label smoothing, measured but not what is minimised."""
         assert isinstance(batch, LabelledBatch)
         pooled = self.model(batch.ids, batch.lengths)
-        return learned(self.model.head, pooled, batch.labels, self.config.label_smoothing), ()
+        return label_loss(self.model.head, pooled, batch.labels, self.config.label_smoothing), ()
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:

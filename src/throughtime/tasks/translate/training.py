@@ -12,7 +12,7 @@ from throughtime.data.records import Pair
 from throughtime.metrics.bleu import BleuSums
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.seq2seq import EncoderDecoder
-from throughtime.tasks.surprisal import learned, likelihood, targets
+from throughtime.tasks.surprisal import label_loss, likelihood, masked_labels
 from throughtime.text.numbers import several
 from throughtime.text.one_line import one_line
 from throughtime.train.task import Loss, State
@@ -91,8 +91,8 @@ class TranslateTask:
         assert isinstance(batch, PairBatch)
         ratio, smoothing = self.config.teacher_forcing, self.config.label_smoothing
         outputs = self.model.scheduled(batch.source, batch.source_lengths, batch.inputs, ratio).outputs
-        hidden, labels = outputs.flatten(0, 1), targets(batch).flatten()
-        return learned(self.model.head, hidden, labels, smoothing), ()
+        hidden, labels = outputs.flatten(0, 1), masked_labels(batch).flatten()
+        return label_loss(self.model.head, hidden, labels, smoothing), ()
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
