@@ -10,7 +10,8 @@ from throughtime.data.datasets import Dataset, open_dataset
 from throughtime.tasks import load
 
 if TYPE_CHECKING:
-    from throughtime.tasks.fill.predictor import TrainedFiller
+
+    from throughtime.tasks.fill.predictor import Filler
     from throughtime.tasks.translate.predictor import Translator
 
 
@@ -28,7 +29,7 @@ def translations(run: Path, sentences: Sequence[str]) -> list[str]:
 
 def fillings(run: Path, sentences: Sequence[str]) -> list[str]:
     """The best words for the blanks of each sentence, with their probabilities."""
-    filler: TrainedFiller = load(run)
+    filler: Filler = load(run)
     return [
         ", ".join(f"{' '.join(one.tokens)} {one.probability:.2f}" for one in own)
         for own in filler.fill_all(list(sentences))

@@ -81,6 +81,19 @@ class Generated:
     ended: bool
 
 
+@dataclass(frozen=True)
+class Composed(Answer):
+    """A text that was written from a label or a vector, and the score that the search ranks it by.
+
+    `ended` is False where the maximum length cut the text.
+    """
+
+    text: str
+    score: float
+    log_prob: float
+    ended: bool
+
+
 class TaggedWord(NamedTuple):
     """A word, its tag, and the most likely tags with their probabilities, best first.
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from throughtime.cli.main import main
 from throughtime.cli.tag import print_one
 from throughtime.results import TaggedWord
-from throughtime.tasks.tag.sentence import TaggedSentence
+from throughtime.tasks.tag.answers import TaggedSentence
 
 SMALL = [
     "word_size=12",

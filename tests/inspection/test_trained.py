@@ -31,8 +31,8 @@ from throughtime.tasks.language import task as recurrent
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.ngram.task import NgramConfig
 from throughtime.tasks.ngram.task import fit as counted
-from throughtime.tasks.tag import task as tag
 from throughtime.tasks.tag.config import TagConfig
+from throughtime.tasks.tag.predictor import Tagger
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.predictor import Translator
 from throughtime.text.codec import Codec
@@ -196,7 +196,7 @@ def test_a_gate_that_is_always_open_remembers_for_long_but_not_for_ever() -> Non
 def test_taggers_and_classifiers_show_their_gates(tmp_path: Path) -> None:
     for name, text in (("seq.in", "bring tea\n"), ("seq.out", "O B-drink\n"), ("label", "order\n")):
         (tmp_path / name).write_text(text * 20)
-    tagger = tag.made(
+    tagger = Tagger.create(
         TagConfig(data=str(tmp_path), hidden_size=8, word_size=8, **PLAIN), open_dataset(str(tmp_path))
     )
     assert unit_gates(tagger, "bring tea")[0].tokens == ("bring", "tea")

@@ -9,8 +9,7 @@ import torch
 from throughtime.data.batching import RaggedIds
 from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedBatches, TaggedRows
 from throughtime.models.language import FrozenReader, RecurrentLanguageModel
-from throughtime.tasks.tag.characters import SpellingReader
-from throughtime.tasks.tag.network import UNKNOWN, Tagger
+from throughtime.tasks.tag.network import UNKNOWN, SequenceTagger, SpellingReader
 
 SENTENCES = [[3, 1, 4, 1], [2], [5, 1], [4, 4, 2]]
 
@@ -37,7 +36,7 @@ def readers():
 def new(readers=(), **options):
     torch.manual_seed(1)
     sizes = {"word_size": 5, "character_size": 3, "character_hidden_size": 4, "hidden_size": 6}
-    return Tagger(6, 8, 7, 3, readers=readers, language_size=5, **sizes, **options)
+    return SequenceTagger(6, 8, 7, 3, readers=readers, language_size=5, **sizes, **options)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "mingru"])

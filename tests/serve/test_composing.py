@@ -20,7 +20,7 @@ from throughtime.serve.models import Models, Served
 from throughtime.serve.prediction import MOST_CHOICES
 from throughtime.serve.requests import Options
 from throughtime.tasks.compose.config import ComposeConfig
-from throughtime.tasks.compose.task import made
+from throughtime.tasks.compose.predictor import Composer
 
 
 def asked(client, **body):
@@ -86,7 +86,7 @@ def vector_models(tmp_path):
     rows = ({"text": "the cat", "vector": [0, 1]}, {"text": "the dog", "vector": [1, 0]})
     (tmp_path / "described.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in rows * 10))
     config = ComposeConfig(data=str(tmp_path / "described.jsonl"), condition_size=4, **SMALL)
-    return Models([Served("reports", "compose", made(config, open_dataset(config.data)))])
+    return Models([Served("reports", "compose", Composer.create(config, open_dataset(config.data)))])
 
 
 def test_vectors_have_the_size_of_the_model(vector_models):

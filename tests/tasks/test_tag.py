@@ -14,12 +14,11 @@ from throughtime.data.batching.sequences import TaggedBatches
 from throughtime.data.datasets import open_dataset
 from throughtime.data.records import Tagged
 from throughtime.errors import InputError
-from throughtime.tasks.language import task as recurrent
+from throughtime.tasks import TASKS
 from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.tag.codec import load_languages
 from throughtime.tasks.tag.config import TagConfig
-from throughtime.tasks.tag.languages import opened
-from throughtime.tasks.tag.task import inherited, made, task_of
-from throughtime.train.run import fit
+from throughtime.tasks.tag.predictor import Tagger
 
 SMALL = {
     "word_size": 16,
@@ -69,7 +68,7 @@ def opened_orders(orders):
 @pytest.fixture
 def new(orders, opened_orders):
     def build(**settings):
-        return made(TagConfig(data=str(orders), **{**SMALL, **settings}), opened_orders)
+        return Tagger.create(TagConfig(data=str(orders), **{**SMALL, **settings}), opened_orders)
 
     return build
 
@@ -77,13 +76,17 @@ def new(orders, opened_orders):
 @pytest.fixture(scope="module")
 def trained(orders, opened_orders, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "orders"
-    model = made(TagConfig(data=str(orders), epochs=6, **SMALL), opened_orders)
-    return out, fit(model, task_of(model, opened_orders), out, title="")
+    model = Tagger.create(TagConfig(data=str(orders), epochs=6, **SMALL), opened_orders)
+    return out, model.fit(opened_orders, out)
 
 
 @pytest.fixture(scope="module")
 def tagger(trained):
     return tt.load(trained[0], device="cpu")
+
+
+def new_language(config, dataset):
+    return TASKS["language"].part("predictor").create(config, dataset)
 
 
 @pytest.fixture(scope="module")
@@ -105,16 +108,15 @@ def languages(tmp_path_factory):
             epochs=1,
             device="cpu",
         )
-        model = recurrent.made(config, dataset)
         runs.append(folder / ("right" if backward else "left"))
-        fit(model, recurrent.task_of(model, dataset), runs[-1], title="")
+        new_language(config, dataset).fit(dataset, runs[-1])
     return dataset, runs
 
 
 def test_it_learns_tags_and_labels(trained, tagger, opened_orders):  # R8, of aligned sequences
     _, values = trained
     assert values["best"]["f1"] > 0.95
-    report = tagger.report(opened_orders, "test", {})
+    report = tagger.evaluate(opened_orders, split="test")
     assert report.values["f1"] > 0.95
     assert report.values["intent_accuracy"] > 0.9
     assert report.values["types"]["drink"]["given"] == report.values["confusion"]["B-drink"]["B-drink"]
@@ -122,7 +124,7 @@ def test_it_learns_tags_and_labels(trained, tagger, opened_orders):  # R8, of al
     assert one.tags == ("O", "O", "B-drink", "I-drink", "O", "B-drink")
     assert one.chunks == [("drink", "green tea"), ("drink", "milk")]
     assert one.label == "order"
-    assert "tags:crf" in report.how
+    assert "|tags:crf|" in report.signature
 
 
 def test_probabilities_are_marginals(tagger):
@@ -137,7 +139,7 @@ def test_probabilities_are_marginals(tagger):
 @pytest.mark.parametrize("characters", [True, False])
 def test_the_loss_is_a_sum_over_words_and_labels(new, opened_orders, crf, characters):
     tagger = new(crf=crf, characters=characters, word_dropout=0, input_dropout=0, output_dropout=0)
-    task = task_of(tagger, opened_orders)
+    task = tagger.training_task(opened_orders)
     tagger.model.eval()
     whole = next(iter(task.batches(0, 1)))
     loss, carried = task.loss(whole, ())
@@ -149,14 +151,14 @@ def test_the_loss_is_a_sum_over_words_and_labels(new, opened_orders, crf, charac
 
 
 def test_sentences_without_a_label_add_nothing_to_its_loss(new, opened_orders):
-    task = task_of(new(), opened_orders)
+    task = new().training_task(opened_orders)
     batch = next(iter(task.batches(0, 1)))
     loss, _ = task.loss(replace(batch, labels=torch.full_like(batch.labels, -1)), ())
     assert loss.penalty.item() == 0
 
 
 def test_validation_shares_add_up(tagger, opened_orders):
-    task = task_of(tagger, opened_orders)
+    task = tagger.training_task(opened_orders)
     shares = [task.validate(rank, 4) for rank in range(4)]
     added = {name: sum(share[name] for share in shares) for name in shares[0]}
     assert added == task.validate(0, 1)
@@ -186,8 +188,8 @@ def test_strange_words_are_tagged_too(tagger):
 
 def test_words_not_seen_in_training_are_counted(tagger):
     records = [Tagged(("bring", "TEA", "zzz"), ("O", "B-drink", "nonsense"))]
-    judged = tagger.judged(records)
-    assert (judged.unknown, judged.unknown_right, judged.tags.words, judged.labelled) == (1, 0, 3, 0)
+    counts = tagger.count_tags(records)
+    assert (counts.unknown, counts.unknown_right, counts.tags.words, counts.labelled) == (1, 0, 3, 0)
 
 
 def test_saved_and_loaded_it_is_the_same(trained, tagger):
@@ -199,18 +201,18 @@ def test_saved_and_loaded_it_is_the_same(trained, tagger):
 
 def test_a_model_starts_from_another(trained, orders, opened_orders):
     config = TagConfig(data=str(orders), device="cpu", lr=0.5)
-    model = inherited(trained[0], config, {"lr": 0.5})
+    model = Tagger.initialise_from(trained[0], config, {"lr": 0.5})
     assert (model.config.lr, model.config.hidden_size) == (0.5, 16)
     assert model.tag(["bring tea"])[0].tags == ("O", "B-drink")
     with pytest.raises(InputError, match="hidden_size"):
-        inherited(trained[0], config, {"hidden_size": 7})
+        Tagger.initialise_from(trained[0], config, {"hidden_size": 7})
     with pytest.raises(InputError, match="'other', which the model does not know"):
-        model.codec.taught([Tagged(("a",), ("other",))], labelled=False)
+        model.codec.tagged_rows([Tagged(("a",), ("other",))], labelled=False)
 
 
 @pytest.mark.parametrize("name", ["nope", "wordpiece"])
-def test_what_cannot_cut_words_is_refused_by_its_option(tagger, name):
-    with pytest.raises(InputError, match=f"--tokenize: unknown tokenizer '{name}'") as caught:
+def test_what_cannot_split_words_is_refused(tagger, name):
+    with pytest.raises(InputError, match=f"^tokenize: unknown tokenizer '{name}'") as caught:
         tagger.tag(["a b"], tokenize=name)
     known = str(caught.value).rpartition("Known: ")[2].rstrip(".").split(", ")
     assert {"space", "unicode", "word"} <= set(known)
@@ -221,22 +223,22 @@ def test_what_does_not_fit_the_data_is_refused(tmp_path, languages):
     plain = tmp_path / "plain.conll"
     plain.write_text("a\tX\nb\tY\n\na\tX\n\n" * 9)
     dataset = open_dataset(str(plain))
-    assert made(TagConfig(data=str(plain), **SMALL), dataset).config.intents is False
+    assert Tagger.create(TagConfig(data=str(plain), **SMALL), dataset).config.intents is False
     with pytest.raises(InputError, match=r"no sentence of .* has a label"):
-        made(TagConfig(data=str(plain), intents=True, **SMALL), dataset)
+        Tagger.create(TagConfig(data=str(plain), intents=True, **SMALL), dataset)
     with pytest.raises(InputError, match=r"holds text data; tagging needs tagged sentences"):
-        made(TagConfig(data="lines", **SMALL), languages[0])
+        Tagger.create(TagConfig(data="lines", **SMALL), languages[0])
 
 
 def test_word_classes_are_judged_by_accuracy(tmp_path):
     path = tmp_path / "plain.conll"
     path.write_text("a\tX\nb\tY\n\n" * 40)
     dataset = open_dataset(str(path))
-    tagger = made(TagConfig(data=str(path), **SMALL), dataset)
-    task = task_of(tagger, dataset)
+    tagger = Tagger.create(TagConfig(data=str(path), **SMALL), dataset)
+    task = tagger.training_task(dataset)
     assert task.measure == "accuracy"
     assert task.judged(task.validate(0, 1)).keys() == {"accuracy"}
-    assert "f1" not in tagger.report(dataset, "test", {}).values
+    assert "f1" not in tagger.evaluate(dataset, split="test").values
 
 
 def test_a_reversed_language_model_reads_from_the_right(languages):  # R6, learned from right to left
@@ -258,18 +260,18 @@ def test_a_reversed_language_model_reads_from_the_right(languages):  # R6, learn
 
     assert lines(backward) == [line[::-1] for line in lines(forward)][::-1]
     assert right.framing.text(right.framing.ids("milk")) == "milk"
-    assert right.evaluate(dataset, "test").likelihood.tokens == len(left.ids(dataset, "test"))
+    assert right.evaluate(dataset, split="test")["tokens"] == len(left.ids(dataset, "test"))
     stream = open_dataset(str(dataset.name), layout="stream")
     config = LanguageConfig(data=dataset.name, tokens="char", embedding_size=4, hidden_size=4)
     one, other = (
-        recurrent.made(config.model_copy(update={"reversed": turned}), stream).ids(stream, "train")
+        new_language(config.model_copy(update={"reversed": turned}), stream).ids(stream, "train")
         for turned in (False, True)
     )
     assert other.tolist() == one[::-1].tolist()
 
 
 def test_words_are_found_in_what_language_models_read(languages):
-    left, right = opened(languages[1])
+    left, right = load_languages(languages[1])
     encode = left.language.framing.codec.encode
     end = left.language.framing.end_id
     assert left.read(["is", "there"]) == ([end, *encode("is there")], [2, 8])
@@ -279,9 +281,9 @@ def test_words_are_found_in_what_language_models_read(languages):
 def test_a_tagger_keeps_its_language_models(languages, orders, opened_orders, tmp_path):
     runs = [shutil.copytree(run, tmp_path / run.name) for run in languages[1]]
     given = {**SMALL, "language_models": [str(run) for run in runs], "language_size": 8, "epochs": 2}
-    model = made(TagConfig(data=str(orders), **given), opened_orders)
+    model = Tagger.create(TagConfig(data=str(orders), **given), opened_orders)
     out = tmp_path / "run"
-    fit(model, task_of(model, opened_orders), out, title="")
+    model.fit(opened_orders, out)
     for run in runs:
         shutil.rmtree(run)
     moved = out.rename(tmp_path / "elsewhere")
@@ -301,7 +303,7 @@ def test_a_tagger_keeps_its_language_models(languages, orders, opened_orders, tm
 
 def test_only_language_models_are_asked(trained):
     with pytest.raises(InputError, match="holds a model of the task 'tag'"):
-        opened([trained[0]])
+        load_languages([trained[0]])
 
 
 def test_a_batch_with_language_models_is_each_row_alone(languages, new):

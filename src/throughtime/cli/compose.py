@@ -17,7 +17,7 @@ from throughtime.cli.translate import RULES
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
-    from throughtime.tasks.compose.predictor import Condition, TrainedComposer
+    from throughtime.tasks.compose.predictor import Composer, Condition
 
 LENGTH_PENALTY = 0.75
 
@@ -91,12 +91,16 @@ def compose(
         )
     if num_beams is None:
         refuse("goes with --num-beams; leave it out", length_penalty=length_penalty)
-    composer: TrainedComposer = loaded(run, device, "compose")
+    composer: Composer = loaded(run, device, "compose")
     given: list[Condition] = [*(label or []), *(_vector(one) for one in vector or [])]
+    if composer.labels is not None and vector:
+        raise InputError("--vector", "is given, but this model writes from a label; use --label")
+    if composer.labels is None and label:
+        raise InputError("--label", "is given, but this model writes from a vector; use --vector")
     if not given:
         given = from_stdin(composer)
-    wishes = DecodingConstraints(prefix, tuple(forbid or ()), tuple(require or ()), no_repeat_ngram)
-    wishes.check(composer.codec)
+    constraints = DecodingConstraints(prefix, tuple(forbid or ()), tuple(require or ()), no_repeat_ngram)
+    constraints.check(composer.codec)
     with bar("composing") as advance:
         found = composer.compose(
             given,
@@ -109,20 +113,20 @@ def compose(
             top_p=top_p,
             seed=seed,
             max_new_tokens=max_new_tokens,
-            wishes=wishes if wishes != DecodingConstraints() else None,
+            constraints=constraints if constraints != DecodingConstraints() else None,
             progress=advance,
         )
     from rich.text import Text
 
     values = [
-        {"condition": one, "texts": [text.values() for text in own]}
+        {"condition": one, "texts": [text.to_dict() for text in own]}
         for one, own in zip(given, found, strict=True)
     ]
     shown = [Text(one_line(text.text)) for own in found for text in own]
     return Outcome({"run": str(run), "seed": seed, "composed": values}, [*shown])
 
 
-def from_stdin(composer: TrainedComposer) -> list[Condition]:
+def from_stdin(composer: Composer) -> list[Condition]:
     """A label or a vector from each line; a person at a keyboard is told what to give."""
     if sys.stdin.isatty():
         if composer.labels is None:

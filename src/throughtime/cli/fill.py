@@ -16,7 +16,7 @@ from throughtime.errors import InputError
 
 if TYPE_CHECKING:
     from throughtime.results import Filling
-    from throughtime.tasks.fill.predictor import TrainedFiller
+    from throughtime.tasks.fill.predictor import Filler
 
 SHOWN = 5
 
@@ -61,7 +61,7 @@ def fill(
     """
     if sentences and file is not None:
         raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
-    filler: TrainedFiller = loaded(run, device, "fill")
+    filler: Filler = loaded(run, device, "fill")
     if sentences:
         check(sentences, "SENTENCE")
         found = filled(filler, sentences, k or SHOWN, beam, "filling")
@@ -103,7 +103,7 @@ def checked_lines(file: Path | None) -> Iterator[list[str]]:
         done += len(block)
 
 
-def filled(filler: TrainedFiller, texts: list[str], k: int, beam: int, title: str) -> list[list[Filling]]:
+def filled(filler: Filler, texts: list[str], k: int, beam: int, title: str) -> list[list[Filling]]:
     """The fillings of each text; an empty one has none."""
     with bar(title) as advance:
         return filler.fill_all(texts, k=k, beam=beam, progress=advance)

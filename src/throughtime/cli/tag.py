@@ -16,8 +16,8 @@ from throughtime.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from throughtime.tasks.tag.predictor import TrainedTagger
-    from throughtime.tasks.tag.sentence import TaggedSentence
+    from throughtime.tasks.tag.answers import TaggedSentence
+    from throughtime.tasks.tag.predictor import Tagger
 
 COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red", "bright_cyan", "bright_green")
 PLAIN = frozenset({"O", "PUNCT"})
@@ -55,7 +55,7 @@ def tag(
     """
     if sentences and file is not None:
         raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
-    tagger: TrainedTagger = loaded(run, device, "tag")
+    tagger: Tagger = loaded(run, device, "tag")
 
     def told(texts: list[str], title: str) -> list[TaggedSentence]:
         with bar(title) as advance:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from throughtime.errors import InputError
 from throughtime.models.seq2seq import EncoderDecoder
-from throughtime.tasks.tag.network import Tagger
+from throughtime.tasks.tag.network import SequenceTagger
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def tables(model: Any) -> list[Table]:
     network = getattr(model, "model", None)
     if isinstance(network, EncoderDecoder) and hasattr(model, "codecs"):
         return _of_translator(network, model.codecs)
-    if isinstance(network, Tagger):
+    if isinstance(network, SequenceTagger):
         return [Table("words", network.embedding.weight.detach(), model.codec.words)]
     # The encoder of a composer reads labels or numbers; only its decoder has tokens.
     part = network.decoder if isinstance(network, EncoderDecoder) else getattr(network, "encoder", network)

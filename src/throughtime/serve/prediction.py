@@ -17,9 +17,9 @@ from throughtime.text.blanks import BLANK
 from throughtime.text.tokenizers import tokenizer
 
 if TYPE_CHECKING:
-    from throughtime.results import Filling
+    from throughtime.results import Composed, Filling
     from throughtime.search import Moment
-    from throughtime.tasks.compose.predictor import Composed, Condition, TrainedComposer
+    from throughtime.tasks.compose.predictor import Composer, Condition
 
 MOST_RESULTS, MOST_CHOICES = 100, 16
 MOST_BLANKS = 4
@@ -146,7 +146,7 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
     served = service.models.choose(asked.model, "compose")
     conditions = _conditions(asked, served)
     _check_composing(asked, conditions, service.options)
-    composer: TrainedComposer = served.model
+    composer: Composer = served.model
     greedy = asked.temperature == 0
 
     def compute(given: Sequence[Condition], left: Left) -> list[list[Composed]]:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from throughtime.data.records import Labelled
 
 FILE = "labels.json"
-SPARED = 100
-"""Up to so many texts any number of labels is believed; more texts need two for each label in the mean."""
+FEW_TEXTS = 100
+"""Up to this number of texts, any number of labels is accepted; more need two texts per label on average."""
 
 
 class Labels:
@@ -34,11 +34,11 @@ class Labels:
     @classmethod
     def of(cls, dataset: Dataset) -> Labels:
         """The labels of the training data."""
-        counts = Counter(one.label for one in labelled(dataset, "train"))
+        counts = Counter(one.label for one in labelled_texts(dataset, "train"))
         texts = counts.total()
         if not texts:
             raise InputError(f"{dataset.name}, split train", "holds no labelled text")
-        if texts > SPARED and 2 * len(counts) > texts:
+        if texts > FEW_TEXTS and 2 * len(counts) > texts:
             raise InputError(
                 dataset.name,
                 f"has {len(counts):,} labels for {texts:,} texts; set label to the column of the label",
@@ -46,15 +46,15 @@ class Labels:
         return cls(counts)
 
     def __len__(self) -> int:
-        """How many labels there are."""
+        """The number of labels."""
         return len(self.names)
 
     def __contains__(self, name: object) -> bool:
-        """Whether a label was there in training."""
+        """Whether training knew a label."""
         return name in self._numbers
 
     def number(self, name: str) -> int:
-        """The number of a label; one that was not there in training is refused."""
+        """The number of a label; one that training did not know is refused."""
         if name not in self._numbers:
             raise unknown("label", name, self.names)
         return self._numbers[name]
@@ -78,7 +78,7 @@ class Labels:
         return cls(counts)
 
 
-def labelled(dataset: Dataset, split: str) -> Iterator[Labelled]:
+def labelled_texts(dataset: Dataset, split: str) -> Iterator[Labelled]:
     """The labelled texts of a split; one without a label is refused."""
     for one in dataset.labelled(split):
         if not one.label:
@@ -86,7 +86,7 @@ def labelled(dataset: Dataset, split: str) -> Iterator[Labelled]:
         yield one
 
 
-def found_columns(dataset: Dataset, text: str | None, label: str | None) -> dict[str, str]:
+def column_settings(dataset: Dataset, text: str | None, label: str | None) -> dict[str, str]:
     """The columns of text and label as settings, so that the model finds them in other files too."""
     if dataset.label_columns is not None:
         return dict(zip(("text", "label"), dataset.label_columns, strict=True))

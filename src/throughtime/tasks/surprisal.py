@@ -1,4 +1,4 @@
-"""How likely given translations are: every target token given its source and the tokens before it."""
+"""The loss of labels, and how likely given texts are: each token given the source and those before it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.train.objective import Loss
 
 
-def targets(batch: PairBatch) -> Tensor:
+def masked_labels(batch: PairBatch) -> Tensor:
     """The labels, [L, B], with IGNORED past each target's end: the loss is over real tokens only."""
     return torch.where(real_positions(len(batch.labels), batch.target_lengths), batch.labels, IGNORED)
 
 
-def training_loss(head: Head, hidden: Tensor, labels: Tensor, smoothing: float) -> Loss:
-    """The loss of these labels; with label smoothing it is measured, and not what is minimised."""
+def label_loss(head: Head, hidden: Tensor, labels: Tensor, smoothing: float) -> Loss:
+    """The loss of these labels; with label smoothing, another loss is minimised and this one is reported."""
     if not smoothing:
         return Loss(head.loss(hidden, labels))
     return Loss(*head.smoothed_loss(hidden, labels, smoothing))
@@ -29,7 +29,7 @@ def training_loss(head: Head, hidden: Tensor, labels: Tensor, smoothing: float) 
 def surprisals(model: EncoderDecoder, batch: PairBatch) -> Tensor:
     """-ln P of each target token given the source and those before it, [L, B]; 0 past a target's end."""
     outputs = model(batch.source, batch.source_lengths, batch.inputs).outputs
-    return model.head.surprisals(outputs.flatten(0, 1), targets(batch).flatten()).view_as(batch.labels)
+    return model.head.surprisals(outputs.flatten(0, 1), masked_labels(batch).flatten()).view_as(batch.labels)
 
 
 @torch.no_grad()

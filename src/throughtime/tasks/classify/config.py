@@ -8,7 +8,7 @@ from pydantic import Field
 
 from throughtime.config import architecture, one_of
 from throughtime.effects import Effect
-from throughtime.tasks.labels import found_columns
+from throughtime.tasks.labels import column_settings
 from throughtime.tasks.translate.config import MIN_FREQ, pieces_for
 from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
 
@@ -107,5 +107,5 @@ class ClassifyConfig(TrainingConfig):
         if most is None and tokens in TRAINED:
             most = pieces_for(one.text for one in dataset.labelled("train"))
         return self.model_copy(
-            update={"tokens": tokens, "max_size": most, **found_columns(dataset, self.text, self.label)}
+            update={"tokens": tokens, "max_size": most, **column_settings(dataset, self.text, self.label)}
         )

@@ -24,7 +24,7 @@ from throughtime.tasks.base import Description, Predictor, Progress, refuse_opti
 from throughtime.tasks.classify.config import ClassifyConfig
 from throughtime.tasks.classify.network import SequenceClassifier, build
 from throughtime.tasks.classify.training import ClassifyTask
-from throughtime.tasks.labels import Labels, labelled
+from throughtime.tasks.labels import Labels, labelled_texts
 from throughtime.text.codec import Codec
 from throughtime.text.numbers import several
 from throughtime.texts import checked_texts
@@ -111,12 +111,12 @@ class Classifier(Predictor):
 
     def training_task(self, dataset: Dataset) -> ClassifyTask:
         """Batches, loss and validation on these data."""
-        train = list(labelled(dataset, "train"))
+        train = list(labelled_texts(dataset, "train"))
         if strange := next((one.label for one in train if one.label not in self.labels), None):
             raise InputError(
                 dataset.name, f"has the label {strange!r}, which the model does not know; train a new model"
             )
-        valid = list(labelled(dataset, "valid")) if "valid" in dataset.splits else []
+        valid = list(labelled_texts(dataset, "valid")) if "valid" in dataset.splits else []
         written = [one for one in valid if one.text.strip()]
         # From all over the data, which may be sorted by their labels.
         samples = written[len(written) // (2 * SAMPLES) :: max(1, len(written) // SAMPLES)][:SAMPLES]
@@ -179,7 +179,7 @@ class Classifier(Predictor):
         """Accuracy, macro F1, log loss and the confusion of labels on a split."""
         refuse_options(options, ("measures",), "is not for classifiers")
         refuse_vectors(dataset)
-        records = list(labelled(dataset, split))
+        records = list(labelled_texts(dataset, split))
         if not records:
             raise InputError(f"{dataset.name}, split {split}", "holds no labelled text")
         log_probs = self.log_probs([one.text for one in records], progress)

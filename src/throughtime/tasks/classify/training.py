@@ -15,7 +15,7 @@ from throughtime.data.records import Labelled
 from throughtime.metrics.classification import f1_scores
 from throughtime.metrics.measures import find_measure
 from throughtime.tasks.classify.network import SequenceClassifier
-from throughtime.tasks.surprisal import training_loss
+from throughtime.tasks.surprisal import label_loss
 from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ClassifyTask:
         """Surprisals of the labels; with label smoothing, measured but not what is minimised."""
         assert isinstance(batch, LabelledBatch)
         pooled = self.model(batch.ids, batch.lengths)
-        return training_loss(self.model.head, pooled, batch.labels, self.config.label_smoothing), ()
+        return label_loss(self.model.head, pooled, batch.labels, self.config.label_smoothing), ()
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from throughtime.config import architecture
 from throughtime.effects import Effect
 from throughtime.errors import InputError
 from throughtime.models.widths import tied_widths
-from throughtime.tasks.labels import found_columns
+from throughtime.tasks.labels import column_settings
 from throughtime.tasks.translate.config import MIN_FREQ, pieces_for
 from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
 
@@ -44,32 +45,34 @@ class ComposeConfig(TrainingConfig):
     label: str | None = Field(
         None, description="the column or field of the label; null: label, or a usual name such as stars"
     )
-    tokens: str | None = Field(
+    tokens: str | None = architecture(
         None, description="unicode, space, char, ...; bpe, unigram, wordpiece; null: whole words and marks"
     )
-    min_freq: int = Field(1, ge=1, description="rarer whole words become <unk>")
-    max_size: int | None = Field(
+    min_freq: int = architecture(1, ge=1, description="rarer whole words become <unk>")
+    max_size: int | None = architecture(
         None, ge=5, description="the largest vocabulary; null: all words, or as many parts as the data teach"
     )
     max_length: Annotated[int, Field(ge=2)] = Field(
         100, description="tokens after which a text is cut in training, its end counted"
     )
 
-    vector_size: int | None = Field(
+    vector_size: int | None = architecture(
         None,
         ge=0,
         description="numbers that a text is written from, 0 for a label; null: as the data have them",
     )
-    condition_size: Size = Field(64, description="width of the vector that a label or a given vector becomes")
-    fed: bool = Field(True, description="feed it at every step too, not as the first state alone")
-    cell: str = Field("lstm", description="lstm, gru, rnn, mingru, ...; see `throughtime doctor`")
-    embedding_size: Size = Field(
+    condition_size: Size = architecture(
+        64, description="width of the vector that a label or a given vector becomes"
+    )
+    fed: bool = architecture(True, description="feed it at every step too, not as the first state alone")
+    cell: str = architecture("lstm", description="lstm, gru, rnn, mingru, ...; see `throughtime doctor`")
+    embedding_size: Size = architecture(
         256, description="width of a token's vector; not set: that of the layers if the output is tied to it"
     )
-    hidden_size: Size = Field(256, description="units of a layer")
-    num_layers: Size = Field(1, description="layers on top of each other")
-    tied: bool = Field(True, description="the output's weights are the embedding's")
-    layer_norm: bool = Field(False, description="normalise what each layer gives")
+    hidden_size: Size = architecture(256, description="units of a layer")
+    num_layers: Size = architecture(1, description="layers on top of each other")
+    tied: bool = architecture(True, description="the output's weights are the embedding's")
+    layer_norm: bool = architecture(False, description="normalise what each layer gives")
 
     embedding_dropout: Share = Field(0.2, description="on embedded tokens")
     hidden_dropout: Share = Field(0.2, description="between layers")
@@ -112,7 +115,7 @@ class ComposeConfig(TrainingConfig):
         if self.vector_size not in (None, numbers):
             raise InputError("vector_size", f"is {self.vector_size}, but the data have {numbers} numbers")
         found = {"tokens": tokens, "max_size": most, "vector_size": numbers}
-        return self.model_copy(update={**found, **found_columns(dataset, self.text, self.label)})
+        return self.model_copy(update={**found, **column_settings(dataset, self.text, self.label)})
 
 
 def texts_of(dataset: Dataset, split: str) -> Iterator[str]:

@@ -1,11 +1,11 @@
-"""A writer from conditions with the network and the settings that made it: trained, judged and saved."""
+"""A trained composer: labels or vectors in, texts out."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, cast
+from shlex import quote
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import torch
 
@@ -13,12 +13,18 @@ from throughtime.data.batching import RaggedIds, Specials
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
-from throughtime.search import Beam, Constraint, Greedy, Moment, Sampling, Strategy, generate, no_token
-from throughtime.tasks.compose.config import ComposeConfig
-from throughtime.tasks.compose.network import ConditionedLanguageModel
-from throughtime.tasks.compose.training import ConditionedTexts
-from throughtime.tasks.labels import Labels, labelled
-from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
+from throughtime.results import Composed, Evaluation
+from throughtime.search import Beam, Greedy, Moment, Sampling, Strategy, generate, no_token
+from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
+from throughtime.tasks.compose.config import ComposeConfig, texts_of
+from throughtime.tasks.compose.network import (
+    ConditionedLanguageModel,
+    LabelCondition,
+    VectorCondition,
+    build,
+)
+from throughtime.tasks.compose.training import ComposeTask, ConditionedTexts
+from throughtime.tasks.labels import Labels, labelled_texts
 from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
 from throughtime.text.codec import Codec
 from throughtime.text.numbers import several
@@ -26,40 +32,111 @@ from throughtime.text.numbers import several
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
-TASK = "compose"
 CONDITIONS_AT_ONCE = 64
 
 Condition = str | Sequence[float]
 """A label, or a vector."""
 
 
-@dataclass(frozen=True)
-class Composed:
-    """A text that the model wrote."""
+class ComposerAssets(NamedTuple):
+    """The vocabulary of texts, and the labels that they are written from; None for vectors."""
 
-    text: str
-    score: float  # what the search ranks by
-    log_prob: float
-    ended: bool  # False where the length cap cut it
+    codec: Codec
+    labels: Labels | None
 
-    def values(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return asdict(self)
+    def save(self, folder: ModelFolder) -> None:
+        """Write both into a model folder."""
+        self.codec.save(folder.path)
+        if self.labels is not None:
+            self.labels.save(folder)
 
 
-class TrainedComposer:
-    """A network that writes from labels, or where there are none from vectors of `width` numbers."""
+class Composer(Predictor):
+    """Writes texts from labels or vectors: `tt.load("RUN").compose("good")[0][0].text`."""
 
-    def __init__(
-        self, model: ConditionedLanguageModel, codec: Codec, labels: Labels | None, config: ComposeConfig
-    ) -> None:
-        self.model, self.codec, self.labels, self.config = model, codec, labels, config
-        self.width = config.vector_size or 0
-        self.generation: dict[str, Any] = {"do_sample": True, "temperature": 1.0, "max_new_tokens": 100}
+    task = "compose"
+    config_type = ComposeConfig
+    generation_defaults: ClassVar[Mapping[str, Any]] = {
+        "do_sample": True,
+        "temperature": 1.0,
+        "max_new_tokens": 100,
+    }
+    model: ConditionedLanguageModel
+    assets: ComposerAssets
+    config: ComposeConfig
+
+    @classmethod
+    def prepare(cls, config: ComposeConfig, dataset: Dataset) -> tuple[ComposeConfig, ComposerAssets]:
+        """Find the labels, and build the vocabulary of the training texts."""
+        labels = None if dataset.kind == "described" else Labels.of(dataset)
+        config = config.settled(dataset)
+        assert config.tokens is not None
+        codec = Codec.build(
+            texts_of(dataset, "train"),
+            config.tokens,
+            min_freq=config.min_freq,
+            max_size=config.max_size,
+            where=dataset.name,
+        )
+        return config, ComposerAssets(codec, labels)
+
+    @classmethod
+    def load_assets(cls, folder: ModelFolder, config: ComposeConfig) -> ComposerAssets:
+        """Read the vocabulary, and the labels where it writes from some."""
+        return ComposerAssets(Codec.load(folder.path), None if config.vector_size else Labels.load(folder))
+
+    @classmethod
+    def build_network(cls, config: ComposeConfig, assets: ComposerAssets) -> ConditionedLanguageModel:
+        """The network that a configuration describes."""
+        condition: LabelCondition | VectorCondition
+        if assets.labels is not None:
+            condition = LabelCondition(len(assets.labels), config.condition_size)
+        else:
+            assert config.vector_size is not None
+            condition = VectorCondition(config.vector_size, config.condition_size)
+        words = assets.codec.vocabulary
+        if words.bos_id is None:
+            raise InputError("tokens", f"{config.tokens!r} has no <bos>; choose another tokenizer")
+        return build(condition, len(words), bos_id=words.bos_id, **config.arguments_for(build))
+
+    def adapt_to(self, dataset: Dataset) -> None:
+        """Standardise vectors as the training data need it."""
+        if isinstance(self.model.encoder, VectorCondition):
+            vectors = torch.tensor([one.vector for one in dataset.records("train")])
+            self.model.encoder.standardise(vectors)
+
+    @property
+    def codec(self) -> Codec:
+        """The vocabulary of texts and their tokenizer."""
+        return self.assets.codec
+
+    @property
+    def labels(self) -> Labels | None:
+        """The labels that it writes from; None where it writes from vectors."""
+        return self.assets.labels
+
+    @property
+    def width(self) -> int:
+        """The number of numbers in a vector; 0 where it writes from labels."""
+        return self.config.vector_size or 0
+
+    @property
+    def specials(self) -> Specials:
+        """The ids that the vocabulary reserves."""
+        words = self.codec.vocabulary
+        if words.bos_id is None or words.eos_id is None:
+            raise InputError("vocabulary", "has no <bos> or <eos>; choose another tokenizer")
+        return Specials(words.pad_id or 0, words.bos_id, words.eos_id)
+
+    def training_task(self, dataset: Dataset) -> ComposeTask:
+        """Batches, loss and validation on these data."""
+        train = self.texts(dataset, "train")
+        has_valid = "valid" in dataset.splits and any(True for _ in dataset.records("valid"))
+        return ComposeTask(self, train, self.texts(dataset, "valid") if has_valid else None)
 
     def compose(
         self,
-        conditions: Sequence[Condition],
+        conditions: Condition | Sequence[Condition],
         *,
         num_return_sequences: int = 1,
         greedy: bool | None = None,
@@ -70,102 +147,96 @@ class TrainedComposer:
         top_p: float | None = None,
         seed: int | None = None,
         max_new_tokens: int | None = None,
-        wishes: DecodingConstraints | None = None,
+        constraints: DecodingConstraints | None = None,
         progress: Progress | None = None,
         watch: Callable[[Moment], None] | None = None,
     ) -> list[list[Composed]]:
         """Texts for each label or vector, the best first, in the order of the conditions.
 
-        They are drawn, unless `greedy` or `num_beams` ask for the likeliest; what is not given comes from
-        generation_config.json. `watch` is called at every step, and may raise to stop.
+        They are drawn, unless `greedy` or `num_beams` ask for the most likely ones; what is not given comes
+        from generation_config.json. `watch` is called at every step, and may raise to stop.
         """
-        prompts = [self.condition(one) for one in conditions]
-        most = max_new_tokens or int(self.generation.get("max_new_tokens", 100))
-        found: list[list[Composed]] = []
-        self.model.eval()
-        for first in range(0, len(prompts), CONDITIONS_AT_ONCE):
-            batch = prompts[first : first + CONDITIONS_AT_ONCE]
-            strategy = self.strategy(
-                greedy=greedy,
-                num_beams=num_beams,
-                length_penalty=length_penalty,
-                temperature=temperature,
-                top_k=top_k,
-                top_p=top_p,
-                num_return_sequences=num_return_sequences,
-                # Each batch draws anew: equal conditions far apart must not get equal texts.
-                seed=None if seed is None else seed + first,
-                max_new_tokens=most,
+        prompts = [self.condition(one) for one in _as_list(conditions)]
+        defaults, end = self.generation, self.codec.vocabulary.eos_id
+        length = max_new_tokens or int(defaults.get("max_new_tokens", 100))
+        if greedy is None:
+            greedy = not defaults.get("do_sample", True)
+        most = num_beams if num_beams is not None else 1 if greedy else num_return_sequences
+        if num_return_sequences > most:
+            search = f"a beam of {num_beams}" if num_beams is not None else "greedy search"
+            raise InputError(
+                "num_return_sequences", f"is {num_return_sequences}, but {search} finds at most {most}"
             )
-            rules = [self._marks()]
-            if wishes is not None:
-                rules += wishes.constraints(len(batch), self.codec, self._end_id, most)
-            with matmul_precision("float32"):
-                # A search hands prompts through to the model, which here takes numbers of any kind.
-                given = cast(Sequence[Sequence[int]], batch)
-                results = generate(
-                    self.model, given, strategy, max_new_tokens=most, constraints=rules, watch=watch
+        found: list[list[Composed]] = []
+        for first in range(0, len(prompts), CONDITIONS_AT_ONCE):
+            strategy: Strategy
+            if num_beams is not None:
+                strategy = Beam(
+                    end,
+                    num_beams,
+                    length_penalty=length_penalty,
+                    num_return_sequences=num_return_sequences,
+                    max_length=length,
                 )
-            found += [
-                [Composed(self.codec.decode(one.tokens), one.score, one.log_prob, one.ended) for one in own]
-                for own in results
-            ]
+            elif greedy:
+                strategy = Greedy(end)
+            else:
+                strategy = Sampling(
+                    end,
+                    temperature=defaults.get("temperature", 1.0) if temperature is None else temperature,
+                    top_k=defaults.get("top_k") if top_k is None else top_k,
+                    top_p=defaults.get("top_p") if top_p is None else top_p,
+                    num_return_sequences=num_return_sequences,
+                    # Each batch has its own seed: equal conditions far apart must not get equal texts.
+                    seed=None if seed is None else seed + first,
+                )
+            batch = prompts[first : first + CONDITIONS_AT_ONCE]
+            found += self._write(batch, strategy, length, constraints, watch)
             if progress is not None:
                 progress(len(found), len(prompts))
         return found
 
-    def strategy(
+    def _write(
         self,
-        *,
-        greedy: bool | None = None,
-        num_beams: int | None = None,
-        length_penalty: float = 0.75,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        num_return_sequences: int = 1,
-        seed: int | None = None,
-        max_new_tokens: int | None = None,
-    ) -> Strategy:
-        """Greedy search, a beam, or sampling; what is not given comes from generation_config.json."""
-        chosen, end = self.generation, self._end_id
-        if num_beams is not None:
-            if num_return_sequences > num_beams:
-                raise InputError(
-                    "--num-return-sequences",
-                    f"is {num_return_sequences}, but a beam of {num_beams} finds at most as many texts",
-                )
-            return Beam(
-                end,
-                num_beams,
-                length_penalty=length_penalty,
-                num_return_sequences=num_return_sequences,
-                max_length=max_new_tokens,
+        prompts: Sequence[Sequence[float]],
+        strategy: Strategy,
+        max_new_tokens: int,
+        constraints: DecodingConstraints | None,
+        watch: Callable[[Moment], None] | None,
+    ) -> list[list[Composed]]:
+        words = self.codec.vocabulary
+        assert words.eos_id is not None
+        marks = {words.unk_id, words.pad_id, words.bos_id, words.mask_id} - {None, words.eos_id}
+        rules = [no_token(*cast(set[int], marks))]
+        if constraints is not None:
+            rules += constraints.rules(len(prompts), self.codec, words.eos_id, max_new_tokens)
+        self.model.eval()
+        with matmul_precision("float32"):
+            results = generate(
+                self.model,
+                cast(Sequence[Sequence[int]], prompts),  # handed to the model, which takes any numbers
+                strategy,
+                max_new_tokens=max_new_tokens,
+                constraints=rules,
+                watch=watch,
             )
-        if greedy if greedy is not None else not chosen.get("do_sample", True):
-            if num_return_sequences > 1:
-                raise InputError("--num-return-sequences", "is for drawn texts and beams; greedy finds one")
-            return Greedy(end)
-        return Sampling(
-            end,
-            temperature=temperature if temperature is not None else chosen.get("temperature", 1.0),
-            top_k=top_k if top_k is not None else chosen.get("top_k"),
-            top_p=top_p if top_p is not None else chosen.get("top_p"),
-            num_return_sequences=num_return_sequences,
-            seed=seed,
-        )
+        return [
+            [Composed(self.codec.decode(one.tokens), one.score, one.log_prob, one.ended) for one in own]
+            for own in results
+        ]
 
     def condition(self, given: Condition) -> list[float]:
-        """A label or a vector as the network takes it."""
+        """A label or a vector as the network reads it."""
         if self.labels is not None:
             if not isinstance(given, str):
-                raise InputError("--vector", "is given, but this model writes from a label; use --label")
+                raise InputError("conditions", "holds a vector, but this model writes from labels")
             return [self.labels.number(given)]
         if isinstance(given, str):
-            raise InputError("--label", "is given, but this model writes from a vector; use --vector")
+            raise InputError("conditions", "holds a label, but this model writes from vectors")
         if len(given) != self.width or not all(math.isfinite(number) for number in given):
             raise InputError(
-                "--vector", f"is of length {len(given)}, this model writes from {self.width} finite numbers"
+                "conditions",
+                f"holds a vector of length {len(given)}, expected {several(self.width, 'finite number')}",
             )
         return [float(number) for number in given]
 
@@ -178,15 +249,14 @@ class TrainedComposer:
             texts = [one.text for one in described]
             conditions = torch.tensor([one.vector for one in described]).view(len(texts), self.width)
         else:
-            known = [one for one in labelled(dataset, split) if one.label in self.labels]
+            known = [one for one in labelled_texts(dataset, split) if one.label in self.labels]
             texts = [one.text for one in known]
             conditions = torch.tensor([self.labels.number(one.label) for one in known], dtype=torch.long)
         if not texts:
             kind = "labels" if self.labels is not None else "vectors"
             raise InputError(f"{dataset.name}, split {split}", f"holds no text with {kind} of this model")
-        return ConditionedTexts(
-            RaggedIds.of(self.codec.encode(text) for text in texts), conditions, self.specials
-        )
+        ids = RaggedIds.of(self.codec.encode(text) for text in texts)
+        return ConditionedTexts(ids, conditions, self.specials)
 
     def examples(self, texts: ConditionedTexts, most: int) -> list[Condition]:
         """A few different conditions: the most frequent labels, or the first vectors."""
@@ -195,15 +265,18 @@ class TrainedComposer:
             return [*sorted(counts, key=lambda name: -counts[name])[:most]]
         return [*texts.conditions[:most].tolist()]
 
-    def report(self, dataset: Dataset, split: str, asked: Asked, progress: Progress | None = None) -> Report:
-        """What `throughtime evaluate` shows of a split: perplexity, and what the condition is worth."""
-        refuse_others(asked, (), "is not for models that compose")
+    def evaluate_split(
+        self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
+    ) -> Evaluation:
+        """Perplexity on a split, and how much of it is owed to the condition."""
+        refuse_options(options, (), "is not for models that compose")
         texts = self.texts(dataset, split)
-        labels = None if self.labels is None else len(self.labels)
         self.model.eval()
         with matmul_precision("float32"):
             given = texts.likelihood(self.model)
-            other = texts.with_others(labels).likelihood(self.model)
+            other = texts.with_others(None if self.labels is None else len(self.labels)).likelihood(
+                self.model
+            )
         worth = (other.nats - given.nats) / math.log(2)
         values = {
             "perplexity": given.perplexity,
@@ -217,86 +290,46 @@ class TrainedComposer:
         }
         kind = "vector" if self.labels is None else "label"
         text = (
-            f"{dataset.name}, {split}: perplexity [bold]{given.perplexity:.2f}[/bold] given the {kind}, "
-            f"{other.perplexity:.2f} given a wrong one\n"
+            f"perplexity {given.perplexity:.2f} given the {kind}, {other.perplexity:.2f} given a wrong one\n"
             f"the {kind} is worth {values['worth_bits_per_token']:.3f} bits per token, "
             f"{values['worth_bits_per_text']:.1f} bits per text\n"
             f"over {several(len(texts), 'text')}, {several(given.tokens, 'token')}"
         )
-        device = self.model.head.weight.device.type
-        how = [f"tokens:{self.config.tokens}", f"vocabulary:{self.codec.hash[:12]}", f"device:{device}"]
-        return Report(values, [*how, "precision:float32", "shuffle-seed:0"], text)
-
-    @property
-    def specials(self) -> Specials:
-        """What the vocabulary reserves."""
-        words = self.codec.vocabulary
-        if words.bos_id is None or words.eos_id is None:
-            raise InputError("vocabulary", "has no <bos> or <eos>; choose another tokenizer")
-        return Specials(words.pad_id or 0, words.bos_id, words.eos_id)
+        signature = (
+            f"tokens:{self.config.tokens}|vocabulary:{self.codec.hash[:12]}|device:{self.device.type}"
+            "|precision:float32|shuffle-seed:0"
+        )
+        return Evaluation(values, signature, text)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What should be known of the text that its vocabulary was made of."""
+        """Warnings about the text that the vocabulary was built from."""
         return self.codec.notes
 
-    @property
-    def title(self) -> str:
-        """What is trained, in one line."""
-        config = self.config
-        weights = sum(weight.numel() for weight in self.model.parameters())
+    def describe(self) -> Description:
+        """The model in words."""
+        config, labels, size = self.config, self.labels, f"{len(self.codec.vocabulary):,}"
         layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
-        return (
-            f"{config.data}: from {self._source}, {layers}{config.cell} of {config.hidden_size}, "
-            f"{weights / 1e6:.2f} M weights, vocabulary {len(self.codec.vocabulary):,} ({config.tokens})"
+        source = several(self.width, "number") if labels is None else several(len(labels), "label")
+        example = [0.1] * self.width if labels is None else labels.names[0]
+        if isinstance(example, str):
+            option = f"--label {quote(example)}"
+        else:
+            option = f"--vector {','.join(map(str, example))}"
+        return Description(
+            f"Texts of {config.data} from {source}",
+            f"from {source}, {layers}{config.cell} of {config.hidden_size}",
+            f"vocabulary {size} ({config.tokens})",
+            {
+                "written from": source,
+                "tokens": f"{config.tokens}, vocabulary of {size} (`{self.codec.hash[:12]}`)",
+            },
+            [f"compose FOLDER {option} --num-return-sequences 3"],
+            f"compose({example!r})[0][0].text",
         )
 
-    def begin(self, folder: ModelFolder) -> None:
-        """Write all of the model but its weights."""
-        folder.write_config(TASK, self.config.model_dump(mode="json"))
-        self.codec.save(folder.path)
-        if self.labels is not None:
-            self.labels.save(folder)
-        folder.write_json("generation_config.json", self.generation)
 
-    def card(self, values: Mapping[str, Any]) -> str:
-        """README.md of the model folder."""
-        config, codec = self.config, self.codec
-        best = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in values["best"].items())
-        option = f'--label "{self.labels.names[0]}"' if self.labels is not None else "--vector 0.1,0.2,..."
-        return f"""# Texts of {config.data} from {self._source}
-
-{config.num_layers} x {config.hidden_size} {config.cell} cells that begin from the condition, made by
-throughtime.
-
-| | |
-|---|---|
-| data | {config.data}, split train |
-| written from | {self._source} |
-| tokens | {config.tokens}, vocabulary of {len(codec.vocabulary):,} (`{codec.hash[:12]}`) |
-| weights | {values["parameters"]:,} |
-| training | {trained_for(values)}, seed {config.seed}, {values["device"]} |
-| validation | {best or "not measured"} |
-
-    throughtime compose FOLDER {option} --num-return-sequences 3
-    throughtime evaluate FOLDER --split test
-
-In Python: `throughtime.load("FOLDER").compose([...])[0][0].text`. The settings are in config.json.
-"""
-
-    @property
-    def _source(self) -> str:
-        count, what = (self.width, "number") if self.labels is None else (len(self.labels), "label")
-        return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-    @property
-    def _end_id(self) -> int:
-        end = self.specials.eos_id
-        assert end is not None
-        return end
-
-    def _marks(self) -> Constraint:
-        """Never what stands for no text: all marks but the end."""
-        words = self.codec.vocabulary
-        marks = [words.unk_id, words.pad_id, words.bos_id, words.mask_id]
-        return no_token(*{mark for mark in marks if mark is not None} - {self._end_id})
+def _as_list(conditions: Condition | Sequence[Condition]) -> Sequence[Condition]:
+    """The conditions as a list; a label or a vector alone is a list of one."""
+    alone = isinstance(conditions, str) or (len(conditions) > 0 and isinstance(conditions[0], int | float))
+    return cast(Sequence[Condition], [conditions] if alone else conditions)

@@ -13,12 +13,12 @@ from throughtime.data.batching import Batch, PairBatch, RaggedIds, Specials
 from throughtime.data.batching.pairs import ConditionedBatches
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.tasks.compose.network import ConditionedLanguageModel
-from throughtime.tasks.surprisal import likelihood, targets, training_loss
+from throughtime.tasks.surprisal import label_loss, likelihood, masked_labels
 from throughtime.text.one_line import one_line
 from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
-    from throughtime.tasks.compose.predictor import TrainedComposer
+    from throughtime.tasks.compose.predictor import Composer
 
 VALIDATION_BATCH = 128
 SAMPLES = 3
@@ -34,7 +34,7 @@ class ConditionedTexts:
     specials: Specials
 
     def __len__(self) -> int:
-        """How many texts."""
+        """The number of texts."""
         return len(self.texts)
 
     def likelihood(self, model: ConditionedLanguageModel, rank: int = 0, world_size: int = 1) -> Likelihood:
@@ -51,7 +51,7 @@ class ConditionedTexts:
         return likelihood(model, batches)
 
     def with_others(self, labels: int | None, seed: int = 0) -> ConditionedTexts:
-        """The same texts with wrong conditions: another label of so many, or another text's vector."""
+        """The same texts with wrong conditions: another of `labels` labels, or another text's vector."""
         chance = torch.Generator().manual_seed(seed)
         count = len(self)
         if labels is not None:
@@ -71,9 +71,7 @@ class ComposeTask:
     better: Literal["less", "more"] = "less"
     fixed_shapes: bool = False  # batches are as long as their texts
 
-    def __init__(
-        self, composer: TrainedComposer, train: ConditionedTexts, valid: ConditionedTexts | None
-    ) -> None:
+    def __init__(self, composer: Composer, train: ConditionedTexts, valid: ConditionedTexts | None) -> None:
         self.composer, self.config = composer, composer.config
         self.model: ConditionedLanguageModel = composer.model
         self.train, self.valid = train, valid
@@ -101,8 +99,8 @@ class ComposeTask:
         """Surprisals of the real tokens; with label smoothing, measured but not what is minimised."""
         assert isinstance(batch, PairBatch)
         outputs = self.model(batch.source, batch.source_lengths, batch.inputs).outputs
-        hidden, labels = outputs.flatten(0, 1), targets(batch).flatten()
-        return training_loss(self.model.head, hidden, labels, self.config.label_smoothing), ()
+        hidden, labels = outputs.flatten(0, 1), masked_labels(batch).flatten()
+        return label_loss(self.model.head, hidden, labels, self.config.label_smoothing), ()
 
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
         """The likelihood of the validation texts given their conditions."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from throughtime.config import architecture
 from throughtime.effects import Effect
 from throughtime.errors import InputError
 from throughtime.tasks.translate.config import MIN_FREQ, pieces_for
@@ -30,13 +31,13 @@ class FillConfig(TrainingConfig):
     side: Literal["source", "target"] | None = Field(
         None, description="of pairs: which side is learned; null: the source"
     )
-    tokens: str | None = Field(
+    tokens: str | None = architecture(
         None,
         description="whole: unicode, space, word, char, or parts: bpe, unigram, wordpiece; null: unicode, "
         "or space where the data are cut into words already",
     )
-    min_freq: int = Field(2, ge=1, description="rarer whole words become <unk>")
-    max_size: int | None = Field(
+    min_freq: int = architecture(2, ge=1, description="rarer whole words become <unk>")
+    max_size: int | None = architecture(
         None, ge=8, description="the largest vocabulary; null: no limit, or 1,000 to 8,000 parts of words"
     )
     max_length: Annotated[int, Field(ge=2)] = Field(
@@ -47,12 +48,12 @@ class FillConfig(TrainingConfig):
         description="the chance of a token to be hidden, drawn anew each epoch; one of a sentence at least",
     )
 
-    cell: str = Field("lstm", description="lstm, gru, rnn, mingru, ...; see `throughtime doctor`")
-    embedding_size: Size = Field(256, description="width of a token's vector")
-    hidden_size: Size = Field(256, description="units of a layer each way")
-    num_layers: Size = Field(2, description="layers on top of each other, each reading both ways")
-    tied: bool = Field(True, description="the output's weights are the embedding's")
-    layer_norm: bool = Field(False, description="normalise what each layer gives")
+    cell: str = architecture("lstm", description="lstm, gru, rnn, mingru, ...; see `throughtime doctor`")
+    embedding_size: Size = architecture(256, description="width of a token's vector")
+    hidden_size: Size = architecture(256, description="units of a layer each way")
+    num_layers: Size = architecture(2, description="layers on top of each other, each reading both ways")
+    tied: bool = architecture(True, description="the output's weights are the embedding's")
+    layer_norm: bool = architecture(False, description="normalise what each layer gives")
 
     embedding_dropout: Share = Field(0.1, description="on embedded tokens")
     hidden_dropout: Share = Field(0.2, description="between layers")
@@ -83,7 +84,7 @@ class FillConfig(TrainingConfig):
         from throughtime.text.subword import TRAINED
 
         if dataset.kind not in OF_TEXT:
-            raise InputError("--data", f"{dataset.name} holds {dataset.kind} data; filling blanks needs text")
+            raise InputError(dataset.name, f"holds {dataset.kind} data; filling blanks needs text")
         side = self.side_of(dataset)
         if side is None and self.side is not None:
             raise InputError("side", f"is {self.side}, but {dataset.name} holds {dataset.kind}; leave it out")

@@ -12,12 +12,12 @@ from throughtime.export.graph import Graph
 from throughtime.export.heads import log_probs
 from throughtime.export.stack import run_stack
 from throughtime.tasks.fill.network import MaskedTokens
-from throughtime.tasks.fill.predictor import TrainedFiller
+from throughtime.tasks.fill.predictor import Filler
 
 SHAPES = ((1, 3), (1, 50), (3, 7), (3, 40))
 
 
-def exported(filler: TrainedFiller) -> Exported:
+def exported(filler: Filler) -> Exported:
     """The one part of a model that fills blanks."""
     model = filler.model
     return Exported(

@@ -1,9 +1,9 @@
-"""A model that fills blanks, for people: sentences in, words and probabilities out."""
+"""A trained model that fills blanks: sentences in, words and their probabilities out."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,13 +17,13 @@ from throughtime.data.idcache import token_ids
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
-from throughtime.metrics.likelihood import Likelihood
-from throughtime.results import Filling
+from throughtime.results import Evaluation, Filling
+from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
 from throughtime.tasks.fill.config import FillConfig
 from throughtime.tasks.fill.filling import Partial, best_first
-from throughtime.tasks.fill.network import MaskedTokens
-from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
-from throughtime.text.blanks import BLANK, Blanks, mask_of, spoken
+from throughtime.tasks.fill.network import MaskedTokens, build
+from throughtime.tasks.fill.training import FillTask, GuessCounts
+from throughtime.text.blanks import BLANK, Blanks, drawn, mask_of, spoken
 from throughtime.text.codec import Codec
 from throughtime.text.numbers import several
 from throughtime.texts import checked_text, checked_texts
@@ -31,38 +31,86 @@ from throughtime.texts import checked_text, checked_texts
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
-TASK = "fill"
+RESERVED = ("<unk>", "[MASK]")
 MASK_SEED = 0
-"""Where models are judged the masks are the same for all of them, whatever seed they were trained with."""
+"""The seed of the masks that models are evaluated with: the same for all, whatever they were trained with."""
 SENTENCES_AT_ONCE = 128
 ROWS_AT_ONCE = 512
 TOP = 5
 BEAM = 10
+SAMPLES = 3
 
 
-class Guessed(NamedTuple):
-    """Sums over hidden tokens: nats, how many there are, and how many were the best guess or among five."""
+class FillerAssets(NamedTuple):
+    """The vocabulary of the sentences."""
 
-    nats: float
-    tokens: float
-    right: float
-    top5: float
+    codec: Codec
 
-    def measures(self) -> dict[str, float]:
-        """What the sums come to."""
-        found = Likelihood(self.nats, int(self.tokens))
-        return {
-            "perplexity": found.perplexity,
-            "accuracy": self.right / self.tokens,
-            "top5": self.top5 / self.tokens,
-        }
+    def save(self, folder: ModelFolder) -> None:
+        """Write it into a model folder."""
+        self.codec.save(folder.path)
 
 
-class TrainedFiller:
-    """A model of hidden tokens with its codec and the configuration that made it."""
+class Filler(Predictor):
+    """Fills the blanks of sentences: `tt.load("RUN").fill("I am ___.")[0].text`."""
 
-    def __init__(self, model: MaskedTokens, codec: Codec, config: FillConfig) -> None:
-        self.model, self.codec, self.config = model, codec, config
+    task = "fill"
+    config_type = FillConfig
+    model: MaskedTokens
+    assets: FillerAssets
+    config: FillConfig
+
+    @classmethod
+    def prepare(cls, config: FillConfig, dataset: Dataset) -> tuple[FillConfig, FillerAssets]:
+        """Build the vocabulary of the training sentences."""
+        config = config.settled(dataset)
+        assert config.tokens is not None
+        codec = Codec.build(
+            dataset.texts("train", config.side),
+            config.tokens,
+            min_freq=config.min_freq,
+            max_size=config.max_size,
+            reserved=RESERVED,
+            where=dataset.name,
+        )
+        has_text = any(text.strip() for text in dataset.texts("train", config.side))
+        if has_text and len(codec.vocabulary) == len(RESERVED):
+            raise InputError(
+                "min_freq", f"is {config.min_freq}, and every word of {dataset.name} is rarer; lower it"
+            )
+        return config, FillerAssets(codec)
+
+    @classmethod
+    def load_assets(cls, folder: ModelFolder, config: FillConfig) -> FillerAssets:
+        """Read the vocabulary."""
+        return FillerAssets(Codec.load(folder.path))
+
+    @classmethod
+    def build_network(cls, config: FillConfig, assets: FillerAssets) -> MaskedTokens:
+        """The network that a configuration describes."""
+        codec = assets.codec
+        return build(len(codec.vocabulary), mask_id=mask_of(codec), **config.arguments_for(build))
+
+    @property
+    def codec(self) -> Codec:
+        """The vocabulary of the sentences and their tokenizer."""
+        return self.assets.codec
+
+    def training_task(self, dataset: Dataset) -> FillTask:
+        """Batches, loss and validation on these data."""
+        train = self.ids(dataset, "train")
+        held_out = dataset.texts("valid", self.config.side_of(dataset)) if "valid" in dataset.splits else ()
+        if not any(text.strip() for text in held_out):  # a few lines leave none for it
+            return FillTask(self, train, None, [])
+        valid = self.ids(dataset, "valid")
+        return FillTask(self, train, valid, self._samples(valid))
+
+    def _samples(self, rows: RaggedIds) -> list[str]:
+        """A few sentences from all over the data, with a blank in the middle."""
+        unk = self.codec.vocabulary.unk_id
+        fit = [number for number in range(len(rows)) if len(rows[number]) > 2 and unk not in rows[number]]
+        chosen = fit[len(fit) // (2 * SAMPLES) :: max(1, len(fit) // SAMPLES)][:SAMPLES]
+        return [drawn(rows[number].tolist(), len(rows[number]) // 2, self.codec) for number in chosen]
 
     @property
     def refuses_generation(self) -> str | None:
@@ -75,7 +123,7 @@ class TrainedFiller:
 
     @torch.no_grad()
     def fill_all(
-        self, texts: Sequence[str], *, k: int = TOP, beam: int = BEAM, progress: Progress | None = None
+        self, texts: str | Sequence[str], *, k: int = TOP, beam: int = BEAM, progress: Progress | None = None
     ) -> list[list[Filling]]:
         """The same for each of several texts; an empty one has nothing to fill.
 
@@ -83,7 +131,8 @@ class TrainedFiller:
         partial fillings are kept, or k where that is more.
         """
         if k < 1 or beam < 1:
-            raise InputError("k" if k < 1 else "beam", "is less than 1, so nothing would be found")
+            name, value = ("k", k) if k < 1 else ("beam", beam)
+            raise InputError(name, f"is {value}, expected 1 or more")
         self.model.eval()
         texts = checked_texts(texts)
         blanks = [Blanks.of(text, self.codec) for text in texts if text.strip()]
@@ -114,14 +163,14 @@ class TrainedFiller:
         return rows
 
     @torch.no_grad()
-    def guessed(
+    def count_guesses(
         self,
         rows: RaggedIds,
         *,
         rank: int = 0,
         world_size: int = 1,
         progress: Progress | None = None,
-    ) -> Guessed:
+    ) -> GuessCounts:
         """How well this process's share of the fixed masks of these sentences is guessed.
 
         A best guess is one that `fill` could make, so that an unknown word is never guessed right.
@@ -144,91 +193,64 @@ class TrainedFiller:
                 for own, labels in zip(
                     vectors.split(ROWS_AT_ONCE), batch.labels.split(ROWS_AT_ONCE), strict=True
                 ):
-                    sums += self._judged(self.model.head.log_probs(own), labels)
+                    sums += self._count(self.model.head.log_probs(own), labels)
             if progress is not None:
                 progress(number, len(batches))
-        return Guessed(*sums.tolist())
+        return GuessCounts(*sums.tolist())
 
-    def report(self, dataset: Dataset, split: str, asked: Asked, progress: Progress | None = None) -> Report:
-        """What `throughtime evaluate` shows of a split."""
-        refuse_others(asked, (), "is not for models that fill blanks")
+    def evaluate_split(
+        self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
+    ) -> Evaluation:
+        """Perplexity of masked tokens, and the share of them that is guessed, on a split."""
+        refuse_options(options, (), "is not for models that fill blanks")
         rows = self.ids(dataset, split)
         self.model.eval()
         with matmul_precision("float32"):
-            found = self.guessed(rows, progress=progress)
+            found = self.count_guesses(rows, progress=progress)
         measures, tokens = found.measures(), int(found.tokens)
         unk = self.codec.vocabulary.unk_id
         unknown = float((rows.flat == unk).mean()) if unk is not None else 0.0
         text = (
-            f"{dataset.name}, {split}: perplexity [bold]{measures['perplexity']:.2f}[/bold] of a masked "
-            f"token, {measures['accuracy']:.1%} guessed right, {measures['top5']:.1%} among the best five\n"
+            f"perplexity {measures['perplexity']:.2f} of a masked token, "
+            f"{measures['accuracy']:.1%} guessed right, {measures['top5']:.1%} among the best five\n"
             f"over {several(tokens, 'masked token')} in {several(len(rows), 'sentence')}; "
             f"{unknown:.2%} of the text is unknown"
         )
         counts = {"masked": tokens, "sentences": len(rows), "unknown": unknown}
-        side = self.config.side_of(dataset)
-        how = [
-            *([f"side:{side}"] if side else []),
-            f"tokens:{self.config.tokens}",
-            f"vocabulary:{self.codec.hash[:12]}",
-            f"longest:{self.config.max_length}",
-            f"masks:{self.config.mask_share:g}",
-            f"mask-seed:{MASK_SEED}",
-            f"device:{self.device.type}",
-            "precision:float32",
-        ]
-        return Report({**measures, "loss": found.nats / tokens, **counts}, how, text)
+        return Evaluation({**measures, "loss": found.nats / tokens, **counts}, self.signature(dataset), text)
 
-    @property
-    def device(self) -> torch.device:
-        """Where it computes."""
-        return self.model.embedding.weight.device
+    def signature(self, dataset: Dataset) -> str:
+        """How sentences are read and masked."""
+        side, config = self.config.side_of(dataset), self.config
+        return (
+            f"{f'side:{side}|' if side else ''}tokens:{config.tokens}|vocabulary:{self.codec.hash[:12]}"
+            f"|longest:{config.max_length}|masks:{config.mask_share:g}|mask-seed:{MASK_SEED}"
+            f"|device:{self.device.type}|precision:float32"
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What should be known of the text that its vocabulary was made of."""
+        """Warnings about the text that the vocabulary was built from."""
         return self.codec.notes
 
-    @property
-    def title(self) -> str:
-        """What is trained, in one line."""
-        config = self.config
-        weights = sum(weight.numel() for weight in self.model.parameters())
-        layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
-        return (
-            f"{config.data}: {layers}{config.cell} of {config.hidden_size} each way, "
-            f"{weights / 1e6:.2f} M weights, vocabulary {len(self.codec.vocabulary):,} ({config.tokens})"
-        )
-
-    def begin(self, folder: ModelFolder) -> None:
-        """Write all of the model but its weights."""
-        folder.write_config(TASK, self.config.model_dump(mode="json"))
-        self.codec.save(folder.path)
-
-    def card(self, values: Mapping[str, Any]) -> str:
-        """README.md of the model folder."""
+    def describe(self) -> Description:
+        """The model in words."""
         config, codec = self.config, self.codec
-        best = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in values["best"].items())
-        side = f", {config.side} side" if config.side else ""
-        return f"""# Fill-in model of {config.data}
-
-{several(config.num_layers, "layer")} of {config.cell} cells, {config.hidden_size} units each way, made by
-throughtime. It tells what stands in the blanks of a sentence; it cannot write from left to right.
-
-| | |
-|---|---|
-| data | {config.data}{side}, split train |
-| tokens | {config.tokens}, vocabulary of {len(codec.vocabulary):,} (`{codec.hash[:12]}`) |
-| masks | {config.mask_share:g} of the tokens of a sentence, one at least |
-| weights | {values["parameters"]:,} |
-| training | {trained_for(values)}, seed {config.seed}, {values["device"]} |
-| validation | {best or "not measured"} |
-
-    throughtime fill FOLDER "I am ___."
-    throughtime evaluate FOLDER --split test
-
-In Python: `throughtime.load("FOLDER").fill("I am ___.")[0].text`. The settings are in config.json.
-"""
+        layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
+        size = f"{len(codec.vocabulary):,}"
+        return Description(
+            f"Fill-in model of {config.data}",
+            f"{layers}{config.cell} of {config.hidden_size} each way",
+            f"vocabulary {size} ({config.tokens})",
+            {
+                **({"side": config.side} if config.side else {}),
+                "tokens": f"{config.tokens}, vocabulary of {size} (`{codec.hash[:12]}`)",
+                "masks": f"{config.mask_share:g} of the tokens of a sentence, at least one",
+            },
+            ['fill FOLDER "I am ___."'],
+            'fill("I am ___.")[0].text',
+            "It fills the blanks of a sentence; it cannot write from left to right.",
+        )
 
     @cached_property
     def _never(self) -> list[int]:
@@ -250,7 +272,7 @@ In Python: `throughtime.load("FOLDER").fill("I am ___.")[0].text`. The settings 
     def _fillable(self, log_probs: Tensor) -> Tensor:
         return log_probs.index_fill(-1, torch.tensor(self._never, device=log_probs.device), -math.inf)
 
-    def _judged(self, log_probs: Tensor, labels: Tensor) -> Tensor:
+    def _count(self, log_probs: Tensor, labels: Tensor) -> Tensor:
         nats = -log_probs.gather(1, labels[:, None]).double().sum()
         best = self._fillable(log_probs).topk(min(TOP, log_probs.shape[1])).indices == labels[:, None]
         tokens = torch.full_like(nats, len(labels))

@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from throughtime.data.batching import Batch, RaggedIds
 from throughtime.data.batching.masked import MaskedBatch, MaskedBatches
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.tasks.fill.network import MaskedTokens
-from throughtime.tasks.fill.predictor import Guessed, TrainedFiller
 from throughtime.train.objective import Loss, State
+
+if TYPE_CHECKING:
+    from throughtime.tasks.fill.predictor import Filler
 
 SHOWN_WORDS = 3
 
 
+class GuessCounts(NamedTuple):
+    """Sums over hidden tokens: nats, their number, how many were the best guess, and among the best five."""
+
+    nats: float
+    tokens: float
+    right: float
+    top5: float
+
+    def measures(self) -> dict[str, float]:
+        """Perplexity, and the shares of tokens that were guessed."""
+        return {
+            "perplexity": Likelihood(self.nats, int(self.tokens)).perplexity,
+            "accuracy": self.right / self.tokens,
+            "top5": self.top5 / self.tokens,
+        }
+
+
 class FillTask:
-    """Tell hidden tokens from all others of their sentence.
+    """Predict hidden tokens from all others of their sentence.
 
     `train` and `valid` are sentences as ids; `shown` are sentences with a blank that are filled each epoch.
     """
@@ -26,9 +45,7 @@ class FillTask:
     better: Literal["less", "more"] = "less"
     fixed_shapes = False  # batches are as long as their sentences
 
-    def __init__(
-        self, filler: TrainedFiller, train: RaggedIds, valid: RaggedIds | None, shown: list[str]
-    ) -> None:
+    def __init__(self, filler: Filler, train: RaggedIds, valid: RaggedIds | None, shown: list[str]) -> None:
         self.filler, self.config = filler, filler.config
         self.model: MaskedTokens = filler.model
         self.train, self.valid, self.shown = train, valid, shown
@@ -59,11 +76,11 @@ class FillTask:
         """The validation sentences, with the same masks each time."""
         if self.valid is None:
             return {}
-        return self.filler.guessed(self.valid, rank=rank, world_size=world_size)._asdict()
+        return self.filler.count_guesses(self.valid, rank=rank, world_size=world_size)._asdict()
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Perplexity, and the share of tokens that were guessed."""
-        return Guessed(**sums).measures()
+        return GuessCounts(**sums).measures()
 
     def training_measures(self, mean: float) -> dict[str, float]:
         """The perplexity of the training text's hidden tokens, dropout included."""

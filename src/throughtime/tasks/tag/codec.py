@@ -1,4 +1,4 @@
-"""Words, letters, tags and labels to ids and back."""
+"""What a tagger reads with: the vocabularies of words, letters, tags and labels, and its language models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,12 +16,17 @@ from throughtime.data.batching import RaggedIds
 from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedRows
 from throughtime.data.records import Tagged
 from throughtime.errors import InputError
+from throughtime.folder import ModelFolder
+from throughtime.models.language import NOTHING, FrozenReader
+from throughtime.models.weights import save_weights
+from throughtime.tasks import load
 from throughtime.tasks.tag.network import UNKNOWN
+from throughtime.text.rules import CharTokenizer
+from throughtime.text.subword import SubwordTokenizer
 from throughtime.text.vocabulary import Vocabulary
 
-if TYPE_CHECKING:
-    from throughtime.tasks.tag.languages import TagLanguage
-
+LANGUAGE_MODELS = "language-models"
+"""The folder inside of a tagger's that holds copies of its language models."""
 FILES = ("words", "characters", "tags", "labels")
 
 
@@ -29,8 +34,8 @@ FILES = ("words", "characters", "tags", "labels")
 class TagCodec:
     """The vocabularies of a tagger.
 
-    `words` holds every word of the training data; only those that stood there `min_freq` times have a vector
-    of their own. `labels` is None where sentences have none.
+    `words` holds every word of the training data; only those that occur `min_freq` times have a vector of
+    their own. `labels` is None where sentences have none.
 
     >>> record = Tagged(("The", "cat", "the"), ("DET", "NOUN", "DET"))
     >>> codec = TagCodec.build([record], lowercase=True, min_freq=2, max_characters=40)
@@ -61,7 +66,7 @@ class TagCodec:
             tags.update(record.tags)
             labels.update([record.label] if record.label else [])
         if not words:
-            raise InputError("--data", "holds no sentence to learn from in its split train")
+            raise InputError("data", "holds no sentence to learn from in its split train")
         return cls(
             Vocabulary.from_counts(words),
             Vocabulary.from_counts(characters),
@@ -74,18 +79,18 @@ class TagCodec:
 
     @cached_property
     def vectors(self) -> int:
-        """How many words have a vector of their own, <unk> among them; these have the lowest ids."""
+        """The number of words that have a vector of their own, <unk> included; these have the lowest ids."""
         counts = self.words.counts or {}
         return 1 + sum(
             counts.get(word, 0) >= self.min_freq for word in self.words if word not in self.words.reserved
         )
 
     def knows(self, word: str) -> bool:
-        """Whether the word stood in the training data, however seldom."""
+        """Whether the word is in the training data, however rare."""
         return (word.lower() if self.lowercase else word) in self.words
 
     def rows(self, sentences: Sequence[Sequence[str]], languages: Sequence[TagLanguage] = ()) -> TaggedRows:
-        """Sentences as ids, of which nothing is told but their words."""
+        """Sentences as ids; their tags and labels are not known."""
         forms: dict[str, int] = {}
         numbered = RaggedIds.of([forms.setdefault(word, len(forms)) for word in words] for words in sentences)
         ids = np.array([self._word(form) for form in forms], dtype=np.int32)
@@ -104,7 +109,7 @@ class TagCodec:
             tuple(readings),
         )
 
-    def taught(
+    def tagged_rows(
         self, records: Sequence[Tagged], languages: Sequence[TagLanguage] = (), *, labelled: bool
     ) -> TaggedRows:
         """Sentences with their tags, and where `labelled` with the label of each."""
@@ -153,3 +158,71 @@ def _known(vocabulary: Vocabulary, name: str, kind: str) -> int:
             "the training data", f"hold the {kind} {name!r}, which the model does not know; train a new one"
         )
     return vocabulary[name]
+
+
+class TagLanguage:
+    """A recurrent language model that reads whole sentences, given as words."""
+
+    def __init__(self, language: Any, where: str) -> None:
+        codec = language.framing.codec
+        if isinstance(codec.tokenizer, SubwordTokenizer):
+            raise InputError(
+                "language_models", f"{where} reads parts of words; expected one with tokens=char or space"
+            )
+        self.language, self.reader = language, FrozenReader(language.model)
+        # Words of a text in characters have spaces between them; where tokens are words, nothing is.
+        self.between: list[int] = codec.encode(" ") if isinstance(codec.tokenizer, CharTokenizer) else []
+
+    def read(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
+        """The ids of a sentence in the model's direction, and the place of each word's last id."""
+        framing = self.language.framing
+        ids = [NOTHING if framing.begin_id is None else framing.begin_id]
+        places = []
+        for number, word in enumerate(reversed(words) if framing.backward else words):
+            own = framing.codec.encode(word)
+            ids += self.between if number else []
+            ids += own[::-1] if framing.backward else own
+            places.append(len(ids) - 1)
+        return ids, places[::-1] if framing.backward else places
+
+    def save(self, folder: ModelFolder) -> None:
+        """Write a copy of the whole model, so that the tagger no longer needs the run."""
+        self.language.save_description(folder)
+        save_weights(self.language.model, folder)
+
+
+class TaggerAssets(NamedTuple):
+    """The vocabularies of a tagger, and the language models whose states it reads."""
+
+    codec: TagCodec
+    languages: tuple[TagLanguage, ...] = ()
+
+    def save(self, folder: ModelFolder) -> None:
+        """Write everything into a model folder; the weights of language models too, as they do not change."""
+        self.codec.save(folder.path)
+        for language, path in zip(self.languages, _copies(folder, len(self.languages)), strict=True):
+            language.save(ModelFolder(path))
+
+    @classmethod
+    def load(cls, folder: ModelFolder, num_languages: int, **options: Any) -> TaggerAssets:
+        """Read what `save` wrote; the options are those of `TagCodec.load`."""
+        languages = load_languages(_copies(folder, num_languages))
+        return cls(TagCodec.load(folder.path, **options), languages)
+
+
+def load_languages(runs: Sequence[str | Path]) -> tuple[TagLanguage, ...]:
+    """The language models in these folders."""
+    found = []
+    for run in runs:
+        task, _ = ModelFolder.at(run).read_config()
+        if task != "language":
+            raise InputError(
+                "language_models", f"{run} holds a model of the task {task!r}, expected 'language'"
+            )
+        found.append(TagLanguage(load(run, device="cpu"), str(run)))
+    return tuple(found)
+
+
+def _copies(folder: ModelFolder, count: int) -> list[Path]:
+    """Where a tagger's folder keeps its language models."""
+    return [folder.path / LANGUAGE_MODELS / str(number) for number in range(count)]

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from throughtime.config import architecture
 from throughtime.data.records import Tagged
 from throughtime.effects import Effect
 from throughtime.errors import InputError
@@ -38,27 +39,31 @@ class TagConfig(TrainingConfig):
     )
 
     data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
-    lowercase: bool = Field(True, description="one vector for a word in small letters and in capitals")
-    min_freq: int = Field(2, ge=1, description="rarer words become <unk>, and are known by their letters")
-    characters: bool = Field(True, description="read the letters of each word too")
-    max_characters: Annotated[int, Field(ge=2)] = Field(
-        40, description="longer words are read by so many letters: the first and the last"
+    lowercase: bool = architecture(True, description="one vector for a word in small letters and in capitals")
+    min_freq: int = architecture(
+        2, ge=1, description="rarer words become <unk>, and are known by their letters"
     )
-    intents: bool | None = Field(
+    characters: bool = architecture(True, description="read the letters of each word too")
+    max_characters: Annotated[int, Field(ge=2)] = architecture(
+        40, description="maximum number of letters to read of a word: of longer words the first and the last"
+    )
+    intents: bool | None = architecture(
         None, description="a label for the whole sentence too; null: where the data have one"
     )
-    language_models: tuple[str, ...] = Field(
+    language_models: tuple[str, ...] = architecture(
         (), description="runs of `train language` whose states are known of each word; they stay as they are"
     )
 
-    cell: str = Field("lstm", description="lstm, gru, rnn, mingru, ...; see `throughtime doctor`")
-    word_size: Size = Field(128, description="width of a word's vector")
-    character_size: Size = Field(32, description="width of a letter's vector")
-    character_hidden_size: Size = Field(64, description="units over the letters, each way")
-    language_size: Size = Field(256, description="width that the states of language models are brought to")
-    hidden_size: Size = Field(200, description="units of a layer, each way")
-    num_layers: Size = Field(2, description="layers on top of each other")
-    crf: bool = Field(True, description="score the tags of a sentence as one chain, not each alone")
+    cell: str = architecture("lstm", description="lstm, gru, rnn, mingru, ...; see `throughtime doctor`")
+    word_size: Size = architecture(128, description="width of a word's vector")
+    character_size: Size = architecture(32, description="width of a letter's vector")
+    character_hidden_size: Size = architecture(64, description="units over the letters, each way")
+    language_size: Size = architecture(
+        256, description="width that the states of language models are brought to"
+    )
+    hidden_size: Size = architecture(200, description="units of a layer, each way")
+    num_layers: Size = architecture(2, description="layers on top of each other")
+    crf: bool = architecture(True, description="score the tags of a sentence as one chain, not each alone")
 
     word_dropout: Share = Field(0.1, description="share of words that are read as <unk> in training")
     input_dropout: Share = Field(0.4, description="on what enters the first layer")

@@ -15,15 +15,14 @@ from throughtime.export.pooling import pooled
 from throughtime.export.stack import run_stack
 from throughtime.layers.crf import LinearChain
 from throughtime.tasks.language.export import embedded
-from throughtime.tasks.tag.characters import SpellingReader
-from throughtime.tasks.tag.languages import TagLanguage
-from throughtime.tasks.tag.network import Tagger
-from throughtime.tasks.tag.predictor import TrainedTagger
+from throughtime.tasks.tag.codec import TagLanguage
+from throughtime.tasks.tag.network import SequenceTagger, SpellingReader
+from throughtime.tasks.tag.predictor import Tagger
 
 SHAPES = ((1, 1), (1, 40), (3, 7), (3, 30))
 
 
-def exported(tagger: TrainedTagger) -> Exported:
+def exported(tagger: Tagger) -> Exported:
     """The one part of a tagger; language models that it reads with are in the same graph."""
     model, codec = tagger.model, tagger.codec
     chain = None
@@ -54,7 +53,7 @@ def exported(tagger: TrainedTagger) -> Exported:
     )
 
 
-def tagger_graph(model: Tagger, int8: bool) -> Graph:
+def tagger_graph(model: SequenceTagger, int8: bool) -> Graph:
     """Words [T, B] and what else is known of them, to scores of tags [T, B, S] and of labels [B, K]."""
     graph = Graph("tagger", int8=int8)
     words = graph.input("words", "int64", ["time", "batch"])
@@ -88,7 +87,7 @@ def _spellings(graph: Graph, reader: SpellingReader, characters: str, lengths: s
     return graph.op("Concat", state[0], state[len(state) // 2], axis=-1)
 
 
-def _read(graph: Graph, model: Tagger, number: int) -> str:
+def _read(graph: Graph, model: SequenceTagger, number: int) -> str:
     """What a language model knows where each word is over: [T, B, H]."""
     language = model.readers[number].model
     ids = graph.input(f"read_{number}", "int64", [f"read_{number}", "batch"])
@@ -105,11 +104,11 @@ def _read(graph: Graph, model: Tagger, number: int) -> str:
 
 def _reading(language: TagLanguage) -> dict[str, object]:
     framing = language.language.framing
-    return {"begin_id": framing.begin_id, "backward": framing.backward, "between": language._between}
+    return {"begin_id": framing.begin_id, "backward": framing.backward, "between": language.between}
 
 
 @torch.inference_mode()
-def _cases(tagger: TrainedTagger) -> Iterator[Case]:
+def _cases(tagger: Tagger) -> Iterator[Case]:
     model, draws = tagger.model, np.random.default_rng(0)
     known = [word for word in tagger.codec.words if word not in tagger.codec.words.reserved]
     for batch, longest in SHAPES:

@@ -1,4 +1,4 @@
-"""The tagger: words, spellings and what language models say of them, read from both ends."""
+"""The tagger's network: words, their spellings and the states of language models, read from both ends."""
 
 from __future__ import annotations
 
@@ -16,10 +16,45 @@ from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.pooling import MaxPooling, MeanPooling
 from throughtime.layers.stack import Stack
 from throughtime.models.language import FrozenReader
-from throughtime.tasks.tag.characters import SpellingReader
 
 UNKNOWN = 0
 """The id of all words that the vocabulary lacks."""
+
+
+class SpellingReader(nn.Module):
+    """The last states of a net over a word's characters, from the left and from the right: [W, 2 H].
+
+    >>> reader = SpellingReader(30, embedding_size=8, hidden_size=16)
+    >>> reader(torch.zeros(5, 3, dtype=torch.long), torch.tensor([5, 2, 3])).shape
+    torch.Size([3, 32])
+    """
+
+    def __init__(
+        self,
+        characters: int,
+        *,
+        cell: str = "lstm",
+        embedding_size: int = 32,
+        hidden_size: int = 64,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(characters, embedding_size)
+        self.stack = Stack(cell, embedding_size, hidden_size, bidirectional=True)
+        self.dropout = nn.Dropout(checked_probability("dropout", dropout))
+
+    @property
+    def output_size(self) -> int:
+        """The width of a word: of both directions together."""
+        return self.stack.output_size
+
+    def forward(self, characters: Tensor, lengths: Tensor) -> Tensor:
+        """Spellings [C, W], one a column, and their lengths [W]."""
+        outputs, _ = self.stack(self.dropout(self.embedding(characters)), None, lengths)
+        left, right = outputs.chunk(2, -1)
+        # From the left the last state stands at a word's end, from the right at its beginning.
+        end = (lengths - 1).clamp(min=0)[None, :, None].expand(1, -1, left.shape[2])
+        return torch.cat([left.gather(0, end).squeeze(0), right[0]], -1)
 
 
 class TagScores(NamedTuple):
@@ -29,23 +64,23 @@ class TagScores(NamedTuple):
     labels: Tensor | None
 
 
-class Tagger(nn.Module):
+class SequenceTagger(nn.Module):
     """Words and spellings into a deep bidirectional stack, and from each state the scores of tags.
 
-    `characters` is the size of their vocabulary; 0 does without spellings. `labels` above 0 adds a label for
-    the whole sentence, read from the mean and the maximum of its states. `crf` makes the tags of a sentence
-    one chain. In training, words become unknown at the rate `word_dropout`, so that spelling and context
-    have to do.
+    With `num_characters=0` spellings are not read. With `num_labels` above 0 the sentence gets a label, from
+    the mean and the maximum of its states. `crf` scores the tags of a sentence as one chain. In training,
+    `word_dropout` is the share of words that become unknown, so that the model learns from spelling and
+    context too.
     """
 
     head: TagHead
 
     def __init__(
         self,
-        words: int,
-        characters: int,
-        tags: int,
-        labels: int = 0,
+        num_words: int,
+        num_characters: int,
+        num_tags: int,
+        num_labels: int = 0,
         *,
         cell: str = "lstm",
         word_size: int = 128,
@@ -64,16 +99,16 @@ class Tagger(nn.Module):
         language_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(words, word_size)
+        self.embedding = nn.Embedding(num_words, word_size)
         self.spelling = (
             SpellingReader(
-                characters,
+                num_characters,
                 cell=cell,
                 embedding_size=character_size,
                 hidden_size=character_hidden_size,
                 dropout=input_dropout / 2,
             )
-            if characters
+            if num_characters
             else None
         )
         self.readers = tuple(readers)
@@ -90,16 +125,16 @@ class Tagger(nn.Module):
             dropout=hidden_dropout,
             variational=variational,
         )
-        self.scores = nn.Linear(self.stack.output_size, tags)
+        self.scores = nn.Linear(self.stack.output_size, num_tags)
         self.poolings = nn.ModuleList(kind(self.stack.output_size) for kind in (MeanPooling, MaxPooling))
-        self.labels = nn.Linear(2 * self.stack.output_size, labels) if labels else None
+        self.labels = nn.Linear(2 * self.stack.output_size, num_labels) if num_labels else None
         self.word_dropout = checked_probability("word_dropout", word_dropout)
         self.input_dropout = checked_probability("input_dropout", input_dropout)
         self.language_dropout = checked_probability("language_dropout", language_dropout)
         self.output_dropout = checked_probability("output_dropout", output_dropout)
         self.variational = variational
         initialise_network_(self)
-        self.head = LinearChain(tags) if crf else Independent()
+        self.head = LinearChain(num_tags) if crf else Independent()
 
     def forward(self, batch: TaggedBatch) -> TagScores:
         """The scores of a batch of sentences; its tags and labels are not looked at."""

@@ -1,9 +1,8 @@
-"""A tagger with its vocabularies and the settings that made it: what is trained, judged, saved and used."""
+"""A trained tagger: sentences in, a tag for each word and its probability out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +14,14 @@ from throughtime.data.records import Tagged
 from throughtime.errors import InputError, unknown
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
-from throughtime.metrics.classification import Tagging, is_chunked
-from throughtime.results import TaggedWord
-from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
-from throughtime.tasks.tag.codec import TagCodec
+from throughtime.metrics.classification import is_chunked
+from throughtime.results import Evaluation, TaggedWord
+from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
+from throughtime.tasks.tag.answers import TagCounts, TaggedSentence
+from throughtime.tasks.tag.codec import TagCodec, TaggerAssets, TagLanguage, load_languages
 from throughtime.tasks.tag.config import TagConfig
-from throughtime.tasks.tag.languages import TagLanguage, copies
-from throughtime.tasks.tag.network import Tagger
-from throughtime.tasks.tag.report import report_text
-from throughtime.tasks.tag.sentence import TaggedSentence
+from throughtime.tasks.tag.network import SequenceTagger
+from throughtime.tasks.tag.training import TagTask
 from throughtime.text.input_warnings import InputWarnings
 from throughtime.text.numbers import several
 from throughtime.text.subword import SUBWORDS
@@ -33,49 +31,134 @@ from throughtime.texts import checked_sentences, checked_texts
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
-TASK = "tag"
 SENTENCES_AT_ONCE = 64
 WORDS_AT_ONCE = 4_096
 LIKELY = 3
-CUTTERS = frozenset(TOKENIZERS) - frozenset(SUBWORDS)
-"""What can cut a text into words; others would have to be trained first."""
+WORD_TOKENIZERS = frozenset(TOKENIZERS) - frozenset(SUBWORDS)
+"""The tokenizers that need no training."""
 
 
-@dataclass
-class Judged:
-    """What was counted of sentences whose tags are known."""
+class Tagger(Predictor):
+    """Tags the words of sentences: `tt.load("RUN").tag("the cat sleeps")[0].tags`."""
 
-    tags: Tagging = field(default_factory=Tagging)
-    unknown: int = 0  # words that did not stand in the training data
-    unknown_right: int = 0
-    labelled: int = 0
-    labels_right: int = 0
+    task = "tag"
+    config_type = TagConfig
+    model: SequenceTagger
+    assets: TaggerAssets
+    config: TagConfig
 
+    @classmethod
+    def prepare(cls, config: TagConfig, dataset: Dataset) -> tuple[TagConfig, TaggerAssets]:
+        """Build the vocabularies of the training sentences, and open the language models."""
+        records = tagged_sentences(dataset, "train")
+        codec = TagCodec.build(records, **config.arguments_for(TagCodec.build))
+        return config.settled(records), TaggerAssets(codec, load_languages(config.language_models))
 
-class TrainedTagger:
-    """Tags the words of sentences: `tt.load("RUN").tag(["the cat sleeps"])[0].tags`."""
+    @classmethod
+    def load_assets(cls, folder: ModelFolder, config: TagConfig) -> TaggerAssets:
+        """Read the vocabularies and the copies of the language models."""
+        return TaggerAssets.load(folder, len(config.language_models), **config.arguments_for(TagCodec.load))
 
-    def __init__(
-        self, model: Tagger, codec: TagCodec, config: TagConfig, languages: Sequence[TagLanguage] = ()
-    ) -> None:
-        self.model, self.codec, self.config, self.languages = model, codec, config, tuple(languages)
+    @classmethod
+    def build_network(cls, config: TagConfig, assets: TaggerAssets) -> SequenceTagger:
+        """The network that a configuration describes."""
+        codec = assets.codec
+        return SequenceTagger(
+            codec.vectors,
+            len(codec.characters) if config.characters else 0,
+            len(codec.tags),
+            len(codec.labels) if config.intents and codec.labels is not None else 0,
+            readers=[language.reader for language in assets.languages],
+            **config.arguments_for(SequenceTagger),
+        )
+
+    @property
+    def codec(self) -> TagCodec:
+        """The vocabularies of words, letters, tags and labels."""
+        return self.assets.codec
+
+    @property
+    def languages(self) -> tuple[TagLanguage, ...]:
+        """The language models whose states it reads."""
+        return self.assets.languages
 
     @property
     def chunked(self) -> bool:
         """Whether its tags mark chunks, as B-PER and I-PER do."""
         return is_chunked(self.codec.tags)
 
-    def tag(
-        self, texts: Sequence[str], *, tokenize: str = "space", progress: Progress | None = None
-    ) -> list[TaggedSentence]:
-        """The tags of each text's words, in the order of the texts; an empty text has none.
+    def training_task(self, dataset: Dataset) -> TagTask:
+        """Batches, loss and validation on these data."""
+        train = self.codec.tagged_rows(
+            tagged_sentences(dataset, "train"), self.languages, labelled=bool(self.config.intents)
+        )
+        return TagTask(self, train, tagged_sentences(dataset, "valid") if "valid" in dataset.splits else [])
 
-        `tokenize` names what cuts a text into words: `space`, as tagged data come, or `unicode` for raw text.
+    def tag(
+        self, texts: str | Sequence[str], *, tokenize: str = "space", progress: Progress | None = None
+    ) -> list[TaggedSentence]:
+        """One answer for each text, with the tags of its words; an empty text has none.
+
+        `tokenize` names the tokenizer that splits a text into words: `space`, as in tagged data, or `unicode`
+        for raw text.
         """
-        if tokenize not in CUTTERS:
-            raise InputError("--tokenize", str(unknown("tokenizer", tokenize, CUTTERS)))
-        cut = tokenizer(tokenize)
-        return self.tag_words([cut.tokenize(text) for text in checked_texts(texts)], progress=progress)
+        if tokenize not in WORD_TOKENIZERS:
+            raise InputError("tokenize", str(unknown("tokenizer", tokenize, WORD_TOKENIZERS)))
+        split = tokenizer(tokenize).tokenize
+        return self.tag_words([split(text) for text in checked_texts(texts)], progress=progress)
+
+    @torch.no_grad()
+    def tag_words(
+        self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
+    ) -> list[TaggedSentence]:
+        """The same for sentences that are split into words already."""
+        found = [TaggedSentence(())] * len(checked_sentences(sentences))
+        real = [number for number, words in enumerate(sentences) if words]
+        if not real:
+            return found
+        rows = self.codec.rows([sentences[number] for number in real], self.languages)
+        most = max(WORDS_AT_ONCE, int(rows.words.lengths.max()))
+        batches = TaggedBatches(rows, batch_size=SENTENCES_AT_ONCE, max_tokens=most, shuffle=False)
+        training, device, done = self.model.training, self.device, 0
+        self.model.eval()
+        with matmul_precision("float32"):
+            for batch in batches:
+                numbers = [real[index] for index in batch.indices.tolist()]
+                answers = self._tag_batch(batch.to(device), [sentences[number] for number in numbers])
+                for number, sentence in zip(numbers, answers, strict=True):
+                    found[number] = sentence
+                done += len(numbers)
+                if progress is not None:
+                    progress(done, len(real))
+        self.model.train(training)
+        return found
+
+    def _tag_batch(self, batch: TaggedBatch, sentences: Sequence[Sequence[str]]) -> list[TaggedSentence]:
+        scores, label_scores = self.model(batch)
+        chosen = self.model.head.best(scores, batch.lengths)
+        marginals = self.model.head.marginals(scores, batch.lengths)
+        certainty = marginals.gather(2, chosen[..., None]).squeeze(2)
+        likely = marginals.topk(min(LIKELY, marginals.shape[2]), -1)
+        columns = (chosen, certainty, likely.indices, likely.values)
+        by_row = zip(sentences, *(one.transpose(0, 1).tolist() for one in columns), strict=True)
+        names, labels = list(self.codec.tags), self._labels(label_scores, len(sentences))
+        found = []
+        for row, (words, *answers) in enumerate(by_row):
+            tagged = [
+                TaggedWord(
+                    word, names[tag], p, tuple((names[one], q) for one, q in zip(tags, ps, strict=True))
+                )
+                # The answers go on past the end of a short sentence.
+                for word, tag, p, tags, ps in zip(words, *answers, strict=False)
+            ]
+            found.append(TaggedSentence(tuple(tagged), *labels[row]))
+        return found
+
+    def _labels(self, scores: Tensor | None, rows: int) -> list[tuple[str, float | None]]:
+        if scores is None or self.codec.labels is None:
+            return [("", None)] * rows
+        values, best = scores.float().softmax(-1).max(-1)
+        return list(zip(self.codec.labels.tokens(best.tolist()), values.tolist(), strict=True))
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
         """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`).
@@ -88,166 +171,66 @@ class TrainedTagger:
     def _warnings(self) -> InputWarnings:
         return InputWarnings(tokenizer("char"), self.codec.characters)
 
-    @torch.no_grad()
-    def tag_words(
-        self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
-    ) -> list[TaggedSentence]:
-        """The same for sentences that are cut into words already."""
-        found = [TaggedSentence(())] * len(checked_sentences(sentences))
-        real = [number for number, words in enumerate(sentences) if words]
-        if not real:
-            return found
-        rows = self.codec.rows([sentences[number] for number in real], self.languages)
-        most = max(WORDS_AT_ONCE, int(rows.words.lengths.max()))
-        batches = TaggedBatches(rows, batch_size=SENTENCES_AT_ONCE, max_tokens=most, shuffle=False)
-        training, device, done = self.model.training, next(self.model.parameters()).device, 0
-        self.model.eval()
-        with matmul_precision("float32"):
-            for batch in batches:
-                own = [sentences[real[index]] for index in batch.indices.tolist()]
-                read = self._read(batch.to(device), own)
-                for index, sentence in zip(batch.indices.tolist(), read, strict=True):
-                    found[real[index]] = sentence
-                done += len(own)
-                if progress is not None:
-                    progress(done, len(real))
-        self.model.train(training)
-        return found
-
-    def _read(self, batch: TaggedBatch, sentences: Sequence[Sequence[str]]) -> list[TaggedSentence]:
-        scores, label_scores = self.model(batch)
-        chosen = self.model.head.best(scores, batch.lengths)
-        marginals = self.model.head.marginals(scores, batch.lengths)
-        sure = marginals.gather(2, chosen[..., None]).squeeze(2)
-        likely = marginals.topk(min(LIKELY, marginals.shape[2]), -1)
-        tags, sures, values, indices = (
-            one.transpose(0, 1).tolist() for one in (chosen, sure, likely.values, likely.indices)
-        )
-        names = list(self.codec.tags)
-        labels = self._labels(label_scores, len(sentences))
-        return [
-            TaggedSentence(
-                tuple(
-                    TaggedWord(
-                        word,
-                        names[tags[row][place]],
-                        sures[row][place],
-                        tuple(
-                            (names[tag], p)
-                            for tag, p in zip(indices[row][place], values[row][place], strict=True)
-                        ),
-                    )
-                    for place, word in enumerate(words)
-                ),
-                *labels[row],
-            )
-            for row, words in enumerate(sentences)
-        ]
-
-    def _labels(self, scores: Tensor | None, rows: int) -> list[tuple[str, float | None]]:
-        if scores is None or self.codec.labels is None:
-            return [("", None)] * rows
-        values, best = scores.float().softmax(-1).max(-1)
-        return list(zip(self.codec.labels.tokens(best.tolist()), values.tolist(), strict=True))
-
-    def judged(self, records: Sequence[Tagged], progress: Progress | None = None) -> Judged:
-        """Tag sentences whose tags are known, and count."""
-        judged = Judged()
+    def count_tags(self, records: Sequence[Tagged], progress: Progress | None = None) -> TagCounts:
+        """Tag sentences whose tags are known, and count what is right."""
+        counts = TagCounts(sentences=len(records))
         found = self.tag_words([record.words for record in records], progress=progress)
         for record, sentence in zip(records, found, strict=True):
-            judged.tags.add(record.tags, sentence.tags)
+            counts.tags.add(record.tags, sentence.tags)
             for word, given, tag in zip(record.words, record.tags, sentence.tags, strict=True):
                 if not self.codec.knows(word):
-                    judged.unknown += 1
-                    judged.unknown_right += given == tag
+                    counts.unknown += 1
+                    counts.unknown_right += given == tag
             if record.label and sentence.label:
-                judged.labelled += 1
-                judged.labels_right += record.label == sentence.label
-        return judged
+                counts.labelled += 1
+                counts.labels_right += record.label == sentence.label
+        return counts
 
-    def report(self, dataset: Dataset, split: str, asked: Asked, progress: Progress | None = None) -> Report:
-        """What `throughtime evaluate` shows of a split."""
-        refuse_others(asked, (), "is not for models that tag")
-        records = sentences_of(dataset, split)
+    def evaluate_split(
+        self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
+    ) -> Evaluation:
+        """Accuracy, where tags mark chunks their F1, and the confusion of tags on a split."""
+        refuse_options(options, (), "is not for taggers")
+        records = tagged_sentences(dataset, split)
         if not records:
             raise InputError(f"{dataset.name}, split {split}", "holds no sentence to tag")
-        judged = self.judged(records, progress)
-        tags, chunks = judged.tags, judged.tags.chunks
-        values: dict[str, Any] = {"accuracy": tags.accuracy}
-        if self.chunked:
-            values |= {"f1": chunks.f1, "precision": chunks.precision, "recall": chunks.recall}
-            values["types"] = {name: tags.types[name].values() for name in sorted(tags.types)}
-        if judged.labelled:
-            values["intent_accuracy"] = judged.labels_right / judged.labelled
-        values["unknown_word_accuracy"] = judged.unknown_right / judged.unknown if judged.unknown else None
-        values |= {"words": tags.words, "unknown_words": judged.unknown, "sentences": len(records)}
-        text = report_text(f"{dataset.name}, {split}", values, tags)
-        return Report({**values, "confusion": tags.table()}, self.reading(), text)
-
-    def reading(self) -> list[str]:
-        """How sentences are read and tagged, as a signature tells it."""
-        device = next(self.model.parameters()).device.type
-        languages = [f"language-models:{len(self.languages)}"] if self.languages else []
-        return [
-            f"tags:{'crf' if self.config.crf else 'independent'}",
-            *languages,
-            f"vocabulary:{self.codec.hash}",
-            f"device:{device}",
-            "precision:float32",
-        ]
-
-    @property
-    def title(self) -> str:
-        """What is trained, in one line."""
-        config = self.config
-        weights = sum(weight.numel() for weight in self.model.parameters())
-        known = self.codec.labels if config.intents else None
-        labels = f" and {several(len(known), 'label')}" if known else ""
-        return (
-            f"{config.data}: {config.num_layers} x {config.cell} of {config.hidden_size} each way, "
-            f"{weights / 1e6:.2f} M weights, {len(self.codec.tags):,} tags{labels}, "
-            f"{several(self.codec.vectors, 'word')}"
+        counts = self.count_tags(records, progress)
+        return Evaluation(
+            counts.measures(chunked=self.chunked), self.signature(), counts.report(chunked=self.chunked)
         )
 
-    def begin(self, folder: ModelFolder) -> None:
-        """Write all of the model but its weights; the language models' do not change, so they are written."""
-        folder.write_config(TASK, self.config.model_dump(mode="json"))
-        self.codec.save(folder.path)
-        places = copies(folder.path, len(self.languages))
-        for language, path in zip(self.languages, places, strict=True):
-            language.save(ModelFolder(path))
+    def signature(self) -> str:
+        """How sentences are read and tagged."""
+        languages = f"language-models:{len(self.languages)}|" if self.languages else ""
+        return (
+            f"tags:{'crf' if self.config.crf else 'independent'}|{languages}vocabulary:{self.codec.hash}"
+            f"|device:{self.device.type}|precision:float32"
+        )
 
-    def card(self, values: Mapping[str, Any]) -> str:
-        """README.md of the model folder."""
-        config = self.config
-        best = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in values["best"].items())
-        own = f"{len(self.codec.tags):,}, {'as a chain (CRF)' if config.crf else 'each word alone'}"
-        return f"""# Tagger of {config.data}
-
-{several(config.num_layers, "layer")} of {config.cell} cells with {config.hidden_size} units each way,
-made by throughtime.
-
-| | |
-|---|---|
-| data | {config.data}, split train |
-| tags | {own} |
-| words | {self.codec.vectors:,} with a vector (`{self.codec.hash}`) |
-| weights | {values["parameters"]:,} |
-| training | {trained_for(values)}, seed {config.seed}, {values["device"]} |
-| validation | {best or "not measured"} |
-
-    throughtime tag FOLDER "a sentence in words"
-    throughtime evaluate FOLDER --split test
-
-In Python: `throughtime.load("FOLDER").tag(["a sentence in words"])[0].tags`. The settings are in config.json.
-"""
+    def describe(self) -> Description:
+        """The model in words."""
+        config, codec = self.config, self.codec
+        layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
+        tags = several(len(codec.tags), "tag")
+        labels = f" and {several(len(codec.labels), 'label')}" if config.intents and codec.labels else ""
+        return Description(
+            f"Tagger of {config.data}",
+            f"{layers}{config.cell} of {config.hidden_size} each way",
+            f"{tags}{labels}, {several(codec.vectors, 'word')}",
+            {
+                "tags": f"{len(codec.tags):,}, {'as a chain (CRF)' if config.crf else 'each word alone'}",
+                "words": f"{codec.vectors:,} with a vector (`{codec.hash}`)",
+            },
+            ['tag FOLDER "a sentence in words"'],
+            'tag("a sentence in words")[0].tags',
+        )
 
 
-def sentences_of(dataset: Dataset, split: str) -> list[Tagged]:
+def tagged_sentences(dataset: Dataset, split: str) -> list[Tagged]:
     """The tagged sentences of a split."""
     if dataset.kind != "tags":
         raise InputError(
-            "--data",
-            f"{dataset.name} holds {dataset.kind} data; tagging needs tagged sentences, as in a .conll file",
+            dataset.name,
+            f"holds {dataset.kind} data; tagging needs tagged sentences, as in a .conll file",
         )
     return list(dataset.records(split))

@@ -11,11 +11,11 @@ from throughtime.data.batching import Batch
 from throughtime.data.batching.sequences import NO_LABEL, TaggedBatch, TaggedBatches, TaggedRows
 from throughtime.data.records import Tagged
 from throughtime.metrics.classification import ChunkCounts
-from throughtime.tasks.tag.network import Tagger
+from throughtime.tasks.tag.network import SequenceTagger
 from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
-    from throughtime.tasks.tag.predictor import TrainedTagger
+    from throughtime.tasks.tag.predictor import Tagger
 
 SAMPLES = 2
 
@@ -27,9 +27,9 @@ class TagTask:
     unit: str = "words"
     fixed_shapes: bool = False  # batches are as long as their sentences
 
-    def __init__(self, tagger: TrainedTagger, train: TaggedRows, valid: Sequence[Tagged]) -> None:
+    def __init__(self, tagger: Tagger, train: TaggedRows, valid: Sequence[Tagged]) -> None:
         self.tagger, self.config = tagger, tagger.config
-        self.model: Tagger = tagger.model
+        self.model: SequenceTagger = tagger.model
         self.train, self.valid = train, valid
         self.measure: str = self.config.choose_by or ("f1" if tagger.chunked else "accuracy")
 
@@ -58,7 +58,7 @@ class TagTask:
         """What is counted of this process's share of the validation sentences."""
         if not self.valid:
             return {}
-        found = self.tagger.judged(self.valid[rank::world_size])
+        found = self.tagger.count_tags(self.valid[rank::world_size])
         chunks = found.tags.chunks
         return {
             "words": found.tags.words,

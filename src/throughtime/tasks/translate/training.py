@@ -16,7 +16,7 @@ from throughtime.metrics.likelihood import Likelihood
 from throughtime.metrics.measures import find_measure
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.ngram.detection import are_swapped
-from throughtime.tasks.surprisal import likelihood, targets, training_loss
+from throughtime.tasks.surprisal import label_loss, likelihood, masked_labels
 from throughtime.text.languages import language_name
 from throughtime.text.numbers import several
 from throughtime.text.one_line import one_line
@@ -106,8 +106,8 @@ class TranslateTask:
         assert isinstance(batch, PairBatch)
         ratio, smoothing = self.config.teacher_forcing, self.config.label_smoothing
         outputs = self.model.scheduled(batch.source, batch.source_lengths, batch.inputs, ratio).outputs
-        hidden, labels = outputs.flatten(0, 1), targets(batch).flatten()
-        return training_loss(self.model.head, hidden, labels, smoothing), ()
+        hidden, labels = outputs.flatten(0, 1), masked_labels(batch).flatten()
+        return label_loss(self.model.head, hidden, labels, smoothing), ()
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:

@@ -1,0 +1,110 @@
+"""What a tagger says of a sentence, and what is counted of its answers where the tags are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from throughtime.metrics.classification import Tagging, chunks, is_chunked
+from throughtime.results import Tagged
+
+CONFUSIONS = 10
+"""The number of confusions that a report lists."""
+
+
+@dataclass(frozen=True)
+class TaggedSentence(Tagged):
+    """Words with their tags, and the chunks that the tags mark.
+
+    >>> from throughtime.results import TaggedWord
+    >>> sentence = TaggedSentence((TaggedWord("play", "O", 0.9), TaggedWord("jazz", "B-genre", 0.8)), "Play")
+    >>> sentence.line(), sentence.chunks
+    ('play/O jazz/B-genre\\tPlay', [('genre', 'jazz')])
+    """
+
+    @property
+    def chunks(self) -> list[tuple[str, str]]:
+        """Type and text of each chunk that the tags mark; none where tags mark no chunks."""
+        if not is_chunked(self.tags):
+            return []
+        texts = [word.word for word in self.words]
+        return [(one.type, " ".join(texts[one.start : one.end])) for one in chunks(self.tags)]
+
+    def line(self) -> str:
+        """One line: word/tag, and the label behind a tab."""
+        text = " ".join(f"{word.word}/{word.tag}" for word in self.words)
+        return f"{text}\t{self.label}" if self.label else text
+
+    def values(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        words = [{**word._asdict(), "likely": dict(word.likely)} for word in self.words]
+        values: dict[str, Any] = {"words": words}
+        values["chunks"] = [{"type": type_, "text": text} for type_, text in self.chunks]
+        if self.label:
+            values |= {"label": self.label, "label_probability": self.label_probability}
+        return values
+
+
+@dataclass
+class TagCounts:
+    """What was counted of sentences whose tags are known."""
+
+    tags: Tagging = field(default_factory=Tagging)
+    sentences: int = 0
+    unknown: int = 0  # words that are not in the training data
+    unknown_right: int = 0
+    labelled: int = 0
+    labels_right: int = 0
+
+    def measures(self, *, chunked: bool) -> dict[str, Any]:
+        """Accuracy, where tags mark chunks their F1, and what these are measured on."""
+        chunks = self.tags.chunks
+        found: dict[str, Any] = {"accuracy": self.tags.accuracy}
+        if chunked:
+            found |= {"f1": chunks.f1, "precision": chunks.precision, "recall": chunks.recall}
+            found["types"] = {name: self.tags.types[name].values() for name in sorted(self.tags.types)}
+        if self.labelled:
+            found["intent_accuracy"] = self.labels_right / self.labelled
+        found["unknown_word_accuracy"] = self.unknown_right / self.unknown if self.unknown else None
+        counts = {"words": self.tags.words, "unknown_words": self.unknown, "sentences": self.sentences}
+        return {**found, **counts, "confusion": self.tags.table()}
+
+    def report(self, *, chunked: bool) -> str:
+        """The measures for people, with those of each type of chunk and the most frequent confusions."""
+        values = self.measures(chunked=chunked)
+        parts = [f"F1 {values['f1']:.2%}"] if chunked else []
+        parts.append(f"accuracy {values['accuracy']:.2%}")
+        if chunked:
+            parts.append(f"precision {values['precision']:.2%}, recall {values['recall']:.2%}")
+        if self.labelled:
+            parts.append(f"intents {values['intent_accuracy']:.2%}")
+        lines = [", ".join(parts), f"over {values['words']:,} words of {values['sentences']:,} sentences"]
+        if self.unknown:
+            right = f"{values['unknown_word_accuracy']:.2%} are right"
+            lines[-1] += f"; of {self.unknown:,} words not seen in training {right}"
+        if chunked:
+            shares = ("precision", "recall", "f1")
+            rows = [
+                (name, *(f"{one[share]:.1%}" for share in shares), f"{one['given']:,}")
+                for name, one in values["types"].items()
+            ]
+            lines.append(_table(("type", "precision", "recall", "F1", "given"), rows))
+        if confused := self.tags.confused[:CONFUSIONS]:
+            counted = [(given, found, f"{count:,}") for given, found, count in confused]
+            lines.append("Confused most:\n" + _table(("is", "tagged", "times"), counted))
+        return "\n".join(lines)
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Columns side by side, names to the left and numbers to the right."""
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    numeric = [cell[:1].isdigit() for cell in (rows[0] if rows else head)]
+    lines = (
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        )
+        for row in (head, *rows)
+    )
+    return "\n".join(f"  {line}".rstrip() for line in lines)
