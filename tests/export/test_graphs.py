@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from throughtime.cells import CELLS, RNN
+from throughtime.cells import CELLS, LSTM, RNN, LinearCell
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.export.exported import Case, named
 from throughtime.export.graph import Graph
@@ -104,10 +104,52 @@ def test_every_attention(attention):
     assert verified(models, _cases(model, 30, 40), "float32")
 
 
-def test_a_cell_of_ones_own_is_refused():
-    stack = Stack.of([RNN(3, 4, activation=torch.sin)])
-    with pytest.raises(InputError, match="knows no ONNX operators for the cell RNN; train with another cell"):
-        whole(stack)
+class Slower(LSTM):
+    """An LSTM with another step: what its base class declares of graphs no longer holds."""
+
+    def step(self, projected, state):
+        return super().step(projected / 2, state)
+
+
+class Halved(Slower):
+    """The same with its own graph; no operator of ONNX has these equations."""
+
+    def graph_step(self, ops, projected, state):
+        return super().graph_step(ops, ops.op("Mul", projected, ops.constant(0.5)), state)
+
+
+class Forgetting(LinearCell):
+    """A cell of one's own, exported by what it declares."""
+
+    def __init__(self, input_size, hidden_size):
+        super().__init__(input_size, hidden_size)
+        self.weight_ih = torch.nn.Parameter(torch.randn(hidden_size, input_size))
+        self.bias = torch.nn.Parameter(torch.randn(hidden_size))
+
+    def coefficients(self, projected):
+        return torch.sigmoid(projected), projected
+
+    def graph_coefficients(self, ops, projected):
+        return ops.op("Sigmoid", projected), projected
+
+
+@pytest.mark.parametrize(
+    ("cell", "sentence"),
+    [
+        (RNN(3, 4, activation=torch.sin), "cell RNN: has an activation of its own; only tanh and relu can"),
+        (Slower(3, 4), "cell Slower: writes its `step` for torch alone; add `graph_step`"),
+    ],
+)
+def test_a_cell_without_a_graph_is_refused(cell, sentence):
+    with pytest.raises(InputError, match=sentence):
+        whole(Stack.of([cell]))
+
+
+@pytest.mark.parametrize("cell", [Halved, Forgetting])
+def test_a_cell_of_ones_own_is_exported(cell):
+    torch.manual_seed(1)
+    stack = Stack(cell, 5, 6, 2, bidirectional=True)
+    assert verified({"stack": whole(stack).model()}, cases(stack), "float32")
 
 
 def test_a_graph_that_computes_another_thing_fails():

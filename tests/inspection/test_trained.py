@@ -265,12 +265,12 @@ def test_neighbours_are_the_nearest_by_angle(trained: Any) -> None:
     assert 0 < found.explained <= 1
     with pytest.raises(InputError, match="no token that the model knows"):
         embedding_map(trained, "zebra")
-    with pytest.raises(InputError, match="--side: is 'top', expected source or target"):
+    with pytest.raises(InputError, match="side: is 'top', expected source or target"):
         embedding_map(trained, "one", side="top")
 
 
 def test_a_model_of_one_table_has_no_sides(language: Any) -> None:
-    with pytest.raises(InputError, match="--side: is 'source', but this model has one table of vectors"):
+    with pytest.raises(InputError, match="side: is 'source', but this model has one table of vectors"):
         table(language, "source")
 
 

@@ -6,12 +6,12 @@ from typing import NamedTuple, cast
 
 from torch import nn
 
+from throughtime.cells.base import GraphState as State
 from throughtime.errors import InputError
 from throughtime.export.attention import attend, keys
-from throughtime.export.cells import State, normalised, project, step
 from throughtime.export.graph import Graph
 from throughtime.export.pooling import pooled
-from throughtime.export.recurrence import first_state
+from throughtime.export.recurrence import first_state, step_cell
 from throughtime.export.stack import step_stack
 from throughtime.layers.attention import Attention
 from throughtime.layers.layer import Layer
@@ -114,9 +114,9 @@ def _attention(graph: Graph, decoder: AttentionDecoder, last: str, state: State,
 
 def _conditional(graph: Graph, decoder: ConditionalDecoder, last: str, state: State, kept: State) -> Stepped:
     y = graph.lookup(decoder.embedding.weight, last)
-    asking = step(graph, decoder.first, project(graph, decoder.first, y), state)
+    asking = step_cell(graph, decoder.first, y, state)
     context, weights = attend(graph, decoder.attention, asking[0], *kept)
-    reached = step(graph, decoder.second, project(graph, decoder.second, context), asking)
+    reached = step_cell(graph, decoder.second, context, asking)
     together = graph.op("Concat", reached[0], y, context, axis=-1)
     mixed = graph.linear(together, decoder.mix.weight, decoder.mix.bias)
     return Stepped(graph.op("Tanh", _normed(graph, decoder.norm, mixed)), reached, weights)
@@ -144,4 +144,4 @@ def _context(graph: Graph, decoder: ContextDecoder, last: str, state: State, kep
 
 
 def _normed(graph: Graph, norm: nn.LayerNorm | None, x: str) -> str:
-    return x if norm is None else normalised(graph, x, norm.weight, norm.bias, norm.eps)
+    return x if norm is None else graph.layer_norm(x, norm.weight, norm.bias, norm.eps)

@@ -106,6 +106,15 @@ class Graph:
             return self.op("Mul", rows, self.op("Unsqueeze", self.op("Gather", scale, ids), self.axes(-1)))
         return self.op("Gather", self.weight(table), ids)
 
+    def layer_norm(self, x: str, gain: Tensor, bias: Tensor | None = None, epsilon: float = 1e-5) -> str:
+        """Layer normalisation over the last axis."""
+        shift = self.constant(np.zeros(len(gain))) if bias is None else self.weight(bias)
+        return self.op("LayerNormalization", x, self.weight(gain), shift, axis=-1, epsilon=epsilon)
+
+    def split(self, value: str, parts: int) -> list[str]:
+        """The equal parts of the last axis."""
+        return self.ops("Split", [value], parts, {"axis": -1, "num_outputs": parts})
+
     def axes(self, *numbers: int) -> str:
         """Axes or sizes, as operators take them."""
         return self.constant(list(numbers), "int64")
@@ -119,7 +128,7 @@ class Graph:
         names = [part if isinstance(part, str) else self.axes(part) for part in parts]
         return self.op("Concat", *names, axis=0) if len(names) > 1 else names[0]
 
-    def slice(self, value: str, start: int, end: int, axis: int) -> str:
+    def slice(self, value: str, start: int, end: int, axis: int = -1) -> str:
         """A part of one axis."""
         return self.op("Slice", value, self.axes(start), self.axes(end), self.axes(axis))
 

@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from throughtime.cells import GRU, LSTM, RNN, Cell
-from throughtime.export.cells import ACTIVATIONS, State, project, step, step_of
+from throughtime.cells.base import Cell, GraphOperator
+from throughtime.cells.base import GraphState as State
+from throughtime.errors import InputError
 from throughtime.export.graph import MICROSOFT, Graph, as_array
 from throughtime.export.quantise import quantised
-
-ORDERS: dict[type[Cell], tuple[int, ...]] = {RNN: (0,), GRU: (1, 0, 2), LSTM: (0, 3, 1, 2)}
-"""Where each of ONNX's gates stands among ours: z, r, h among r, z, n and i, o, f, c among i, f, g, o."""
 
 Array = NDArray[np.float32]
 
@@ -28,14 +26,15 @@ def through_time(
     The second cell reads from the right. `lengths` [B] are int64; past a row's end the state stays as it is
     and outputs are zero. Without a `state` the cells begin with their own.
     """
-    kind = type(cells[0])
     for cell in cells:
-        step_of(cell)
+        _check(cell)
     if state is None:
         batch = graph.size(x, 1)
         state = tuple(part for cell in cells for part in first_state(graph, cell, batch))
-    if kind in ORDERS and all(type(cell) is kind for cell in cells) and _alike(cells):
-        return _operator(graph, cells, x, state, lengths)
+    operators = [_operator_of(cell) for cell in cells]
+    alike = all(one == operators[0] for one in operators) and len({cell.hidden_size for cell in cells}) == 1
+    if operators[0] is not None and alike:
+        return _run_operator(graph, operators[0], cells, x, state, lengths)
     outputs: list[str] = []
     reached: list[str] = []
     for number, cell in enumerate(cells):
@@ -54,27 +53,40 @@ def first_state(graph: Graph, cell: Cell, batch: str) -> State:
     )
 
 
-def _alike(cells: Sequence[Cell]) -> bool:
-    """Whether one operator can hold both directions."""
-    told = {
-        (cell.hidden_size, getattr(cell, "reset", None), getattr(cell, "activation", None)) for cell in cells
-    }
-    return len(told) == 1
+def step_cell(graph: Graph, cell: Cell, x: str, state: State) -> State:
+    """One step of a cell: x [B, I] and the state, to the next state."""
+    _check(cell)
+    return cell.graph_step(graph, cell.graph_project(graph, x), state)
 
 
-def _operator(
-    graph: Graph, cells: Sequence[Cell], x: str, state: State, lengths: str | None
+def _check(cell: Cell) -> None:
+    if (problem := cell.graph_problem()) is not None:
+        raise InputError(f"cell {type(cell).__name__}", problem)
+
+
+def _operator_of(cell: Cell) -> GraphOperator | None:
+    """The operator that runs a cell; one that was declared for the equations of a base class does not."""
+    declared = cell._is_written("graph_operator", "step") and cell._is_written("graph_operator", "project")
+    return cell.graph_operator() if declared else None
+
+
+def _run_operator(
+    graph: Graph,
+    operator: GraphOperator,
+    cells: Sequence[Cell],
+    x: str,
+    state: State,
+    lengths: str | None,
 ) -> tuple[str, State]:
-    first, kind = cells[0], type(cells[0])
+    first = cells[0]
     size, parts, ways = first.hidden_size, len(first.state_sizes), len(cells)
     attributes: dict[str, Any] = {
         "hidden_size": size,
         "direction": "bidirectional" if ways == 2 else "forward",
+        **operator.attributes,
     }
-    if isinstance(first, GRU):
-        attributes["linear_before_reset"] = int(first.reset == "after")
-    if isinstance(first, RNN):
-        attributes["activations"] = [ACTIVATIONS[str(first.activation)]] * ways
+    if operator.activations:
+        attributes["activations"] = list(operator.activations) * ways
     # [parts][ways]: the h of both directions, then where there is one the c
     entering = [
         graph.op(
@@ -85,13 +97,15 @@ def _operator(
         for part in range(parts)
     ]
     steps = "" if lengths is None else graph.op("Cast", lengths, to=TensorProto.INT32)
-    bias = graph.constant(np.stack([_bias(cell) for cell in cells]))
-    weights = [np.stack([_ordered(cell, name) for cell in cells]) for name in ("weight_ih", "weight_hh")]
-    if graph.int8 and kind is LSTM:
+    bias = graph.constant(np.stack([_bias(cell, operator) for cell in cells]))
+    weights = [
+        np.stack([_ordered(cell, name, operator) for cell in cells]) for name in ("weight_ih", "weight_hh")
+    ]
+    if graph.int8 and operator.kind == "LSTM":
         found = _lstm_in_bytes(graph, x, weights, bias, steps, entering, attributes)
     else:
         given = [x, *(graph.constant(each) for each in weights), bias, steps, *entering]
-        found = graph.ops(kind.__name__, given, 1 + parts, attributes)
+        found = graph.ops(operator.kind, given, 1 + parts, attributes)
     y = graph.op("Transpose", found[0], perm=[0, 2, 1, 3])  # [T, ways, B, H] -> [T, B, ways, H]
     y = graph.op("Reshape", y, graph.axes(0, 0, ways * size))
     reached = [
@@ -128,18 +142,18 @@ def _lstm_in_bytes(
     return graph.ops("DynamicQuantizeLSTM", given, 3, attributes, domain=MICROSOFT)
 
 
-def _ordered(cell: Cell, name: str) -> Array:
-    """A weight with its gates in ONNX's order."""
-    gates = np.split(as_array(cell.weights()[name]), len(ORDERS[type(cell)]))
-    return np.concatenate([gates[place] for place in ORDERS[type(cell)]])
+def _ordered(cell: Cell, name: str, operator: GraphOperator) -> Array:
+    """A weight with its gates in the operator's order."""
+    gates = dict(zip(cell.gates, np.split(as_array(cell.weights()[name]), len(cell.gates)), strict=True))
+    return np.concatenate([gates[gate] for gate in operator.gates])
 
 
-def _bias(cell: Cell) -> Array:
+def _bias(cell: Cell, operator: GraphOperator) -> Array:
     """The bias of the input's product, and that of the state's: ours is one, but for a GRU's b_hn."""
-    inner = np.zeros(len(ORDERS[type(cell)]) * cell.hidden_size, dtype=np.float32)
+    inner = np.zeros(len(cell.gates) * cell.hidden_size, dtype=np.float32)
     if "bias_hn" in cell.weights():
         inner[-cell.hidden_size :] = as_array(cell.weights()["bias_hn"])
-    return np.concatenate([_ordered(cell, "bias"), inner])
+    return np.concatenate([_ordered(cell, "bias", operator), inner])
 
 
 def _loop(
@@ -149,14 +163,14 @@ def _loop(
     body = graph.inside("steps")
     sizes = cell.state_sizes
     before = tuple(body.input(graph.fresh("before"), "float32", ["batch", size]) for size in sizes)
-    scanned = [project(graph, cell, x)]
+    scanned = [cell.graph_project(graph, x)]
     projected = body.input(graph.fresh("projected"), "float32", ["batch", "width"])
     if lengths is not None:
         zero, one = graph.constant(0, "int64"), graph.constant(1, "int64")
         count = graph.op("Squeeze", graph.size(x, 0))
         scanned.append(graph.op("Range", zero, count, one))
         time = body.input(graph.fresh("time"), "int64", [])
-    after = step(body, cell, projected, before)
+    after = cell.graph_step(body, projected, before)
     shown = after[0]
     if lengths is not None:
         real = body.op("Unsqueeze", body.op("Less", time, lengths), body.axes(-1))

@@ -6,9 +6,9 @@ from typing import cast
 
 from torch import nn
 
-from throughtime.export.cells import State, normalised, project, step
+from throughtime.cells.base import GraphState as State
 from throughtime.export.graph import Graph
-from throughtime.export.recurrence import through_time
+from throughtime.export.recurrence import step_cell, through_time
 from throughtime.layers.layer import Layer
 from throughtime.layers.stack import Stack
 
@@ -33,7 +33,7 @@ def step_stack(graph: Graph, stack: Stack, x: str, state: State) -> tuple[str, S
     reached: list[str] = []
     for number, layer in enumerate(_layers(stack)):
         own = state[len(reached) : len(reached) + len(layer.state_sizes)]
-        stepped = step(graph, layer.from_left, project(graph, layer.from_left, x), own)
+        stepped = step_cell(graph, layer.from_left, x, own)
         x = _finished(graph, stack, number, x, stepped[0])
         reached += stepped
     return x, tuple(reached)
@@ -54,7 +54,7 @@ def _finished(graph: Graph, stack: Stack, number: int, x: str, y: str) -> str:
         y = graph.op("Add", x, y)
     if stack.norms:
         norm = cast(nn.LayerNorm, stack.norms[number])
-        y = normalised(graph, y, norm.weight, norm.bias, norm.eps)
+        y = graph.layer_norm(y, norm.weight, norm.bias, norm.eps)
     return y
 
 

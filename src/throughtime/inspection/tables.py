@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from throughtime.errors import InputError
 from throughtime.models.seq2seq import EncoderDecoder
-from throughtime.tasks.tag.network import Tagger
 
 
 @dataclass(frozen=True)
@@ -42,10 +41,10 @@ class Table:
 
 def tables(model: Any) -> list[Table]:
     """All tables of token vectors in a loaded model; the source's first."""
-    network = getattr(model, "model", None)
+    network: Any = getattr(model, "model", None)
     if isinstance(network, EncoderDecoder) and hasattr(model, "codecs"):
         return _of_translator(network, model.codecs)
-    if isinstance(network, Tagger):
+    if tags(model):
         return [Table("words", network.embedding.weight.detach(), model.codec.words)]
     # The encoder of a composer reads labels or numbers; only its decoder has tokens.
     part = network.decoder if isinstance(network, EncoderDecoder) else getattr(network, "encoder", network)
@@ -57,13 +56,18 @@ def tables(model: Any) -> list[Table]:
     return [Table("tokens", embedding.weight.detach(), codec.vocabulary, codec)]
 
 
+def tags(model: Any) -> bool:
+    """Whether a loaded model is a tagger: it reads words as such, not tokens of a codec."""
+    return hasattr(model, "tag_words")
+
+
 def table(model: Any, name: str | None = None) -> Table:
     """The table of this name, or the first."""
     found = {one.name: one for one in tables(model)}
     if name is not None and name not in found:
         shared = "but this model has one table of vectors for all its tokens; leave it out"
         problem = shared if len(found) == 1 else f"expected {' or '.join(found)}"
-        raise InputError("--side", f"is {name!r}, {problem}")
+        raise InputError("side", f"is {name!r}, {problem}")
     return found[name] if name is not None else next(iter(found.values()))
 
 

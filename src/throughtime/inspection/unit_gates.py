@@ -18,9 +18,9 @@ from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError
 from throughtime.inspection.gates import step_gates
 from throughtime.inspection.pieces import labels, pieces
+from throughtime.inspection.tables import tags
 from throughtime.layers.stack import Stack
 from throughtime.models.seq2seq import EncoderDecoder
-from throughtime.tasks.tag.network import Tagger
 
 MOST_TOKENS = 400
 LONGEST = 1000.0
@@ -101,7 +101,7 @@ def unit_gates(model: Any, text: str) -> list[LayerGates]:
     network: Any = model.model
     if isinstance(network, EncoderDecoder):
         return _of_translator(model, network, text)
-    if isinstance(network, Tagger):
+    if tags(model):
         return _of_tagger(model, network, text)
     stack, embedding = _reader(network)
     framing = getattr(model, "framing", None)
@@ -117,7 +117,7 @@ def check_gates(model: Any) -> None:
     """Refuse a loaded model that has no gates to show."""
     network = getattr(model, "model", None)
     translates = isinstance(network, EncoderDecoder) and hasattr(model, "codecs")
-    if not translates and not isinstance(network, Tagger):
+    if not translates and not tags(model):
         stack, embedding = _reader(network)
         if not isinstance(stack, Stack) or not isinstance(embedding, nn.Embedding):
             raise InputError("model", "has no recurrent layers that read tokens, so it has no gates to show")
@@ -140,7 +140,7 @@ def _of_stack(stack: Stack, x: Tensor, tokens: Sequence[str], part: str = "layer
     return _told(watched, seen, part, tokens)
 
 
-def _of_tagger(model: Any, network: Tagger, text: str) -> list[LayerGates]:
+def _of_tagger(model: Any, network: Any, text: str) -> list[LayerGates]:
     words = text.split()
     _check(text, words)
     entered: list[Tensor] = []

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from throughtime.cells.base import GraphState as State
 from throughtime.cells.base import State as TorchState
 from throughtime.errors import InputError
-from throughtime.export.cells import State
 from throughtime.export.decoders import Encoded, start, step_decoder
 from throughtime.export.exported import Case, Exported, named
 from throughtime.export.graph import Graph

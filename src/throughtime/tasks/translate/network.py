@@ -92,8 +92,6 @@ def _attention(plan: Plan, embedding: nn.Embedding, *, input_feeding: bool) -> D
 
 
 def _conditional(plan: Plan, embedding: nn.Embedding) -> Decoder:
-    if plan.cell not in CELLS:
-        raise unknown("cell", plan.cell, CELLS)
     first = CELLS[plan.cell](embedding.embedding_dim, plan.hidden_size)
     second = CELLS[plan.cell](plan.memory_size, plan.hidden_size)
     return ConditionalDecoder(
