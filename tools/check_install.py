@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-NEED_AN_EXTRA = ("throughtime.export", "throughtime.serve")
+NEED_AN_EXTRA = ("throughtime.serve",)
 USES: dict[str, list[list[str]]] = {
     "ngram": [["score", "RUN", "one two"], ["generate", "RUN", "--seed", "1"]],
     "language": [["score", "RUN", "one two"], ["generate", "RUN", "--seed", "1", "--max-new-tokens", "4"]],

@@ -10,8 +10,8 @@ from tests.export import untrained
 
 import throughtime as tt
 from throughtime.data.datasets import open_dataset
-from throughtime.export import export
 from throughtime.metrics.bleu import corpus_bleu
+from throughtime.tasks.exporting import export
 from throughtime.tasks.language import task as recurrent
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.translate import task as translate

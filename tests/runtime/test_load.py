@@ -12,7 +12,7 @@ from tests.export import untrained
 
 import throughtime as tt
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.export import export
+from throughtime.tasks.exporting import export
 
 PROGRAM = """
 import sys

@@ -12,8 +12,8 @@ from tests.export import untrained
 
 import throughtime as tt
 from throughtime.errors import InputError
-from throughtime.export import export
 from throughtime.runtime import RUNNERS
+from throughtime.tasks.exporting import export
 from throughtime.tasks.forecast.runner import History
 from throughtime.tasks.ngram.task import NgramLanguageModel
 

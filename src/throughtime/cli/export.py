@@ -35,7 +35,7 @@ def export(
     """
     for package in ("onnx", "onnxruntime"):
         import_optional(package, feature="exporting a model", extra="onnx")
-    from throughtime.export import export as write
+    from throughtime.tasks.exporting import export as write
 
     values = write(run, out, format_=format_, int8=int8, say=say)
     return Outcome({"out": str(out), **values}, [_told(out, values)])

@@ -1,21 +1,73 @@
-"""A layer's cells run through time: ONNX's own RNN, GRU and LSTM, or for other cells a loop over steps."""
+"""Stacks and their cells as operators: ONNX's own RNN, GRU and LSTM, or for other cells a loop over steps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import TensorProto
+from torch import nn
 
 from throughtime.cells.base import Cell, GraphOperator
 from throughtime.cells.base import GraphState as State
 from throughtime.errors import InputError
-from throughtime.export.graph import MICROSOFT, Graph, as_array
-from throughtime.export.quantise import quantised
+from throughtime.export.graph import MICROSOFT, Graph, as_array, quantise
+from throughtime.layers.layer import Layer
+from throughtime.layers.stack import Stack
 
 Array = NDArray[np.float32]
+
+
+def run_stack(
+    graph: Graph, stack: Stack, x: str, state: State | None = None, lengths: str | None = None
+) -> tuple[str, State]:
+    """Outputs [T, B, H] of the last layer, and the last state of all, flat."""
+    reached: list[str] = []
+    for number, layer in enumerate(_layers(stack)):
+        own = None if state is None else state[len(reached) : len(reached) + len(layer.state_sizes)]
+        y, last = through_time(graph, layer.cells, x, own, lengths)
+        x = _finish(graph, stack, number, x, y)
+        if lengths is not None and (stack.residual or stack.norms):
+            x = graph.op("Where", within_lengths(graph, x, lengths), x, graph.constant(0.0))
+        reached += last
+    return x, tuple(reached)
+
+
+def step_stack(graph: Graph, stack: Stack, x: str, state: State) -> tuple[str, State]:
+    """One step of every layer: x [B, I] to y [B, H], and the next state."""
+    reached: list[str] = []
+    for number, layer in enumerate(_layers(stack)):
+        own = state[len(reached) : len(reached) + len(layer.state_sizes)]
+        stepped = step_cell(graph, layer.from_left, x, own)
+        x = _finish(graph, stack, number, x, stepped[0])
+        reached += stepped
+    return x, tuple(reached)
+
+
+def within_lengths(graph: Graph, x: str, lengths: str) -> str:
+    """Which positions of x [T, B, ...] lie inside their row: [T, B, 1]."""
+    steps = graph.op("Unsqueeze", graph.steps(x, 0), graph.axes(-1))
+    return graph.op("Unsqueeze", graph.op("Less", steps, lengths), graph.axes(-1))
+
+
+def nonempty(graph: Graph, lengths: str) -> str:
+    """Which rows are not empty, [B, 1]."""
+    return graph.op("Unsqueeze", graph.op("Greater", lengths, graph.constant(0, "int64")), graph.axes(-1))
+
+
+def _finish(graph: Graph, stack: Stack, number: int, x: str, y: str) -> str:
+    layer = _layers(stack)[number]
+    if stack.residual and layer.input_size == layer.output_size:
+        y = graph.op("Add", x, y)
+    if stack.norms:
+        norm = cast(nn.LayerNorm, stack.norms[number])
+        y = graph.layer_norm(y, norm.weight, norm.bias, norm.eps)
+    return y
+
+
+def _layers(stack: Stack) -> list[Layer]:
+    return cast(list[Layer], list(stack.layers))
 
 
 def through_time(
@@ -42,7 +94,7 @@ def through_time(
         y, last = _loop(graph, cell, x, own, lengths, reverse=number == 1)
         outputs.append(y)
         reached += last
-    return outputs[0] if len(outputs) == 1 else graph.op("Concat", *outputs, axis=-1), tuple(reached)
+    return graph.concat(outputs), tuple(reached)
 
 
 def first_state(graph: Graph, cell: Cell, batch: str) -> State:
@@ -96,7 +148,7 @@ def _run_operator(
         )
         for part in range(parts)
     ]
-    steps = "" if lengths is None else graph.op("Cast", lengths, to=TensorProto.INT32)
+    steps = "" if lengths is None else graph.op("Cast", lengths, to="int32")
     bias = graph.constant(np.stack([_bias(cell, operator) for cell in cells]))
     weights = [
         np.stack([_ordered(cell, name, operator) for cell in cells]) for name in ("weight_ih", "weight_hh")
@@ -115,7 +167,7 @@ def _run_operator(
     ]
     if lengths is not None:
         # onnxruntime gives zeros as the last state of an empty row, which should be its first.
-        some = graph.op("Unsqueeze", graph.op("Greater", lengths, graph.constant(0, "int64")), graph.axes(-1))
+        some = nonempty(graph, lengths)
         reached = [graph.op("Where", some, new, old) for new, old in zip(reached, state, strict=True)]
     return y, tuple(reached)
 
@@ -132,7 +184,7 @@ def _lstm_in_bytes(
     """onnxruntime's LSTM with weights of one byte."""
     tables, scales = [], []
     for each in weights:
-        values, scale = zip(*(quantised(way) for way in each), strict=True)
+        values, scale = zip(*(quantise(way) for way in each), strict=True)
         tables.append(graph.constant(np.stack([way.T for way in values]), "int8"))
         scales += [
             graph.constant(np.stack(scale)),
@@ -166,9 +218,7 @@ def _loop(
     scanned = [cell.graph_project(graph, x)]
     projected = body.input(graph.fresh("projected"), "float32", ["batch", "width"])
     if lengths is not None:
-        zero, one = graph.constant(0, "int64"), graph.constant(1, "int64")
-        count = graph.op("Squeeze", graph.size(x, 0))
-        scanned.append(graph.op("Range", zero, count, one))
+        scanned.append(graph.steps(x, 0))
         time = body.input(graph.fresh("time"), "int64", [])
     after = cell.graph_step(body, projected, before)
     shown = after[0]
@@ -184,10 +234,10 @@ def _loop(
         [*state, *scanned],
         len(sizes) + 1,
         {
-            "body": body.body(),
             "num_scan_inputs": len(scanned),
             "scan_input_directions": [backward] * len(scanned),
             "scan_output_directions": [backward],
         },
+        body=body,
     )
     return found[-1], tuple(found[:-1])
