@@ -13,8 +13,8 @@ from tests.export import untrained
 import throughtime as tt
 from throughtime.errors import InputError
 from throughtime.runtime import RUNNERS
+from throughtime.runtime.forecast import History
 from throughtime.tasks.exporting import export
-from throughtime.tasks.forecast.runner import History
 from throughtime.tasks.ngram.task import NgramLanguageModel
 
 

@@ -8,22 +8,26 @@ A new task is one new file and one line in RUNNERS.
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from throughtime.errors import unknown
-from throughtime.runtime.folder import ExportFolder
+from throughtime.registry import Registry
+from throughtime.runtime.session import ExportFolder
 
-RUNNERS = {
-    "translate": "throughtime.tasks.translate.runner",
-    "language": "throughtime.tasks.language.runner",
-    "tag": "throughtime.tasks.tag.runner",
-    "classify": "throughtime.tasks.classify.runner",
-    "fill": "throughtime.tasks.fill.runner",
-    "forecast": "throughtime.tasks.forecast.runner",
-}
-"""Each task's module has an `opened(folder)`; imported only when such a model is opened."""
+RUNNERS = Registry[Callable[[ExportFolder], Any]](
+    "task",
+    "throughtime.runners",
+    {
+        "translate": "throughtime.tasks.translate.runner:Translator",
+        "language": "throughtime.tasks.language.runner:LanguageModel",
+        "tag": "throughtime.tasks.tag.runner:Tagger",
+        "classify": "throughtime.tasks.classify.runner:Classifier",
+        "fill": "throughtime.tasks.fill.runner:Filler",
+        "forecast": "throughtime.tasks.forecast.runner:Forecaster",
+    },
+)
+"""What opens an export of each task; imported only when such a model is opened."""
 
 
 def load(path: Path | str, *, threads: int | None = None) -> Any:
@@ -33,6 +37,4 @@ def load(path: Path | str, *, threads: int | None = None) -> Any:
     takes as many as there are, and shares them with other work.
     """
     folder = ExportFolder.at(path, threads)
-    if folder.task not in RUNNERS:
-        raise unknown("task", folder.task, RUNNERS)
-    return importlib.import_module(RUNNERS[folder.task]).opened(folder)
+    return RUNNERS[folder.task](folder)

@@ -13,7 +13,7 @@ from throughtime.data.frequency import spelled
 from throughtime.data.panel import Panel
 from throughtime.errors import InputError, unknown
 from throughtime.metrics import forecast as measures
-from throughtime.runtime.levels import ends
+from throughtime.runtime.forecast import ends
 from throughtime.series.backtest_figures import (
     GRID,
     Judged,

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from throughtime.data.frequency import YEARS, Times, spelled
 from throughtime.data.panel import Panel, Series, regular
 from throughtime.data.readers.dates import ISO, DateCell, DateForm, check_date_format, settle_form
-from throughtime.runtime.levels import ends, ends_of
+from throughtime.runtime.forecast import ends, ends_of
 from throughtime.series.forecasts import Forecast
 from throughtime.serve.batching import Left
 from throughtime.serve.bodies import Text

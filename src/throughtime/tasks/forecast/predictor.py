@@ -17,7 +17,7 @@ from throughtime.data.panel_scaling import PanelScaling
 from throughtime.data.readers.panel import panel_of, read_future
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
-from throughtime.runtime.levels import check_levels, ends_of
+from throughtime.runtime.forecast import check_levels, ends_of
 from throughtime.series.backtest import AUTO, CONFORMAL, OWN, Backtest, Calibrated, backtest, calibrated
 from throughtime.series.conformal import Conformal
 from throughtime.series.forecasts import Forecast, Forecasting

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from throughtime.config import Config
 from throughtime.errors import InputError
+from throughtime.runtime.search import batches_by_length as batches_by_length
 from throughtime.search import (
     Beam,
     Constraint,
@@ -24,7 +25,6 @@ from throughtime.search import (
     no_token,
 )
 from throughtime.tasks.translate.alignment import Alignment, aligned, joined
-from throughtime.tasks.translate.batches import batches_by_length as batches_by_length
 from throughtime.tasks.translate.batches import sentences_at_once
 from throughtime.tasks.translate.codecs import Codecs
 from throughtime.tasks.translate.config import MOST_BEAMS, Beams, LengthPenalty
