@@ -55,7 +55,7 @@ def test_the_call_on_a_forecaster_s_card_is_one_that_it_answers(throughtime, tmp
     mean = eval(call.replace("1.0, 2.0, ...", values), {"model": tt.runtime.load(out)})
     assert mean.shape == (6,)
     # No index of packages has it.
-    assert "pip install --no-deps PATH_TO" in card
+    assert "pip install PATH_TO_THE_THROUGHTIME_REPOSITORY/runtime" in card
 
 
 def test_people_are_told_sizes_and_differences(throughtime, tmp_path):

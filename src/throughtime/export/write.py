@@ -173,12 +173,13 @@ A model of the task `{values["task"]}` in {precision}, exported by throughtime {
 
 It runs on onnxruntime, numpy and tokenizers; torch is not needed:
 
-    pip install onnxruntime numpy tokenizers
-    pip install --no-deps PATH_TO_THE_THROUGHTIME_REPOSITORY
+    pip install PATH_TO_THE_THROUGHTIME_REPOSITORY/runtime
 
-    import throughtime as tt
-    model = tt.runtime.load("FOLDER")
+    import throughtime_runtime
+    model = throughtime_runtime.load("FOLDER")
     model.{usage}
+
+Where throughtime itself is installed, `throughtime.runtime.load` does the same.
 
 {_elsewhere(precision)} All numbers of the check are in export.json.
 """

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from throughtime.registry import Registry
+from throughtime.runtime.forecast import History as History
 from throughtime.runtime.session import ExportFolder
 
 RUNNERS = Registry[Callable[[ExportFolder], Any]](
