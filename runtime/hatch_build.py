@@ -36,13 +36,11 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Write the package to a temporary folder, unless it is here already."""
-        package = BUILT
-        if not BUILT.is_dir():
-            self.temporary = tempfile.TemporaryDirectory()
-            package = Path(self.temporary.name) / NEW
-            write_package(package)
-        elif self.target_name == "sdist":
-            return
+        if BUILT.is_dir():
+            return  # found by itself
+        self.temporary = tempfile.TemporaryDirectory()
+        package = Path(self.temporary.name) / NEW
+        write_package(package)
         build_data["force_include"][str(package)] = NEW
         build_data["force_include_editable"] = {str(package): NEW}
 

@@ -144,18 +144,18 @@ class Cell(nn.Module, ABC):
     def graph_problem(self) -> str | None:
         """Why the cell cannot be exported; None where it can be."""
         for equation in ("project", "step"):
-            if not self._is_written(f"graph_{equation}", equation):
+            if not self.is_written_for(f"graph_{equation}", equation):
                 return f"writes its `{equation}` for torch alone; add `graph_{equation}` to export it"
         return None
 
-    def _is_written(self, graph: str, equation: str) -> bool:
-        """Whether a method of the graph was written for this class's equation, not for that of a base."""
+    def is_written_for(self, method: str, *equations: str) -> bool:
+        """Whether a method was written for this class's equations, not for those of a base class."""
         kinds = type(self).__mro__
-        written, changed = (
-            next(place for place, kind in enumerate(kinds) if name in vars(kind))
-            for name in (graph, equation)
-        )
-        return written <= changed
+
+        def place(name: str) -> int:
+            return next(number for number, kind in enumerate(kinds) if name in vars(kind))
+
+        return all(place(method) <= place(equation) for equation in equations)
 
     def forward(
         self,

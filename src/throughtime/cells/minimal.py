@@ -36,7 +36,7 @@ class LinearCell(Cell):
 
     def graph_problem(self) -> str | None:
         """The coefficients must be written, too."""
-        if not self._is_written("graph_coefficients", "coefficients"):
+        if not self.is_written_for("graph_coefficients", "coefficients"):
             return "writes its `coefficients` for torch alone; add `graph_coefficients` to export it"
         return super().graph_problem()
 

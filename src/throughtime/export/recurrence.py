@@ -118,8 +118,7 @@ def _check(cell: Cell) -> None:
 
 def _operator_of(cell: Cell) -> GraphOperator | None:
     """The operator that runs a cell; one that was declared for the equations of a base class does not."""
-    declared = cell._is_written("graph_operator", "step") and cell._is_written("graph_operator", "project")
-    return cell.graph_operator() if declared else None
+    return cell.graph_operator() if cell.is_written_for("graph_operator", "step", "project") else None
 
 
 def _run_operator(
