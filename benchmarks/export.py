@@ -27,8 +27,8 @@ import torch
 
 import throughtime as tt
 from benchmarks.export_plain import PlainTranslator, beam_search
+from throughtime.api import export
 from throughtime.data.datasets import open_dataset
-from throughtime.export import export
 from throughtime.metrics.bleu import corpus_bleu
 from throughtime.tasks.language import task as recurrent
 from throughtime.tasks.language.config import LanguageConfig

@@ -39,7 +39,7 @@ IMPORT_ALL = (
     + """
 import importlib, pkgutil, throughtime
 names = [found.name for found in pkgutil.walk_packages(throughtime.__path__, "throughtime.")
-         if not found.name.startswith(("throughtime.export", "throughtime.serve", "throughtime.__main__"))]
+         if not found.name.startswith(("throughtime.serve", "throughtime.__main__"))]
 assert len(names) > 200, names
 for name in names:
     importlib.import_module(name)
@@ -136,7 +136,7 @@ def test_without_its_extra_a_feature_names_it(extra, language_run, tmp_path):
 
 
 def test_an_export_without_onnxruntime_names_the_extra(language_run, tmp_path):
-    from throughtime.export import export
+    from throughtime.api import export
 
     export(language_run, tmp_path / "exported")
     code, said = run(OPEN_EXPORT, "", tmp_path / "exported")

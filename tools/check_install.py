@@ -1,4 +1,4 @@
-"""Install the wheel without extras into a fresh environment, and use every task there.
+"""Install the wheel without extras in a fresh environment, use every task, and run exports without torch.
 
     python tools/check_install.py            build, install, check
     python tools/check_install.py --inside   the checks alone, in the environment that runs this file
@@ -16,11 +16,13 @@ import subprocess
 import sys
 import tempfile
 import venv
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-NEED_AN_EXTRA = ("throughtime.export", "throughtime.serve")
+NEED_AN_EXTRA = ("throughtime.serve",)
 USES: dict[str, list[list[str]]] = {
     "ngram": [["score", "RUN", "one two"], ["generate", "RUN", "--seed", "1"]],
     "language": [["score", "RUN", "one two"], ["generate", "RUN", "--seed", "1", "--max-new-tokens", "4"]],
@@ -36,6 +38,7 @@ USES: dict[str, list[list[str]]] = {
 TRAIN_IN_PYTHON = """
 import importlib, sys
 from pathlib import Path
+from typing import Any
 from throughtime.cli.training import Request, train
 import json
 task, settings, out = sys.argv[1], json.loads(sys.argv[2]), Path(sys.argv[3])
@@ -57,26 +60,83 @@ uses = {
 }
 assert uses[sys.argv[1]]() is not None
 """
+EXPORTED = ("translate", "classify")
+RUN_EXPORTS = """
+import sys, time
+import throughtime_runtime
+folder = sys.argv[1]
+translator = throughtime_runtime.load(f"{folder}/translate", threads=1)
+assert translator.translate(["one two"])[0][0].text is not None
+assert throughtime_runtime.load(f"{folder}/classify").classify(["one two"])[0].label
+began = time.perf_counter()
+for _ in range(20):
+    translator.translate(["one two"])
+taken = (time.perf_counter() - began) / 20
+print(f"ok: exports run without torch, a tiny translator in {1000 * taken:.1f} ms a sentence")
+heavy = {"torch", "pydantic", "onnx", "rich", "typer", "throughtime"} & set(sys.modules)
+assert not heavy, heavy
+"""
 
 
 def main() -> None:
-    """Build the wheel, install it outside the checkout, and run the checks there."""
+    """Build the wheels, install them outside the checkout, and run the checks there."""
     if sys.argv[1:] == ["--inside"]:
         check_inside(Path.cwd())
         return
     with tempfile.TemporaryDirectory(prefix="throughtime-install-") as place:
         folder = Path(place)
-        call([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", place, str(ROOT)])
-        wheel = next(folder.glob("*.whl"))
-        venv.create(folder / "environment", with_pip=True)
-        python = folder / "environment" / ("Scripts" if os.name == "nt" else "bin") / "python"
-        constraints = str(ROOT / "constraints.txt")
-        call([str(python), "-m", "pip", "install", "--quiet", "--constraint", constraints, str(wheel)])
-        call([str(python), "-m", "pip", "check"])
+        wheel, runtime = build(ROOT, folder / "wheel"), build(ROOT / "runtime", folder / "runtime")
+        python = install(folder / "environment", str(wheel))
         (folder / "empty").mkdir()
-        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        environment["PATH"] = os.pathsep.join([str(python.parent), environment["PATH"]])
-        call([str(python), str(Path(__file__).resolve()), "--inside"], cwd=folder / "empty", env=environment)
+        call([str(python), str(Path(__file__).resolve()), "--inside"], **outside(python, folder / "empty"))
+        check_runtime(folder, python, wheel, runtime)
+
+
+def check_runtime(folder: Path, python: Path, wheel: Path, runtime: Path) -> None:
+    """Export two models, and run them in an environment that holds the small distribution alone."""
+    shared = set(zipfile.ZipFile(wheel).namelist()) & set(zipfile.ZipFile(runtime).namelist())
+    assert not shared, f"both distributions own {sorted(shared)}"
+    install(python.parents[1], f"{wheel}[onnx]")
+    (folder / "exported").mkdir()
+    for task in EXPORTED:
+        words = ["export", f"runs/{task}", "--out", str(folder / "exported" / task)]
+        call([str(python), "-m", "throughtime", *words], **outside(python, folder / "empty"))
+    alone = install(folder / "small", str(runtime))
+    installed = subprocess.run([str(alone), "-c", "import torch"], capture_output=True, check=False)
+    assert installed.returncode != 0, "torch came along with throughtime-runtime"
+    program = ["-c", RUN_EXPORTS, str(folder / "exported")]
+    call([str(alone), *program], **outside(alone, folder / "empty"))
+    install(python.parents[1], str(runtime))  # beside the whole
+    call([str(python), *program], **outside(python, folder / "empty"))
+    call([str(python), "-m", "pip", "uninstall", "--quiet", "--yes", "throughtime-runtime"])
+    call([str(python), "-m", "throughtime", "--version"], **outside(python, folder / "empty"))
+    report("throughtime-runtime installs beside throughtime, and leaves it whole")
+
+
+def build(project: Path, out: Path) -> Path:
+    """The wheel of a project."""
+    call(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(out), str(project)]
+    )
+    return next(out.glob("*.whl"))
+
+
+def install(environment: Path, what: str) -> Path:
+    """Install into an environment, which is made where there is none; its Python."""
+    python = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
+    if not python.exists():
+        venv.create(environment, with_pip=True)
+    constraints = str(ROOT / "constraints.txt")
+    call([str(python), "-m", "pip", "install", "--quiet", "--constraint", constraints, what])
+    call([str(python), "-m", "pip", "check"])
+    return python
+
+
+def outside(python: Path, folder: Path) -> dict[str, Any]:
+    """Options of a command that sees nothing of the checkout and finds its own environment first."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environment["PATH"] = os.pathsep.join([str(python.parent), environment["PATH"]])
+    return {"cwd": folder, "env": environment}
 
 
 def check_inside(folder: Path) -> None:
@@ -160,7 +220,7 @@ def run(*words: str) -> None:
         sys.exit(f"failed: {' '.join(words)}\n{done.stdout}{done.stderr}")
 
 
-def call(words: Sequence[str], **options: object) -> None:
+def call(words: Sequence[str], **options: Any) -> None:
     """Run a command that prints for itself, and stop here if it fails."""
     done = subprocess.run(words, check=False, **options)
     if done.returncode != 0:

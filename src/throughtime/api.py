@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from throughtime.train.processes import Processes
     from throughtime.train.progress import Reporter
 
-__all__ = ["Training", "find_learning_rate", "load", "train"]
+__all__ = ["Training", "export", "find_learning_rate", "load", "train"]
 
 ProgressKind = Literal["auto", "bars", "notebook", "lines", "none"]
 MAY_CHANGE = frozenset(
@@ -214,6 +214,22 @@ class Training:
         from throughtime.train.progress import progress_reporter
 
         return progress_reporter(self.progress if self.first else "none")
+
+
+def export(
+    run: Path | str,
+    out: Path | str,
+    *,
+    format: str = "onnx",  # noqa: A002 - the option's name
+    int8: bool = False,
+) -> dict[str, Any]:
+    """Write the model of a run to a folder that runs without torch; see `Predictor.export`."""
+    task, _ = ModelFolder.at(run).read_config()
+    if TASKS[task].exporter is None:
+        known = ", ".join(sorted(name for name in TASKS if TASKS[name].exporter is not None))
+        raise InputError(str(run), f"holds a model of the task {task!r}, which has no export; known: {known}")
+    values: dict[str, Any] = load(run, "cpu").export(out, format=format, int8=int8)
+    return values
 
 
 def find_learning_rate(training: Training) -> RateSearch:

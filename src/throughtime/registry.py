@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Generic, TypeVar, cast
 
 from throughtime.errors import unknown
@@ -23,7 +22,7 @@ Entry = TypeVar("Entry")
 class Registry(Mapping[str, Entry], Generic[Entry]):
     """The entries of one kind by name; `group` is the entry-point group of other packages.
 
-    >>> colours = Registry[str]("alphabet", "throughtime.alphabets", {"latin": "string:ascii_lowercase"})
+    >>> colours = Registry[str]("alphabet", "example.alphabets", {"latin": "string:ascii_lowercase"})
     >>> colours["latin"][:3], list(colours), "greek" in colours
     ('abc', ['latin'], False)
     >>> colours["latn"]
@@ -38,6 +37,8 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
     @cached_property
     def _places(self) -> dict[str, str]:
         """Where each entry is; a name of our own cannot be taken by another package."""
+        from importlib.metadata import entry_points  # slow to import, and not needed for our own entries
+
         return {point.name: point.value for point in entry_points(group=self.group)} | self._own
 
     def __getitem__(self, name: str) -> Entry:

@@ -9,8 +9,8 @@ import pytest
 from tests.export import untrained
 
 import throughtime as tt
+from throughtime.api import export
 from throughtime.data.datasets import open_dataset
-from throughtime.export import export
 from throughtime.metrics.bleu import corpus_bleu
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.predictor import RecurrentLanguage

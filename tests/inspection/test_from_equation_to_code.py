@@ -24,7 +24,7 @@ def test_quoted_code_is_the_source(path: str, quoted: str) -> None:
 def test_every_python_block_names_its_source_and_each_cell_is_quoted() -> None:
     assert TEXT.count("```python") == len(QUOTES)
     files = {Path(path).stem for path, _ in QUOTES}
-    assert files == {"elman", "gru", "lstm", "minimal"}
+    assert files == {"base", "elman", "gru", "lstm", "minimal"}
 
 
 def test_the_examples_give_the_same_numbers_as_torch() -> None:

@@ -18,12 +18,11 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.inspection.attention import attended
 from throughtime.inspection.beam_tree import beam_tree
-from throughtime.inspection.gates import gates
+from throughtime.inspection.gates import LayerGates, gates, unit_gates
 from throughtime.inspection.neighbours import embedding_map, projected
 from throughtime.inspection.next_tokens import next_tokens
 from throughtime.inspection.pieces import BEGIN, END
-from throughtime.inspection.tables import Table, table, tables
-from throughtime.inspection.unit_gates import LayerGates, unit_gates
+from throughtime.inspection.views import Table, table, tables
 from throughtime.models.weights import save_weights
 from throughtime.tasks.classify import task as classify
 from throughtime.tasks.classify.config import ClassifyConfig
@@ -183,7 +182,7 @@ def test_units_stand_in_the_order_of_their_memory() -> None:
     assert layer.order == [1, 0, 2]
     assert layer.gates == ["z", "h"]
     assert layer.chosen(2) == [1, 2]
-    assert layer.told(2)["values"]["z"] == [[0.9, 0.9], [0.01, 0.01]]
+    assert layer.to_dict(2)["values"]["z"] == [[0.9, 0.9], [0.01, 0.01]]
 
 
 def test_a_gate_that_is_always_open_remembers_for_long_but_not_for_ever() -> None:
@@ -265,12 +264,12 @@ def test_neighbours_are_the_nearest_by_angle(trained: Any) -> None:
     assert 0 < found.explained <= 1
     with pytest.raises(InputError, match="no token that the model knows"):
         embedding_map(trained, "zebra")
-    with pytest.raises(InputError, match="--side: is 'top', expected source or target"):
+    with pytest.raises(InputError, match="side: is 'top', expected source or target"):
         embedding_map(trained, "one", side="top")
 
 
 def test_a_model_of_one_table_has_no_sides(language: Any) -> None:
-    with pytest.raises(InputError, match="--side: is 'source', but this model has one table of vectors"):
+    with pytest.raises(InputError, match="side: is 'source', but this model has one table of vectors"):
         table(language, "source")
 
 

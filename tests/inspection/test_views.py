@@ -9,8 +9,8 @@ import throughtime as tt
 from throughtime.errors import InputError
 from throughtime.inspection.attention import attended
 from throughtime.inspection.beam_tree import beam_tree
+from throughtime.inspection.gates import unit_gates
 from throughtime.inspection.neighbours import embedding_map
-from throughtime.inspection.unit_gates import unit_gates
 from throughtime.inspection.views import VIEWS, views
 
 SEE = {"attention": attended, "beam": beam_tree, "gates": unit_gates, "embedding": embedding_map}

@@ -90,7 +90,7 @@ def test_the_options_of_a_stack_serve_an_own_cell():
 
 
 def test_a_name_a_class_and_a_function_build_the_same(monkeypatch):
-    monkeypatch.setitem(CELLS, "leaky", Leaky)
+    monkeypatch.setitem(CELLS._loaded, "leaky", Leaky)
     x, found = torch.randn(5, 2, 3), []
     for builder in ("leaky", Leaky, lambda width, units: Leaky(width, hidden_size=units)):
         torch.manual_seed(0)
@@ -102,7 +102,7 @@ def test_a_name_a_class_and_a_function_build_the_same(monkeypatch):
 def test_a_language_model_is_built_of_a_registered_cell(monkeypatch):
     from throughtime.models.language import RecurrentLanguageModel
 
-    monkeypatch.setitem(CELLS, "leaky", Leaky)
+    monkeypatch.setitem(CELLS._loaded, "leaky", Leaky)
     model = RecurrentLanguageModel(7, cell="leaky", embedding_size=4, hidden_size=5)
     assert [type(layer.from_left) for layer in model.stack.layers] == [Leaky] * len(model.stack.layers)
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from throughtime.inspection.beam_tree import BeamTree, Result, Weighed
+from throughtime.inspection.gates import LayerGates
 from throughtime.inspection.neighbours import EmbeddingMap, Point
-from throughtime.inspection.unit_gates import LayerGates
 from throughtime.plots.attention import attention_plot
 from throughtime.plots.beam import beam_plot
 from throughtime.plots.embedding import embedding_plot

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.errors import InputError
-from throughtime.runtime.beam import Beam, Likeliest
+from throughtime.runtime.search import Beam, Likeliest
 from throughtime.search import Beam as TensorBeam
 from throughtime.search import generate
 from throughtime.search.interface import Memory, Step

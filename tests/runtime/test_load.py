@@ -6,25 +6,41 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 from tests.export import untrained
 
 import throughtime as tt
+from throughtime.api import export
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.export import export
+from throughtime.runtime import RUNNERS
 
 PROGRAM = """
 import sys
-sys.modules["torch"] = sys.modules["pydantic"] = sys.modules["typer"] = None  # whoever imports them fails
 import throughtime as tt
-translator, language = (tt.runtime.load(folder, threads=1) for folder in sys.argv[1:])
-print(translator.translate(["the cat"], num_beams=2, max_length=5)[0][0].text)
-print(language.generate("the", max_new_tokens=4, greedy=True)[0].text)
-allowed = {"onnxruntime", "numpy", "tokenizers", "throughtime"}
-heavy = {"onnx", "sacrebleu", "safetensors", "rich", "ruamel.yaml", "matplotlib"}
+for task, folder in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
+    model = tt.runtime.load(folder, threads=1)
+    answers = {
+        "translate": lambda: model.translate(["the cat"], num_beams=2, max_length=5)[0][0].text,
+        "language": lambda: model.generate("the", max_new_tokens=4, greedy=True)[0].text,
+        "tag": lambda: " ".join(model.tag(["the cat"])[0].tags),
+        "classify": lambda: model.classify(["the cat"])[0].label,
+        "fill": lambda: model.fill("the ___")[0].text,
+        "forecast": lambda: str(len(model.forecast({"new": [n % 7 for n in range(30)]})[0].mean)),
+    }
+    print(answers[task]())
+heavy = {"torch", "pydantic", "onnx", "rich", "typer", "sacrebleu", "safetensors", "ruamel.yaml", "matplotlib"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
+MAKERS = {
+    "translate": partial(untrained.translator, tokens="bpe", max_size=300),
+    "language": untrained.language,
+    "tag": untrained.tagger,
+    "classify": untrained.classifier,
+    "fill": untrained.filler,
+    "forecast": untrained.forecaster,
+}
 
 
 @pytest.fixture
@@ -33,17 +49,21 @@ def exported(tmp_path):
     return tmp_path / "exported"
 
 
-def test_it_runs_where_there_is_no_torch(tmp_path):
-    runs = [untrained.translator(tmp_path, tokens="bpe", max_size=300), untrained.language(tmp_path)]
-    folders = [str(tmp_path / f"exported-{number}") for number in range(2)]
-    for run, folder in zip(runs, folders, strict=True):
-        export(run, folder)
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *folders], capture_output=True, text=True)
+def test_no_task_needs_torch_to_run(tmp_path):
+    assert set(MAKERS) == set(RUNNERS)
+    runs = {task: make(tmp_path) for task, make in MAKERS.items()}
+    words = []
+    for task, run in runs.items():
+        export(run, tmp_path / f"exported-{task}")
+        words += [task, str(tmp_path / f"exported-{task}")]
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    translation, text = done.stdout.splitlines()
-    model = tt.load(runs[0], device="cpu")
-    assert translation == model.translate(["the cat"], num_beams=2, max_length=5)[0][0].text
-    assert text.startswith("the")
+    answers = dict(zip(runs, done.stdout.splitlines(), strict=True))
+    model = tt.load(runs["translate"], device="cpu")
+    assert answers["translate"] == model.translate(["the cat"], num_beams=2, max_length=5)[0][0].text
+    assert answers["language"].startswith("the")
+    assert answers["classify"] == tt.load(runs["classify"], device="cpu").classify(["the cat"])[0].label
+    assert answers["forecast"] == "6"
 
 
 def test_nobody_is_told_of_what_runs(tmp_path):

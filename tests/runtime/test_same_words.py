@@ -11,10 +11,10 @@ import torch
 from tests.export import untrained
 
 import throughtime as tt
+from throughtime.api import export
 from throughtime.errors import InputError
-from throughtime.export import export
 from throughtime.runtime import RUNNERS
-from throughtime.tasks.forecast.runner import History
+from throughtime.runtime.forecast import History
 from throughtime.tasks.ngram.task import NgramLanguageModel
 
 

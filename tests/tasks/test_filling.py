@@ -22,7 +22,13 @@ JOINT = {
 WORDS = 4
 
 
-def guess(partials):
+def guess(partials, width):
+    """The likeliest words at each blank, and ln P of each."""
+    best = log_probs(partials).topk(min(width, WORDS))
+    return best.values.tolist(), best.indices.tolist()
+
+
+def log_probs(partials):
     """ln P of each word at each blank, given what is filled: by counting up the table."""
     rows = []
     for partial in partials:
@@ -43,7 +49,7 @@ def filled(ids, width):
 
 
 def test_blanks_are_filled_together_not_each_alone():
-    alone = guess([Partial((BLANK,) * 3, (0, 1, 2))]).argmax(1)
+    alone = log_probs([Partial((BLANK,) * 3, (0, 1, 2))]).argmax(1)
     assert tuple(alone.tolist()) == (0, 2, 3)  # what no one ever says
     assert tuple(alone.tolist()) not in JOINT
     best = filled([BLANK] * 3, width=3)[0]
@@ -67,9 +73,9 @@ def test_what_is_given_stays_and_counts():
 def test_the_most_certain_blank_is_filled_first():
     asked = []
 
-    def watched(partials):
+    def watched(partials, width):
         asked.append([partial.blanks for partial in partials])
-        return guess(partials)
+        return guess(partials, width)
 
     best_first([Partial((BLANK,) * 3, (0, 1, 2))], watched, 1)
     assert asked[1] == [(0, 2)]  # the middle one is 2 at .9

@@ -1,7 +1,6 @@
 """One step of a recurrence, as equations. A new cell is one class and one line in CELLS."""
 
 from collections.abc import Callable
-from functools import partial
 
 from throughtime.cells.base import Cell, State
 from throughtime.cells.elman import RNN
@@ -10,26 +9,25 @@ from throughtime.cells.initialise import scratch_, xavier_
 from throughtime.cells.lstm import LSTM
 from throughtime.cells.minimal import LinearCell, MinGRU, MinLSTM
 from throughtime.cells.variants import CoupledLSTM, LayerNormLSTM, MogrifierLSTM, ProjectedLSTM
+from throughtime.registry import Registry
 
-
-def _half_projected(input_size: int, hidden_size: int, *, initial: str = "zero") -> ProjectedLSTM:
-    """A projection to half the units, so that it can be chosen by name like the others."""
-    return ProjectedLSTM(input_size, hidden_size, max(1, hidden_size // 2), initial=initial)
-
-
-CELLS: dict[str, Callable[..., Cell]] = {
-    "rnn": RNN,
-    "rnn-relu": partial(RNN, activation="relu"),
-    "gru": GRU,
-    "gru-before": partial(GRU, reset="before"),
-    "lstm": LSTM,
-    "lstm-coupled": CoupledLSTM,
-    "lstm-layernorm": LayerNormLSTM,
-    "lstm-projected": _half_projected,
-    "lstm-mogrifier": MogrifierLSTM,
-    "mingru": MinGRU,
-    "minlstm": MinLSTM,
-}
+CELLS = Registry[Callable[..., Cell]](
+    "cell",
+    "throughtime.cells",
+    {
+        "rnn": "throughtime.cells.elman:RNN",
+        "rnn-relu": "throughtime.cells.elman:rnn_relu",
+        "gru": "throughtime.cells.gru:GRU",
+        "gru-before": "throughtime.cells.gru:gru_before",
+        "lstm": "throughtime.cells.lstm:LSTM",
+        "lstm-coupled": "throughtime.cells.variants:CoupledLSTM",
+        "lstm-layernorm": "throughtime.cells.variants:LayerNormLSTM",
+        "lstm-projected": "throughtime.cells.variants:half_projected",
+        "lstm-mogrifier": "throughtime.cells.variants:MogrifierLSTM",
+        "mingru": "throughtime.cells.minimal:MinGRU",
+        "minlstm": "throughtime.cells.minimal:MinLSTM",
+    },
+)
 
 __all__ = [
     "CELLS",

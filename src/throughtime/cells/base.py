@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from throughtime.errors import InputError, unknown
 
@@ -18,7 +20,57 @@ if TYPE_CHECKING:
 State = tuple[Tensor, ...]
 """Flat, each tensor [batch, ...]; of a cell, state[0] is the output h."""
 
+GraphState = tuple[str, ...]
+"""The same in a graph, where a value is known by its name."""
+
 INITIAL = ("zero", "learned")
+
+
+class Ops(Protocol):
+    """The operators in which a cell writes its equations for an exported graph; `export.Graph` has them.
+
+    Values are names. `op` takes the kinds of ONNX: `Add`, `Mul`, `Sub`, `Sigmoid`, `Tanh`, `Relu` and so on.
+    """
+
+    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """The value of an operator with one output."""
+        ...
+
+    def linear(self, x: str, weight: Tensor, bias: Tensor | None = None) -> str:
+        """W x + b, for x [..., I] and W [O, I]."""
+        ...
+
+    def layer_norm(self, x: str, gain: Tensor, bias: Tensor | None = None, epsilon: float = 1e-5) -> str:
+        """Layer normalisation over the last axis."""
+        ...
+
+    def split(self, value: str, parts: int) -> list[str]:
+        """The equal parts of the last axis."""
+        ...
+
+    def slice(self, value: str, start: int, end: int, axis: int = -1) -> str:
+        """A part of one axis."""
+        ...
+
+    def constant(self, values: Any, kind: str = "float32") -> str:
+        """A value that never changes."""
+        ...
+
+    def weight(self, tensor: Tensor) -> str:
+        """A weight of the cell."""
+        ...
+
+
+@dataclass(frozen=True)
+class GraphOperator:
+    """An operator of ONNX that runs a cell through time by itself."""
+
+    kind: str
+    gates: tuple[str, ...]
+    """The cell's names of its gates, in the operator's order."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    activations: tuple[str, ...] = ()
+    """Where the operator takes them: the activations of one direction."""
 
 
 def check_whole(name: str, number: int) -> None:
@@ -30,16 +82,19 @@ def check_whole(name: str, number: int) -> None:
 class Cell(nn.Module, ABC):
     """One step of a recurrence. `scan` runs it over time, and so does calling the cell.
 
-    A subclass declares its weights in `__init__` (names, shapes and gate order are torch's), and gives
-    `project` and `step`. It reads them through `weights()`, never by attribute, so that one scan can run with
-    others. A cell with gates names them in `activations` and `keeping_gate`, so that they can be inspected.
+    A subclass declares its weights in `__init__` (names, shapes and gate order are torch's) and gives `step`;
+    `project` only where it is not W_ih x + b. It reads weights through `weights()`, never by attribute, so
+    that one scan can run with others. A cell with gates names them in `gates`, `activations` and
+    `keeping_gate`, so that they can be inspected; one that is to be exported also has a `graph_step`.
     """
 
+    gates: tuple[str, ...] = ()
+    """The names of the blocks of rows in `weight_ih`, `weight_hh` and `bias`, in their order."""
     activations: tuple[tuple[str, ...], ...] = ()
     """The names of the results of sigmoid, tanh and relu, in the order in which `step` calls them: a name for
     each equal part of a result, and () for a result that is not shown."""
     keeping_gate: str | None = None
-    """The name of the gate that multiplies the old state."""
+    """The name of the gate that multiplies the old state: one of `gates`, or "1 - " and one of them."""
 
     def __init__(
         self, input_size: int, hidden_size: int, *, initial: str = "zero", state_sizes: tuple[int, ...] = ()
@@ -64,13 +119,43 @@ class Cell(nn.Module, ABC):
         """The width of h."""
         return self.state_sizes[0]
 
-    @abstractmethod
     def project(self, x: Tensor) -> Tensor:
-        """All that needs no state, for every step at once: [T, B, I] -> [T, B, P]."""
+        """All that needs no state, for every step at once: [T, B, I] -> [T, B, P]. Here W_ih x + b."""
+        w = self.weights()
+        return linear(x, w["weight_ih"], w["bias"])
 
     @abstractmethod
     def step(self, projected: Tensor, state: State) -> State:
         """One step: [B, P] and the state, to the next state."""
+
+    def graph_project(self, ops: Ops, x: str) -> str:
+        """`project` in a graph: the name of the projection of x [..., I]."""
+        w = self.weights()
+        return ops.linear(x, w["weight_ih"], w["bias"])
+
+    def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
+        """`step` in a graph: the names of the next state, from those of [B, P] and of the state."""
+        raise NotImplementedError
+
+    def graph_operator(self) -> GraphOperator | None:
+        """The operator of ONNX that has this cell's equations; without one, the graph loops over steps."""
+        return None
+
+    def graph_problem(self) -> str | None:
+        """Why the cell cannot be exported; None where it can be."""
+        for equation in ("project", "step"):
+            if not self.is_written_for(f"graph_{equation}", equation):
+                return f"writes its `{equation}` for torch alone; add `graph_{equation}` to export it"
+        return None
+
+    def is_written_for(self, method: str, *equations: str) -> bool:
+        """Whether a method was written for this class's equations, not for those of a base class."""
+        kinds = type(self).__mro__
+
+        def place(name: str) -> int:
+            return next(number for number, kind in enumerate(kinds) if name in vars(kind))
+
+        return all(place(method) <= place(equation) for equation in equations)
 
     def forward(
         self,

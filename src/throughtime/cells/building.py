@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from throughtime.cells import CELLS
 from throughtime.cells.base import Cell
-from throughtime.errors import InputError, unknown
+from throughtime.errors import InputError
 
 Builder = str | Callable[..., Cell]
 """The name of a cell, its class, or a function that takes an input size and a hidden size."""
@@ -22,8 +22,6 @@ def build_cell(builder: Builder, input_size: int, hidden_size: int, *, initial: 
     if isinstance(builder, Cell):
         raise InputError("cell", "is already built; give its name or class, or use Stack.of([cell])")
     if isinstance(builder, str):
-        if builder not in CELLS:
-            raise unknown("cell", builder, CELLS)
         builder = CELLS[builder]
     options = _options(builder, initial)
     cell = builder(input_size, hidden_size, **options)

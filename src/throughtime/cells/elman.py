@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from throughtime.cells.base import Cell, State
+from throughtime.cells.base import Cell, GraphOperator, GraphState, Ops, State
 from throughtime.errors import unknown
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu}
+GRAPH_ACTIVATIONS = {"tanh": "Tanh", "relu": "Relu"}
 
 
 class RNN(Cell):
@@ -27,6 +29,8 @@ class RNN(Cell):
     >>> [h.shape for h in cell.step(cell.project(torch.ones(1, 2, 3))[0], cell.initial_state(2))]
     [torch.Size([2, 5])]
     """
+
+    gates = ("h",)
 
     def __init__(
         self,
@@ -46,12 +50,25 @@ class RNN(Cell):
         self.bias = nn.Parameter(torch.empty(hidden_size))
         self.reset_parameters()
 
-    def project(self, x: Tensor) -> Tensor:
-        """W_ih x + b."""
-        w = self.weights()
-        return linear(x, w["weight_ih"], w["bias"])
-
     def step(self, projected: Tensor, state: State) -> State:
         """h = phi(projected + W_hh h)."""
         (h,) = state
         return (self.phi(projected + linear(h, self.weights()["weight_hh"])),)
+
+    def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
+        """The same in a graph."""
+        total = ops.op("Add", projected, ops.linear(state[0], self.weights()["weight_hh"]))
+        return (ops.op(GRAPH_ACTIVATIONS[str(self.activation)], total),)
+
+    def graph_operator(self) -> GraphOperator:
+        """ONNX's RNN."""
+        return GraphOperator("RNN", self.gates, activations=(GRAPH_ACTIVATIONS[str(self.activation)],))
+
+    def graph_problem(self) -> str | None:
+        """An activation of one's own has no operator."""
+        if self.activation not in GRAPH_ACTIVATIONS:
+            return f"has an activation of its own; only {' and '.join(GRAPH_ACTIVATIONS)} can be exported"
+        return super().graph_problem()
+
+
+rnn_relu = partial(RNN, activation="relu")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from throughtime.cells.base import Cell, State
+from throughtime.cells.base import Cell, GraphOperator, GraphState, Ops, State
 from throughtime.errors import unknown
 
 RESETS = ("after", "before")
@@ -26,6 +28,7 @@ class GRU(Cell):
     is torch's form; the notes use both, "after" with b_hn = 0.
     """
 
+    gates = ("r", "z", "n")
     activations = (("r", "z"), ("n",))
     keeping_gate = "z"
 
@@ -43,11 +46,6 @@ class GRU(Cell):
             self.bias_hn = nn.Parameter(torch.empty(hidden_size))
         self.reset_parameters()
 
-    def project(self, x: Tensor) -> Tensor:
-        """W_i x + b, for r, z and n."""
-        w = self.weights()
-        return linear(x, w["weight_ih"], w["bias"])
-
     def step(self, projected: Tensor, state: State) -> State:
         """The gates, the candidate, and the mixture of it with the old state."""
         (h,) = state
@@ -61,3 +59,28 @@ class GRU(Cell):
         else:
             n = torch.tanh(x_n + linear(r * h, w_n))
         return ((1 - z) * n + z * h,)
+
+    def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
+        """The same in a graph, with one product less: n + z (h - n)."""
+        (h,), size, w = state, self.hidden_size, self.weights()
+        both = 2 * size
+        x_rz, x_n = ops.slice(projected, 0, both), ops.slice(projected, both, 3 * size)
+        if self.reset == "after":
+            bias = torch.cat([w["bias_hn"].new_zeros(both), w["bias_hn"]])
+            product = ops.linear(h, w["weight_hh"], bias)
+            h_rz, h_n = ops.slice(product, 0, both), ops.slice(product, both, 3 * size)
+            r, z = ops.split(ops.op("Sigmoid", ops.op("Add", x_rz, h_rz)), 2)
+            inside = ops.op("Mul", r, h_n)
+        else:
+            h_rz = ops.linear(h, w["weight_hh"][:both])
+            r, z = ops.split(ops.op("Sigmoid", ops.op("Add", x_rz, h_rz)), 2)
+            inside = ops.linear(ops.op("Mul", r, h), w["weight_hh"][both:])
+        n = ops.op("Tanh", ops.op("Add", x_n, inside))
+        return (ops.op("Add", n, ops.op("Mul", z, ops.op("Sub", h, n))),)
+
+    def graph_operator(self) -> GraphOperator:
+        """ONNX's GRU."""
+        return GraphOperator("GRU", ("z", "r", "n"), {"linear_before_reset": int(self.reset == "after")})
+
+
+gru_before = partial(GRU, reset="before")

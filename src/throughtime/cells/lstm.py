@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from throughtime.cells.base import Cell, State
+from throughtime.cells.base import Cell, GraphOperator, GraphState, Ops, State
 
 
 class LSTM(Cell):
@@ -24,6 +24,7 @@ class LSTM(Cell):
     fresh network remember.
     """
 
+    gates = ("i", "f", "g", "o")
     activations = (("f",), ("i",), ("g",), ("o",), ("tanh c",))
     keeping_gate = "f"
 
@@ -38,14 +39,27 @@ class LSTM(Cell):
         with torch.no_grad():
             self.bias[hidden_size : 2 * hidden_size] += forget_bias
 
-    def project(self, x: Tensor) -> Tensor:
-        """W_i x + b, for i, f, g and o."""
-        w = self.weights()
-        return linear(x, w["weight_ih"], w["bias"])
-
     def step(self, projected: Tensor, state: State) -> State:
         """The gates, the memory, and what of it is shown."""
         h, c = state
         i, f, g, o = (projected + linear(h, self.weights()["weight_hh"])).chunk(4, dim=-1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
+
+    def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
+        """The same in a graph."""
+        h, c = state
+        c, o = graph_memory(ops, ops.op("Add", projected, ops.linear(h, self.weights()["weight_hh"])), c)
+        return ops.op("Mul", o, ops.op("Tanh", c)), c
+
+    def graph_operator(self) -> GraphOperator:
+        """ONNX's LSTM."""
+        return GraphOperator("LSTM", ("i", "o", "f", "g"))
+
+
+def graph_memory(ops: Ops, gates: str, c: str) -> tuple[str, str]:
+    """The next memory of an LSTM and its output gate, from the sums of i, f, g and o."""
+    i, f, g, o = ops.split(gates, 4)
+    kept = ops.op("Mul", ops.op("Sigmoid", f), c)
+    taken = ops.op("Mul", ops.op("Sigmoid", i), ops.op("Tanh", g))
+    return ops.op("Add", kept, taken), ops.op("Sigmoid", o)

@@ -6,9 +6,8 @@ from abc import abstractmethod
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
-from throughtime.cells.base import Cell, State
+from throughtime.cells.base import Cell, GraphState, Ops, State
 
 
 class LinearCell(Cell):
@@ -26,6 +25,21 @@ class LinearCell(Cell):
         decay, drive = self.coefficients(projected)
         return (decay * state[0] + drive,)
 
+    def graph_coefficients(self, ops: Ops, projected: str) -> tuple[str, str]:
+        """`coefficients` in a graph."""
+        raise NotImplementedError
+
+    def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
+        """The same in a graph."""
+        decay, drive = self.graph_coefficients(ops, projected)
+        return (ops.op("Add", ops.op("Mul", decay, state[0]), drive),)
+
+    def graph_problem(self) -> str | None:
+        """The coefficients must be written, too."""
+        if not self.is_written_for("graph_coefficients", "coefficients"):
+            return "writes its `coefficients` for torch alone; add `graph_coefficients` to export it"
+        return super().graph_problem()
+
 
 class MinGRU(LinearCell):
     r"""The minimal gated recurrent unit (Feng et al., 2024): a GRU whose gates see the input only.
@@ -36,6 +50,7 @@ class MinGRU(LinearCell):
         h_t &= (1 - z_t) h_{t-1} + z_t \tilde h_t
     """
 
+    gates = ("z", "candidate")
     activations = (("1 - z",), ("z",))
     keeping_gate = "1 - z"
 
@@ -45,15 +60,16 @@ class MinGRU(LinearCell):
         self.bias = nn.Parameter(torch.empty(2 * hidden_size))
         self.reset_parameters()
 
-    def project(self, x: Tensor) -> Tensor:
-        """Gate and candidate before the sigmoid."""
-        w = self.weights()
-        return linear(x, w["weight_ih"], w["bias"])
-
     def coefficients(self, projected: Tensor) -> tuple[Tensor, Tensor]:
         """1 - z and z * candidate; 1 - sigmoid(z) as sigmoid(-z), which keeps its precision near 0."""
         z, candidate = projected.chunk(2, dim=-1)
         return torch.sigmoid(-z), torch.sigmoid(z) * candidate
+
+    def graph_coefficients(self, ops: Ops, projected: str) -> tuple[str, str]:
+        """The same in a graph."""
+        z, candidate = ops.split(projected, 2)
+        decay = ops.op("Sigmoid", ops.op("Neg", z))
+        return decay, ops.op("Mul", ops.op("Sigmoid", z), candidate)
 
 
 class MinLSTM(LinearCell):
@@ -64,6 +80,7 @@ class MinLSTM(LinearCell):
         h_t &= \frac{f_t}{f_t + i_t} h_{t-1} + \frac{i_t}{f_t + i_t} \tilde h_t
     """
 
+    gates = ("f", "i", "candidate")
     activations = (("f",), ("i",))
     keeping_gate = "f"
 
@@ -73,13 +90,15 @@ class MinLSTM(LinearCell):
         self.bias = nn.Parameter(torch.empty(3 * hidden_size))
         self.reset_parameters()
 
-    def project(self, x: Tensor) -> Tensor:
-        """Gates and candidate before the sigmoid."""
-        w = self.weights()
-        return linear(x, w["weight_ih"], w["bias"])
-
     def coefficients(self, projected: Tensor) -> tuple[Tensor, Tensor]:
         """f/(f+i) as a sigmoid of the difference of log gates, which neither overflows nor divides by 0."""
         f, i, candidate = projected.chunk(3, dim=-1)
         keep = nn.functional.logsigmoid(f) - nn.functional.logsigmoid(i)
         return torch.sigmoid(keep), torch.sigmoid(-keep) * candidate
+
+    def graph_coefficients(self, ops: Ops, projected: str) -> tuple[str, str]:
+        """The same in a graph: ln sigmoid(f) - ln sigmoid(i) = softplus(-i) - softplus(-f)."""
+        f, i, candidate = ops.split(projected, 3)
+        keep = ops.op("Sub", *(ops.op("Softplus", ops.op("Neg", gate)) for gate in (i, f)))
+        decay = ops.op("Sigmoid", keep)
+        return decay, ops.op("Mul", ops.op("Sigmoid", ops.op("Neg", keep)), candidate)

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, linear
 
-from throughtime.cells.base import Cell, State, check_whole
-from throughtime.cells.lstm import LSTM
+from throughtime.cells.base import Cell, GraphState, Ops, State, check_whole
+from throughtime.cells.lstm import LSTM, graph_memory
 from throughtime.errors import InputError
 
 
@@ -17,6 +17,7 @@ class CoupledLSTM(Cell):
     .. math:: i_t = 1 - f_t, \qquad c_t = f_t c_{t-1} + i_t g_t, \qquad h_t = o_t \tanh(c_t)
     """
 
+    gates = ("f", "g", "o")
     activations = LSTM.activations
     keeping_gate = LSTM.keeping_gate
 
@@ -27,17 +28,21 @@ class CoupledLSTM(Cell):
         self.bias = nn.Parameter(torch.empty(3 * hidden_size))
         self.reset_parameters()
 
-    def project(self, x: Tensor) -> Tensor:
-        """W_i x + b, for f, g and o."""
-        w = self.weights()
-        return linear(x, w["weight_ih"], w["bias"])
-
     def step(self, projected: Tensor, state: State) -> State:
         """One gate divides the memory between old and new."""
         h, c = state
         f, g, o = (projected + linear(h, self.weights()["weight_hh"])).chunk(3, dim=-1)
         c = torch.sigmoid(f) * c + torch.sigmoid(-f) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
+
+    def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
+        """The same in a graph."""
+        h, c = state
+        f, g, o = ops.split(ops.op("Add", projected, ops.linear(h, self.weights()["weight_hh"])), 3)
+        kept = ops.op("Mul", ops.op("Sigmoid", f), c)
+        taken = ops.op("Mul", ops.op("Sigmoid", ops.op("Neg", f)), ops.op("Tanh", g))
+        c = ops.op("Add", kept, taken)
+        return ops.op("Mul", ops.op("Sigmoid", o), ops.op("Tanh", c)), c
 
 
 class LayerNormLSTM(Cell):
@@ -48,6 +53,7 @@ class LayerNormLSTM(Cell):
         c_t &= \sigma(f) c_{t-1} + \sigma(i) \tanh(g), \qquad h_t = \sigma(o) \tanh(\mathrm{LN}(c_t))
     """
 
+    gates = LSTM.gates
     activations = LSTM.activations
     keeping_gate = LSTM.keeping_gate
 
@@ -82,6 +88,19 @@ class LayerNormLSTM(Cell):
         shown = layer_norm(c, c.shape[-1:], w["gain_c"], w["bias_c"])
         return torch.sigmoid(o) * torch.tanh(shown), c
 
+    def graph_project(self, ops: Ops, x: str) -> str:
+        """The same in a graph."""
+        w = self.weights()
+        return ops.layer_norm(ops.linear(x, w["weight_ih"]), w["gain_ih"], w["bias"])
+
+    def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
+        """The same in a graph."""
+        h, c = state
+        w = self.weights()
+        product = ops.layer_norm(ops.linear(h, w["weight_hh"]), w["gain_hh"])
+        c, o = graph_memory(ops, ops.op("Add", projected, product), c)
+        return ops.op("Mul", o, ops.op("Tanh", ops.layer_norm(c, w["gain_c"], w["bias_c"]))), c
+
 
 class ProjectedLSTM(Cell):
     r"""An LSTM whose output is a smaller projection of its memory (Sak et al., 2014): torch's `proj_size`.
@@ -89,6 +108,7 @@ class ProjectedLSTM(Cell):
     .. math:: h_t = W_{hr} (o_t \tanh(c_t)) \in \mathbb{R}^P
     """
 
+    gates = LSTM.gates
     activations = LSTM.activations
     keeping_gate = LSTM.keeping_gate
 
@@ -108,11 +128,6 @@ class ProjectedLSTM(Cell):
         self.weight_hr = nn.Parameter(torch.empty(projection_size, hidden_size))
         self.reset_parameters()
 
-    def project(self, x: Tensor) -> Tensor:
-        """W_i x + b, for i, f, g and o."""
-        w = self.weights()
-        return linear(x, w["weight_ih"], w["bias"])
-
     def step(self, projected: Tensor, state: State) -> State:
         """An LSTM step, then the projection."""
         h, c = state
@@ -120,6 +135,18 @@ class ProjectedLSTM(Cell):
         i, f, g, o = (projected + linear(h, w["weight_hh"])).chunk(4, dim=-1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return linear(torch.sigmoid(o) * torch.tanh(c), w["weight_hr"]), c
+
+    def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
+        """The same in a graph."""
+        h, c = state
+        w = self.weights()
+        c, o = graph_memory(ops, ops.op("Add", projected, ops.linear(h, w["weight_hh"])), c)
+        return ops.linear(ops.op("Mul", o, ops.op("Tanh", c)), w["weight_hr"]), c
+
+
+def half_projected(input_size: int, hidden_size: int, *, initial: str = "zero") -> ProjectedLSTM:
+    """A projection to half the units, so that it can be chosen by name like the others."""
+    return ProjectedLSTM(input_size, hidden_size, max(1, hidden_size // 2), initial=initial)
 
 
 class MogrifierLSTM(Cell):
@@ -132,6 +159,7 @@ class MogrifierLSTM(Cell):
     The input's product depends on the state, so `project` is the identity and a step costs more.
     """
 
+    gates = LSTM.gates
     keeping_gate = LSTM.keeping_gate
 
     def __init__(self, input_size: int, hidden_size: int, rounds: int = 5, *, initial: str = "zero") -> None:
@@ -166,3 +194,23 @@ class MogrifierLSTM(Cell):
         i, f, g, o = gates.chunk(4, dim=-1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
+
+    def graph_project(self, ops: Ops, x: str) -> str:
+        """The same in a graph."""
+        return x
+
+    def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
+        """The same in a graph."""
+        x, (h, c) = projected, state
+        w = self.weights()
+        two = ops.constant(2.0)
+        for number in range(self.rounds):
+            if number % 2 == 0:
+                gate = ops.op("Sigmoid", ops.linear(h, w["weight_q"][number // 2]))
+                x = ops.op("Mul", ops.op("Mul", two, gate), x)
+            else:
+                gate = ops.op("Sigmoid", ops.linear(x, w["weight_r"][number // 2]))
+                h = ops.op("Mul", ops.op("Mul", two, gate), h)
+        product = ops.linear(x, w["weight_ih"], w["bias"])
+        c, o = graph_memory(ops, ops.op("Add", product, ops.linear(h, w["weight_hh"])), c)
+        return ops.op("Mul", o, ops.op("Tanh", c)), c

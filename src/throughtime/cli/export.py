@@ -15,7 +15,7 @@ from throughtime.errors import import_optional
 def export(
     run: Annotated[Path, typer.Argument(help="The folder of a trained model.", metavar="RUN")],
     out: Annotated[Path, typer.Option("--out", help="The folder that the export becomes.")],
-    format_: Annotated[str, typer.Option("--format", help="What to write: onnx.")] = "onnx",
+    format: Annotated[str, typer.Option("--format", help="What to write: onnx.")] = "onnx",
     int8: Annotated[
         bool, typer.Option("--int8", help="Weights of one byte: smaller and faster, a little off.")
     ] = False,
@@ -35,9 +35,10 @@ def export(
     """
     for package in ("onnx", "onnxruntime"):
         import_optional(package, feature="exporting a model", extra="onnx")
-    from throughtime.export import export as write
+    from throughtime import api
 
-    values = write(run, out, format_=format_, int8=int8, say=say)
+    say(f"Exporting {run}, and checking it against torch.")
+    values = api.export(run, out, format=format, int8=int8)
     return Outcome({"out": str(out), **values}, [_told(out, values)])
 
 

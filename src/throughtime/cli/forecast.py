@@ -131,7 +131,7 @@ def _rows(
 ) -> tuple[list[str], list[list[Any]]]:
     """The columns of the table, and its rows."""
     from throughtime.data.panel import spelled
-    from throughtime.runtime.levels import ends
+    from throughtime.runtime.forecast import ends
 
     bounds = [
         (f"{name}-{side}-{level:g}", each)

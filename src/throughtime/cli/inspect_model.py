@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from throughtime.inspection.beam_tree import BeamTree
-    from throughtime.inspection.unit_gates import LayerGates
+    from throughtime.inspection.gates import LayerGates
 
 NEIGHBOURS = 4
 SHOWN_UNITS = 4
@@ -225,7 +225,7 @@ def _tree_shown(tree: BeamTree) -> list[RenderableType]:
 
 
 def _gates(model: Any, sentence: str, layer: int | None, plot: Path | None) -> Outcome:
-    from throughtime.inspection.unit_gates import unit_gates
+    from throughtime.inspection.gates import unit_gates
 
     layers = unit_gates(model, sentence)
     if layer is not None:
@@ -241,7 +241,7 @@ def _gates(model: Any, sentence: str, layer: int | None, plot: Path | None) -> O
             layer_plot(layers[0], plot, f"{layers[0].name}, {title}")
         else:
             remembering_plot(layers, plot, title)
-    values = {"layers": [one.told(len(one.order)) for one in layers]}
+    values = {"layers": [one.to_dict(len(one.order)) for one in layers]}
     return Outcome(values, [_gates_shown(layers), "", _HALF_LIFE])
 
 

@@ -1,61 +1,103 @@
-"""An ONNX graph under construction, with weights in float32 or in int8."""
+"""A model as a plain list of operators, with weights in float32 or in int8; writers turn it into files.
+
+Operators have the names, inputs and attributes of ONNX (opset 18), but nothing here needs it: types are
+strings, constants are numpy arrays, the body of a loop is another graph.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor
 
-from throughtime.export.quantise import quantised
-
-OPSET, IR_VERSION = 18, 9
 MICROSOFT = "com.microsoft"
 """The domain of onnxruntime's own operators: products in int8 are among them."""
-TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
+LARGEST = 63
+"""Seven bits of the eight: processors without instructions of their own for int8 add two products in 16 bits,
+where two of 127 times 255 would not fit."""
 
-Shape = Sequence[int | str]
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Value:
+    """An input or output of a graph; a size that may vary has a name in its shape."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator: it reads the values `inputs` ("" where one is left out) and gives the values `outputs`.
+
+    Attributes are numbers, strings and lists of them. A `Scan` runs `body` once a step; the body also sees
+    all values of the graphs around it.
+    """
+
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    domain: str = ""
+    body: Graph | None = None
 
 
 class Graph:
     """Nodes one after another. A value is known by its name, a string.
 
     With `int8` the products of `linear` and the tables of `lookup` have weights of one byte, each row of a
-    table and each output of a product with a scale of its own.
+    table and each output of a product with a scale of its own. A graph is the `Ops` that cells write in.
 
     >>> import torch
     >>> graph = Graph("double")
     >>> x = graph.input("x", "float32", ["batch", 3])
     >>> graph.output(graph.linear(x, 2 * torch.eye(3)), "y", "float32", ["batch", 3])
-    >>> [node.op_type for node in graph.model().graph.node]
-    ['Transpose', 'MatMul']
+    >>> [(node.kind, *node.inputs, "->", *node.outputs) for node in graph.program()]
+    [('Transpose', 'weight_1', '->', 'transpose_2'), ('MatMul', 'x', 'transpose_2', '->', 'y')]
+    >>> graph.constants["weight_1"].shape, graph.outputs
+    ((3, 3), [Value(name='y', dtype='float32', shape=('batch', 3))])
     """
 
     def __init__(self, name: str, *, int8: bool = False, around: Graph | None = None) -> None:
         self.name, self.int8 = name, int8
+        self.nodes: list[Node] = []
+        self.inputs: list[Value] = []
+        self.outputs: list[Value] = []
+        self.constants: dict[str, Array] = {}
+        """By their names; those of a loop's body stand in the graph around it."""
         self._root: Graph = self if around is None else around._root
-        self._nodes: list[onnx.NodeProto] = []
-        self._inputs: list[onnx.ValueInfoProto] = []
-        self._outputs: list[onnx.ValueInfoProto] = []
-        self._constants: dict[str, onnx.TensorProto] = {}
         self._known: dict[tuple[Any, ...], str] = {}
         self._alive: list[Tensor] = []  # weights are known by their address, which must not be used again
         self._count = 0
 
-    def input(self, name: str, kind: str, shape: Shape) -> str:
-        """A value that is given to the graph; a size that may vary has a name in its shape."""
-        self._inputs.append(helper.make_tensor_value_info(name, TYPES[kind], shape))
+    def input(self, name: str, dtype: str, shape: Sequence[int | str]) -> str:
+        """A value that is given to the graph."""
+        self.inputs.append(Value(name, dtype, tuple(shape)))
         return name
 
-    def output(self, value: str, name: str, kind: str, shape: Shape) -> None:
+    def output(self, value: str, name: str, dtype: str, shape: Sequence[int | str]) -> None:
         """Give a value out under this name."""
-        self._nodes.append(helper.make_node("Identity", [value], [name]))
-        self._outputs.append(helper.make_tensor_value_info(name, TYPES[kind], shape))
+        self.nodes.append(Node("Identity", (value,), (name,)))
+        self.outputs.append(Value(name, dtype, tuple(shape)))
+
+    def state_inputs(self, stem: str, sizes: Sequence[int], rows: str = "batch") -> tuple[str, ...]:
+        """Inputs `stem_0`, `stem_1` and so on, each [rows, size]."""
+        return tuple(
+            self.input(f"{stem}_{number}", "float32", [rows, size]) for number, size in enumerate(sizes)
+        )
+
+    def state_outputs(
+        self, stem: str, state: Sequence[str], sizes: Sequence[int], rows: str = "batch"
+    ) -> None:
+        """Give a state out as `stem_0`, `stem_1` and so on, each [rows, size]."""
+        for number, (value, size) in enumerate(zip(state, sizes, strict=True)):
+            self.output(value, f"{stem}_{number}", "float32", [rows, size])
 
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
         """The one value that an operator gives."""
@@ -67,20 +109,21 @@ class Graph:
         inputs: Sequence[str],
         count: int,
         attributes: Mapping[str, Any] | None = None,
+        *,
         domain: str = "",
+        body: Graph | None = None,
     ) -> list[str]:
         """The several values that an operator gives."""
         outputs = [self.fresh(kind) for _ in range(count)]
-        self._nodes.append(helper.make_node(kind, list(inputs), outputs, domain=domain, **(attributes or {})))
+        self.nodes.append(Node(kind, tuple(inputs), tuple(outputs), attributes or {}, domain, body))
         return outputs
 
     def constant(self, values: Any, kind: str = "float32") -> str:
         """A value that never changes; equal small ones are kept once."""
         array = np.asarray(values, dtype=kind)
         if array.size > 64:
-            return self._kept(array)
-        key = ("constant", array.shape, kind, array.tobytes())
-        return self._once(key, array)
+            return self._keep(array)
+        return self._once(("constant", array.shape, kind, array.tobytes()), array)
 
     def weight(self, tensor: Tensor) -> str:
         """A weight of the model; one that is used twice is kept once."""
@@ -91,20 +134,37 @@ class Graph:
         """W x + b, for x [..., I] and W [O, I]. In a loop errors would add up: there it is in float32."""
         if self.int8:
             table, scale = self._in_bytes(weight)
-            given = [x, self._turned(table), scale, "", "" if bias is None else self.weight(bias)]
+            given = [x, self._transposed(table), scale, "", "" if bias is None else self.weight(bias)]
             while not given[-1]:
                 given.pop()
             return self.ops("DynamicQuantizeMatMul", given, 1, domain=MICROSOFT)[0]
-        product = self.op("MatMul", x, self._turned(self.weight(weight)))
+        product = self.op("MatMul", x, self._transposed(self.weight(weight)))
         return product if bias is None else self.op("Add", product, self.weight(bias))
 
     def lookup(self, table: Tensor, ids: str) -> str:
         """The rows of a table [V, E] for ids [...]: [..., E]."""
         if self.int8:
             values, scale = self._in_bytes(table)
-            rows = self.op("Cast", self.op("Gather", values, ids), to=TensorProto.FLOAT)
+            rows = self.op("Cast", self.op("Gather", values, ids), to="float32")
             return self.op("Mul", rows, self.op("Unsqueeze", self.op("Gather", scale, ids), self.axes(-1)))
         return self.op("Gather", self.weight(table), ids)
+
+    def layer_norm(self, x: str, gain: Tensor, bias: Tensor | None = None, epsilon: float = 1e-5) -> str:
+        """Layer normalisation over the last axis."""
+        shift = self.constant(np.zeros(len(gain))) if bias is None else self.weight(bias)
+        return self.op("LayerNormalization", x, self.weight(gain), shift, axis=-1, epsilon=epsilon)
+
+    def split(self, value: str, parts: int) -> list[str]:
+        """The equal parts of the last axis."""
+        return self.ops("Split", [value], parts, {"axis": -1, "num_outputs": parts})
+
+    def slice(self, value: str, start: int, end: int, axis: int = -1) -> str:
+        """A part of one axis."""
+        return self.op("Slice", value, self.axes(start), self.axes(end), self.axes(axis))
+
+    def concat(self, parts: Sequence[str], axis: int = -1) -> str:
+        """Values side by side; one alone as it is."""
+        return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=axis)
 
     def axes(self, *numbers: int) -> str:
         """Axes or sizes, as operators take them."""
@@ -116,65 +176,52 @@ class Graph:
 
     def sizes(self, *parts: str | int) -> str:
         """A shape of given numbers and of sizes that are known only when the graph runs."""
-        names = [part if isinstance(part, str) else self.axes(part) for part in parts]
-        return self.op("Concat", *names, axis=0) if len(names) > 1 else names[0]
+        return self.concat([part if isinstance(part, str) else self.axes(part) for part in parts], axis=0)
 
-    def slice(self, value: str, start: int, end: int, axis: int) -> str:
-        """A part of one axis."""
-        return self.op("Slice", value, self.axes(start), self.axes(end), self.axes(axis))
+    def steps(self, value: str, axis: int) -> str:
+        """The numbers 0, 1, ... of the steps along one axis."""
+        zero, one = self.constant(0, "int64"), self.constant(1, "int64")
+        return self.op("Range", zero, self.op("Squeeze", self.size(value, axis)), one)
 
     def inside(self, name: str) -> Graph:
         """The body of a loop in this graph; it sees all that stands here, and its weights stand here."""
         return Graph(name, around=self)
 
-    def body(self) -> onnx.GraphProto:
-        """What an operator that runs other graphs takes."""
-        return helper.make_graph(self._nodes, self.name, self._inputs, self._outputs)
-
-    def model(self) -> onnx.ModelProto:
-        """The whole, checked."""
-        self._name_outputs()
-        graph = helper.make_graph(
-            self._nodes, self.name, self._inputs, self._outputs, initializer=list(self._constants.values())
-        )
-        opsets = [helper.make_opsetid("", OPSET)]
-        if any(node.domain == MICROSOFT for node in self._nodes):
-            opsets.append(helper.make_opsetid(MICROSOFT, 1))
-        model = helper.make_model(
-            graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="throughtime"
-        )
-        onnx.checker.check_model(model)
-        return model
-
-    def _name_outputs(self) -> None:
-        """Let the nodes whose values are given out write them under those names, without a copy.
+    def program(self) -> list[Node]:
+        """The nodes to run, in order; those that give an output write it under its own name.
 
         Graphs with a loop keep the copies: what stands in the loop may go by the first name.
         """
-        if any(attribute.HasField("g") for node in self._nodes for attribute in node.attribute):
-            return
-        made = {name for node in self._nodes for name in node.output if node.op_type != "Identity"}
-        given_out = {output.name for output in self._outputs}
+        if any(node.body is not None for node in self.nodes):
+            return self.nodes
+        computed = {name for node in self.nodes for name in node.outputs if node.kind != "Identity"}
+        outputs = {output.name for output in self.outputs}
         renamed: dict[str, str] = {}
-        for node in self._nodes:
-            if node.op_type == "Identity" and node.output[0] in given_out and node.input[0] in made:
-                renamed.setdefault(node.input[0], node.output[0])
-        copies = set(renamed.items())
-        self._nodes = [
-            node
-            for node in self._nodes
-            if node.op_type != "Identity" or (node.input[0], node.output[0]) not in copies
-        ]
-        for node in self._nodes:
-            for names in (node.input, node.output):
-                names[:] = [renamed.get(name, name) for name in names]
+        for node in self.nodes:
+            if node.kind == "Identity" and node.outputs[0] in outputs and node.inputs[0] in computed:
+                renamed.setdefault(node.inputs[0], node.outputs[0])
 
-    def _turned(self, table: str) -> str:
+        def rename(names: Sequence[str]) -> tuple[str, ...]:
+            return tuple(renamed.get(name, name) for name in names)
+
+        copies = set(renamed.items())
+        return [
+            replace(node, inputs=rename(node.inputs), outputs=rename(node.outputs))
+            for node in self.nodes
+            if node.kind != "Identity" or (node.inputs[0], node.outputs[0]) not in copies
+        ]
+
+    def fresh(self, kind: str) -> str:
+        """A name that no other value has."""
+        self._root._count += 1
+        return f"{kind.lower()}_{self._root._count}"
+
+    def _transposed(self, table: str) -> str:
         """A table's columns as rows: once, outside of any loop; the file keeps the table as it is."""
         root = self._root
-        if ("turned", table) not in root._known:
-            root._known["turned", table] = root.op("Transpose", table)
-        return root._known["turned", table]
+        if ("transposed", table) not in root._known:
+            root._known["transposed", table] = root.op("Transpose", table)
+        return root._known["transposed", table]
 
     def _in_bytes(self, weight: Tensor) -> tuple[str, str]:
         """A table [rows, columns] in int8 and the scale of each row."""
@@ -182,7 +229,7 @@ class Graph:
         key = _identity(weight)
         self._root._alive.append(weight)
         if (*key, "int8") not in known:
-            values, scale = quantised(as_array(weight))
+            values, scale = quantise(as_array(weight))
             self._once((*key, "int8"), values)
             self._once((*key, "scale"), scale)
         return known[(*key, "int8")], known[(*key, "scale")]
@@ -190,23 +237,30 @@ class Graph:
     def _once(self, key: tuple[Any, ...], array: Array) -> str:
         known = self._root._known
         if key not in known:
-            known[key] = self._kept(array)
+            known[key] = self._keep(array)
         return known[key]
 
-    def _kept(self, array: Array) -> str:
+    def _keep(self, array: Array) -> str:
         name = self.fresh("weight")
-        self._root._constants[name] = numpy_helper.from_array(array.copy(order="C"), name)
+        self._root.constants[name] = array.copy(order="C")
         return name
-
-    def fresh(self, kind: str) -> str:
-        """A name that no other value has."""
-        self._root._count += 1
-        return f"{kind.lower()}_{self._root._count}"
 
 
 def as_array(tensor: Tensor) -> Array:
     """A weight as numpy has it."""
     return tensor.detach().float().cpu().numpy()
+
+
+def quantise(table: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """A table [rows, columns] as whole numbers and the scale of each row.
+
+    >>> values, scale = quantise(np.array([[-1.26, 0.4], [0.0, 0.0]]))
+    >>> values.tolist(), scale.tolist()
+    ([[-63, 20], [0, 0]], [0.0199..., 1.0])
+    """
+    largest = np.abs(table).max(axis=1)
+    scale = np.where(largest > 0, largest / LARGEST, 1.0).astype(np.float32)
+    return np.rint(table / scale[:, None]).astype(np.int8), scale
 
 
 def _identity(tensor: Tensor) -> tuple[Any, ...]:

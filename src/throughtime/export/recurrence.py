@@ -1,23 +1,73 @@
-"""A layer's cells run through time: ONNX's own RNN, GRU and LSTM, or for other cells a loop over steps."""
+"""Stacks and their cells as operators: ONNX's own RNN, GRU and LSTM, or for other cells a loop over steps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import TensorProto
+from torch import nn
 
-from throughtime.cells import GRU, LSTM, RNN, Cell
-from throughtime.export.cells import ACTIVATIONS, State, project, step, step_of
-from throughtime.export.graph import MICROSOFT, Graph, as_array
-from throughtime.export.quantise import quantised
-
-ORDERS: dict[type[Cell], tuple[int, ...]] = {RNN: (0,), GRU: (1, 0, 2), LSTM: (0, 3, 1, 2)}
-"""Where each of ONNX's gates stands among ours: z, r, h among r, z, n and i, o, f, c among i, f, g, o."""
+from throughtime.cells.base import Cell, GraphOperator
+from throughtime.cells.base import GraphState as State
+from throughtime.errors import InputError
+from throughtime.export.graph import MICROSOFT, Graph, as_array, quantise
+from throughtime.layers.layer import Layer
+from throughtime.layers.stack import Stack
 
 Array = NDArray[np.float32]
+
+
+def run_stack(
+    graph: Graph, stack: Stack, x: str, state: State | None = None, lengths: str | None = None
+) -> tuple[str, State]:
+    """Outputs [T, B, H] of the last layer, and the last state of all, flat."""
+    reached: list[str] = []
+    for number, layer in enumerate(_layers(stack)):
+        own = None if state is None else state[len(reached) : len(reached) + len(layer.state_sizes)]
+        y, last = through_time(graph, layer.cells, x, own, lengths)
+        x = _finish(graph, stack, number, x, y)
+        if lengths is not None and (stack.residual or stack.norms):
+            x = graph.op("Where", within_lengths(graph, x, lengths), x, graph.constant(0.0))
+        reached += last
+    return x, tuple(reached)
+
+
+def step_stack(graph: Graph, stack: Stack, x: str, state: State) -> tuple[str, State]:
+    """One step of every layer: x [B, I] to y [B, H], and the next state."""
+    reached: list[str] = []
+    for number, layer in enumerate(_layers(stack)):
+        own = state[len(reached) : len(reached) + len(layer.state_sizes)]
+        stepped = step_cell(graph, layer.from_left, x, own)
+        x = _finish(graph, stack, number, x, stepped[0])
+        reached += stepped
+    return x, tuple(reached)
+
+
+def within_lengths(graph: Graph, x: str, lengths: str) -> str:
+    """Which positions of x [T, B, ...] lie inside their row: [T, B, 1]."""
+    steps = graph.op("Unsqueeze", graph.steps(x, 0), graph.axes(-1))
+    return graph.op("Unsqueeze", graph.op("Less", steps, lengths), graph.axes(-1))
+
+
+def nonempty(graph: Graph, lengths: str) -> str:
+    """Which rows are not empty, [B, 1]."""
+    return graph.op("Unsqueeze", graph.op("Greater", lengths, graph.constant(0, "int64")), graph.axes(-1))
+
+
+def _finish(graph: Graph, stack: Stack, number: int, x: str, y: str) -> str:
+    layer = _layers(stack)[number]
+    if stack.residual and layer.input_size == layer.output_size:
+        y = graph.op("Add", x, y)
+    if stack.norms:
+        norm = cast(nn.LayerNorm, stack.norms[number])
+        y = graph.layer_norm(y, norm.weight, norm.bias, norm.eps)
+    return y
+
+
+def _layers(stack: Stack) -> list[Layer]:
+    return cast(list[Layer], list(stack.layers))
 
 
 def through_time(
@@ -28,14 +78,15 @@ def through_time(
     The second cell reads from the right. `lengths` [B] are int64; past a row's end the state stays as it is
     and outputs are zero. Without a `state` the cells begin with their own.
     """
-    kind = type(cells[0])
     for cell in cells:
-        step_of(cell)
+        _check(cell)
     if state is None:
         batch = graph.size(x, 1)
         state = tuple(part for cell in cells for part in first_state(graph, cell, batch))
-    if kind in ORDERS and all(type(cell) is kind for cell in cells) and _alike(cells):
-        return _operator(graph, cells, x, state, lengths)
+    operators = [_operator_of(cell) for cell in cells]
+    alike = all(one == operators[0] for one in operators) and len({cell.hidden_size for cell in cells}) == 1
+    if operators[0] is not None and alike:
+        return _run_operator(graph, operators[0], cells, x, state, lengths)
     outputs: list[str] = []
     reached: list[str] = []
     for number, cell in enumerate(cells):
@@ -43,7 +94,7 @@ def through_time(
         y, last = _loop(graph, cell, x, own, lengths, reverse=number == 1)
         outputs.append(y)
         reached += last
-    return outputs[0] if len(outputs) == 1 else graph.op("Concat", *outputs, axis=-1), tuple(reached)
+    return graph.concat(outputs), tuple(reached)
 
 
 def first_state(graph: Graph, cell: Cell, batch: str) -> State:
@@ -54,27 +105,39 @@ def first_state(graph: Graph, cell: Cell, batch: str) -> State:
     )
 
 
-def _alike(cells: Sequence[Cell]) -> bool:
-    """Whether one operator can hold both directions."""
-    told = {
-        (cell.hidden_size, getattr(cell, "reset", None), getattr(cell, "activation", None)) for cell in cells
-    }
-    return len(told) == 1
+def step_cell(graph: Graph, cell: Cell, x: str, state: State) -> State:
+    """One step of a cell: x [B, I] and the state, to the next state."""
+    _check(cell)
+    return cell.graph_step(graph, cell.graph_project(graph, x), state)
 
 
-def _operator(
-    graph: Graph, cells: Sequence[Cell], x: str, state: State, lengths: str | None
+def _check(cell: Cell) -> None:
+    if (problem := cell.graph_problem()) is not None:
+        raise InputError(f"cell {type(cell).__name__}", problem)
+
+
+def _operator_of(cell: Cell) -> GraphOperator | None:
+    """The operator that runs a cell; one that was declared for the equations of a base class does not."""
+    return cell.graph_operator() if cell.is_written_for("graph_operator", "step", "project") else None
+
+
+def _run_operator(
+    graph: Graph,
+    operator: GraphOperator,
+    cells: Sequence[Cell],
+    x: str,
+    state: State,
+    lengths: str | None,
 ) -> tuple[str, State]:
-    first, kind = cells[0], type(cells[0])
+    first = cells[0]
     size, parts, ways = first.hidden_size, len(first.state_sizes), len(cells)
     attributes: dict[str, Any] = {
         "hidden_size": size,
         "direction": "bidirectional" if ways == 2 else "forward",
+        **operator.attributes,
     }
-    if isinstance(first, GRU):
-        attributes["linear_before_reset"] = int(first.reset == "after")
-    if isinstance(first, RNN):
-        attributes["activations"] = [ACTIVATIONS[str(first.activation)]] * ways
+    if operator.activations:
+        attributes["activations"] = list(operator.activations) * ways
     # [parts][ways]: the h of both directions, then where there is one the c
     entering = [
         graph.op(
@@ -84,14 +147,16 @@ def _operator(
         )
         for part in range(parts)
     ]
-    steps = "" if lengths is None else graph.op("Cast", lengths, to=TensorProto.INT32)
-    bias = graph.constant(np.stack([_bias(cell) for cell in cells]))
-    weights = [np.stack([_ordered(cell, name) for cell in cells]) for name in ("weight_ih", "weight_hh")]
-    if graph.int8 and kind is LSTM:
+    steps = "" if lengths is None else graph.op("Cast", lengths, to="int32")
+    bias = graph.constant(np.stack([_bias(cell, operator) for cell in cells]))
+    weights = [
+        np.stack([_ordered(cell, name, operator) for cell in cells]) for name in ("weight_ih", "weight_hh")
+    ]
+    if graph.int8 and operator.kind == "LSTM":
         found = _lstm_in_bytes(graph, x, weights, bias, steps, entering, attributes)
     else:
         given = [x, *(graph.constant(each) for each in weights), bias, steps, *entering]
-        found = graph.ops(kind.__name__, given, 1 + parts, attributes)
+        found = graph.ops(operator.kind, given, 1 + parts, attributes)
     y = graph.op("Transpose", found[0], perm=[0, 2, 1, 3])  # [T, ways, B, H] -> [T, B, ways, H]
     y = graph.op("Reshape", y, graph.axes(0, 0, ways * size))
     reached = [
@@ -101,7 +166,7 @@ def _operator(
     ]
     if lengths is not None:
         # onnxruntime gives zeros as the last state of an empty row, which should be its first.
-        some = graph.op("Unsqueeze", graph.op("Greater", lengths, graph.constant(0, "int64")), graph.axes(-1))
+        some = nonempty(graph, lengths)
         reached = [graph.op("Where", some, new, old) for new, old in zip(reached, state, strict=True)]
     return y, tuple(reached)
 
@@ -118,7 +183,7 @@ def _lstm_in_bytes(
     """onnxruntime's LSTM with weights of one byte."""
     tables, scales = [], []
     for each in weights:
-        values, scale = zip(*(quantised(way) for way in each), strict=True)
+        values, scale = zip(*(quantise(way) for way in each), strict=True)
         tables.append(graph.constant(np.stack([way.T for way in values]), "int8"))
         scales += [
             graph.constant(np.stack(scale)),
@@ -128,18 +193,18 @@ def _lstm_in_bytes(
     return graph.ops("DynamicQuantizeLSTM", given, 3, attributes, domain=MICROSOFT)
 
 
-def _ordered(cell: Cell, name: str) -> Array:
-    """A weight with its gates in ONNX's order."""
-    gates = np.split(as_array(cell.weights()[name]), len(ORDERS[type(cell)]))
-    return np.concatenate([gates[place] for place in ORDERS[type(cell)]])
+def _ordered(cell: Cell, name: str, operator: GraphOperator) -> Array:
+    """A weight with its gates in the operator's order."""
+    gates = dict(zip(cell.gates, np.split(as_array(cell.weights()[name]), len(cell.gates)), strict=True))
+    return np.concatenate([gates[gate] for gate in operator.gates])
 
 
-def _bias(cell: Cell) -> Array:
+def _bias(cell: Cell, operator: GraphOperator) -> Array:
     """The bias of the input's product, and that of the state's: ours is one, but for a GRU's b_hn."""
-    inner = np.zeros(len(ORDERS[type(cell)]) * cell.hidden_size, dtype=np.float32)
+    inner = np.zeros(len(cell.gates) * cell.hidden_size, dtype=np.float32)
     if "bias_hn" in cell.weights():
         inner[-cell.hidden_size :] = as_array(cell.weights()["bias_hn"])
-    return np.concatenate([_ordered(cell, "bias"), inner])
+    return np.concatenate([_ordered(cell, "bias", operator), inner])
 
 
 def _loop(
@@ -149,14 +214,12 @@ def _loop(
     body = graph.inside("steps")
     sizes = cell.state_sizes
     before = tuple(body.input(graph.fresh("before"), "float32", ["batch", size]) for size in sizes)
-    scanned = [project(graph, cell, x)]
+    scanned = [cell.graph_project(graph, x)]
     projected = body.input(graph.fresh("projected"), "float32", ["batch", "width"])
     if lengths is not None:
-        zero, one = graph.constant(0, "int64"), graph.constant(1, "int64")
-        count = graph.op("Squeeze", graph.size(x, 0))
-        scanned.append(graph.op("Range", zero, count, one))
+        scanned.append(graph.steps(x, 0))
         time = body.input(graph.fresh("time"), "int64", [])
-    after = step(body, cell, projected, before)
+    after = cell.graph_step(body, projected, before)
     shown = after[0]
     if lengths is not None:
         real = body.op("Unsqueeze", body.op("Less", time, lengths), body.axes(-1))
@@ -170,10 +233,10 @@ def _loop(
         [*state, *scanned],
         len(sizes) + 1,
         {
-            "body": body.body(),
             "num_scan_inputs": len(scanned),
             "scan_input_directions": [backward] * len(scanned),
             "scan_output_directions": [backward],
         },
+        body=body,
     )
     return found[-1], tuple(found[:-1])

@@ -1,85 +1,192 @@
-"""From a run to a folder that needs no torch: whole and checked, or not at all."""
+"""From the parts of a model to a folder that needs no torch: whole and checked, or not at all."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import onnx
+import numpy as np
+import torch
+from torch import Tensor
 
-from throughtime.errors import InputError, unknown
-from throughtime.export.card import card
-from throughtime.export.exported import Exported
-from throughtime.export.verify import verified
+from throughtime.errors import InputError, ThroughtimeError
+from throughtime.export.graph import Array, Graph
+from throughtime.export.onnx import to_onnx
 from throughtime.files import check_place, whole_folder
 from throughtime.folder import ModelFolder
-from throughtime.tasks import load
+from throughtime.runtime.session import import_onnxruntime
 from throughtime.version import __version__
 
 FORMATS = ("onnx",)
 FORMAT, VERSION = "throughtime-onnx", 1
-EXPORTERS = {
-    "translate": "throughtime.tasks.translate.export",
-    "language": "throughtime.tasks.language.export",
-    "tag": "throughtime.tasks.tag.export",
-    "classify": "throughtime.tasks.classify.export",
-    "fill": "throughtime.tasks.fill.export",
-    "forecast": "throughtime.tasks.forecast.export",
-}
-"""Each module has an `exported(model)`; imported only when such a model is exported."""
+TOLERANCE = {"float32": 1e-4, "int8": 0.15}
+"""The root of the mean squared difference, as a share of the numbers' own size."""
 
 
-def export(
-    run: Path | str,
-    out: Path | str,
-    *,
-    format_: str = "onnx",
-    int8: bool = False,
-    say: Callable[[str], None] = lambda line: None,
-) -> dict[str, Any]:
-    """Write the model of a run to a folder for `throughtime.runtime`; what it holds and how far it is off.
+class Case(NamedTuple):
+    """Inputs of one graph, and what the torch model makes of them."""
 
-    `int8` keeps weights in one byte each: a smaller and faster model whose numbers are a little off. `say` is
-    told when the work begins.
+    part: str
+    what: str  # the shapes, in words
+    given: Mapping[str, Array]
+    expected: Mapping[str, Array]
+
+    @classmethod
+    def of(cls, part: str, what: str, given: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> Case:
+        """A case from tensors."""
+        arrays = [
+            {name: value.cpu().contiguous().numpy() for name, value in tensors.items()}
+            for tensors in (given, expected)
+        ]
+        return cls(part, what, *arrays)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A model taken apart. Building the graphs costs little, so they are built as often as needed."""
+
+    graphs: Callable[[bool], dict[str, Graph]]
+    """The graph of each part by its name; with True, weights in int8."""
+    settings: dict[str, Any]
+    """What a runner must know that is in no file yet."""
+    save: Callable[[Path], None]
+    """Writes vocabularies and tokenizers into a folder."""
+    cases: Callable[[], Iterable[Case]]
+    usage: str
+    """The line of Python that shows the runner at work."""
+
+
+def number_names(stem: str, values: Iterable[Any]) -> dict[str, Any]:
+    """Values under numbered names.
+
+    >>> number_names("state", ["h", "c"])
+    {'state_0': 'h', 'state_1': 'c'}
     """
-    out = Path(out)
-    if format_ not in FORMATS:
-        raise unknown("format", format_, FORMATS)
-    folder = ModelFolder.at(run)
-    task, _ = folder.read_config()
-    if task not in EXPORTERS:
-        raise InputError(
-            str(run),
-            f"holds a model of the task {task!r}, which has no export; known: {', '.join(sorted(EXPORTERS))}",
-        )
+    return {f"{stem}_{number}": value for number, value in enumerate(values)}
+
+
+def draw_ragged(
+    low: int, high: int, longest: int, batch: int, draws: torch.Generator, *, least: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Ids in [low, high), [longest, batch], and lengths of `least` or more; the first row is whole."""
+    ids = torch.randint(low, high, (longest, batch), generator=draws)
+    lengths = torch.randint(least, longest + 1, (batch,), generator=draws)
+    lengths[0] = longest
+    return ids, lengths
+
+
+def check_out(out: Path) -> None:
+    """Refuse a folder that exists, or that cannot be written."""
     check_place(out)
     if out.exists():
-        raise InputError("--out", f"{out} exists already; choose another folder or remove it")
-    say(f"Exporting {run}, and checking it against torch.")
-    exported: Exported = importlib.import_module(EXPORTERS[task]).exported(load(run, "cpu"))
-    models = {name: graph.model() for name, graph in exported.graphs(False).items()}
-    checks = {"float32": verified(models, exported.cases(), "float32")}
-    if int8:
-        models = {name: graph.model() for name, graph in exported.graphs(True).items()}
-        checks["int8"] = verified(models, exported.cases(), "int8")
+        raise InputError("out", f"{out} exists already; choose another folder or remove it")
+
+
+def write_export(
+    exported: Exported, task: str, out: Path, *, name: str, int8: bool = False
+) -> dict[str, Any]:
+    """Write a model of a task to a folder for `throughtime.runtime`; what it holds and how far it is off.
+
+    `int8` keeps weights in one byte each: a smaller and faster model whose numbers are a little off. `name`
+    is the title of its card.
+    """
+    check_out(out)
+    models, checks = {}, {}
+    for precision in ("float32", "int8")[: 1 + int8]:
+        models = {part: to_onnx(graph) for part, graph in exported.graphs(precision == "int8").items()}
+        checks[precision] = verify(models, exported.cases(), precision)
     values = {
         "format": FORMAT,
         "version": VERSION,
         "throughtime": __version__,
         "task": task,
         "precision": "int8" if int8 else "float32",
-        "parts": {name: f"{name}.onnx" for name in models},
-        "bytes": {name: model.ByteSize() for name, model in models.items()},
+        "parts": {part: f"{part}.onnx" for part in models},
+        "bytes": {part: len(model) for part, model in models.items()},
         "settings": exported.settings,
         "verified": checks,
     }
     with whole_folder(out) as temporary:
-        for name, model in models.items():
-            onnx.save(model, temporary / f"{name}.onnx")
+        for part, model in models.items():
+            (temporary / f"{part}.onnx").write_bytes(model)
         exported.save(temporary)
-        written = ModelFolder(temporary)
-        written.write_json("export.json", values)
-        written.write_card(card(Path(run).name, values, exported.usage))
+        folder = ModelFolder(temporary)
+        folder.write_json("export.json", values)
+        folder.write_card(write_card(name, values, exported.usage))
     return values
+
+
+def verify(models: Mapping[str, bytes], cases: Iterable[Case], precision: str) -> list[dict[str, Any]]:
+    """How far each output of each case is off; a difference above the tolerance is an error."""
+    onnxruntime = import_onnxruntime()
+    sessions = {
+        name: onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+        for name, model in models.items()
+    }
+    found = []
+    for part, what, given, expected in cases:
+        outputs = sessions[part].run(list(expected), dict(given))
+        for name, ours, theirs in zip(expected, outputs, expected.values(), strict=True):
+            off = difference(ours, theirs)
+            if not off <= TOLERANCE[precision]:
+                raise ThroughtimeError(
+                    f"the export would compute another thing: {name} of the {part} at {what} is off by "
+                    f"{off:.2g} in {precision}, more than {TOLERANCE[precision]:g}; nothing was written"
+                )
+            largest = float(np.abs(ours.astype(float) - theirs).max()) if ours.size else 0.0
+            found.append({"part": part, "shape": what, "output": name, "off": off, "largest": largest})
+    return found
+
+
+def difference(ours: Array, theirs: Array) -> float:
+    """The root of the mean squared difference, as a share of that of the second's values.
+
+    >>> difference(np.array([1.0, 2.2]), np.array([1.0, 2.0])).__round__(3)
+    0.089
+    """
+    if ours.shape != theirs.shape:
+        return float("inf")
+    if not ours.size:
+        return 0.0
+    square = np.square(ours.astype(np.float64) - theirs).mean()
+    return float(np.sqrt(square / max(np.square(theirs.astype(np.float64)).mean(), 1e-12)))
+
+
+def write_card(name: str, values: Mapping[str, Any], usage: str) -> str:
+    """The text of README.md: what it is, how far it is off, and how to run it without torch."""
+    precision = values["precision"]
+    checks = values["verified"][precision]
+    worst = max(check["off"] for check in checks)
+    sizes = "\n".join(
+        f"| {values['parts'][part]} | {size / 1e6:.2f} MB |" for part, size in values["bytes"].items()
+    )
+    return f"""# {name}, exported to ONNX
+
+A model of the task `{values["task"]}` in {precision}, exported by throughtime {values["throughtime"]}.
+
+| | |
+|---|---|
+{sizes}
+| checked against torch | {len(checks)} outputs at several shapes, off by {worst:.2g} at most |
+
+It runs on onnxruntime, numpy and tokenizers; torch is not needed:
+
+    pip install PATH_TO_THE_THROUGHTIME_REPOSITORY/runtime
+
+    import throughtime_runtime
+    model = throughtime_runtime.load("FOLDER")
+    model.{usage}
+
+Where throughtime itself is installed, `throughtime.runtime.load` does the same.
+
+{_elsewhere(precision)} All numbers of the check are in export.json.
+"""
+
+
+def _elsewhere(precision: str) -> str:
+    """Who else can run the graphs."""
+    if precision == "int8":
+        return "Products in int8 are operators of onnxruntime's own, which other runtimes may lack."
+    return "Inputs and outputs have names, and the graphs are plain ONNX: other runtimes can run them too."

@@ -1,18 +1,33 @@
-"""What a cell's gates do at each step, read from the cell while it runs."""
+"""What a cell's gates do at each step, read from the cell while it runs, alone or in a trained model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, TypeVar, cast
 
+import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError
+from throughtime.inspection.pieces import labels, pieces
+from throughtime.layers.stack import Stack
+from throughtime.models.seq2seq import EncoderDecoder
 
+MOST_TOKENS = 400
+LONGEST = 1000.0
+"""Half-lives beyond this many tokens are not told apart: no sentence is so long."""
+
+Module = TypeVar("Module", bound=nn.Module)
+Values = NDArray[np.float32]
 _ACTIVATIONS = (
     *(torch.sigmoid, torch.tanh, torch.relu),
     *(Tensor.sigmoid, Tensor.tanh, Tensor.relu),
@@ -58,11 +73,11 @@ def step_gates(cell: Cell, projected: Tensor, state: State) -> tuple[State, dict
     """
     with _Recorder() as recorder:
         reached = type(cell).step(cell, projected, state)
-    values = _named(cell, recorder.values, len(projected)) if cell.activations else {}
+    values = _name_values(cell, recorder.values, len(projected)) if cell.activations else {}
     return reached, values | dict(zip(("h", "c"), reached, strict=False))
 
 
-def _named(cell: Cell, values: list[Tensor], batch: int) -> dict[str, Tensor]:
+def _name_values(cell: Cell, values: list[Tensor], batch: int) -> dict[str, Tensor]:
     if len(cell.activations) != len(values):
         raise InputError(
             type(cell).__name__,
@@ -74,4 +89,201 @@ def _named(cell: Cell, values: list[Tensor], batch: int) -> dict[str, Tensor]:
         if parts:
             rows = value.expand(batch, -1)  # a gate that depends on neither input nor state has one row
             found |= dict(zip(parts, rows.chunk(len(parts), dim=-1), strict=True))
+    return found
+
+
+@dataclass(frozen=True)
+class LayerGates:
+    """The gates, candidates and states of one cell: [tokens, units] by the letters of its equations."""
+
+    name: str
+    cell: str
+    tokens: tuple[str, ...]
+    values: dict[str, Values]
+    keep: str | None  # the gate that holds on to the old state
+
+    @property
+    def gates(self) -> list[str]:
+        """The letters, the gate that keeps first."""
+        return sorted(self.values, key=lambda letter: letter != self.keep)
+
+    @cached_property
+    def half_lives(self) -> NDArray[np.float64] | None:
+        """After how many tokens half of a unit's state is left, were its gate always as it is on average.
+
+        The average is the geometric one, as what is kept is a product; None for a cell without such a gate.
+        """
+        if self.keep is None:
+            return None
+        kept = np.log(np.clip(self.values[self.keep].astype(np.float64), 1e-12, 1.0)).mean(axis=0)
+        lives: NDArray[np.float64] = math.log(0.5) / np.minimum(kept, math.log(0.5) / LONGEST)
+        return lives
+
+    @property
+    def order(self) -> list[int]:
+        """The units, those that remember longest first; where no gate tells, those that vary most."""
+        spread = self.values["h"].std(axis=0) if self.half_lives is None else self.half_lives
+        return [int(unit) for unit in np.argsort(-spread, kind="stable")]
+
+    def chosen(self, units: int) -> list[int]:
+        """This number of units, spread evenly over that order, the first and the last among them."""
+        order = self.order
+        if units >= len(order):
+            return order
+        places = np.linspace(0, len(order) - 1, units).round().astype(int)
+        return [order[place] for place in places]
+
+    def to_dict(self, units: int) -> dict[str, Any]:
+        """Ready for JSON, with this number of units: values by letter as [units][tokens]."""
+        chosen = [unit for unit in self.chosen(units) if unit < self.values["h"].shape[1]]
+        lives = self.half_lives
+        return {
+            "name": self.name,
+            "cell": self.cell,
+            "tokens": list(self.tokens),
+            "gates": self.gates,
+            "keep": self.keep,
+            "units": chosen,
+            "all_units": len(self.order),
+            "half_lives": None if lives is None else [round(float(lives[unit]), 2) for unit in chosen],
+            "values": {
+                letter: np.round(self.values[letter][:, chosen].T.astype(float), 4).tolist()
+                for letter in self.gates
+            },
+        }
+
+
+@torch.inference_mode()
+def unit_gates(model: Any, text: str) -> list[LayerGates]:
+    """Every layer and direction of a loaded model that reads this text; a translator's decoder too.
+
+    For a layer without gates, only its states are shown; a model without any gates is an error.
+    """
+    check_gates(model)
+    network: Any = model.model
+    if isinstance(network, EncoderDecoder):
+        return _of_translator(model, network, text)
+    if tags(model):
+        return _of_tagger(model, network, text)
+    stack, embedding = _reader(network)
+    framing = getattr(model, "framing", None)
+    codec = model.codec if framing is None else framing.codec
+    ids = codec.encode(text) if framing is None else framing.ids(text, end=False)
+    _check(text, ids)
+    network.eval()
+    x = embedding(torch.tensor(ids, device=embedding.weight.device)[:, None])
+    return _of_stack(stack, x, labels(pieces(codec, ids)))
+
+
+def check_gates(model: Any) -> None:
+    """Refuse a loaded model that has no gates to show."""
+    network = getattr(model, "model", None)
+    translates = isinstance(network, EncoderDecoder) and hasattr(model, "codecs")
+    if not translates and not tags(model):
+        stack, embedding = _reader(network)
+        if not isinstance(stack, Stack) or not isinstance(embedding, nn.Embedding):
+            raise InputError("model", "has no recurrent layers that read tokens, so it has no gates to show")
+    assert isinstance(network, nn.Module)
+    cells = [part for part in network.modules() if isinstance(part, Cell)]
+    if not any(cell.activations for cell in cells):
+        names = " and ".join(sorted({type(cell).__name__ for cell in cells}))
+        raise InputError("model", f"has layers of {names} cells, which have no gates")
+
+
+def tags(model: Any) -> bool:
+    """Whether a loaded model is a tagger: it reads words as such, not tokens of a codec."""
+    return hasattr(model, "tag_words")
+
+
+def _reader(network: Any) -> tuple[Any, Any]:
+    """The layers that read tokens and the embedding of these tokens; None for what a model does not have."""
+    reader = getattr(network, "encoder", network)
+    return getattr(reader, "stack", None), getattr(reader, "embedding", None)
+
+
+def _of_stack(stack: Stack, x: Tensor, tokens: Sequence[str], part: str = "layer") -> list[LayerGates]:
+    watched, seen = _watch(stack)
+    watched(x, None, backend="reference")
+    return _layers(watched, seen, part, tokens)
+
+
+def _of_tagger(model: Any, network: Any, text: str) -> list[LayerGates]:
+    words = text.split()
+    _check(text, words)
+    entered: list[Tensor] = []
+    hook = network.stack.register_forward_pre_hook(lambda module, inputs: entered.append(inputs[0]))
+    try:
+        model.tag_words([words])
+    finally:
+        hook.remove()
+    return _of_stack(network.stack, entered[0], words)
+
+
+def _of_translator(model: Any, network: EncoderDecoder, text: str) -> list[LayerGates]:
+    codecs = model.codecs
+    prompt = codecs.prompt(text)
+    _check(text, prompt)
+    network.eval()
+    [found] = model.searched([prompt], model.beam())
+    written = [network.bos_id, *found.results[0].tokens]
+    device = next(network.parameters()).device
+    source = torch.tensor(prompt, device=device)[:, None]
+    encoder: Any = network.encoder
+    layers = _of_stack(
+        encoder.stack, encoder.embedding(source), labels(pieces(codecs.source, prompt)), "encoder layer"
+    )
+    watched, seen = _watch(network.decoder)
+    state, memory = network.encode(source, torch.tensor([len(prompt)]))
+    for one in written:
+        state = watched.step(torch.tensor([one], device=device), state, memory).state
+    return layers + _layers(watched, seen, "decoder layer", labels(pieces(codecs.target, written)))
+
+
+def _check(text: str, tokens: Sequence[Any]) -> None:
+    if not text.strip() or not tokens:
+        raise InputError("sentence", "is empty; give some words to read")
+    if len(tokens) > MOST_TOKENS:
+        raise InputError("sentence", f"has {len(tokens)} tokens, at most {MOST_TOKENS} are shown")
+
+
+Seen = dict[str, list[dict[str, Tensor]]]
+
+
+def _watch(module: Module) -> tuple[Module, Seen]:
+    """A copy that shares all weights and takes down the gates of every step that its cells take.
+
+    A copy, for the model itself may be at work in another thread.
+    """
+    shared = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
+    double = copy.deepcopy(module, cast(dict[int, Any], shared))
+    seen: Seen = {}
+    for name, cell in double.named_modules():
+        if isinstance(cell, Cell):
+            seen[name] = []
+            cell.__dict__["step"] = partial(_step_and_note, cell, seen[name])
+    return double, seen
+
+
+def _step_and_note(cell: Cell, rows: list[dict[str, Tensor]], projected: Tensor, state: State) -> State:
+    reached, values = step_gates(cell, projected, state)
+    rows.append(values)
+    return reached
+
+
+def _layers(module: nn.Module, seen: Seen, part: str, tokens: Sequence[str]) -> list[LayerGates]:
+    cells = [(name, module.get_submodule(name)) for name, rows in seen.items() if rows]
+    both = any(name.endswith("from_right") for name, _ in cells)
+    found = []
+    for name, cell in cells:
+        assert isinstance(cell, Cell)
+        rows = seen[name]
+        if from_right := name.endswith("from_right"):
+            rows = rows[::-1]
+        values = {
+            letter: torch.cat([row[letter] for row in rows]).float().cpu().numpy() for letter in rows[0]
+        }
+        number = next((int(word) + 1 for word in name.split(".") if word.isdigit()), None)
+        title = f"{part} {number}" if number is not None else f"{part}, {name} cell"
+        way = (" from the right" if from_right else " from the left") if both else ""
+        found.append(LayerGates(title + way, type(cell).__name__, tuple(tokens), values, cell.keeping_gate))
     return found

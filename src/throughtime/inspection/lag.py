@@ -9,19 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
-from throughtime.cells import (
-    CELLS,
-    GRU,
-    LSTM,
-    Cell,
-    CoupledLSTM,
-    LayerNormLSTM,
-    MinGRU,
-    MinLSTM,
-    MogrifierLSTM,
-    ProjectedLSTM,
-)
-from throughtime.errors import InputError, unknown
+from throughtime.cells import CELLS, Cell
+from throughtime.errors import InputError
 from throughtime.inspection.jacobians import local_derivatives, pulled_back
 from throughtime.inspection.threads import one_thread
 from throughtime.recurrence import scan
@@ -31,12 +20,6 @@ GAINS = {"small": 0.5, "large": 2.5}
 
 INPUT = 16
 _FADED, _GROWN = 1e-3, 1e3
-
-# Which rows of the bias decide how much of the state is kept, and the sign in which they do.
-_KEEPERS: dict[type[Cell], tuple[int, int]] = {
-    LSTM: (1, 1), LayerNormLSTM: (1, 1), ProjectedLSTM: (1, 1), MogrifierLSTM: (1, 1), GRU: (1, 1),
-    CoupledLSTM: (0, 1), MinLSTM: (0, 1), MinGRU: (0, -1),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -102,13 +85,20 @@ def keeps(name: str) -> bool:
     (True, False)
     """
     with torch.random.fork_rng(devices=[]):
-        return type(CELLS[name](2, 2)) in _KEEPERS
+        return _keeping_rows(CELLS[name](2, 2)) is not None
+
+
+def _keeping_rows(cell: Cell) -> tuple[slice, int] | None:
+    """The rows of the bias that decide how much of the state is kept, and the sign in which they do."""
+    gate = (cell.keeping_gate or "").removeprefix("1 - ")
+    if gate not in cell.gates:
+        return None
+    first = cell.gates.index(gate) * cell.hidden_size
+    return slice(first, first + cell.hidden_size), 1 if gate == cell.keeping_gate else -1
 
 
 def random_cell(name: str, gain: float, hidden: int, keep: float | None, seed: int) -> Cell:
     """A cell in float64 with recurrent weights of this gain, and gates that keep this much of the state."""
-    if name not in CELLS:
-        raise unknown("cell", name, CELLS)
     if keep is not None and not 0 < keep < 1:
         raise InputError("keep", f"is {keep}, expected a number between 0 and 1")
     with torch.random.fork_rng(devices=[]):
@@ -118,9 +108,9 @@ def random_cell(name: str, gain: float, hidden: int, keep: float | None, seed: i
         with torch.no_grad():
             if "weight_hh" in weights:
                 weights["weight_hh"].normal_(0, gain * hidden**-0.5)
-            if keep is not None and type(cell) in _KEEPERS:
-                row, sign = _KEEPERS[type(cell)]
-                weights["bias"][row * hidden : (row + 1) * hidden] = sign * math.log(keep / (1 - keep))
+            if keep is not None and (keeping := _keeping_rows(cell)) is not None:
+                rows, sign = keeping
+                weights["bias"][rows] = sign * math.log(keep / (1 - keep))
     return cell
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.inspection.tables import similarities, table
+from throughtime.inspection.views import similarities, table
 
 
 @dataclass(frozen=True)

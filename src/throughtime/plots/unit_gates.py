@@ -11,7 +11,7 @@ import numpy as np
 from throughtime.plots.style import INK, figure, save
 
 if TYPE_CHECKING:
-    from throughtime.inspection.unit_gates import LayerGates
+    from throughtime.inspection.gates import LayerGates
 
 _OPEN, _SIGNED = "cividis", "PuOr_r"
 _MEANINGS = {

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from throughtime.data.panel import Panel, spelled
 from throughtime.errors import InputError, unknown
 from throughtime.metrics import forecast as measures
-from throughtime.runtime.levels import ends
+from throughtime.runtime.forecast import ends
 from throughtime.series.baselines import BASELINES, Baseline, season_of
 from throughtime.series.conformal import KINDS, Intervals, QuantileIntervals, ScaledIntervals
 from throughtime.series.figures import (

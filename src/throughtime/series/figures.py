@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.metrics import forecast as measures
-from throughtime.runtime.levels import ends, ends_of
+from throughtime.runtime.forecast import ends, ends_of
 from throughtime.series.rolling import Rolled
 
 Array = NDArray[np.float64]

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from throughtime.data.panel import YEARS, Panel, Series, Times, regular, spelled
 from throughtime.data.readers.dates import ISO, DateCell, DateForm, check_date_format, settle_form
-from throughtime.runtime.levels import ends, ends_of
+from throughtime.runtime.forecast import ends, ends_of
 from throughtime.series.conformal import Conformal
 from throughtime.series.protocol import Forecast, ForecastModel
 from throughtime.serve.batching import Left

@@ -14,8 +14,8 @@ from throughtime.data.panel import spelled
 from throughtime.data.readers.panel import panel_of
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.inspection.beam_tree import beam_tree
+from throughtime.inspection.gates import unit_gates
 from throughtime.inspection.next_tokens import next_tokens
-from throughtime.inspection.unit_gates import unit_gates
 from throughtime.serve.batching import Left
 from throughtime.serve.models import WRITERS, Served
 from throughtime.serve.requests import RefusalError
@@ -107,7 +107,7 @@ async def gates(request: Request, asked: GatesRequest) -> dict[str, Any]:
         if asked.layer >= len(layers):
             raise RefusalError(400, f"layer is {asked.layer}, the model has {len(layers)}, counted from 0")
         names = [{"name": one.name, "cell": one.cell, "units": len(one.order)} for one in layers]
-        return {"layers": names, "layer": asked.layer, **layers[asked.layer].told(asked.units)}
+        return {"layers": names, "layer": asked.layer, **layers[asked.layer].to_dict(asked.units)}
 
     return await _look(request, served, ("gates", asked.layer, asked.units), look, asked.q)
 

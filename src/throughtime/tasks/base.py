@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from throughtime.config import Config, configured
-from throughtime.errors import InputError
+from throughtime.errors import InputError, unknown
 from throughtime.files import whole_folder
 from throughtime.folder import ModelFolder
 from throughtime.registry import Registry
 from throughtime.results import Evaluation
+from throughtime.tasks import TASKS
 from throughtime.text.numbers import several
 
 if TYPE_CHECKING:
@@ -272,6 +273,24 @@ class Predictor:
             self.save_description(folder)
             save_weights(self.model, folder)
             folder.write_card(self.card(self.training_values()))
+
+    def export(self, out: Path | str, *, format: str = "onnx", int8: bool = False) -> dict[str, Any]:  # noqa: A002
+        """Write the model to a folder that runs without torch, with `throughtime.runtime.load`.
+
+        It is checked against torch; what was written and how far its numbers are off is returned. `int8` keeps
+        weights in one byte each: smaller and faster, with numbers that are a little off.
+        """
+        from throughtime.export.write import FORMATS, check_out, write_export
+
+        declaration = TASKS[self.task]
+        if format not in FORMATS:
+            raise unknown("format", format, FORMATS)
+        if declaration.exporter is None:
+            raise InputError("task", f"{self.task!r} has no export")
+        check_out(Path(out))
+        name = self.folder.path.name if self.folder is not None else self.task
+        exported = declaration.part("exporter")(self)
+        return write_export(exported, self.task, Path(out), name=name, int8=int8)
 
     def training_values(self) -> dict[str, Any]:
         """What was measured in the training of this model, as far as its folder tells."""

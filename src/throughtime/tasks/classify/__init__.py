@@ -20,5 +20,5 @@ class Classify(Task):
     )
     config = "throughtime.tasks.classify.config:ClassifyConfig"
     predictor = "throughtime.tasks.classify.predictor:Classifier"
-    exporter = "throughtime.tasks.classify.export:exported"
-    runner = "throughtime.tasks.classify.runner:opened"
+    exporter = "throughtime.tasks.classify.export:build_export"
+    runner = "throughtime.tasks.classify.runner:Classifier"

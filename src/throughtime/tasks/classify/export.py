@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 import torch
 
-from throughtime.export.exported import Case, Exported
 from throughtime.export.graph import Graph
-from throughtime.export.heads import log_probs
-from throughtime.export.pooling import attention_pooled, pooled, something
+from throughtime.export.layers import pool, pool_by_attention
+from throughtime.export.models import encode, log_probs
+from throughtime.export.recurrence import nonempty
+from throughtime.export.write import Case, Exported, draw_ragged
 from throughtime.layers.pooling import POOLINGS, AttentionPooling
 from throughtime.tasks.classify.network import SequenceClassifier
 from throughtime.tasks.classify.predictor import Classifier
-from throughtime.tasks.translate.export import encode
 
 SHAPES = ((1, 1), (1, 50), (3, 7), (3, 40))
 
 
-def exported(classifier: Classifier) -> Exported:
+def build_export(classifier: Classifier) -> Exported:
     """The one part of a classifier."""
     model = classifier.model
     return Exported(
@@ -37,11 +37,11 @@ def classifier_graph(model: SequenceClassifier, int8: bool) -> Graph:
     lengths = graph.input("lengths", "int64", ["batch"])
     outputs, _, final, _ = encode(graph, model.encoder, ids, lengths)
     if isinstance(model.pooling, AttentionPooling):
-        vector = attention_pooled(graph, model.pooling, outputs, lengths)
+        vector = pool_by_attention(graph, model.pooling, outputs, lengths)
     else:
         kind = next(name for name, one in POOLINGS.items() if type(model.pooling) is one)
-        vector = pooled(graph, kind, outputs, final, lengths)
-        vector = graph.op("Where", something(graph, lengths), vector, graph.constant(0.0))
+        vector = pool(graph, kind, outputs, final, lengths)
+        vector = graph.op("Where", nonempty(graph, lengths), vector, graph.constant(0.0))
     labels = model.head.weight.shape[0]
     graph.output(log_probs(graph, model.head, vector), "log_probs", "float32", ["batch", labels])
     return graph
@@ -52,12 +52,6 @@ def _cases(model: SequenceClassifier) -> Iterator[Case]:
     draws = torch.Generator().manual_seed(0)
     words = model.encoder.embedding.num_embeddings
     for batch, longest in SHAPES:
-        ids = torch.randint(words, (longest, batch), generator=draws)
-        lengths = torch.randint(0, longest + 1, (batch,), generator=draws)
-        lengths[0] = longest
-        yield Case(
-            "model",
-            f"{batch} x {longest}",
-            {"ids": ids.numpy(), "lengths": lengths.numpy()},
-            {"log_probs": model.log_probs(ids, lengths).numpy()},
-        )
+        ids, lengths = draw_ragged(0, words, longest, batch, draws)
+        expected = {"log_probs": model.log_probs(ids, lengths)}
+        yield Case.of("model", f"{batch} x {longest}", {"ids": ids, "lengths": lengths}, expected)

@@ -23,5 +23,5 @@ class Fill(Task):
     data = "pairs"
     config = "throughtime.tasks.fill.config:FillConfig"
     predictor = "throughtime.tasks.fill.predictor:Filler"
-    exporter = "throughtime.tasks.fill.export:exported"
-    runner = "throughtime.tasks.fill.runner:opened"
+    exporter = "throughtime.tasks.fill.export:build_export"
+    runner = "throughtime.tasks.fill.runner:Filler"

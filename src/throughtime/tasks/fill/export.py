@@ -7,17 +7,17 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from throughtime.export.exported import Case, Exported
 from throughtime.export.graph import Graph
-from throughtime.export.heads import log_probs
-from throughtime.export.stack import run_stack
+from throughtime.export.models import log_probs
+from throughtime.export.recurrence import run_stack
+from throughtime.export.write import Case, Exported, draw_ragged
 from throughtime.tasks.fill.network import MaskedTokens
 from throughtime.tasks.fill.predictor import Filler
 
 SHAPES = ((1, 3), (1, 50), (3, 7), (3, 40))
 
 
-def exported(filler: Filler) -> Exported:
+def build_export(filler: Filler) -> Exported:
     """The one part of a model that fills blanks."""
     model = filler.model
     return Exported(
@@ -52,14 +52,8 @@ def filler_graph(model: MaskedTokens, int8: bool) -> Graph:
 def _cases(model: MaskedTokens) -> Iterator[Case]:
     draws = torch.Generator().manual_seed(0)
     for batch, longest in SHAPES:
-        ids = torch.randint(model.embedding.num_embeddings, (longest, batch), generator=draws)
-        lengths = torch.randint(1, longest + 1, (batch,), generator=draws)
-        lengths[0] = longest
+        ids, lengths = draw_ragged(0, model.embedding.num_embeddings, longest, batch, draws, least=1)
         places = torch.tensor([0, (longest - 1) * batch])  # of the first row, which is whole
         given = {"ids": ids, "lengths": lengths, "places": places}
-        yield Case(
-            "model",
-            f"{batch} x {longest}",
-            {name: value.numpy() for name, value in given.items()},
-            {"log_probs": model.log_probs(ids, places, lengths).numpy()},
-        )
+        expected = {"log_probs": model.log_probs(ids, places, lengths)}
+        yield Case.of("model", f"{batch} x {longest}", given, expected)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from torch import Tensor
-
 ROWS_AT_ONCE = 256
 
 
@@ -18,8 +16,8 @@ class Partial(NamedTuple):
     log_prob: float = 0.0
 
 
-Guess = Callable[[Sequence[Partial]], Tensor]
-"""ln P of every word at each blank of these partials, one below the other: [blanks of all, V]."""
+Guess = Callable[[Sequence[Partial], int], tuple[list[list[float]], list[list[int]]]]
+"""Given partials and a number of words: ln P of the likeliest words at each blank, and these words."""
 
 
 def best_first(sentences: Sequence[Partial], guess: Guess, width: int) -> list[list[Partial]]:
@@ -46,9 +44,7 @@ def _grown(partials: Sequence[Partial], guess: Guess, width: int) -> list[list[P
     order = sorted(range(len(partials)), key=lambda number: len(partials[number].ids))  # little padding
     for first in range(0, len(order), ROWS_AT_ONCE):
         chosen = order[first : first + ROWS_AT_ONCE]
-        log_probs = guess([partials[number] for number in chosen])
-        best = log_probs.topk(min(width, log_probs.shape[1]))
-        values, words = best.values.tolist(), best.indices.tolist()
+        values, words = guess([partials[number] for number in chosen], width)
         row = 0
         for number in chosen:
             partial = partials[number]

@@ -259,15 +259,16 @@ class Filler(Predictor):
         unk = [] if vocabulary.unk_id is None else [vocabulary.unk_id]
         return sorted({*vocabulary[sorted(vocabulary.reserved)], *unk, mask_of(self.codec)})
 
-    def _guess(self, partials: Sequence[Partial]) -> Tensor:
-        """ln P at the blanks over all words that may be filled in."""
+    def _guess(self, partials: Sequence[Partial], width: int) -> tuple[list[list[float]], list[list[int]]]:
+        """ln P of the likeliest words at the blanks, among all that may be filled in, and these words."""
         ids = pad_sequence([torch.tensor(partial.ids) for partial in partials])  # [T, B]
         lengths = torch.tensor([len(partial.ids) for partial in partials])
         places = torch.tensor(
             [place * len(partials) + row for row, one in enumerate(partials) for place in one.blanks]
         )
         log_probs = self.model.log_probs(*(part.to(self.device) for part in (ids, places, lengths)))
-        return self._fillable(log_probs).log_softmax(-1)
+        best = self._fillable(log_probs).log_softmax(-1).topk(min(width, log_probs.shape[1]))
+        return best.values.tolist(), best.indices.tolist()
 
     def _fillable(self, log_probs: Tensor) -> Tensor:
         return log_probs.index_fill(-1, torch.tensor(self._never, device=log_probs.device), -math.inf)

@@ -23,5 +23,5 @@ class Forecast(Task):
     data = "series"
     config = "throughtime.tasks.forecast.config:ForecastConfig"
     predictor = "throughtime.tasks.forecast.predictor:SeriesForecaster"
-    exporter = "throughtime.tasks.forecast.export:exported"
-    runner = "throughtime.tasks.forecast.runner:opened"
+    exporter = "throughtime.tasks.forecast.export:build_export"
+    runner = "throughtime.tasks.forecast.runner:Forecaster"

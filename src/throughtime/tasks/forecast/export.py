@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from throughtime.errors import InputError
-from throughtime.export.exported import Case, Exported, named
-from throughtime.export.graph import Graph
-from throughtime.export.networks import Window, columns, network
-from throughtime.export.stack import run_stack, step_stack
+from throughtime.export.graph import Graph, as_array
+from throughtime.export.recurrence import run_stack, step_stack
+from throughtime.export.write import Case, Exported, number_names
 from throughtime.tasks.forecast import heads as forecast_heads
 from throughtime.tasks.forecast.network import (
     LEAST_SPREAD,
@@ -21,14 +20,13 @@ from throughtime.tasks.forecast.network import (
     LatentAutoregression,
     NetworkForecaster,
 )
-from throughtime.tasks.forecast.networks import SegmentNetwork
-from throughtime.tasks.forecast.networks import Window as TorchWindow
+from throughtime.tasks.forecast.networks import RecurrentNetwork, SegmentNetwork, Window, WindowNetwork
 from throughtime.tasks.forecast.predictor import SeriesForecaster
 
 BATCHES = (1, 3, 17)
 
 
-def exported(forecaster: SeriesForecaster) -> Exported:
+def build_export(forecaster: SeriesForecaster) -> Exported:
     """The parts of a forecaster; the scales of its series go with it."""
     model, config, scaling = forecaster.model, forecaster.config, forecaster.scaling
     if config.transform != "none":
@@ -76,7 +74,7 @@ def _saying(model: NetworkForecaster, known: int, past: int, int8: bool) -> Grap
     values = graph.input("values", "float32", [model.lookback, "batch"])
     offset, spread = _level(graph, model, values)
     taken = graph.op("Div", graph.op("Sub", values, offset), spread)
-    window = Window(
+    window = GraphWindow(
         taken,
         graph.input("known", "float32", [model.lookback + model.trained_rows, "batch", known])
         if known
@@ -84,7 +82,7 @@ def _saying(model: NetworkForecaster, known: int, past: int, int8: bool) -> Grap
         graph.input("past", "float32", [model.lookback, "batch", past]) if past else None,
         graph.input("numbers", "int64", ["batch"]) if _numbered(model) else None,
     )
-    said = network(graph, model.network, window, model.lookback)
+    said = graph_network(graph, model.network, window, model.lookback)
     if isinstance(model, DirectForecaster) and model.highway is not None:
         centre = graph.linear(graph.op("Transpose", taken), model.highway.weight, model.highway.bias)
         centre = graph.op("Unsqueeze", graph.op("Transpose", centre), graph.axes(-1))
@@ -104,15 +102,14 @@ def _reading(model: LatentAutoregression, known: int, int8: bool) -> Graph:
     taken = graph.op("Div", graph.op("Sub", values, offset), spread)
     rows = graph.input("known", "float32", [model.lookback, "batch", known]) if known else None
     outputs, state = run_stack(
-        graph, model.stack, columns(graph, Window(taken, rows, None, None), model.lookback)
+        graph, model.stack, columns(graph, GraphWindow(taken, rows, None, None), model.lookback)
     )
     last = graph.op("Gather", outputs, graph.constant(-1, "int64"), axis=0)
     said = graph.linear(last, model.readout.weight, model.readout.bias)
     graph.output(said, "said", "float32", ["batch", model.head.width])
     graph.output(offset, "offset", "float32", ["batch"])
     graph.output(spread, "spread", "float32", ["batch"])
-    for (name, value), size in zip(named("state", state).items(), model.stack.state_sizes, strict=True):
-        graph.output(value, name, "float32", ["batch", size])
+    graph.state_outputs("state", state, model.stack.state_sizes)
     return graph
 
 
@@ -124,16 +121,127 @@ def _stepping(model: LatentAutoregression, known: int, int8: bool) -> Graph:
     if known:
         parts.append(graph.input("known", "float32", ["batch", known]))
     sizes = model.stack.state_sizes
-    state = tuple(
-        graph.input(name, "float32", ["batch", size]) for name, size in named("state", sizes).items()
-    )
-    x = parts[0] if len(parts) == 1 else graph.op("Concat", *parts, axis=-1)
-    last, reached = step_stack(graph, model.stack, x, state)
+    state = graph.state_inputs("state", sizes)
+    last, reached = step_stack(graph, model.stack, graph.concat(parts), state)
     said = graph.linear(last, model.readout.weight, model.readout.bias)
     graph.output(said, "said", "float32", ["batch", model.head.width])
-    for (name, part), size in zip(named("next", reached).items(), sizes, strict=True):
-        graph.output(part, name, "float32", ["batch", size])
+    graph.state_outputs("next", reached, sizes)
     return graph
+
+
+class GraphWindow(NamedTuple):
+    """What a forecaster sees of B series, as in `Window`.
+
+    Columns that a model does not have are None.
+    """
+
+    values: str  # [T, B]
+    known: str | None  # [T and the rows ahead, B, K]
+    past: str | None  # [T, B, P]
+    numbers: str | None  # [B]
+
+
+def graph_network(graph: Graph, module: nn.Module, window: GraphWindow, rows: int) -> str:
+    """What a network says of the rows that follow a window of so many rows: [horizon, B, width]."""
+    if isinstance(module, WindowNetwork):
+        return _window(graph, module, window)
+    if isinstance(module, RecurrentNetwork):
+        return _recurrent(graph, module, window, rows)
+    if isinstance(module, SegmentNetwork):
+        return _segment(graph, module, window, rows)
+    raise InputError("export", f"knows no ONNX operators for the network {type(module).__name__}")
+
+
+def _window(graph: Graph, module: WindowNetwork, window: GraphWindow) -> str:
+    flat = [window.values, *(_flat(graph, each) for each in (window.known, window.past) if each is not None)]
+    x = graph.op("Transpose", graph.concat(flat, 0))
+    for layer in module.layers:
+        if isinstance(layer, nn.Linear):
+            x = graph.linear(x, layer.weight, layer.bias)
+        elif isinstance(layer, nn.ReLU):
+            x = graph.op("Relu", x)
+    return _horizon(graph, x, module.horizon, module.width)
+
+
+def _recurrent(graph: Graph, module: RecurrentNetwork, window: GraphWindow, rows: int) -> str:
+    outputs, _ = run_stack(graph, module.stack, columns(graph, window, rows))
+    read = graph.op("Gather", outputs, graph.constant(-1, "int64"), axis=0)
+    if window.known is not None:
+        ahead = graph.op("Transpose", _flat(graph, graph.slice(window.known, rows, 2**31, 0)))
+        read = graph.op("Concat", read, ahead, axis=-1)
+    said = graph.linear(read, module.readout.weight, module.readout.bias)
+    return _horizon(graph, said, module.horizon, module.width)
+
+
+def _segment(graph: Graph, module: SegmentNetwork, window: GraphWindow, rows: int) -> str:
+    read = _segments(graph, columns(graph, window, rows), module.segment, module.lacking, 0)
+    read = graph.op("Relu", graph.linear(read, module.read.weight, module.read.bias))
+    _, state = run_stack(graph, module.stack, read)
+    places, batch = module.places, graph.size(window.values, 1)
+    begun = tuple(graph.op("Tile", part, graph.axes(places, 1)) for part in state)  # [places * B, H]
+    asked = _asked(graph, module, window, rows, batch)
+    width = module.stack.input_size
+    asked = graph.op("Reshape", asked, graph.axes(1, -1, width))
+    written, _ = run_stack(graph, module.stack, asked, begun)
+    said = graph.linear(graph.op("Squeeze", written, graph.axes(0)), module.write.weight, module.write.bias)
+    said = graph.op("Reshape", said, graph.sizes(places, batch, module.segment, module.width))
+    said = graph.op("Transpose", said, perm=[0, 2, 1, 3])
+    said = graph.op("Reshape", said, graph.sizes(places * module.segment, batch, module.width))
+    return graph.slice(said, 0, module.horizon, 0)
+
+
+def _asked(graph: Graph, module: SegmentNetwork, window: GraphWindow, rows: int, batch: str) -> str:
+    """The input of each segment to be written, [places, B, H]."""
+    place = graph.op("Unsqueeze", graph.weight(module.place), graph.axes(1))
+    asked = graph.op("Expand", place, graph.sizes(module.places, batch, module.place.shape[1]))
+    if module.series is not None:
+        assert window.numbers is not None
+        zero = graph.constant(0, "int64")
+        own = graph.op("Gather", graph.weight(module.series), graph.op("Max", window.numbers, zero))
+        new = graph.op("Unsqueeze", graph.op("Less", window.numbers, zero), graph.axes(-1))
+        own = graph.op("Where", new, graph.constant(as_array(module.series).mean(0)), own)
+        own = graph.op(
+            "Expand",
+            graph.op("Unsqueeze", own, graph.axes(0)),
+            graph.sizes(module.places, batch, module.series.shape[1]),
+        )
+        asked = graph.op("Concat", asked, own, axis=-1)
+    if module.future is not None:
+        assert window.known is not None
+        ahead = graph.slice(window.known, rows, rows + module.horizon, 0)
+        ahead = _segments(graph, ahead, module.segment, 0, -module.horizon % module.segment)
+        asked = graph.op("Add", asked, graph.linear(ahead, module.future.weight, module.future.bias))
+    return asked
+
+
+def columns(graph: Graph, window: GraphWindow, rows: int) -> str:
+    """All that is known of each row of the window side by side: [T, B, 1 + K + P]."""
+    parts = [graph.op("Unsqueeze", window.values, graph.axes(-1))]
+    if window.known is not None:
+        parts.append(graph.slice(window.known, 0, rows, 0))
+    if window.past is not None:
+        parts.append(window.past)
+    return graph.concat(parts)
+
+
+def _segments(graph: Graph, rows: str, segment: int, before: int, after: int) -> str:
+    """Rows [T, B, C] as segments [T / segment, B, segment * C], with so many rows of zeros at either end."""
+    filled = graph.op("Pad", rows, graph.axes(before, 0, 0, after, 0, 0)) if before or after else rows
+    batch, width = graph.size(rows, 1), graph.size(rows, 2)
+    cut = graph.op("Reshape", filled, graph.sizes(-1, segment, batch, width))
+    flat = graph.op("Mul", width, graph.axes(segment))
+    return graph.op("Reshape", graph.op("Transpose", cut, perm=[0, 2, 1, 3]), graph.sizes(-1, batch, flat))
+
+
+def _flat(graph: Graph, value: str) -> str:
+    """[T, B, K] as [T * K, B]."""
+    batch = graph.size(value, 1)
+    return graph.op("Reshape", graph.op("Transpose", value, perm=[0, 2, 1]), graph.sizes(-1, batch))
+
+
+def _horizon(graph: Graph, said: str, horizon: int, width: int) -> str:
+    """[B, horizon * width] as [horizon, B, width]."""
+    return graph.op("Transpose", graph.op("Reshape", said, graph.axes(-1, horizon, width)), perm=[1, 0, 2])
 
 
 def _level(graph: Graph, model: Forecaster, values: str) -> tuple[str, str]:
@@ -178,12 +286,10 @@ def _cases(model: Forecaster, known: int, past: int, numbered: int) -> Iterator[
 
     for batch in BATCHES:
         what = f"{batch} x {model.lookback}"
-        values, columns_known = (
-            drawn(model.lookback, batch),
-            drawn(model.lookback + model.horizon, batch, known),
-        )
+        values = drawn(model.lookback, batch)
+        columns_known = drawn(model.lookback + model.horizon, batch, known)
         numbers = torch.randint(-1, numbered, (batch,), generator=draws)
-        window = TorchWindow(values, columns_known, drawn(model.lookback, batch, past), numbers)
+        window = Window(values, columns_known, drawn(model.lookback, batch, past), numbers)
         if isinstance(model, LatentAutoregression):
             yield from _stateful_cases(model, window, what, draws)
             continue
@@ -196,12 +302,12 @@ def _cases(model: Forecaster, known: int, past: int, numbered: int) -> Iterator[
             given["past"] = window.past
         if _numbered(model):
             given["numbers"] = numbers
-        told = {"said": said, "offset": level.offset, "spread": level.spread}
-        yield Case("model", what, _arrays(given), _arrays(told))
+        expected = {"said": said, "offset": level.offset, "spread": level.spread}
+        yield Case.of("model", what, given, expected)
 
 
 def _stateful_cases(
-    model: LatentAutoregression, window: TorchWindow, what: str, draws: torch.Generator
+    model: LatentAutoregression, window: Window, what: str, draws: torch.Generator
 ) -> Iterator[Case]:
     level = model.level(window.values[: model.warm_up])
     inputs = model._inputs(level.taken(window.values), window.known[1 : model.lookback + 1])
@@ -209,16 +315,12 @@ def _stateful_cases(
     given = {"values": window.values}
     if window.known.shape[-1]:
         given["known"] = window.known[1 : model.lookback + 1]
-    told = {"said": model.readout(outputs[-1]), "offset": level.offset, "spread": level.spread}
-    yield Case("model", what, _arrays(given), _arrays({**told, **named("state", state)}))
+    expected = {"said": model.readout(outputs[-1]), "offset": level.offset, "spread": level.spread}
+    yield Case.of("model", what, given, {**expected, **number_names("state", state)})
     value = torch.randn(window.values.shape[1], generator=draws)
     last, reached = model.stack.step(model._inputs(value, window.known[-1]), state)
-    given = {"value": value, **named("state", state)}
+    given = {"value": value, **number_names("state", state)}
     if window.known.shape[-1]:
         given["known"] = window.known[-1]
-    told = {"said": model.readout(last), **named("next", reached)}
-    yield Case("step", what, _arrays(given), _arrays(told))
-
-
-def _arrays(tensors: dict[str, Tensor]) -> dict[str, Any]:
-    return {name: value.contiguous().numpy() for name, value in tensors.items()}
+    expected = {"said": model.readout(last), **number_names("next", reached)}
+    yield Case.of("step", what, given, expected)

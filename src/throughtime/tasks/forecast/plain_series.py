@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
-from throughtime.tasks.forecast.runner import History
+from throughtime.runtime.forecast import History
 
 PlainSeries = Mapping[str, Sequence[float]] | Sequence[History]
 """Values by name of the series, oldest first; or `History`s, which can hold further columns."""

@@ -18,7 +18,7 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
 from throughtime.results import Evaluation
-from throughtime.runtime.levels import check_levels, ends_of
+from throughtime.runtime.forecast import check_levels, ends_of
 from throughtime.series.backtest import AUTO, CONFORMAL, OWN, Backtest, Calibrated, backtest, calibrated
 from throughtime.series.conformal import Conformal, save_intervals, saved_intervals
 from throughtime.series.k_steps import KSteps, k_steps

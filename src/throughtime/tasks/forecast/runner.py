@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
-from throughtime.runtime.folder import ExportFolder
-from throughtime.runtime.forecast_head import Head
-from throughtime.runtime.levels import ends_of
+from throughtime.runtime.forecast import Head, History, ends_of
+from throughtime.runtime.session import ExportFolder
 
 ROWS_AT_ONCE = 4096
 """Series, or where paths are drawn all paths of some series, that go through the model together."""
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class History:
-    """What is known of a series: its values, oldest first (nan: a gap), and the columns that the model wants.
-
-    `known` has the rows of y and then those to forecast, `past` the rows of y.
-    """
-
-    unique_id: str
-    y: Sequence[float]
-    known: Sequence[Sequence[float]] = field(default_factory=tuple)
-    past: Sequence[Sequence[float]] = field(default_factory=tuple)
 
 
 class Forecast(NamedTuple):
@@ -97,17 +82,17 @@ class Forecaster:
         probabilities = ends_of(level)
         draws = np.random.default_rng(self.settings["seed"])
         found: list[Forecast] = []
-        at_once = max(1, ROWS_AT_ONCE // max(1, self._drawn(probabilities, paths)))
+        at_once = max(1, ROWS_AT_ONCE // max(1, self._num_drawn(probabilities, paths)))
         for first in range(0, len(given), at_once):
-            found += self._asked(given[first : first + at_once], h, probabilities, paths, draws)
+            found += self._forecast(given[first : first + at_once], h, probabilities, paths, draws)
         return found
 
-    def _drawn(self, probabilities: Sequence[float], paths: int) -> int:
+    def _num_drawn(self, probabilities: Sequence[float], paths: int) -> int:
         """Paths of each series: a model that goes on from its own values finds its quantiles among them."""
         recursive = self.settings["recursive"] and self.head.probabilistic and probabilities
         return max(paths, self.settings["paths"] if recursive else 0)
 
-    def _asked(
+    def _forecast(
         self,
         histories: Sequence[History],
         h: int,
@@ -119,7 +104,7 @@ class Forecaster:
         window = self._window(histories, scales, h)
         mean = self._rollout(window, h, None)
         recursive, wanted = self.settings["recursive"], bool(probabilities) and self.head.probabilistic
-        drawn = self._drawn(probabilities, paths)
+        drawn = self._num_drawn(probabilities, paths)
         samples = quantiles = None
         if drawn:
             samples = self._rollout(window.repeated(drawn), h, draws).reshape(h, len(histories), drawn)
@@ -167,10 +152,10 @@ class Forecaster:
     def _stateful(self, window: Window, h: int, choose: Any) -> Array:
         assert self.step is not None
         rows, known = len(window.values), window.known
-        names = self.session.beginning("state", self.session.outputs)
+        names = self.session.numbered("state", self.session.outputs)
         given = self._of(self.session.inputs, {"values": window.values, "known": known[1 : rows + 1]})
         said, offset, spread, *state = self.session.run(["said", "offset", "spread", *names], given)
-        nexts, chosen = self.step.beginning("next", self.step.outputs), []
+        nexts, chosen = self.step.numbered("next", self.step.outputs), []
         for step in range(h):
             value = choose(said).astype(np.float32)
             chosen.append(value * spread + offset)
@@ -219,7 +204,7 @@ class Forecaster:
                     f"has {len(one.y)} values, a forecast looks back on {lookback}",
                 )
             y = (np.array(one.y, dtype=float)[:, None] - centre) / spread
-            values.append(_filled(y)[-lookback:, 0])
+            values.append(_fill_gaps(y)[-lookback:, 0])
             columns = _columns(one, "known", one.known, self.settings["known"], len(one.y) + h)
             missing = max(0, len(one.y) + ahead - len(columns))  # beyond h nobody looks
             columns = np.pad(columns, ((0, missing), (0, 0)), mode="edge")
@@ -244,20 +229,15 @@ def _columns(history: History, role: str, given: Any, scales: Sequence[Sequence[
             f"its {role} columns have the shape {list(table.shape)}, expected [{rows}, {len(scales)}]",
         )
     centres, spreads = np.array(scales).T
-    return _filled((table - centres) / spreads)
+    return _fill_gaps((table - centres) / spreads)
 
 
-def _filled(values: Array) -> Array:
+def _fill_gaps(values: Array) -> Array:
     """Gaps with the last value before them; those at the beginning with 0.
 
-    >>> _filled(np.array([[np.nan], [2.0], [np.nan]])).ravel()
+    >>> _fill_gaps(np.array([[np.nan], [2.0], [np.nan]])).ravel()
     array([0., 2., 2.])
     """
     rows = np.where(np.isnan(values), -1, np.arange(len(values))[:, None])
     last = np.maximum.accumulate(rows, axis=0)
     return np.where(last < 0, 0.0, np.take_along_axis(values, np.maximum(last, 0), axis=0))
-
-
-def opened(folder: ExportFolder) -> Forecaster:
-    """The forecaster of an export."""
-    return Forecaster(folder)

@@ -17,5 +17,5 @@ class Language(Task):
     )
     config = "throughtime.tasks.language.config:LanguageConfig"
     predictor = "throughtime.tasks.language.predictor:RecurrentLanguage"
-    exporter = "throughtime.tasks.language.export:exported"
-    runner = "throughtime.tasks.language.runner:opened"
+    exporter = "throughtime.tasks.language.export:build_export"
+    runner = "throughtime.tasks.language.runner:LanguageModel"

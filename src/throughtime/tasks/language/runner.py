@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from throughtime.errors import InputError
 from throughtime.results import Generated, Scored
-from throughtime.runtime.folder import ExportFolder
-from throughtime.runtime.ragged import padded
-from throughtime.runtime.sampling import Sampling
-from throughtime.runtime.session import Session
-from throughtime.text.codec import Codec
+from throughtime.runtime.runner import TextRunner, batches, pad
+from throughtime.runtime.search import Sampling
+from throughtime.runtime.session import ExportFolder
 from throughtime.texts import checked_text, checked_texts
 
 NOTHING = -1
@@ -25,14 +23,14 @@ TEXTS_AT_ONCE = 32
 Array = NDArray[Any]
 
 
-class LanguageModel:
+class LanguageModel(TextRunner):
     """One graph that reads any number of tokens from a state on."""
 
-    def __init__(self, session: Session, codec: Codec, settings: dict[str, Any]) -> None:
-        self.session, self.codec, self.settings = session, codec, settings
-        self.generation: dict[str, Any] = settings["generation"]
-        self._states = session.beginning("state", session.inputs)
-        self._next = session.beginning("next", session.outputs)
+    def __init__(self, folder: ExportFolder) -> None:
+        super().__init__(folder)
+        self.generation: dict[str, Any] = self.settings["generation"]
+        self._states = self.session.numbered("state", self.session.inputs)
+        self._next = self.session.numbered("next", self.session.outputs)
 
     def score(self, texts: Sequence[str]) -> list[Scored]:
         """How likely each text is, token by token, in the order of the texts."""
@@ -40,11 +38,7 @@ class LanguageModel:
         sequences = [[*self._ids(text), *([] if end is None else [end])] for text in texts]
         skipped = int(self.settings["begin_id"] is not None)  # a beginning mark is given, not predicted
         found = {number: np.empty(0) for number, ids in enumerate(sequences) if not ids}
-        order = sorted(
-            (number for number, ids in enumerate(sequences) if ids), key=lambda number: len(sequences[number])
-        )
-        for first in range(0, len(order), TEXTS_AT_ONCE):
-            chosen = order[first : first + TEXTS_AT_ONCE]
+        for chosen in batches(sequences, TEXTS_AT_ONCE):
             found.update(zip(chosen, self._log_probs([sequences[one] for one in chosen]), strict=True))
         return [
             Scored(
@@ -54,10 +48,6 @@ class LanguageModel:
             )
             for number, (text, ids) in enumerate(zip(texts, sequences, strict=True))
         ]
-
-    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self.codec.warnings.of(checked_texts(texts), **how)
 
     def generate(
         self,
@@ -144,7 +134,7 @@ class LanguageModel:
 
     def _log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Array]:
         """ln P of every id given those before it."""
-        ids, lengths = padded(sequences)
+        ids, lengths = pad(sequences)
         rows, state = len(sequences), self._first(len(sequences))
         nothing = np.full((1, rows), NOTHING)
         log_probs, _ = self._read(nothing, np.ones(rows, dtype=np.int64), state)
@@ -162,8 +152,3 @@ def _of(log_probs: Array, ids: Array) -> Array:
     """ln P of these ids [T, B] among all [T, B, V]."""
     found: Array = np.take_along_axis(log_probs, ids[..., None], axis=2)[..., 0].astype(np.float64)
     return found
-
-
-def opened(folder: ExportFolder) -> LanguageModel:
-    """The language model of an export."""
-    return LanguageModel(folder.session("model"), Codec.load(folder.path), folder.settings)

@@ -21,5 +21,5 @@ class Tag(Task):
     )
     config = "throughtime.tasks.tag.config:TagConfig"
     predictor = "throughtime.tasks.tag.predictor:Tagger"
-    exporter = "throughtime.tasks.tag.export:exported"
-    runner = "throughtime.tasks.tag.runner:opened"
+    exporter = "throughtime.tasks.tag.export:build_export"
+    runner = "throughtime.tasks.tag.runner:Tagger"

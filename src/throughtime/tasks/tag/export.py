@@ -9,20 +9,19 @@ import numpy as np
 import torch
 
 from throughtime.data.batching.sequences import TaggedBatches
-from throughtime.export.exported import Case, Exported
 from throughtime.export.graph import Graph, as_array
-from throughtime.export.pooling import pooled
-from throughtime.export.stack import run_stack
+from throughtime.export.layers import pool
+from throughtime.export.models import embed
+from throughtime.export.recurrence import run_stack
+from throughtime.export.write import Case, Exported
 from throughtime.layers.crf import LinearChain
-from throughtime.tasks.language.export import embedded
 from throughtime.tasks.tag.codec import TagLanguage
 from throughtime.tasks.tag.network import SequenceTagger, SpellingReader
-from throughtime.tasks.tag.predictor import Tagger
 
 SHAPES = ((1, 1), (1, 40), (3, 7), (3, 30))
 
 
-def exported(tagger: Tagger) -> Exported:
+def build_export(tagger: Tagger) -> Exported:
     """The one part of a tagger; language models that it reads with are in the same graph."""
     model, codec = tagger.model, tagger.codec
     chain = None
@@ -66,14 +65,12 @@ def tagger_graph(model: SequenceTagger, int8: bool) -> Graph:
         parts.append(graph.op("Gather", _spellings(graph, model.spelling, characters, sizes), spelled))
     if model.language is not None:
         read = [_read(graph, model, number) for number in range(len(model.readers))]
-        states = read[0] if len(read) == 1 else graph.op("Concat", *read, axis=-1)
-        parts.append(graph.linear(states, model.language.weight, model.language.bias))
-    x = parts[0] if len(parts) == 1 else graph.op("Concat", *parts, axis=-1)
-    states, _ = run_stack(graph, model.stack, x, None, lengths)
+        parts.append(graph.linear(graph.concat(read), model.language.weight, model.language.bias))
+    states, _ = run_stack(graph, model.stack, graph.concat(parts), None, lengths)
     scores = graph.linear(states, model.scores.weight, model.scores.bias)
     graph.output(scores, "tags", "float32", ["time", "batch", model.scores.out_features])
     if model.labels is not None:
-        both = [pooled(graph, kind, states, "", lengths) for kind in ("mean", "max")]
+        both = [pool(graph, kind, states, "", lengths) for kind in ("mean", "max")]
         labels = graph.linear(graph.op("Concat", *both, axis=-1), model.labels.weight, model.labels.bias)
         graph.output(labels, "labels", "float32", ["batch", model.labels.out_features])
     return graph
@@ -92,7 +89,7 @@ def _read(graph: Graph, model: SequenceTagger, number: int) -> str:
     language = model.readers[number].model
     ids = graph.input(f"read_{number}", "int64", [f"read_{number}", "batch"])
     places = graph.input(f"places_{number}", "int64", ["time", "batch"])
-    outputs, _ = run_stack(graph, language.stack, embedded(graph, language, ids))
+    outputs, _ = run_stack(graph, language.stack, embed(graph, language, ids))
     width = language.stack.output_size
     wide = graph.op(
         "Expand",
@@ -126,10 +123,6 @@ def _cases(tagger: Tagger) -> Iterator[Case]:
         for number in range(len(model.readers)):
             given[f"read_{number}"] = one.read[number]
             given[f"places_{number}"] = one.read_places[number]
-        told = {"tags": scores} if labels is None else {"tags": scores, "labels": labels}
-        yield Case(
-            "model",
-            f"{batch} x {longest}",
-            {name: value.long().numpy() for name, value in given.items()},
-            {name: value.numpy() for name, value in told.items()},
-        )
+        expected = {"tags": scores} if labels is None else {"tags": scores, "labels": labels}
+        long = {name: value.long() for name, value in given.items()}
+        yield Case.of("model", f"{batch} x {longest}", long, expected)

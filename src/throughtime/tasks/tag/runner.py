@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from throughtime.results import Tagged, TaggedWord
 from throughtime.runtime.chain import Chain
-from throughtime.runtime.folder import ExportFolder
-from throughtime.runtime.ragged import padded
+from throughtime.runtime.runner import TextRunner, batches, pad
+from throughtime.runtime.session import ExportFolder
 from throughtime.text.codec import Codec
 from throughtime.text.input_warnings import InputWarnings
 from throughtime.text.tokenizers import tokenizer
@@ -26,7 +26,7 @@ UNKNOWN, NOTHING = 0, -1
 Array = NDArray[Any]
 
 
-class Tagger:
+class Tagger(TextRunner):
     """One graph over words and their spellings, with the vocabularies of both, of tags and of labels."""
 
     def __init__(self, folder: ExportFolder) -> None:
@@ -49,25 +49,15 @@ class Tagger:
         cut = tokenizer(tokenize)
         return self.tag_words([cut.tokenize(text) for text in checked_texts(texts)])
 
-    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`).
-
-        A tagger reads an unknown word by its letters, so only unknown letters count.
-        """
-        return self._warnings.of(checked_texts(texts), **how)
-
     @cached_property
     def _warnings(self) -> InputWarnings:
+        """A tagger reads an unknown word by its letters, so only unknown letters count."""
         return InputWarnings(tokenizer("char"), self.characters)
 
     def tag_words(self, sentences: Sequence[Sequence[str]]) -> list[Tagged]:
         """The same for sentences that are cut into words already."""
         found = [Tagged(())] * len(checked_sentences(sentences))
-        real = sorted(
-            (one for one, words in enumerate(sentences) if words), key=lambda one: len(sentences[one])
-        )
-        for first in range(0, len(real), SENTENCES_AT_ONCE):
-            chosen = real[first : first + SENTENCES_AT_ONCE]
+        for chosen in batches(sentences, SENTENCES_AT_ONCE):
             own = [sentences[one] for one in chosen]
             for number, sentence in zip(chosen, self._read(own), strict=True):
                 found[number] = sentence
@@ -105,16 +95,16 @@ class Tagger:
         forms: dict[str, int] = {}
         numbered = [[forms.setdefault(word, len(forms)) for word in words] for words in sentences]
         ids = [self._word(form) for form in forms]
-        words, lengths = padded([[ids[form] for form in row] for row in numbered])
+        words, lengths = pad([[ids[form] for form in row] for row in numbered])
         given = {"words": words, "lengths": lengths}
         if self.settings["spelled"]:
-            spelled, _ = padded(numbered)
-            characters, sizes = padded([self.characters[list(self._shortened(form))] for form in forms])
+            spelled, _ = pad(numbered)
+            characters, sizes = pad([self.characters[list(self._shortened(form))] for form in forms])
             given |= {"characters": characters, "character_lengths": sizes, "spelled": spelled}
         for number in range(len(self.languages)):
             read = [self._reading(number, words) for words in sentences]
-            given[f"read_{number}"], _ = padded([one[0] for one in read])
-            given[f"places_{number}"], _ = padded([one[1] for one in read])
+            given[f"read_{number}"], _ = pad([one[0] for one in read])
+            given[f"places_{number}"], _ = pad([one[1] for one in read])
         return given
 
     def _reading(self, number: int, words: Sequence[str]) -> tuple[list[int], list[int]]:
@@ -136,8 +126,3 @@ class Tagger:
     def _shortened(self, form: str) -> str:
         most = self.settings["max_characters"]
         return form if len(form) <= most else form[: most // 2] + form[-(most - most // 2) :]
-
-
-def opened(folder: ExportFolder) -> Tagger:
-    """The tagger of an export."""
-    return Tagger(folder)

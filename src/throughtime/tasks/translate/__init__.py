@@ -22,5 +22,5 @@ class Translate(Task):
     data = "pairs"
     config = "throughtime.tasks.translate.config:TranslateConfig"
     predictor = "throughtime.tasks.translate.predictor:Translator"
-    exporter = "throughtime.tasks.translate.export:exported"
-    runner = "throughtime.tasks.translate.runner:opened"
+    exporter = "throughtime.tasks.translate.export:build_export"
+    runner = "throughtime.tasks.translate.runner:Translator"

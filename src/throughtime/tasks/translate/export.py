@@ -7,14 +7,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from throughtime.cells.base import State as TorchState
+from throughtime.cells.base import State
 from throughtime.errors import InputError
-from throughtime.export.cells import State
-from throughtime.export.decoders import Encoded, start, step_decoder
-from throughtime.export.exported import Case, Exported, named
 from throughtime.export.graph import Graph
-from throughtime.export.heads import log_probs
-from throughtime.export.stack import run_stack
+from throughtime.export.models import encode, log_probs, start_decoder, step_decoder
+from throughtime.export.write import Case, Exported, draw_ragged, number_names
 from throughtime.folder import ModelFolder
 from throughtime.models.seq2seq import EncoderDecoder, Kept, RecurrentEncoder
 from throughtime.search.interface import Memory
@@ -26,7 +23,7 @@ SHAPES = ((1, 3, 1), (1, 40, 5), (3, 7, 2), (3, 60, 5))
 LIKELIEST = 5
 
 
-def exported(translator: Translator) -> Exported:
+def build_export(translator: Translator) -> Exported:
     """The parts of a translator."""
     model, codecs = translator.model, translator.codecs
     if not isinstance(model.encoder, RecurrentEncoder):
@@ -55,30 +52,12 @@ def encoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
     lengths = graph.input("lengths", "int64", ["sentences"])
     encoder = model.encoder
     assert isinstance(encoder, RecurrentEncoder)
-    state, kept = start(graph, model.decoder, encode(graph, encoder, source, lengths))
+    state, kept = start_decoder(graph, model.decoder, encode(graph, encoder, source, lengths))
     like_state, like_kept = _likes(model)
-    for (name, value), like in zip(named("state", state).items(), like_state, strict=True):
-        graph.output(value, name, "float32", ["sentences", like.shape[1]])
-    for (name, value), like in zip(named("kept", kept).items(), like_kept, strict=True):
+    graph.state_outputs("state", state, [like.shape[1] for like in like_state], "sentences")
+    for (name, value), like in zip(number_names("kept", kept).items(), like_kept, strict=True):
         graph.output(value, name, _kind(like), _kept_shape(like))
     return graph
-
-
-def encode(graph: Graph, encoder: RecurrentEncoder, source: str, lengths: str) -> Encoded:
-    """What a recurrent encoder makes of its sources; the states of both directions side by side."""
-    outputs, flat = run_stack(
-        graph, encoder.stack, graph.lookup(encoder.embedding.weight, source), None, lengths
-    )
-    parts = len(encoder.stack.state_sizes) // encoder.stack.num_layers // (1 + encoder.stack.bidirectional)
-    state: State = flat
-    if encoder.stack.bidirectional:
-        layers = [flat[first : first + 2 * parts] for first in range(0, len(flat), 2 * parts)]
-        state = tuple(
-            graph.op("Concat", own[part], own[parts + part], axis=-1)
-            for own in layers
-            for part in range(parts)
-        )
-    return Encoded(outputs, state, state[-parts], lengths)
 
 
 def decoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
@@ -86,12 +65,11 @@ def decoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
     graph = Graph("decoder", int8=int8)
     last = graph.input("last", "int64", ["rows"])
     like_state, like_kept = _likes(model)
-    state = tuple(
-        graph.input(name, "float32", ["rows", like.shape[1]])
-        for name, like in named("state", like_state).items()
-    )
+    sizes = [like.shape[1] for like in like_state]
+    state = graph.state_inputs("state", sizes, "rows")
     kept = tuple(
-        graph.input(name, _kind(like), _kept_shape(like)) for name, like in named("kept", like_kept).items()
+        graph.input(name, _kind(like), _kept_shape(like))
+        for name, like in number_names("kept", like_kept).items()
     )
     count = graph.input("k", "int64", [1])
     stepped = step_decoder(graph, model.decoder, last, state, kept)
@@ -103,13 +81,12 @@ def decoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
     graph.output(ids, "top_ids", "int64", ["rows", "likeliest"])
     if stepped.attention is not None:
         graph.output(stepped.attention, "attention", "float32", ["rows", "time"])
-    for (name, value), like in zip(named("next", stepped.state).items(), like_state, strict=True):
-        graph.output(value, name, "float32", ["rows", like.shape[1]])
+    graph.state_outputs("next", stepped.state, sizes, "rows")
     return graph
 
 
 @torch.inference_mode()
-def _likes(model: EncoderDecoder) -> tuple[TorchState, Kept]:
+def _likes(model: EncoderDecoder) -> tuple[State, Kept]:
     """A state and a memory of one sentence of one token, for their shapes."""
     device = next(model.parameters()).device
     one = torch.zeros(1, 1, dtype=torch.long, device=device)
@@ -132,24 +109,19 @@ def _cases(model: EncoderDecoder, source_size: int, target_size: int) -> Iterato
     draws = torch.Generator().manual_seed(0)
     device = next(model.parameters()).device
     for sentences, longest, each in SHAPES:
-        source = torch.randint(source_size, (longest, sentences), generator=draws)
-        lengths = torch.randint(1, longest + 1, (sentences,), generator=draws)
-        lengths[0] = longest
+        source, lengths = draw_ragged(0, source_size, longest, sentences, draws, least=1)
         state, memory = model.encode(source.to(device), lengths)
-        given = {"source": source.numpy(), "lengths": lengths.numpy()}
-        told = {**named("state", state), **named("kept", memory.kept)}
-        expected = {name: value.cpu().numpy() for name, value in told.items()}
+        expected = {**number_names("state", state), **number_names("kept", memory.kept)}
         what = f"{sentences} x {longest}"
-        yield Case("encoder", what, given, expected)
+        yield Case.of("encoder", what, {"source": source, "lengths": lengths}, expected)
 
         owner = torch.arange(sentences, device=device).repeat_interleave(each)
         rows = tuple(part[owner] for part in state)
         last = torch.randint(target_size, (len(owner),), generator=draws)
         step = model.step(last.to(device), rows, Memory(memory.kept, owner, each))
-        given = {"last": last.numpy(), "k": torch.tensor([min(LIKELIEST, target_size)]).numpy()}
-        for name, value in {**named("state", rows), **named("kept", memory.kept)}.items():
-            given[name] = value.cpu().numpy()
-        told = {"log_probs": step.log_probs, **named("next", step.state), **step.extras}
-        told["top_log_probs"] = step.log_probs.topk(int(given["k"][0])).values
-        expected = {name: value.cpu().numpy() for name, value in told.items()}
-        yield Case("decoder", f"{what}, {each} each", given, expected)
+        count = min(LIKELIEST, target_size)
+        given = {"last": last, "k": torch.tensor([count])}
+        given |= {**number_names("state", rows), **number_names("kept", memory.kept)}
+        expected = {"log_probs": step.log_probs, **number_names("next", step.state), **step.extras}
+        expected["top_log_probs"] = step.log_probs.topk(count).values
+        yield Case.of("decoder", f"{what}, {each} each", given, expected)

@@ -21,7 +21,11 @@ from throughtime.metrics.measures import compute_measures
 from throughtime.models.bf16_search import Bf16Model
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.results import Evaluation, Scored
-from throughtime.search import Ensemble, StepModel
+from throughtime.runtime.search import batches_by_length as batches_by_length
+from throughtime.search import (
+    Ensemble,
+    StepModel,
+)
 from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
 from throughtime.tasks.surprisal import likelihood, surprisals
 from throughtime.tasks.translate.codecs import SIDES, Codecs

@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.runtime.beam import Beam, Finished, Likeliest
-from throughtime.runtime.folder import ExportFolder
-from throughtime.runtime.ragged import padded
-from throughtime.runtime.session import Session
+from throughtime.runtime.runner import TextRunner, pad
+from throughtime.runtime.search import Beam, Finished, Likeliest, batches_by_length
+from throughtime.runtime.session import ExportFolder
 from throughtime.text.codec import Codec
 from throughtime.text.parts import join, parts
 from throughtime.texts import checked_texts
 
 SENTENCES_AT_ONCE = 32
-LENGTH_STEP = 16
 
 Array = NDArray[Any]
 
@@ -33,15 +31,16 @@ class Translation:
     ended: bool  # False where the length cap cut it
 
 
-class Translator:
+class Translator(TextRunner):
     """An encoder, one step of a decoder, and the codecs of both languages."""
 
-    def __init__(
-        self, encoder: Session, decoder: Session, codecs: tuple[Codec, Codec], settings: dict[str, Any]
-    ) -> None:
-        self.encoder, self.decoder, self.settings = encoder, decoder, settings
-        self.source, self.target = codecs
-        self.generation: dict[str, Any] = settings["generation"]
+    def __init__(self, folder: ExportFolder) -> None:
+        self.settings = folder.settings
+        self.encoder, self.decoder = folder.session("encoder"), folder.session("decoder")
+        shared = self.settings["shared_vocabulary"]
+        self.codec = Codec.load(folder.path if shared else folder.path / "source")
+        self.target = self.codec if shared else Codec.load(folder.path / "target")
+        self.generation: dict[str, Any] = self.settings["generation"]
 
     def translate(
         self,
@@ -65,23 +64,19 @@ class Translator:
         ]
         prompts = [self._prompt(part) for own in cut for part in own]
         results: dict[int, list[Finished]] = {}
-        for most, batch in batches_by_length(prompts, max_length):
+        for most, batch in batches_by_length(prompts, max_length, SENTENCES_AT_ONCE):
             beam = Beam(self.settings["end_id"], width, alpha, n_best, most, self.settings["barred"])
             found = beam.search(
                 _Decoding(self, [prompts[number] for number in batch]), len(batch), self.settings["begin_id"]
             )
             results.update(zip(batch, found, strict=True))
-        told = iter([self._told(results[number]) for number in range(len(prompts))])
-        return [_whole([next(told) for _ in own]) for own in cut]
-
-    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self.source.warnings.of(checked_texts(texts), **how)
+        rest = iter([self._translations(results[number]) for number in range(len(prompts))])
+        return [_join_parts([next(rest) for _ in own]) for own in cut]
 
     def _prompt(self, text: str) -> list[int]:
-        return self.source.encode(text, eos=True)
+        return self.codec.encode(text, eos=True)
 
-    def _told(self, found: Sequence[Finished]) -> list[Translation]:
+    def _translations(self, found: Sequence[Finished]) -> list[Translation]:
         return [
             Translation(self.target.decode(one.tokens), one.score, one.log_prob, one.ended) for one in found
         ]
@@ -92,12 +87,12 @@ class _Decoding:
 
     def __init__(self, translator: Translator, prompts: Sequence[Sequence[int]]) -> None:
         encoder, self.decoder = translator.encoder, translator.decoder
-        source, lengths = padded(prompts)
-        states, kept = (encoder.beginning(stem, encoder.outputs) for stem in ("state", "kept"))
+        source, lengths = pad(prompts)
+        states, kept = (encoder.numbered(stem, encoder.outputs) for stem in ("state", "kept"))
         found = encoder.run([*states, *kept], {"source": source, "lengths": lengths})
         self.names, self.state = states, found[: len(states)]
         self.kept = dict(zip(kept, found[len(states) :], strict=True))
-        self.asked = ["top_log_probs", "top_ids", *self.decoder.beginning("next", self.decoder.outputs)]
+        self.asked = ["top_log_probs", "top_ids", *self.decoder.numbered("next", self.decoder.outputs)]
         self.sentences = len(prompts)
 
     def __call__(self, rows: Array, last: Array, staying: Array, count: int) -> Likeliest:
@@ -112,30 +107,13 @@ class _Decoding:
         return Likeliest(log_probs, ids)
 
 
-def batches_by_length(
-    prompts: Sequence[Sequence[int]], max_length: int | None = None
-) -> list[tuple[int, list[int]]]:
-    """Batches of prompt numbers, short ones first, each with the most tokens its results may have.
-
-    >>> batches_by_length([[5] * 40, [5] * 3, [5] * 7])
-    [(48, [1, 2]), (112, [0])]
-    """
-    found: list[tuple[int, list[int]]] = []
-    for number in sorted(range(len(prompts)), key=lambda number: len(prompts[number])):
-        most = max_length or LENGTH_STEP * (2 * -(-len(prompts[number]) // LENGTH_STEP) + 1)
-        if not found or found[-1][0] != most or len(found[-1][1]) == SENTENCES_AT_ONCE:
-            found.append((most, []))
-        found[-1][1].append(number)
-    return found
-
-
-def _whole(told: list[list[Translation]]) -> list[Translation]:
+def _join_parts(parts: list[list[Translation]]) -> list[Translation]:
     """Translations of a text from those of its parts: the best of each, then the second best, and so on."""
-    if not told:
+    if not parts:
         return [Translation("", 0.0, 0.0, True)]
     whole = []
-    for rank in range(max(len(own) for own in told)):
-        chosen = [own[min(rank, len(own) - 1)] for own in told]
+    for rank in range(max(len(own) for own in parts)):
+        chosen = [own[min(rank, len(own) - 1)] for own in parts]
         whole.append(
             Translation(
                 join([one.text for one in chosen]),
@@ -145,16 +123,3 @@ def _whole(told: list[list[Translation]]) -> list[Translation]:
             )
         )
     return whole
-
-
-def opened(folder: ExportFolder) -> Translator:
-    """The translator of an export."""
-    sides = (
-        [folder.path]
-        if folder.settings["shared_vocabulary"]
-        else [folder.path / side for side in ("source", "target")]
-    )
-    codecs = [Codec.load(side) for side in sides]
-    return Translator(
-        folder.session("encoder"), folder.session("decoder"), (codecs[0], codecs[-1]), folder.settings
-    )

@@ -13,6 +13,7 @@ from torch import Tensor
 from throughtime.config import Config
 from throughtime.errors import InputError
 from throughtime.layers.devices import matmul_precision
+from throughtime.runtime.search import batches_by_length
 from throughtime.search import (
     Beam,
     Constraint,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from throughtime.tasks.base import Progress
 
 SENTENCES_AT_ONCE, ROWS_AT_ONCE = 128, 2_048
-LENGTH_STEP = 16
 GROUP_WIDTH, DIVERSITY = 3, 2.0  # of a search for translations unlike each other
 
 Search = Callable[[int], Strategy]
@@ -340,23 +340,3 @@ def sentences_at_once(strategy: Strategy) -> int:
     """
     rows: int = getattr(strategy, "num_beams", 1)
     return max(1, min(SENTENCES_AT_ONCE, ROWS_AT_ONCE // rows))
-
-
-def batches_by_length(
-    prompts: Sequence[Sequence[int]], max_length: int | None = None, most_sentences: int = SENTENCES_AT_ONCE
-) -> list[tuple[int, list[int]]]:
-    """Batches of prompt numbers, short ones first, each with the most tokens its results may have.
-
-    That number follows from a sentence's own length alone, so no sentence depends on its neighbours.
-
-    >>> batches_by_length([[5] * 40, [5] * 3, [5] * 7])
-    [(48, [1, 2]), (112, [0])]
-    """
-    found: list[tuple[int, list[int]]] = []
-    for number in sorted(range(len(prompts)), key=lambda number: len(prompts[number])):
-        steps = -(-len(prompts[number]) // LENGTH_STEP)
-        most = max_length or LENGTH_STEP * (2 * steps + 1)
-        if not found or found[-1][0] != most or len(found[-1][1]) == most_sentences:
-            found.append((most, []))
-        found[-1][1].append(number)
-    return found

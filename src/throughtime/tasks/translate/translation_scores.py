@@ -15,10 +15,11 @@ from throughtime.metrics.bleu import (
     corpus_bleu,
     corpus_chrf,
 )
+from throughtime.runtime.search import batches_by_length
 from throughtime.search import Beam, Finished
 from throughtime.search.exact import ExactResult, SearchErrors, exact
 from throughtime.search.exact import search_errors as compared
-from throughtime.tasks.translate.translation import SentenceTranslator, batches_by_length
+from throughtime.tasks.translate.translation import SentenceTranslator
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset

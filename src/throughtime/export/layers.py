@@ -1,4 +1,4 @@
-"""Attention as ONNX operators."""
+"""Attention and pooling as operators."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import numpy as np
 
 from throughtime.errors import InputError
 from throughtime.export.graph import Graph, as_array
+from throughtime.export.recurrence import nonempty, within_lengths
 from throughtime.layers.attention import Additive, Attention, Dot, General
+from throughtime.layers.pooling import AttentionPooling
 
 LEAST = float(np.finfo(np.float32).min)
 
 
-def keys(graph: Graph, attention: Attention, outputs: str) -> str:
+def attention_keys(graph: Graph, attention: Attention, outputs: str) -> str:
     """What queries are compared with: [S, T, H] -> [S, T, D]."""
     if isinstance(attention, Additive):
         projected = graph.linear(outputs, attention.key.weight, attention.key.bias)
@@ -59,3 +61,27 @@ def _scores(graph: Graph, attention: Attention, query: str, keys: str) -> str:
 def _rows(graph: Graph, value: str) -> str:
     """[S, n, ...] as [rows, ...]."""
     return graph.op("Reshape", value, graph.sizes(-1, graph.size(value, 2)))
+
+
+def pool(graph: Graph, kind: str, outputs: str, final: str, lengths: str) -> str:
+    """The last output, the mean or the maximum of outputs [T, B, H]: [B, H], zero for an empty row."""
+    if kind == "last":
+        return final
+    if kind == "mean":
+        count = graph.op("Max", lengths, graph.constant(1, "int64"))
+        divisor = graph.op("Unsqueeze", graph.op("Cast", count, to="float32"), graph.axes(-1))
+        return graph.op("Div", graph.op("ReduceSum", outputs, graph.axes(0), keepdims=0), divisor)
+    assert kind == "max"
+    shown = graph.op("Where", within_lengths(graph, outputs, lengths), outputs, graph.constant(-float("inf")))
+    most = graph.op("ReduceMax", shown, graph.axes(0), keepdims=0)
+    return graph.op("Where", nonempty(graph, lengths), most, graph.constant(0.0))
+
+
+def pool_by_attention(graph: Graph, pooling: AttentionPooling, outputs: str, lengths: str) -> str:
+    """sum_t a_t h_t with a = softmax(v' tanh(W h_t + b))."""
+    seen = graph.op("Tanh", graph.linear(outputs, pooling.key.weight, pooling.key.bias))
+    scores = graph.op("Transpose", graph.linear(seen, pooling.energy.weight), perm=[1, 2, 0])  # [B, 1, T]
+    padding = graph.op("Transpose", graph.op("Not", within_lengths(graph, outputs, lengths)), perm=[1, 2, 0])
+    weights = masked_softmax(graph, scores, padding)
+    mixed = graph.op("MatMul", weights, graph.op("Transpose", outputs, perm=[1, 0, 2]))
+    return graph.op("Squeeze", mixed, graph.axes(1))

@@ -1,9 +1,10 @@
-"""What a forecaster says of a value to come: a number, a distribution, or quantiles."""
+"""What a forecaster reads, what it says of a value to come, and the levels of its intervals."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Any
 
@@ -15,6 +16,19 @@ from throughtime.errors import InputError
 LEAST_SCALE = 1e-4
 GRID = 4_097
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class History:
+    """What is known of a series: its values, oldest first (nan: a gap), and the columns that the model wants.
+
+    `known` has the rows of y and then those to forecast, `past` the rows of y.
+    """
+
+    unique_id: str
+    y: Sequence[float]
+    known: Sequence[Sequence[float]] = field(default_factory=tuple)
+    past: Sequence[Sequence[float]] = field(default_factory=tuple)
 
 
 class Head:
@@ -106,3 +120,37 @@ def _placed(said: Array) -> tuple[Array, Array]:
 
 def _softplus(values: Array) -> Array:
     return np.logaddexp(values, 0)
+
+
+def check_levels(levels: Iterable[float]) -> None:
+    """Refuse levels that are not percentages; for a share such as 0.95 the error suggests 95.
+
+    >>> check_levels([80, 0.95])
+    Traceback (most recent call last):
+    throughtime.errors.InputError: level: 0.95 is below 1; levels are percentages: use 95
+    """
+    for level in levels:
+        if 0 < level < 1:
+            raise InputError("level", f"{level:g} is below 1; levels are percentages: use {100 * level:g}")
+        if not 1 <= level < 100:
+            raise InputError("level", f"is {level:g}, expected a percentage of at least 1 and below 100")
+
+
+def ends(level: float) -> tuple[float, float]:
+    """The probabilities between which an interval of this level, in per cent, lies.
+
+    >>> ends(80)
+    (0.1, 0.9)
+    """
+    return round(0.5 - level / 200, 10), round(0.5 + level / 200, 10)
+
+
+def ends_of(levels: Iterable[float]) -> list[float]:
+    """Check several levels and return the ends of their intervals, sorted.
+
+    >>> ends_of([80, 95])
+    [0.025, 0.1, 0.9, 0.975]
+    """
+    levels = list(levels)
+    check_levels(levels)
+    return sorted({end for level in levels for end in ends(level)})

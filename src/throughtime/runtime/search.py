@@ -1,4 +1,7 @@
-"""Beam search over arrays: the same hypotheses, scores and order of equals as `throughtime.search.Beam`."""
+"""Beam search and sampling over arrays.
+
+Beam search finds the same hypotheses, scores and order of equals as `throughtime.search.Beam`.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +33,16 @@ class Likeliest(NamedTuple):
     ids: Array
 
 
+LENGTH_STEP = 16
+
 Step = Callable[[Array, Array, Array, int], Likeliest]
 """Told which rows go on [rows], what each reads [rows], which sentences are left, how many tokens to give."""
 
 
 MOST_ALPHA = 10.0
 """As in search: length^alpha must stay a number."""
+COLDEST = 1e-30
+"""Below it log-probabilities would overflow; there the likeliest token alone is left long before."""
 
 
 @dataclass
@@ -93,7 +100,7 @@ class Beam:
             staying = np.flatnonzero(going_on.any(axis=1))
             if not len(staying):
                 break
-            rows, last, rank = _packed(parent, token, total, going_on, staying)
+            rows, last, rank = _pack(parent, token, total, going_on, staying)
             tokens = tokens[rows]
             tokens[:, length - 1] = last
             alive, best = alive[staying], best[staying]
@@ -101,8 +108,8 @@ class Beam:
             for row, (sentence, place) in enumerate(np.ndindex(*rank.shape)):
                 if rank[sentence, place] > -np.inf:
                     cut = float(rank[sentence, place])
-                    told = Finished(_plain(tokens[row]), cut, cut / self.most**self.alpha, False)
-                    found[alive[sentence]].append(told)
+                    ended = Finished(_plain(tokens[row]), cut, cut / self.most**self.alpha, False)
+                    found[alive[sentence]].append(ended)
         return [sorted(own, key=lambda one: -one.score)[: self.n_best] for own in found]
 
     def _candidates(self, likeliest: Likeliest, rank: Array) -> tuple[Array, Array, Array]:
@@ -114,11 +121,11 @@ class Beam:
         total = (rank.reshape(-1, 1) + gained.astype(np.float64)).reshape(sentences, -1)
         chosen = np.argsort(-total, axis=1, kind="stable")[:, : self.width]
         parent = chosen // each + np.arange(0, rank.size, rank.shape[1])[:, None]
-        token, total = _chosen(chosen, ids.reshape(sentences, -1), total)
+        token, total = _choose(chosen, ids.reshape(sentences, -1), total)
         return parent, token, total
 
 
-def _packed(
+def _pack(
     parent: Array, token: Array, total: Array, going_on: Array, staying: Array
 ) -> tuple[Array, Array, Array]:
     """The rows that go on, as many for each sentence: where from [rows], their token [rows], rank [S, n]."""
@@ -129,11 +136,11 @@ def _packed(
     most = int(going_on.sum(axis=1).max())
     # Those that go on first, in their order.
     place = np.argsort(~going_on, axis=1, kind="stable")[:, :most]
-    parent, token, total, real = _chosen(place, parent, token, total, going_on)
+    parent, token, total, real = _choose(place, parent, token, total, going_on)
     return parent.ravel(), token.ravel(), np.where(real, total, -np.inf)
 
 
-def _chosen(places: Array, *tables: Array) -> list[Array]:
+def _choose(places: Array, *tables: Array) -> list[Array]:
     """The values of tables [S, n] at places [S, m]. numpy's take_along_axis is three times as slow here."""
     rows = np.arange(len(places))[:, None]
     return [table[rows, places] for table in tables]
@@ -141,3 +148,73 @@ def _chosen(places: Array, *tables: Array) -> list[Array]:
 
 def _plain(tokens: Array) -> tuple[int, ...]:
     return tuple(tokens.tolist())
+
+
+class Sampling:
+    """Draw from P^(1/temperature), cut to the `top_k` likeliest tokens and the smallest set of mass `top_p`.
+
+    >>> draws = Sampling(top_k=1, seed=0)
+    >>> draws.draw(np.log([[0.2, 0.7, 0.1], [0.5, 0.2, 0.3]])).tolist()
+    [1, 0]
+    """
+
+    def __init__(
+        self,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+    ) -> None:
+        if not 0 < temperature < np.inf:
+            raise InputError(
+                "temperature", f"is {temperature}, expected a finite number above 0 (greedy is greedy=True)"
+            )
+        if top_k is not None and top_k < 1:
+            raise InputError("top_k", f"is {top_k}, expected 1 or more")
+        if top_p is not None and not 0 < top_p <= 1:
+            raise InputError("top_p", f"is {top_p}, expected a number in (0, 1]")
+        self.temperature, self.top_k, self.top_p = temperature, top_k, top_p
+        self._draws = np.random.default_rng(seed)
+
+    def draw(self, log_probs: Array) -> Array:
+        """One token for each row [rows, V]."""
+        below = self.probabilities(log_probs).cumsum(axis=1)
+        at = self._draws.random((len(below), 1)) * below[:, -1:]
+        drawn: Array = (below <= at).sum(axis=1)
+        return drawn
+
+    def probabilities(self, log_probs: Array) -> Array:
+        """What is drawn from, [rows, V]."""
+        scaled = log_probs.astype(np.float64) / max(self.temperature, COLDEST)
+        if self.top_k is not None and self.top_k < scaled.shape[1]:
+            least = np.partition(scaled, -self.top_k, axis=1)[:, -self.top_k, None]
+            scaled = np.where(scaled < least, -np.inf, scaled)
+        p = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        if self.top_p is not None and self.top_p < 1:
+            order = np.argsort(-p, axis=1, kind="stable")
+            falling = np.take_along_axis(p, order, axis=1)
+            beyond = falling.cumsum(axis=1) - falling >= self.top_p  # the mass before it suffices
+            np.put_along_axis(p, order, np.where(beyond, 0.0, falling), axis=1)
+        found: Array = p
+        return found
+
+
+def batches_by_length(
+    prompts: Sequence[Sequence[int]], max_length: int | None = None, most_sentences: int = 128
+) -> list[tuple[int, list[int]]]:
+    """Batches of prompt numbers, short ones first, each with the most tokens its results may have.
+
+    That number follows from a sentence's own length alone, so no sentence depends on its neighbours.
+
+    >>> batches_by_length([[5] * 40, [5] * 3, [5] * 7])
+    [(48, [1, 2]), (112, [0])]
+    """
+    found: list[tuple[int, list[int]]] = []
+    for number in sorted(range(len(prompts)), key=lambda number: len(prompts[number])):
+        steps = -(-len(prompts[number]) // LENGTH_STEP)
+        most = max_length or LENGTH_STEP * (2 * steps + 1)
+        if not found or found[-1][0] != most or len(found[-1][1]) == most_sentences:
+            found.append((most, []))
+        found[-1][1].append(number)
+    return found

@@ -1,0 +1,70 @@
+"""What the runners of texts have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Sized
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from throughtime.runtime.session import ExportFolder
+from throughtime.text.codec import Codec
+from throughtime.text.input_warnings import InputWarnings
+from throughtime.texts import checked_texts
+
+Ids = NDArray[np.int64]
+
+
+class TextRunner:
+    """A model of one graph, whose texts one codec reads."""
+
+    codec: Codec
+
+    def __init__(self, folder: ExportFolder) -> None:
+        self.settings: dict[str, Any] = folder.settings
+        self.session, self.codec = folder.session("model"), Codec.load(folder.path)
+
+    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
+        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
+        return self._warnings.of([self._read_part(text) for text in checked_texts(texts)], **how)
+
+    @property
+    def _warnings(self) -> InputWarnings:
+        return self.codec.warnings
+
+    def _read_part(self, text: str) -> str:
+        """What of a text is read, not asked for."""
+        return text
+
+
+def pad(sequences: Sequence[Sequence[int]], *, least: int = 1) -> tuple[Ids, Ids]:
+    """One sequence a column [T, B], zeros past its end, and the lengths [B]; T is `least` or more.
+
+    >>> ids, lengths = pad([[5, 6, 7], [8]])
+    >>> ids.tolist(), lengths.tolist()
+    ([[5, 8], [6, 0], [7, 0]], [3, 1])
+    """
+    lengths = np.array([len(one) for one in sequences], dtype=np.int64)
+    ids = np.zeros((max(least, int(lengths.max(initial=0))), len(sequences)), dtype=np.int64)
+    for column, one in enumerate(sequences):
+        ids[: len(one), column] = one
+    return ids, lengths
+
+
+def batches(sequences: Sequence[Sized], size: int, *, empty: bool = False) -> Iterator[list[int]]:
+    """The numbers of the sequences, short ones first, at most `size` together; `empty` ones only if asked.
+
+    >>> list(batches(["four", "", "three", "ab"], 2))
+    [[3, 0], [2]]
+    """
+    order = sorted((len(one), number) for number, one in enumerate(sequences) if empty or len(one))
+    for first in range(0, len(order), size):
+        yield [number for _, number in order[first : first + size]]
+
+
+def normalise(log_probs: NDArray[Any]) -> NDArray[np.float64]:
+    """Rows of ln P [rows, V] in float64, of which each sums to a probability of 1."""
+    wide = log_probs.astype(np.float64)
+    wide -= np.log(np.exp(wide).sum(axis=1, keepdims=True))
+    return wide
