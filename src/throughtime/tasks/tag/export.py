@@ -17,6 +17,7 @@ from throughtime.export.write import Case, Exported
 from throughtime.layers.crf import LinearChain
 from throughtime.tasks.tag.codec import TagLanguage
 from throughtime.tasks.tag.network import SequenceTagger, SpellingReader
+from throughtime.tasks.tag.predictor import Tagger
 
 SHAPES = ((1, 1), (1, 40), (3, 7), (3, 30))
 
