@@ -161,13 +161,13 @@ def _warn(windows: int) -> None:
 
 
 def _draw(found: Backtest, panel: Panel, plot: Path | None, plot_steps: Path | None) -> None:
-    from throughtime.plots.forecast import backtest_plot, horizon_plot
+    from throughtime import plots
 
     if plot is not None:
-        backtest_plot(panel, found.judged[0].windows, found.rolling.cuts, found.levels, plot)
+        plots.backtest(panel, found.judged[0].windows, found.rolling.cuts, found.levels, path=plot)
         say(f"wrote {plot}")
     if plot_steps is not None:
-        horizon_plot({one.name: one.steps["rmse"] for one in found.judged}, plot_steps, "RMSE")
+        plots.forecast_error({one.name: one.steps["rmse"] for one in found.judged}, path=plot_steps)
         say(f"wrote {plot_steps}")
 
 

@@ -66,9 +66,9 @@ def gradients(
         for gates in ((None, set_to) if keeps(name) else (None,))
     ]
     if plot is not None:
-        from throughtime.plots.gradients import gradients_plot
+        from throughtime import plots
 
-        gradients_plot(curves, clip, plot)
+        plots.gradients(curves, clip, path=plot)
         say(f"wrote {plot}")
     rows = [_curve(curve) for curve in curves]
     values = {

@@ -28,11 +28,10 @@ def graph(
     check_pictures(plot)
     drawn = unrolled(cell, steps)
     if plot is not None:
-        from throughtime.plots.graph import graph_plot
+        from throughtime import plots
 
-        graph_plot(
-            drawn, plot, f"{cell.upper().replace('MIN', 'min')}, unrolled over {several(steps, 'step')}"
-        )
+        title = f"{cell.upper().replace('MIN', 'min')}, unrolled over {several(steps, 'step')}"
+        plots.graph(drawn, title=title, path=plot)
         say(f"wrote {plot}")
     values = {
         "cell": cell,

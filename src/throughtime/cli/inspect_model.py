@@ -178,9 +178,9 @@ def _attention(model: Any, sentence: str, plot: Path | None) -> Outcome:
     alignment = best.alignment
     assert alignment is not None, "attended refuses models without"
     if plot is not None:
-        from throughtime.plots.attention import attention_plot
+        from throughtime import plots
 
-        attention_plot(alignment.source, alignment.target, alignment.weights, plot)
+        plots.attention(best, path=plot)
     table = _table("word", ("looked at", "weight"))
     for word, row in zip(alignment.target, alignment.weights, strict=True):
         looks = sorted(zip(row, alignment.source, strict=True), reverse=True)[:3]
@@ -196,9 +196,9 @@ def _beam(model: Any, sentence: str, num_beams: int | None, plot: Path | None) -
 
     tree = beam_tree(model, sentence, num_beams)
     if plot is not None:
-        from throughtime.plots.beam import beam_plot
+        from throughtime import plots
 
-        beam_plot(tree, plot)
+        plots.beam(tree, path=plot)
     return Outcome(tree.values(), _tree_shown(tree))
 
 
@@ -234,13 +234,13 @@ def _gates(model: Any, sentence: str, layer: int | None, plot: Path | None) -> O
             raise InputError("--layer", f"is {layer}, the model has {len(layers)}: {names}")
         layers = [layers[layer - 1]]
     if plot is not None:
-        from throughtime.plots.unit_gates import layer_plot, remembering_plot
+        from throughtime import plots
 
         title = f"“{sentence}”"
         if layer is not None:
-            layer_plot(layers[0], plot, f"{layers[0].name}, {title}")
+            plots.layer_gates(layers[0], title=f"{layers[0].name}, {title}", path=plot)
         else:
-            remembering_plot(layers, plot, title)
+            plots.keep_gates(layers, title=title, path=plot)
     values = {"layers": [one.told(len(one.order)) for one in layers]}
     return Outcome(values, [_gates_shown(layers), "", _HALF_LIFE])
 
@@ -269,9 +269,9 @@ def _embedding(model: Any, sentence: str, k: int, side: str | None, plot: Path |
 
     found = embedding_map(model, sentence, k=k, side=side)
     if plot is not None:
-        from throughtime.plots.embedding import embedding_plot
+        from throughtime import plots
 
-        embedding_plot(found, plot)
+        plots.embedding(found, path=plot)
     table = _table("word", ("nearest (cosine)",))
     for one in found.neighbours:
         table.add_row(one.token, "  ".join(f"{near.token} {near.similarity:.2f}" for near in one.nearest))

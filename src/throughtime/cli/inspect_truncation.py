@@ -92,21 +92,22 @@ def _backend(problem: Problem, strategy: Strategy) -> str:
 
 
 def _draw_truncation(text: str, comparisons: list[Comparison], plot: Path) -> None:
-    from throughtime.plots.segments import Measured, truncation_plot
+    from throughtime import plots
+    from throughtime.plots.backpropagation import StrategyCosts
     from throughtime.recurrence.truncation import carries
 
     cuts, measured = {}, {}
     for row in comparisons:
         carry = carries(row.strategy, len(text), 1)
         cuts[row.name] = [] if carry is None else (carry[:, 0] == 0).nonzero()[:, 0].tolist()
-        measured[row.name] = Measured(
+        measured[row.name] = StrategyCosts(
             row.error.bias,
             row.error.deviation,
             [part.steps for part in row.growth],
             [part.saved / 1e6 for part in row.growth],
             [part.seconds * 1e3 for part in row.growth],
         )
-    truncation_plot(text, dict(reversed(cuts.items())), measured, plot)
+    plots.truncation(text, dict(reversed(cuts.items())), measured, path=plot)
 
 
 def _strategies_shown(values: dict[str, Any]) -> list[RenderableType]:

@@ -70,7 +70,7 @@ def stats(
 
       throughtime stats series/airline-passengers --plot drift.png
     """
-    from throughtime.text.statistics import Running, ngram_counts, zipf_fit
+    from throughtime.text.statistics import Running, ngram_counts
     from throughtime.text.tokenizer_coverage import Remainder
 
     check_pictures(plot)
@@ -100,12 +100,10 @@ def stats(
     values |= _vocabulary(tokenizer, counted[0], min_freq, dataset)
     values |= {"tokenizer": tokenizer.name, "data": dataset.name, **_skipped(dataset)}
     if plot is not None:
-        from throughtime.plots.zipf import zipf_plot
+        from throughtime import plots
 
-        fits = {grams.n: zipf_fit(grams.counts) for grams in counted[:3]}
-        zipf_plot(
-            {grams.n: grams.counts for grams in counted[:3]}, fits, plot, f"Zipf's law in {dataset.name}"
-        )
+        frequencies = {grams.n: grams.counts for grams in counted[:3]}
+        plots.zipf(frequencies, title=f"Zipf's law in {dataset.name}", path=plot)
         say(f"wrote {plot}")
     return Outcome(values, _shown(values, " of all splits" if _all_splits(dataset, split) else ""))
 

@@ -232,9 +232,10 @@ def found_rate(trade: Trade, given: dict[str, Any], request: Request) -> Outcome
     tried = f"{len(found.rates)} updates of {config.optimizer} tried"
     text = f"Suggested: --set lr={found.suggested:.2g} ({tried})"
     if out is not None:
-        from throughtime.plots.learning import rate_plot
+        from throughtime import plots
 
-        values["plot"] = str(rate_plot(found.rates, found.losses, found.suggested, out))
+        plots.learning_rates(found.rates, found.losses, found.suggested, path=out)
+        values["plot"] = str(out)
         text += f"\nDrawn in {out}."
     return Outcome(values, [text])
 

@@ -168,12 +168,12 @@ def inherited_settings(
 def _draw(out: Path, task: Task, reporter: Reporter) -> None:
     """The learning curve; no picture where matplotlib is missing."""
     try:
-        from throughtime.plots.learning import learning_plot
+        from throughtime.plots.learning import learning_curve
 
         measured = out / "metrics.jsonl"
         lines = read(measured) if measured.exists() else []
         if any(line["kind"] == "valid" for line in lines):
-            learning_plot(lines, out / "learning-curve.png", task.measure, task.better)
+            learning_curve(lines, task.measure, task.better, path=out / "learning-curve.png")
     except ThroughtimeError:
         return
     except Exception as error:  # whatever it is: a picture is not worth the training that it shows
