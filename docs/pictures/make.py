@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import throughtime as tt
 from throughtime.cells import CELLS, Cell
 from throughtime.inspection.gates import gates
-from throughtime.inspection.threads import one_thread
+from throughtime.inspection.gradients import one_thread
 from throughtime.recurrence import scan
 
 HERE = Path(__file__).parent

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from throughtime import plots
-from throughtime.inspection.lag import Curve
+from throughtime.inspection.gradients import Curve
 
 LAGS = np.arange(31)
 

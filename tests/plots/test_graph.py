@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from throughtime import plots
-from throughtime.inspection.graph import STEPS, unrolled
+from throughtime.inspection.graph import STEPS, unroll
 
 
 @pytest.mark.parametrize("cell", STEPS)
 def test_no_two_values_of_a_graph_overlap(cell: str) -> None:
     # R54
-    graph = unrolled(cell, 3)
+    graph = unroll(cell, 3)
     (axes,) = plots.graph(graph, title=cell).axes
     circles = [patch for patch in axes.patches if type(patch).__name__ == "Circle"]
     assert len(circles) == len(graph.nodes)
@@ -29,5 +29,5 @@ def test_no_two_values_of_a_graph_overlap(cell: str) -> None:
 
 def test_long_and_short_graphs_can_be_drawn(tmp_path: Path) -> None:
     for steps in (1, 8):
-        plots.graph(unrolled("rnn", steps), title="t", path=tmp_path / "g.png")
+        plots.graph(unroll("rnn", steps), title="t", path=tmp_path / "g.png")
         assert (tmp_path / "g.png").stat().st_size > 5000

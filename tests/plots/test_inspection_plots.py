@@ -10,8 +10,8 @@ import pytest
 
 from throughtime import plots
 from throughtime.errors import InputError
-from throughtime.inspection.beam_tree import BeamTree, Result, Weighed
-from throughtime.inspection.neighbours import EmbeddingMap, Point
+from throughtime.inspection.embeddings import EmbeddingMap, Point
+from throughtime.inspection.translation import BeamTree, Candidate, Result
 from throughtime.inspection.unit_gates import LayerGates
 from throughtime.plots.style import INK
 from throughtime.tasks.translate.alignment import Alignment
@@ -20,11 +20,11 @@ from throughtime.tasks.translate.predictor import Translation
 TREE = BeamTree(
     "go", 2, 0.75,
     (
-        Weighed(1, None, "va", "va", 0.6, -0.5, -0.5, "kept", "one of the 2 best", best=True),
-        Weighed(1, None, "allez", "allez", 0.3, -1.2, -1.2, "kept", "one of the 2 best"),
-        Weighed(1, None, "non", "non", 0.1, -2.3, -2.3, "cut", "not among the 2 best"),
-        Weighed(2, 0, "", "⟨end⟩", 0.9, -0.6, -0.4, "ended", "a whole translation", best=True),
-        Weighed(2, 1, "", "⟨end⟩", 0.4, -2.1, -1.3, "ended", "a whole translation"),
+        Candidate(1, None, "va", "va", 0.6, -0.5, -0.5, "kept", "one of the 2 best", best=True),
+        Candidate(1, None, "allez", "allez", 0.3, -1.2, -1.2, "kept", "one of the 2 best"),
+        Candidate(1, None, "non", "non", 0.1, -2.3, -2.3, "cut", "not among the 2 best"),
+        Candidate(2, 0, "", "⟨end⟩", 0.9, -0.6, -0.4, "ended", "a whole translation", best=True),
+        Candidate(2, 1, "", "⟨end⟩", 0.4, -2.1, -1.3, "ended", "a whole translation"),
     ),
     (Result("va", -0.4, -0.6, True, 3),),
 )  # fmt: skip

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from throughtime.inspection.pieces import END
 from throughtime.serve.markup import Written, links_of, translated_pages
 from throughtime.tasks.translate.alignment import Alignment
 from throughtime.tasks.translate.predictor import Translation
+from throughtime.text.codec import END
 
 
 def told(text, source, weights):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from throughtime.inspection.beam_tree import BeamTree
+    from throughtime.inspection.translation import BeamTree
     from throughtime.inspection.unit_gates import LayerGates
 
 NEIGHBOURS = 4
@@ -172,11 +172,11 @@ def _named(run: Path) -> Iterator[None]:
 
 
 def _attention(model: Any, sentence: str, plot: Path | None) -> Outcome:
-    from throughtime.inspection.attention import attended
+    from throughtime.inspection.translation import attention
 
-    best = attended(model, sentence)[0]
+    best = attention(model, sentence)[0]
     alignment = best.alignment
-    assert alignment is not None, "attended refuses models without"
+    assert alignment is not None, "models without attention are refused"
     if plot is not None:
         from throughtime import plots
 
@@ -192,7 +192,7 @@ def _attention(model: Any, sentence: str, plot: Path | None) -> Outcome:
 
 
 def _beam(model: Any, sentence: str, num_beams: int | None, plot: Path | None) -> Outcome:
-    from throughtime.inspection.beam_tree import beam_tree
+    from throughtime.inspection.translation import beam_tree
 
     tree = beam_tree(model, sentence, num_beams)
     if plot is not None:
@@ -265,7 +265,7 @@ def _gates_shown(layers: list[LayerGates]) -> Table:
 
 
 def _embedding(model: Any, sentence: str, k: int, side: str | None, plot: Path | None) -> Outcome:
-    from throughtime.inspection.neighbours import embedding_map
+    from throughtime.inspection.embeddings import embedding_map
 
     found = embedding_map(model, sentence, k=k, side=side)
     if plot is not None:

@@ -60,10 +60,10 @@ class Graph:
         return max(longest.values())
 
 
-def unrolled(cell: str, steps: int) -> Graph:
+def unroll(cell: str, steps: int) -> Graph:
     """The graph of a recurrence with a loss at every step.
 
-    >>> graph = unrolled("rnn", steps=3)
+    >>> graph = unroll("rnn", steps=3)
     >>> graph.uses(Node("w_h", None, "weight")), graph.depth()
     (3, 6)
     """

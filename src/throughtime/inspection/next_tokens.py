@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from throughtime.errors import InputError
-from throughtime.inspection.pieces import END, WINDOW
+from throughtime.text.codec import END, WINDOW
 
 if TYPE_CHECKING:
     from throughtime.tasks.language.predictor import LanguageModel

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError
 from throughtime.inspection.gates import step_gates
-from throughtime.inspection.pieces import labels, pieces
 from throughtime.layers.stack import Stack
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.tasks.tag.network import Tagger
+from throughtime.text.codec import labels, pieces
 
 MOST_TOKENS = 400
 LONGEST = 1000.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from throughtime.errors import InputError
-from throughtime.inspection.attention import require_translator
 from throughtime.inspection.tables import tables
+from throughtime.inspection.translation import require_translator
 from throughtime.inspection.unit_gates import check_gates
 
 VIEWS = ("attention", "beam", "gates", "embedding")

@@ -13,7 +13,7 @@ from throughtime.plots.style import COLOURS, INK, figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from throughtime.inspection.lag import Curve
+    from throughtime.inspection.gradients import Curve
 
 _LIMITS = (1e-21, 1e21)  # beyond it, gone is gone
 _TICKS = [10.0**power for power in range(-21, 22, 7)]  # 1, at which a gradient stays, among them

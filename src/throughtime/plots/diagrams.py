@@ -12,8 +12,8 @@ from throughtime.text.numbers import signed
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from throughtime.inspection.beam_tree import BeamTree, Weighed
     from throughtime.inspection.graph import Graph, Node
+    from throughtime.inspection.translation import BeamTree, Candidate
 
 _BEST, _CUT = COLOURS[0], "#8A8A8A"
 _LONGEST = 14  # letters of a token
@@ -40,7 +40,7 @@ def beam(tree: BeamTree, *, path: Path | str | None = None) -> Figure:
     return drawing
 
 
-def _rows(nodes: Sequence[Weighed]) -> list[int]:
+def _rows(nodes: Sequence[Candidate]) -> list[int]:
     """The height of each node: in every step those that went on first, best first, then what was cut."""
     rows = [0] * len(nodes)
     steps: dict[int, list[int]] = {}
@@ -53,7 +53,7 @@ def _rows(nodes: Sequence[Weighed]) -> list[int]:
     return rows
 
 
-def _draw_node(axes: Any, nodes: Sequence[Weighed], rows: list[int], place: int, node: Weighed) -> None:
+def _draw_node(axes: Any, nodes: Sequence[Candidate], rows: list[int], place: int, node: Candidate) -> None:
     colour = _BEST if node.best else _CUT if node.status == "cut" else INK
     start = (0.0, 0.0) if node.parent is None else (nodes[node.parent].step + 0.3, rows[node.parent])
     end = (node.step - 0.36, rows[place])

@@ -14,7 +14,7 @@ from throughtime.text.statistics import ZIPF_RANKS, Counts, ZipfFit, zipf_fit
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from throughtime.inspection.neighbours import EmbeddingMap, Point
+    from throughtime.inspection.embeddings import EmbeddingMap, Point
 
 _NAMES = {1: "single tokens", 2: "pairs", 3: "triples"}
 _POINTS = 400  # more would lie upon each other

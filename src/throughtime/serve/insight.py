@@ -13,8 +13,8 @@ from throughtime.data.datasets import open_dataset
 from throughtime.data.frequency import spelled
 from throughtime.data.readers.panel import panel_of
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.inspection.beam_tree import beam_tree
 from throughtime.inspection.next_tokens import next_tokens
+from throughtime.inspection.translation import beam_tree
 from throughtime.inspection.unit_gates import unit_gates
 from throughtime.serve.batching import Left
 from throughtime.serve.limits import check_key, check_texts

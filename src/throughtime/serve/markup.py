@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from throughtime.inspection.pieces import END
+from throughtime.text.codec import END
 from throughtime.text.html_links import Link, word_links
 from throughtime.text.html_page import HtmlPage
 
