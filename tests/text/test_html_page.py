@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from throughtime.text.html_links import word_links
-from throughtime.text.html_page import HtmlPage, decoded_text
-from throughtime.text.html_tokens import Kind, tokens_of
+from throughtime.text.html_page import HtmlPage, decode_entities, split_html
+from throughtime.text.html_tags import Kind, word_links
 
 FEW = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -37,7 +36,7 @@ def backwards(words):
 
 def letters(source):
     """All but the spaces of a text or a page."""
-    return "".join(decoded_text(source).split())
+    return "".join(decode_entities(source).split())
 
 
 def texts_of(source):
@@ -216,7 +215,7 @@ def pages(draw, cut=True):
 @FEW
 @given(source=pages())
 def test_tokens_are_those_of_the_standard_parser(source):
-    tokens = tokens_of(source)
+    tokens = split_html(source)
     assert "".join(token.source for token in tokens) == source
     assert [token.source for token in tokens if token.kind is not Kind.TEXT] == Seen(source).tags
 
@@ -259,10 +258,10 @@ FRAGMENTS = [
 @example(source="<i>a <code> b</i> c </code>", turned=True)
 @example(source="a </code> b <code> c", turned=True)
 def test_broken_pages_keep_their_tags_and_texts(source, turned):
-    before = tokens_of(source)
+    before = split_html(source)
     assert "".join(token.source for token in before) == source
     found = translated(source, backwards if turned else lambda words: list(range(len(words))), said=str)
-    after = tokens_of(found)
+    after = split_html(found)
     for kinds in ([Kind.START, Kind.END, Kind.ATOM], [Kind.BREAK]):
         assert Counter(one.source for one in before if one.kind in kinds) == Counter(
             one.source for one in after if one.kind in kinds
@@ -297,6 +296,6 @@ def test_broken_pages_keep_their_tags_and_texts(source, turned):
 )
 def test_what_never_ends_takes_no_time(source):  # what is quadratic here takes minutes
     found = translated(source, said=str)
-    assert Counter(token.source for token in tokens_of(found) if token.kind is not Kind.TEXT) == Counter(
-        token.source for token in tokens_of(source) if token.kind is not Kind.TEXT
+    assert Counter(token.source for token in split_html(found) if token.kind is not Kind.TEXT) == Counter(
+        token.source for token in split_html(source) if token.kind is not Kind.TEXT
     )

@@ -94,7 +94,7 @@ def backtest(
       throughtime backtest runs/load --intervals conformal --save-intervals
     """
     from throughtime.data.readers.panel import panel_of
-    from throughtime.text.numbers import several
+    from throughtime.text.texts import several
     from throughtime.version import __version__
 
     check_pictures(plot, plot_steps)

@@ -44,7 +44,7 @@ def graph(
     Example: throughtime inspect graph --cell gru --steps 3 --plot graph.png
     """
     from throughtime.inspection.graph import Node, unroll
-    from throughtime.text.numbers import several
+    from throughtime.text.texts import several
 
     check_pictures(plot)
     drawn = unroll(cell, steps)

@@ -205,7 +205,7 @@ def _beam(model: Any, sentence: str, num_beams: int | None, plot: Path | None) -
 def _tree_shown(tree: BeamTree) -> list[RenderableType]:
     from rich.markup import escape
 
-    from throughtime.text.numbers import signed
+    from throughtime.text.texts import signed
 
     table = _table("step", ("kept", "cut"))
     for step in range(1, tree.steps + 1):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from throughtime.cli.evaluate import bar
 from throughtime.cli.output import Outcome
 from throughtime.errors import InputError
-from throughtime.text.numbers import several
+from throughtime.text.texts import several
 
 if TYPE_CHECKING:
     from throughtime.data.panel import Panel

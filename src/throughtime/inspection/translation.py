@@ -13,7 +13,7 @@ from torch import Tensor
 from throughtime.errors import InputError
 from throughtime.search import Beam, Finished, Hypotheses, Moment, Node, Strategy, Trace
 from throughtime.text.codec import label, piece
-from throughtime.text.numbers import signed
+from throughtime.text.texts import signed
 
 if TYPE_CHECKING:
     from throughtime.tasks.translate.predictor import Search, Translation, Translator

@@ -16,7 +16,7 @@ from throughtime.metrics.tokenizer_choice import (
     recognised_language,
     script_language,
 )
-from throughtime.texts import checked_text, checked_texts
+from throughtime.text.texts import check_text, check_texts
 
 References = Sequence[str | Sequence[str]]
 """For each sentence its references: a list of texts, or one text where there is only one."""
@@ -210,7 +210,7 @@ def aligned_references(
     >>> aligned_references(["one", "two"], [["1", "I"], "2"])
     (['one', 'two'], [['1', '2'], ['I', None]])
     """
-    predictions = checked_texts(predictions, "predictions")
+    predictions = check_texts(predictions, "predictions")
     if isinstance(references, str):
         raise InputError("references", "is one text; give a list with the references of each prediction")
     if not predictions:
@@ -224,7 +224,7 @@ def aligned_references(
     rows = []
     for number, given in enumerate(references):
         where = f"references[{number}]"
-        row = [checked_text(given, where)] if isinstance(given, str) else checked_texts(given, where)
+        row = [check_text(given, where)] if isinstance(given, str) else check_texts(given, where)
         if not row:
             raise InputError(where, "is empty; a prediction needs one reference or more")
         rows.append(row)

@@ -6,7 +6,7 @@ import importlib.util
 import re
 from collections.abc import Iterable
 
-from throughtime.text.scripts import count_scripts
+from throughtime.text.unicode import count_scripts
 
 CHINESE, JAPANESE, KOREAN, WITHOUT_SPACES = "Chinese", "Japanese", "Korean", "without spaces"
 

@@ -15,7 +15,7 @@ import numpy as np
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import Dirichlet
-from throughtime.text.scripts import script_of
+from throughtime.text.unicode import script_of
 
 ORDER = 3
 STRENGTHS = (1.0, 5.0, 5.0)

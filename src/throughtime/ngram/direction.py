@@ -7,7 +7,7 @@ from functools import cache
 
 from throughtime.ngram.detection import Detector
 from throughtime.ngram.languages import SAMPLES, language_code, scripts_of
-from throughtime.text.scripts import count_scripts
+from throughtime.text.unicode import count_scripts
 
 MAJORITY = 0.6
 """The share of sentences on a side that must look like the other language; short ones are often misjudged."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from throughtime.plots.style import COLOURS, INK, figure
-from throughtime.text.numbers import signed
+from throughtime.text.texts import signed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from throughtime.plots.style import COLOURS, INK, figure
-from throughtime.text.numbers import several
+from throughtime.text.texts import several
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

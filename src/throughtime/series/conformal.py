@@ -19,7 +19,7 @@ from throughtime.data.panel import Panel
 from throughtime.errors import InputError
 from throughtime.series.forecasts import Forecast, Forecasting
 from throughtime.series.rolling import Rolled, gathered
-from throughtime.text.numbers import several
+from throughtime.text.texts import several
 
 Array = NDArray[np.float64]
 _ROUNDING = 1e-9  # 0.95 x 20 is 19, whatever floating point says

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from throughtime.text.codec import END
-from throughtime.text.html_links import Link, word_links
 from throughtime.text.html_page import HtmlPage
+from throughtime.text.html_tags import Link, word_links
 
 if TYPE_CHECKING:
     from throughtime.tasks.translate.predictor import Translation

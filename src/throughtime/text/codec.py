@@ -13,17 +13,9 @@ from typing import Any
 from throughtime.errors import InputError
 from throughtime.files import whole_file
 from throughtime.text import tokenizers
-from throughtime.text.input_warnings import InputWarnings
-from throughtime.text.normalisers import check_normaliser
-from throughtime.text.subword import (
-    SUBWORDS,
-    SubwordTokenizer,
-    read_definition,
-    tokenizer_file,
-    train_subword,
-)
-from throughtime.text.tokenizer import Tokenizer
-from throughtime.text.tokenizer_coverage import Remainder, blank
+from throughtime.text.input_warnings import InputWarnings, TokenizerCoverage, blank
+from throughtime.text.subword import SUBWORDS, SubwordTokenizer, read_definition, tokenizer_file
+from throughtime.text.tokenizer import Tokenizer, check_normaliser
 from throughtime.text.vocabulary import Vocabulary
 
 RESERVED = ("<pad>", "<unk>", "<bos>", "<eos>")
@@ -72,6 +64,8 @@ class Codec:
         if isinstance(tokenizer, str) and tokenizer.endswith(".json"):
             tokenizer = tokenizer_file(tokenizer)
         if isinstance(tokenizer, str) and tokenizer in SUBWORDS:
+            from throughtime.text.subword_training import train_subword
+
             tokenizer = train_subword(tokenizer, _visible(texts, where), max_size or SUBWORD_SIZE)
         if isinstance(tokenizer, SubwordTokenizer):
             return cls(tokenizer, subword_vocabulary(tokenizer))
@@ -79,10 +73,10 @@ class Codec:
             options = {"normaliser": normaliser} if normaliser != "none" else {}
             tokenizer = tokenizers.tokenizer(tokenizer, **options)
         counts: Counter[str] = Counter()
-        remainder = Remainder(tokenizer, where)
+        coverage = TokenizerCoverage(tokenizer, where)
         for text in texts:
-            counts.update(remainder.tokenize(text))
-        notes = remainder.notes()
+            counts.update(coverage.tokenize(text))
+        notes = coverage.notes()
         codec = cls(tokenizer, Vocabulary.from_counts(counts, min_freq, max_size, reserved))
         codec.notes = notes
         return codec

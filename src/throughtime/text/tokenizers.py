@@ -6,15 +6,15 @@ from inspect import signature
 from typing import Any
 
 from throughtime.errors import InputError, unknown
-from throughtime.text.rules import (
+from throughtime.text.subword import SUBWORDS, FileTokenizer
+from throughtime.text.tokenizer import (
     BasicEnglishTokenizer,
     CharTokenizer,
     SpaceTokenizer,
+    Tokenizer,
     TranslationTokenizer,
     WordTokenizer,
 )
-from throughtime.text.subword import SUBWORDS, FileTokenizer
-from throughtime.text.tokenizer import Tokenizer
 from throughtime.text.unicode import UnicodeTokenizer
 
 __all__ = ["TOKENIZERS", "Tokenizer", "tokenizer"]

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from throughtime.text.numbers import several
+from throughtime.text.texts import several
 from throughtime.train import figures
 from throughtime.train.pace import Now, Pace, Report, speed_text
 

@@ -24,8 +24,7 @@ from throughtime.tasks.classify.network import SequenceClassifier
 from throughtime.tasks.labels import Labels, labelled
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
 from throughtime.text.codec import Codec
-from throughtime.text.numbers import several
-from throughtime.texts import checked_texts
+from throughtime.text.texts import check_texts, several
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:
@@ -62,12 +61,12 @@ class TrainedClassifier:
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
         """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self.codec.warnings.of(checked_texts(texts), **how)
+        return self.codec.warnings.of(check_texts(texts), **how)
 
     @torch.inference_mode()
     def log_probs(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float64]:
         """ln P of every label for each text, [texts, labels]."""
-        texts = checked_texts(texts)
+        texts = check_texts(texts)
         found = np.zeros((len(texts), len(self.labels)))
         if not texts:
             return found

@@ -14,7 +14,7 @@ from throughtime.runtime.folder import ExportFolder
 from throughtime.runtime.ragged import padded
 from throughtime.runtime.session import Session
 from throughtime.text.codec import Codec
-from throughtime.texts import checked_texts
+from throughtime.text.texts import check_texts
 
 TEXTS_AT_ONCE = 64
 
@@ -40,11 +40,11 @@ class Classifier:
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
         """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self.codec.warnings.of(checked_texts(texts), **how)
+        return self.codec.warnings.of(check_texts(texts), **how)
 
     def log_probs(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """ln P of every label for each text, [texts, labels]."""
-        texts = checked_texts(texts)
+        texts = check_texts(texts)
         found = np.zeros((len(texts), len(self.settings["labels"])))
         sequences = [self.codec.encode(text)[: self.settings["max_length"]] for text in texts]
         order = sorted(range(len(texts)), key=lambda number: len(sequences[number]))

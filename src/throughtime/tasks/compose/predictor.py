@@ -20,7 +20,7 @@ from throughtime.tasks.labels import Labels, labelled
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
 from throughtime.tasks.translate.decoding_constraints import Wishes
 from throughtime.text.codec import Codec
-from throughtime.text.numbers import several
+from throughtime.text.texts import several
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from throughtime.data.batching.conditioned import ConditionedBatches
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.tasks.compose.network import ConditionedLanguageModel
 from throughtime.tasks.surprisal import learned, likelihood, targets
-from throughtime.text.one_line import one_line
+from throughtime.text.texts import one_line
 from throughtime.train.task import Loss, State
 
 if TYPE_CHECKING:

@@ -22,10 +22,9 @@ from throughtime.tasks.fill.config import FillConfig
 from throughtime.tasks.fill.filling import Partial, best_first
 from throughtime.tasks.fill.network import MaskedTokens
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others, trained_for
-from throughtime.text.blanks import BLANK, Blanks, mask_of, spoken
+from throughtime.text.blanks import BLANK, Blanks, mask_of, token_text
 from throughtime.text.codec import Codec
-from throughtime.text.numbers import several
-from throughtime.texts import checked_text, checked_texts
+from throughtime.text.texts import check_text, check_texts, several
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class TrainedFiller:
 
     def fill(self, text: str, *, k: int = TOP, beam: int = BEAM) -> list[Filling]:
         """The k best ways to fill the blanks of a text, written `___` or `[MASK]`."""
-        return self.fill_all([checked_text(text, "text")], k=k, beam=beam)[0]
+        return self.fill_all([check_text(text, "text")], k=k, beam=beam)[0]
 
     @torch.no_grad()
     def fill_all(
@@ -85,7 +84,7 @@ class TrainedFiller:
         if k < 1 or beam < 1:
             raise InputError("k" if k < 1 else "beam", "is less than 1, so nothing would be found")
         self.model.eval()
-        texts = checked_texts(texts)
+        texts = check_texts(texts)
         blanks = [Blanks.of(text, self.codec) for text in texts if text.strip()]
         found: list[list[Filling]] = []
         with products("float32"):
@@ -103,7 +102,7 @@ class TrainedFiller:
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
         """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self.codec.warnings.of([BLANK.sub(" ", text) for text in checked_texts(texts)], **how)
+        return self.codec.warnings.of([BLANK.sub(" ", text) for text in check_texts(texts)], **how)
 
     def ids(self, dataset: Dataset, split: str) -> RaggedIds:
         """The sentences of a split as ids; empty ones are left out, and what is too long is cut."""
@@ -261,5 +260,5 @@ In Python: `throughtime.load("FOLDER").fill("I am ___.")[0].text`. The settings 
 
     def _filling(self, blanks: Blanks, partial: Partial) -> Filling:
         words = [partial.ids[place] for place in blanks.places]
-        tokens = tuple(spoken(word, self.codec).strip(" ") for word in words)
+        tokens = tuple(token_text(word, self.codec).strip(" ") for word in words)
         return Filling(blanks.filled(words, self.codec), tokens, math.exp(partial.log_prob))

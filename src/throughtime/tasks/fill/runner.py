@@ -14,9 +14,9 @@ from throughtime.results import Filling
 from throughtime.runtime.folder import ExportFolder
 from throughtime.runtime.ragged import padded
 from throughtime.runtime.session import Session
-from throughtime.text.blanks import BLANK, Blanks, spoken
+from throughtime.text.blanks import BLANK, Blanks, token_text
 from throughtime.text.codec import Codec
-from throughtime.texts import checked_text, checked_texts
+from throughtime.text.texts import check_text, check_texts
 
 ROWS_AT_ONCE = 64
 TOP, BEAM = 5, 10
@@ -44,7 +44,7 @@ class Filler:
         """
         if k < 1 or beam < 1:
             raise InputError("k" if k < 1 else "beam", "is less than 1, so nothing would be found")
-        if not checked_text(text, "text").strip():
+        if not check_text(text, "text").strip():
             return []
         blanks = Blanks.of(text, self.codec)
         partials, width = [Partial(blanks.ids, blanks.places)], max(k, beam)
@@ -55,11 +55,11 @@ class Filler:
 
     def fill_all(self, texts: Sequence[str], *, k: int = TOP, beam: int = BEAM) -> list[list[Filling]]:
         """The same for each of several texts; an empty one has nothing to fill."""
-        return [self.fill(text, k=k, beam=beam) for text in checked_texts(texts)]
+        return [self.fill(text, k=k, beam=beam) for text in check_texts(texts)]
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
         """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self.codec.warnings.of([BLANK.sub(" ", text) for text in checked_texts(texts)], **how)
+        return self.codec.warnings.of([BLANK.sub(" ", text) for text in check_texts(texts)], **how)
 
     def _grown(self, partials: Sequence[Partial], width: int) -> list[list[Partial]]:
         """Each partial filling with its most certain blank filled in several ways."""
@@ -93,7 +93,7 @@ class Filler:
 
     def _filling(self, blanks: Blanks, partial: Partial) -> Filling:
         words = [partial.ids[place] for place in blanks.places]
-        tokens = tuple(spoken(word, self.codec).strip(" ") for word in words)
+        tokens = tuple(token_text(word, self.codec).strip(" ") for word in words)
         return Filling(blanks.filled(words, self.codec), tokens, math.exp(partial.log_prob))
 
 

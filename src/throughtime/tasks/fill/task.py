@@ -19,7 +19,7 @@ from throughtime.tasks.fill.network import MaskedTokens
 from throughtime.tasks.fill.predictor import TASK as TASK
 from throughtime.tasks.fill.predictor import TrainedFiller
 from throughtime.tasks.fill.training import FillTask
-from throughtime.text.blanks import drawn, mask_of
+from throughtime.text.blanks import draw_blank, mask_of
 from throughtime.text.codec import Codec
 from throughtime.train.devices import device_of
 from throughtime.train.run import inherited_settings
@@ -90,7 +90,7 @@ def shown(rows: RaggedIds, codec: Codec) -> list[str]:
     unk = codec.vocabulary.unk_id
     fit = [number for number in range(len(rows)) if len(rows[number]) > 2 and unk not in rows[number]]
     chosen = fit[len(fit) // (2 * SAMPLES) :: max(1, len(fit) // SAMPLES)][:SAMPLES]
-    return [drawn(rows[number].tolist(), len(rows[number]) // 2, codec) for number in chosen]
+    return [draw_blank(rows[number].tolist(), len(rows[number]) // 2, codec) for number in chosen]
 
 
 def built(config: FillConfig, codec: Codec) -> MaskedTokens:

@@ -15,7 +15,7 @@ from throughtime.runtime.ragged import padded
 from throughtime.runtime.sampling import Sampling
 from throughtime.runtime.session import Session
 from throughtime.text.codec import Codec
-from throughtime.texts import checked_text, checked_texts
+from throughtime.text.texts import check_text, check_texts
 
 NOTHING = -1
 """What stands before the first token of a text without a beginning mark; it leaves no trace in the state."""
@@ -36,7 +36,7 @@ class LanguageModel:
 
     def score(self, texts: Sequence[str]) -> list[Scored]:
         """How likely each text is, token by token, in the order of the texts."""
-        texts, end = checked_texts(texts), self.settings["end_id"]
+        texts, end = check_texts(texts), self.settings["end_id"]
         sequences = [[*self._ids(text), *([] if end is None else [end])] for text in texts]
         skipped = int(self.settings["begin_id"] is not None)  # a beginning mark is given, not predicted
         found = {number: np.empty(0) for number, ids in enumerate(sequences) if not ids}
@@ -57,7 +57,7 @@ class LanguageModel:
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
         """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self.codec.warnings.of(checked_texts(texts), **how)
+        return self.codec.warnings.of(check_texts(texts), **how)
 
     def generate(
         self,
@@ -90,7 +90,7 @@ class LanguageModel:
             )
         elif num_return_sequences > 1:
             raise InputError("num_return_sequences", "is for drawn texts; greedy search finds one")
-        ids, rows = self._ids(checked_text(prompt, "prompt")), num_return_sequences
+        ids, rows = self._ids(check_text(prompt, "prompt")), num_return_sequences
         state = [np.repeat(part, rows, axis=0) for part in self._after(ids[:-1])]
         last = np.full(rows, ids[-1] if ids else NOTHING)
         said: list[list[int]] = [[] for _ in range(rows)]

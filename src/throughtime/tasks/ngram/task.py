@@ -103,7 +103,7 @@ def check_same(config: NgramConfig, out: Path) -> None:
 def fit(config: NgramConfig, dataset: Dataset) -> NgramLanguageModel:
     """Count a split of a data set."""
     from throughtime.text.codec import Codec
-    from throughtime.text.normalisers import check_normaliser
+    from throughtime.text.tokenizer import check_normaliser
 
     config = config.settled(dataset)
     assert config.tokens is not None

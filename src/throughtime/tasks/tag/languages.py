@@ -11,8 +11,8 @@ from throughtime.models.language import NOTHING
 from throughtime.models.pretrained import FrozenReader
 from throughtime.models.weights import save_weights
 from throughtime.tasks.language import task as recurrent
-from throughtime.text.rules import CharTokenizer
 from throughtime.text.subword import SubwordTokenizer
+from throughtime.text.tokenizer import CharTokenizer
 
 FOLDER = "language-models"
 

@@ -24,10 +24,9 @@ from throughtime.tasks.tag.network import Tagger
 from throughtime.tasks.tag.report import report_text
 from throughtime.tasks.tag.sentence import TaggedSentence
 from throughtime.text.input_warnings import InputWarnings
-from throughtime.text.numbers import several
 from throughtime.text.subword import SUBWORDS
+from throughtime.text.texts import check_sentences, check_texts, several
 from throughtime.text.tokenizers import TOKENIZERS, tokenizer
-from throughtime.texts import checked_sentences, checked_texts
 from throughtime.train.devices import products
 
 if TYPE_CHECKING:
@@ -75,14 +74,14 @@ class TrainedTagger:
         if tokenize not in CUTTERS:
             raise InputError("--tokenize", str(unknown("tokenizer", tokenize, CUTTERS)))
         cut = tokenizer(tokenize)
-        return self.tag_words([cut.tokenize(text) for text in checked_texts(texts)], progress=progress)
+        return self.tag_words([cut.tokenize(text) for text in check_texts(texts)], progress=progress)
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
         """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`).
 
         A tagger reads an unknown word by its letters, so only unknown letters count.
         """
-        return self._warnings.of(checked_texts(texts), **how)
+        return self._warnings.of(check_texts(texts), **how)
 
     @cached_property
     def _warnings(self) -> InputWarnings:
@@ -93,7 +92,7 @@ class TrainedTagger:
         self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
     ) -> list[TaggedSentence]:
         """The same for sentences that are cut into words already."""
-        found = [TaggedSentence(())] * len(checked_sentences(sentences))
+        found = [TaggedSentence(())] * len(check_sentences(sentences))
         real = [number for number, words in enumerate(sentences) if words]
         if not real:
             return found

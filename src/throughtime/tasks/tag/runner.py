@@ -15,9 +15,9 @@ from throughtime.runtime.folder import ExportFolder
 from throughtime.runtime.ragged import padded
 from throughtime.text.codec import Codec
 from throughtime.text.input_warnings import InputWarnings
+from throughtime.text.texts import check_sentences, check_texts
 from throughtime.text.tokenizers import tokenizer
 from throughtime.text.vocabulary import Vocabulary
-from throughtime.texts import checked_sentences, checked_texts
 
 SENTENCES_AT_ONCE = 32
 LIKELY = 3
@@ -47,14 +47,14 @@ class Tagger:
         `tokenize` names what cuts a text into words: `space`, as tagged data come, or `unicode` for raw text.
         """
         cut = tokenizer(tokenize)
-        return self.tag_words([cut.tokenize(text) for text in checked_texts(texts)])
+        return self.tag_words([cut.tokenize(text) for text in check_texts(texts)])
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
         """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`).
 
         A tagger reads an unknown word by its letters, so only unknown letters count.
         """
-        return self._warnings.of(checked_texts(texts), **how)
+        return self._warnings.of(check_texts(texts), **how)
 
     @cached_property
     def _warnings(self) -> InputWarnings:
@@ -62,7 +62,7 @@ class Tagger:
 
     def tag_words(self, sentences: Sequence[Sequence[str]]) -> list[Tagged]:
         """The same for sentences that are cut into words already."""
-        found = [Tagged(())] * len(checked_sentences(sentences))
+        found = [Tagged(())] * len(check_sentences(sentences))
         real = sorted(
             (one for one, words in enumerate(sentences) if words), key=lambda one: len(sentences[one])
         )

@@ -14,8 +14,7 @@ from throughtime.runtime.folder import ExportFolder
 from throughtime.runtime.ragged import padded
 from throughtime.runtime.session import Session
 from throughtime.text.codec import Codec
-from throughtime.text.parts import join, parts
-from throughtime.texts import checked_texts
+from throughtime.text.texts import check_texts, join_texts, split_text
 
 SENTENCES_AT_ONCE = 32
 LENGTH_STEP = 16
@@ -60,8 +59,8 @@ class Translator:
         alpha = self.generation["length_penalty"] if length_penalty is None else length_penalty
         limit = self.generation["max_source_tokens"]
         cut = [
-            parts(text.strip(), limit, lambda part: len(self._prompt(part))) if text.strip() else []
-            for text in checked_texts(texts)
+            split_text(text.strip(), limit, lambda part: len(self._prompt(part))) if text.strip() else []
+            for text in check_texts(texts)
         ]
         prompts = [self._prompt(part) for own in cut for part in own]
         results: dict[int, list[Finished]] = {}
@@ -76,7 +75,7 @@ class Translator:
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
         """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self.source.warnings.of(checked_texts(texts), **how)
+        return self.source.warnings.of(check_texts(texts), **how)
 
     def _prompt(self, text: str) -> list[int]:
         return self.source.encode(text, eos=True)
@@ -138,7 +137,7 @@ def _whole(told: list[list[Translation]]) -> list[Translation]:
         chosen = [own[min(rank, len(own) - 1)] for own in told]
         whole.append(
             Translation(
-                join([one.text for one in chosen]),
+                join_texts([one.text for one in chosen]),
                 sum(one.score for one in chosen),
                 sum(one.log_prob for one in chosen),
                 all(one.ended for one in chosen),

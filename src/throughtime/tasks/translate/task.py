@@ -23,7 +23,7 @@ from throughtime.tasks.translate.trained import TASK as TASK
 from throughtime.tasks.translate.trained import TrainedTranslator
 from throughtime.tasks.translate.training import TranslateTask
 from throughtime.text.codec import Codec
-from throughtime.text.tokenizer_coverage import blank
+from throughtime.text.input_warnings import blank
 from throughtime.train.devices import device_of
 from throughtime.train.run import inherited_settings
 from throughtime.train.task import Task

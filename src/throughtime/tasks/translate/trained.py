@@ -23,7 +23,7 @@ from throughtime.tasks.translate.codecs import SIDES, Codecs
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.predictor import Generation, Translator
 from throughtime.tasks.translate.translation_scores import Judge, SentencePairs, search_errors
-from throughtime.text.numbers import several
+from throughtime.text.texts import several
 from throughtime.train.devices import precision_of, products
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from throughtime.metrics.bleu import BleuSums
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.tasks.surprisal import learned, likelihood, targets
-from throughtime.text.numbers import several
-from throughtime.text.one_line import one_line
+from throughtime.text.texts import one_line, several
 from throughtime.train.task import Loss, State
 
 if TYPE_CHECKING:
