@@ -68,10 +68,10 @@ def train_ngram(
 
       throughtime train ngram --data my.txt --smoothing laplace --strength 1 --strength 20 --out runs/mine
     """
-    from throughtime.config import configured
+    from throughtime.config import build_config
     from throughtime.tasks.ngram.task import NgramConfig, fit, smoothing_of
 
-    config = configured(
+    config = build_config(
         NgramConfig,
         {
             "data": data,

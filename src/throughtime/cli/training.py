@@ -242,10 +242,9 @@ def found_rate(trade: Trade, given: dict[str, Any], request: Request) -> Outcome
 
 def _new(trade: Trade, given: dict[str, Any], request: Request) -> tuple[Dataset, Trainable]:
     """The data and a new model, drawn from the seed or taken from another run."""
-    from throughtime.config import configured
-    from throughtime.effects import refuse_idle
+    from throughtime.config import build_config, refuse_idle
 
-    config = configured(trade.CONFIG, given, "settings")
+    config = build_config(trade.CONFIG, given, "settings")
     if request.init_from is None:
         refuse_idle(config, given)
         _tell_following(trade.CONFIG.following(given))

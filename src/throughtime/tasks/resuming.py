@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from throughtime.config import Config, configured
+from throughtime.config import Config, build_config
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 
@@ -31,10 +31,10 @@ def going_on(
     found, saved = ModelFolder.at(out).read_config()
     if found != task:
         raise InputError("--resume", f"{out} holds a model of the task {found!r}, not {task!r}")
-    before = configured(kind, saved, str(out / "config.json"))
+    before = build_config(kind, saved, str(out / "config.json"))
     # A null that left the choice to the data is no other choice than the saved one.
     given = {key: value for key, value in given.items() if value is not None or key not in kind.SUGGESTED}
-    now = configured(kind, {**saved, **given}, "settings")
+    now = build_config(kind, {**saved, **given}, "settings")
     for key in given:
         was, told = getattr(before, key), getattr(now, key)
         if was != told and key not in MAY_CHANGE:

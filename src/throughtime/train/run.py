@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from torch import nn
 
-from throughtime.config import configured
+from throughtime.config import build_config
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
 from throughtime.models.weights import read_weights, save_weights
@@ -151,7 +151,7 @@ def inherited_settings(
     if found != task:
         raise InputError("--init-from", f"{folder.path} holds a model of the task {found!r}, not {task!r}")
     # An older run knows nothing of newer settings: it has their defaults.
-    saved = configured(kind, saved, str(folder.path / "config.json")).model_dump(mode="json")
+    saved = build_config(kind, saved, str(folder.path / "config.json")).model_dump(mode="json")
     for key in set(architecture) & set(given):
         left_to_data = given[key] is None and key in kind.SUGGESTED
         if given[key] != saved[key] and not left_to_data:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from throughtime.config import configured
+from throughtime.config import build_config
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models.weights import read_weights
@@ -115,7 +115,7 @@ def built(config: ClassifyConfig, codec: Codec, labels: Labels) -> SequenceClass
 
 def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> TrainedClassifier:
     """The model that a run saved: the best so far, where it still trains."""
-    settings = configured(ClassifyConfig, config, str(folder.path / "config.json"))
+    settings = build_config(ClassifyConfig, config, str(folder.path / "config.json"))
     codec, labels = Codec.load(folder.path), Labels.load(folder)
     model = built(settings, codec, labels)
     read_weights(model, folder)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from throughtime.config import configured
+from throughtime.config import build_config
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models.weights import read_weights
@@ -113,7 +113,7 @@ def built(config: ComposeConfig, codec: Codec, labels: Labels | None) -> Conditi
 
 def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> TrainedComposer:
     """The model that a run saved: the best so far, where it still trains."""
-    settings = configured(ComposeConfig, config, str(folder.path / "config.json"))
+    settings = build_config(ComposeConfig, config, str(folder.path / "config.json"))
     codec = Codec.load(folder.path)
     labels = labels_of(settings, folder)
     model = built(settings, codec, labels)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from throughtime.effects import Effect
+from throughtime.config import Effect
 from throughtime.errors import InputError
 from throughtime.tasks.report import Opening
 from throughtime.tasks.translate.config import MIN_FREQ, pieces_for

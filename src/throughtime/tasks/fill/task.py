@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from throughtime.config import configured
+from throughtime.config import build_config
 from throughtime.data.batching import RaggedIds
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
@@ -112,7 +112,7 @@ def built(config: FillConfig, codec: Codec) -> MaskedTokens:
 
 def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> TrainedFiller:
     """The model that a run saved: the best so far, where it still trains."""
-    settings = configured(FillConfig, config, str(folder.path / "config.json"))
+    settings = build_config(FillConfig, config, str(folder.path / "config.json"))
     codec = Codec.load(folder.path)
     model = built(settings, codec)
     read_weights(model, folder)

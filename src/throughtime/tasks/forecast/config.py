@@ -6,12 +6,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
+from throughtime.config import Effect, only_with
 from throughtime.data.panel import Panel
 from throughtime.data.power import Transform
 from throughtime.data.readers.panel import Roles
 from throughtime.data.scaling import Scaling
 from throughtime.data.timeline import Timeline
-from throughtime.effects import Effect, only_with
 from throughtime.errors import InputError
 from throughtime.tasks.report import Opening
 from throughtime.train.config import Positive, Share, TrainingConfig

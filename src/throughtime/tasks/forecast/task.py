@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from throughtime.config import configured
+from throughtime.config import build_config
 from throughtime.data.batching.panel import PanelWindows
 from throughtime.data.panel import Panel
 from throughtime.data.panel_scaling import PanelScaling
@@ -153,7 +153,7 @@ def inherited(source: Path, config: ForecastConfig, given: Mapping[str, Any]) ->
 
 def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> TrainedForecaster:
     """The model that a run saved: the best so far, where it still trains."""
-    settings = configured(ForecastConfig, config, str(folder.path / "config.json"))
+    settings = build_config(ForecastConfig, config, str(folder.path / "config.json"))
     for name in ("lookback", "horizon"):
         if getattr(settings, name) is None:
             raise InputError(str(folder.path / "config.json"), f"lacks {name}; train the model again")

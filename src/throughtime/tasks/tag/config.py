@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from throughtime.config import Effect
 from throughtime.data.records import Tagged
-from throughtime.effects import Effect
 from throughtime.errors import InputError
 from throughtime.tasks.report import Opening
 from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig

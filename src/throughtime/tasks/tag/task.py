@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from throughtime.config import configured
+from throughtime.config import build_config
 from throughtime.folder import ModelFolder
 from throughtime.models.weights import read_weights
 from throughtime.tasks.tag.codec import TagCodec
@@ -99,7 +99,7 @@ def built(config: TagConfig, codec: TagCodec, languages: Sequence[TagLanguage] =
 
 def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> TrainedTagger:
     """The model that a run saved: the best so far, where it still trains."""
-    settings = configured(TagConfig, config, str(folder.path / "config.json"))
+    settings = build_config(TagConfig, config, str(folder.path / "config.json"))
     codec, languages = (
         _codec(folder.path, settings),
         opened(copies(folder.path, len(settings.language_models))),

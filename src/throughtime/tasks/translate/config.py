@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from throughtime.effects import Effect, only_with
+from throughtime.config import Effect, only_with
 from throughtime.errors import InputError
 from throughtime.tasks.report import Opening
 from throughtime.train.config import HIDDEN_DROPOUT, OutputBias, Positive, Share, TrainingConfig

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from throughtime.config import configured
+from throughtime.config import build_config
 from throughtime.folder import ModelFolder
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.models.weights import read_weights
@@ -131,11 +131,11 @@ def inherited(source: Path, config: TranslateConfig, given: Mapping[str, Any]) -
 
 def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> TrainedTranslator:
     """The model that a run saved: the best so far, where it still trains."""
-    settings = configured(TranslateConfig, config, str(folder.path / "config.json"))
+    settings = build_config(TranslateConfig, config, str(folder.path / "config.json"))
     codecs = Codecs.load(folder.path)
     model = built(settings, codecs)
     read_weights(model, folder)
     translator = TrainedTranslator(model.to(device_of(device)).eval(), codecs, settings)
     where = str(folder.path / "generation_config.json")
-    translator.generation = configured(Generation, folder.read_json("generation_config.json"), where)
+    translator.generation = build_config(Generation, folder.read_json("generation_config.json"), where)
     return translator
