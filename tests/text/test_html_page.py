@@ -56,6 +56,7 @@ def texts_of(source):
         ("<a> Home </a>", "<a> Home </a>".replace("Home", "HOME")),
         ("\n <p> \t<b>x</b> y\n</p> ", "\n <p> \tY <b>X</b>\n</p> "),
         ("&nbsp;a &lt;b&gt;&#8201;", "&nbsp;&lt;B&gt; A&#8201;"),
+        ("&nbsp&#32;a b&nbsp", "&nbsp&#32;B A&nbsp"),
         ("<p>fish &amp; <i>chips &quot;x&quot;</i></p>", '<p><i>"X" CHIPS</i> &amp; FISH</p>'),
         ('<a href="?a=1&b=2&amp;c">x</a> y', 'Y <a href="?a=1&b=2&amp;c">X</a>'),
         ("<p>press <code>a &lt; <b>b</code> now</p>", "<p>NOW PRESS <code>a &lt; <b>b</code></p>"),

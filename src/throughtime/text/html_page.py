@@ -8,8 +8,9 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html.parser import HTMLParser
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from throughtime.text.html_tags import Kind, Link, Token, even_links, tree_of, with_tags
@@ -29,16 +30,14 @@ _BLOCKS = (
     "address article aside blockquote div dl fieldset footer form h1 h2 h3 h4 h5 h6 header hr main nav ol p "
     "pre section table ul"
 )
+_CELLS, _TERMS = "td th tr", "dt dd"
 ENDED_BY = {
-    "p": frozenset(_BLOCKS.split()),
-    "li": frozenset({"li"}),
-    "dt": frozenset({"dt", "dd"}),
-    "dd": frozenset({"dt", "dd"}),
-    "td": frozenset({"td", "th", "tr"}),
-    "th": frozenset({"td", "th", "tr"}),
-    "tr": frozenset({"tr"}),
-    "option": frozenset({"option", "optgroup"}),
-}
+    name: frozenset(starts.split())
+    for name, starts in {
+        "p": _BLOCKS, "li": "li", "dt": _TERMS, "dd": _TERMS, "td": _CELLS, "th": _CELLS, "tr": "tr",
+        "option": "option optgroup",
+    }.items()
+}  # fmt: skip
 """Elements whose end tag may be left out, with the start tags that end them."""
 
 UNFINISHED = 20
@@ -46,6 +45,7 @@ UNFINISHED = 20
 _TITLE_END = re.compile(r"</title[\t\n\f\r ]*>", re.IGNORECASE | re.ASCII)
 _DECIMAL = re.compile(r"&#0*+([0-9]*+);?")
 _LONGEST_ENTITY = 34
+_CHARACTER = re.compile(r"&#?\w+;?|.", re.DOTALL)
 
 
 class Segment:
@@ -113,17 +113,15 @@ class HtmlPage:
         for number, token in enumerate(run[start:end], start):
             source = token.source
             if token.kind is Kind.TEXT and number <= first:
-                space = _space_before(source)
+                space = _space(_CHARACTER.findall(source))
                 before, source = before + source[:space], source[space:]
             if token.kind is Kind.TEXT and number >= last:
-                space = _space_after(source)
-                after, source = source[space:] + after, source[:space]
+                words = len(source) - _space(reversed(_CHARACTER.findall(source)))
+                after, source = source[words:] + after, source[:words]
             inner.append(token._replace(source=source))
-        segment = Segment(inner)
-        self.segments.append(segment)
-        self._parts += [token.source for token in run[:start]]
-        self._parts += [before, None, after]
-        self._parts += [token.source for token in run[end:]]
+        self.segments.append(Segment(inner))
+        outside = [[token.source for token in tokens] for tokens in (run[:start], run[end:])]
+        self._parts += [*outside[0], before, None, after, *outside[1]]
 
 
 def decode_entities(source: str) -> str:
@@ -168,39 +166,17 @@ def _partners(run: Sequence[Token]) -> list[int]:
             stack.append(number)
             open_names[token.name] += 1
         elif token.kind is Kind.END and open_names[token.name]:
-            while True:
+            begun = -1
+            while begun < 0 or run[begun].name != token.name:
                 begun = stack.pop()
                 open_names[run[begun].name] -= 1
-                if run[begun].name == token.name:
-                    break
             partners[begun], partners[number] = number, begun
     return partners
 
 
-def _space_before(source: str) -> int:
-    """The length of the space before the first word, including entities for spaces."""
-    place = 0
-    while place < len(source):
-        end = place + 1
-        if source[place] == "&":
-            end = source.find(";", place, place + _LONGEST_ENTITY) + 1
-        if end == 0 or not html.unescape(source[place:end]).isspace():
-            break
-        place = end
-    return place
-
-
-def _space_after(source: str) -> int:
-    """Where the space after the last word begins."""
-    place = len(source)
-    while place > 0:
-        start = place - 1
-        if source[start] == ";":
-            start = source.rfind("&", max(0, place - _LONGEST_ENTITY), place)
-        if start < 0 or not html.unescape(source[start:place]).isspace():
-            break
-        place = start
-    return place
+def _space(characters: Iterable[str]) -> int:
+    """The length of the space that these characters begin with, including entities for spaces."""
+    return sum(map(len, takewhile(lambda one: decode_entities(one).isspace(), characters)))
 
 
 class _Piece(NamedTuple):
@@ -278,14 +254,10 @@ class _Parser(HTMLParser):
             self._add(Kind.TEXT)
 
     def handle_comment(self, data: str) -> None:
-        """A comment or an instruction."""
+        """A comment, an instruction or a declaration."""
         self._add(Kind.ATOM)
 
-    handle_pi = handle_comment
-
-    def handle_decl(self, decl: str) -> None:
-        """A declaration."""
-        self._add(Kind.ATOM)
+    handle_decl = handle_pi = handle_comment
 
     def set_cdata_mode(self, elem: str, **options: Any) -> None:
         """Read raw text: in the same elements by all releases of Python, and no title that never ends."""

@@ -127,11 +127,6 @@ class Node:
     placed: list[Node] = field(default_factory=list)  # the children in the order of the translation
 
     @property
-    def begins_before(self) -> bool:
-        """Whether only its end is here."""
-        return not self.start
-
-    @property
     def goes_on(self) -> bool:
         """Whether only its start is here; an atom, which has no words, does not count."""
         return not self.end and self.first < self.last
@@ -222,7 +217,7 @@ def _divide(node: Node, links: Sequence[Link]) -> None:
     """Assign words to each child, and sort the children in the order of the translation."""
     low, high = node.low, node.high
     middle = list(node.children)
-    if middle and middle[0].begins_before:
+    if middle and not middle[0].start:
         child = middle.pop(0)
         own = [1 if link.source_start < child.last else -1 for link in links[low:high]]
         child.set(low, low := low + _best_prefix(own))

@@ -29,25 +29,14 @@ _BY_CHARACTER = {
     "_": "w",
     "\u200d": "z",
 }
-_BY_RANGE = (
-    ("\u2600", "\u27bf", "e"),
-    ("\u2b00", "\u2bff", "e"),
-    ("\u2e80", "\u2fff", "i"),
-    ("\u3001", "\u30ff", "i"),
-    ("\u3100", "\u312f", "i"),
-    ("\u31a0", "\u4dbf", "i"),
-    ("\u4e00", "\u9fff", "i"),
-    ("\uf900", "\ufaff", "i"),
-    ("\ufe30", "\ufe4f", "i"),
-    ("\uff01", "\uff0f", "i"),
-    ("\uff1a", "\uff20", "i"),
-    ("\uff3b", "\uff40", "i"),
-    ("\uff5b", "\uff9f", "i"),
-    ("\U0001f1e6", "\U0001f1ff", "r"),
-    ("\U0001f3fb", "\U0001f3ff", "k"),
-    ("\U0001f000", "\U0001faff", "e"),
-    ("\U0001b000", "\U0001b16f", "i"),
-    ("\U00020000", "\U000323af", "i"),
+_BY_RANGE = tuple(
+    (chr(int(first, 16)), chr(int(last, 16)), found)
+    for first, last, found in re.findall(
+        r"(\w+)-(\w+) (\w)",
+        "2600-27bf e, 2b00-2bff e, 2e80-2fff i, 3001-30ff i, 3100-312f i, 31a0-4dbf i, 4e00-9fff i, "
+        "f900-faff i, fe30-fe4f i, ff01-ff0f i, ff1a-ff20 i, ff3b-ff40 i, ff5b-ff9f i, 1f1e6-1f1ff r, "
+        "1f3fb-1f3ff k, 1f000-1faff e, 1b000-1b16f i, 20000-323af i",
+    )
 )
 _BY_CATEGORY = {"L": "w", "M": "m", "N": "d", "Cf": "m", "Ps": "o", "Pi": "o", "Pe": "c", "Pf": "c"}
 

@@ -64,10 +64,7 @@ class Vocabulary:
     mask_id: int | None  # hides a token
 
     def __init__(
-        self,
-        tokens: Iterable[str],
-        counts: Mapping[str, int] | None = None,
-        reserved: Iterable[str] = (),
+        self, tokens: Iterable[str], counts: Mapping[str, int] | None = None, reserved: Iterable[str] = ()
     ) -> None:
         self._tokens = tuple(tokens)
         self._ids = _Ids((token, number) for number, token in enumerate(self._tokens))
@@ -182,12 +179,9 @@ class Vocabulary:
         counts = self.counts or {}
         with whole_file(path) as file:
             for token in self._tokens:
-                columns = [
-                    _TO_ESCAPE.sub(_escape, token),
-                    str(counts.get(token, "")),
-                    "reserved" if token in self.reserved else "",
-                ]
-                file.write("\t".join(columns).rstrip("\t") + "\n")
+                mark = "reserved" if token in self.reserved else ""
+                line = f"{_TO_ESCAPE.sub(_escape, token)}\t{counts.get(token, '')}\t{mark}"
+                file.write(line.rstrip("\t") + "\n")
 
     @classmethod
     def load(cls, path: Path | str) -> Vocabulary:
