@@ -125,9 +125,9 @@ def test_a_search_is_of_one_sentence(trained: Any, sentence: str) -> None:
 
 def test_models_of_other_kinds_are_refused_in_a_sentence(language: Any, pairs: Path) -> None:
     for look in (attention, beam_tree):
-        with pytest.raises(InputError, match="is no translator"):
+        with pytest.raises(InputError, match="is not a translator"):
             look(language, "one")
-    with pytest.raises(InputError, match="is no language model"):
+    with pytest.raises(InputError, match="is not a language model"):
         next_tokens(translator(pairs), "one")
     with pytest.raises(InputError, match="has none"):
         attention(translator(pairs, structure="context-and-input"), "one two .")

@@ -37,7 +37,7 @@ def labels(drawing: Any) -> list[str]:
 
 def test_a_forecast_is_a_fan_after_the_end_of_the_history() -> None:
     [told] = Baseline("drift").predict(NUMBERED, 10, PROBABILITIES)[:1]
-    drawing = plots.forecast(NUMBERED, [told], LEVELS)
+    drawing = plots.forecast(NUMBERED, [told])  # the levels that the forecast has
     (axes,) = drawing.axes
     [observed], [forecast] = lines(axes, "observed"), lines(axes, "forecast")
     np.testing.assert_array_equal(observed.get_ydata(), WALK[-30:])

@@ -184,9 +184,9 @@ def _attention(model: Any, sentence: str, plot: Path | None) -> Outcome:
     table = _table("word", ("looked at", "weight"))
     for word, row in zip(alignment.target, alignment.weights, strict=True):
         looks = sorted(zip(row, alignment.source, strict=True), reverse=True)[:3]
-        told = [(weight, source) for weight, source in looks if weight >= 0.05]
+        shown = [(weight, source) for weight, source in looks if weight >= 0.05]
         table.add_row(
-            word, ", ".join(source for _, source in told), ", ".join(f"{weight:.2f}" for weight, _ in told)
+            word, ", ".join(source for _, source in shown), ", ".join(f"{weight:.2f}" for weight, _ in shown)
         )
     return Outcome(best.values(), [best.text, "", table])
 
@@ -256,11 +256,11 @@ def _gates_shown(layers: list[LayerGates]) -> Table:
     for one in layers:
         lives = one.half_lives
         if lives is None:
-            told = ["no gate keeps its state", ""]
+            columns = ["no gate keeps its state", ""]
         else:
             ends = (one.order[:SHOWN_UNITS], one.order[: -SHOWN_UNITS - 1 : -1])
-            told = ["  ".join(f"{unit} ({lives[unit]:.1f})" for unit in end) for end in ends]
-        table.add_row(f"{one.name}, {one.cell}", str(len(one.order)), *told)
+            columns = ["  ".join(f"{unit} ({lives[unit]:.1f})" for unit in end) for end in ends]
+        table.add_row(f"{one.name}, {one.cell}", str(len(one.order)), *columns)
     return table
 
 

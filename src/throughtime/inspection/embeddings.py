@@ -58,7 +58,7 @@ class EmbeddingMap:
 def embedding_map(model: Any, text: str, *, k: int = 6, side: str | None = None) -> EmbeddingMap:
     """The tokens of a text and the `k` nearest of each, among those of the model's vocabulary."""
     if k < 1:
-        raise InputError("--neighbours", f"is {k}, expected 1 or more")
+        raise InputError("k", f"is {k}, expected 1 or more")
     chosen = table(model, side)
     ids = [one for one in chosen.ids(text) if chosen.vocabulary.token(one) not in chosen.vocabulary.reserved]
     if not ids:
@@ -78,13 +78,13 @@ def embedding_map(model: Any, text: str, *, k: int = 6, side: str | None = None)
         )
         for place, one in enumerate(shown)
     ]
-    told = [
+    neighbours = [
         Neighbourhood(
             chosen.spelled(one), tuple(Neighbour(chosen.spelled(other), like) for other, like in own)
         )
         for one, own in near.items()
     ]
-    return EmbeddingMap(chosen.name, tuple(told), tuple(points), explained)
+    return EmbeddingMap(chosen.name, tuple(neighbours), tuple(points), explained)
 
 
 def principal_axes(vectors: Tensor) -> tuple[Tensor, float]:

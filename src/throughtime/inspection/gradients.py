@@ -190,7 +190,7 @@ def lag_curve(
     last h.
     """
     with one_thread():
-        runs = [_followed(name, gain, steps, hidden, keep, clip, seed) for seed in range(seeds)]
+        runs = [_follow_gradient(name, gain, steps, hidden, keep, clip, seed) for seed in range(seeds)]
     norms, added, gradient, clipped = (_geometric_mean(parts) for parts in zip(*runs, strict=True))
     return Curve(name, gain, keep, norms.tolist(), added.tolist(), gradient.item(), clipped.item())
 
@@ -236,7 +236,7 @@ def _keeping_bias(cell: Cell) -> Tensor | None:
     return slope.sign()
 
 
-def _followed(
+def _follow_gradient(
     name: str, gain: float, steps: int, hidden: int, keep: float | None, clip: float, seed: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     cell = random_cell(name, gain, hidden, keep, seed)

@@ -37,7 +37,7 @@ def attention(translator: Translator, text: str, search: Search | None = None) -
 def require_translator(model: Any) -> None:
     """Refuse a model of another kind."""
     if not hasattr(model, "searched"):
-        raise InputError("model", "is no translator, and only those attend and search with a beam")
+        raise InputError("model", "is not a translator; attention and beam search need one")
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def beam_tree(
         Result(target.decode(one.tokens), one.score, one.log_prob, one.ended, way[-1])
         for one, way in zip(found.results, ways, strict=True)
     ]
-    nodes = _told(watcher, target, set(ways[0]))
+    nodes = _candidates(watcher, target, set(ways[0]))
     return BeamTree(text, width, alpha, tuple(nodes), tuple(results))
 
 
@@ -176,20 +176,20 @@ class _Reasons(Trace):
         return float(self.beam.ceiling(torch.tensor(node.log_prob, dtype=torch.float64), node.step))
 
 
-def _told(watcher: _Reasons, codec: Codec, best: set[int]) -> list[Candidate]:
+def _candidates(watcher: _Reasons, codec: Codec, best: set[int]) -> list[Candidate]:
     nodes = watcher.nodes
-    told: list[Candidate] = []
+    found: list[Candidate] = []
     for place, node in enumerate(nodes):
         before = _tokens(nodes, node.parent)
         parent = None if node.parent is None else nodes[node.parent]
         own = piece(codec, before, node.token)
-        previous = told[node.parent].piece if node.parent is not None else ""
+        previous = found[node.parent].piece if node.parent is not None else ""
         gained = node.log_prob - (parent.log_prob if parent else 0.0)
         weighed = (own, label(own, previous), min(1.0, math.exp(gained)), node.log_prob, node.score)
-        told.append(
+        found.append(
             Candidate(node.step, node.parent, *weighed, node.status, watcher.reason(node), place in best)
         )
-    return told
+    return found
 
 
 def _tokens(nodes: Sequence[Node], place: int | None) -> list[int]:

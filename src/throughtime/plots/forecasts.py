@@ -33,11 +33,16 @@ _DASHES = ("--", ":", "-.", (0, (5, 1, 1, 1)))
 def forecast(
     panel: Panel,
     forecasts: Sequence[Forecast],
-    levels: Sequence[float] = (),
+    levels: Sequence[float] | None = None,
     *,
     path: Path | str | None = None,
 ) -> Figure:
-    """Draw the end of each series and its forecast; `levels`, in per cent, are the shades of the fan."""
+    """Draw the end of each series and its forecast.
+
+    `levels`, in per cent, are the shades of the fan, by default all intervals whose two quantiles there are.
+    """
+    if levels is None:
+        levels = sorted({level for one in forecasts for level in _levels(one.quantiles)})
     series = panel.by_name()
     shown = forecasts[:_SHOWN]
     with figure(*_size(len(shown)), path=path) as drawing:
@@ -60,7 +65,7 @@ def backtest(
     panel: Panel,
     windows: Rolled,
     cuts: Sequence[int],
-    levels: Sequence[float] = (),
+    levels: Sequence[float] | None = None,
     *,
     path: Path | str | None = None,
 ) -> Figure:
@@ -68,6 +73,7 @@ def backtest(
 
     The last eight are drawn; of windows that overlap only every second, third, ..., the last one always.
     """
+    levels = _levels(windows.quantiles) if levels is None else levels
     shown = panel.series[:_SHOWN]
     apart = _apart(cuts, windows.y.shape[-1])[-_WINDOWS:]
     with figure(*_size(len(shown), wide=True), path=path) as drawing:
@@ -166,6 +172,16 @@ def _interval(quantiles: Mapping[float, Array], level: float) -> tuple[Array, Ar
         for side in (-1, 1)
     ]
     return None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
+
+
+def _levels(quantiles: Mapping[float, Array]) -> list[float]:
+    """The levels, in per cent, of the intervals that these quantiles bound.
+
+    >>> _levels(dict.fromkeys([0.05, 0.1, 0.5, 0.95], np.zeros(1)))
+    [90.0]
+    """
+    levels = [round(100 - 200 * p, 6) for p in quantiles if p < 0.5]
+    return sorted(level for level in levels if _interval(quantiles, level) is not None)
 
 
 def _grid(drawing: Any, count: int) -> list[Any]:

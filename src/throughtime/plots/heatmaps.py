@@ -55,6 +55,10 @@ def attention(
 
     `answer` is a translation that was made with `align=True`, its alignment, or the two lists of words and
     the rows of weights as a tuple.
+
+    >>> figure = attention((["the", "cat"], ["le", "chat"], [[0.9, 0.1], [0.2, 0.8]]))
+    >>> figure.axes[0].get_title(loc="left")
+    'What each word attended to'
     """
     source, target, weights = _weights(answer)
     height = max(_MIN_HEIGHT, 1.6 + 0.42 * len(target))

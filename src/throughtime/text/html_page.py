@@ -254,10 +254,14 @@ class _Parser(HTMLParser):
             self._add(Kind.TEXT)
 
     def handle_comment(self, data: str) -> None:
-        """A comment, an instruction or a declaration."""
+        """A comment or an instruction."""
         self._add(Kind.ATOM)
 
-    handle_decl = handle_pi = handle_comment
+    handle_pi = handle_comment
+
+    def handle_decl(self, decl: str) -> None:
+        """A declaration."""
+        self._add(Kind.ATOM)
 
     def set_cdata_mode(self, elem: str, **options: Any) -> None:
         """Read raw text: in the same elements by all releases of Python, and no title that never ends."""

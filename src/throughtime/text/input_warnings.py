@@ -22,7 +22,8 @@ KNOWN_SCRIPT = 0.0005
 TOO_MUCH = 0.5
 """A warning is given if more than this share of a text is unknown or dropped; a rare word is normal."""
 SHOWN = 8
-EMPTY = "is empty, so the answer means little"
+_LITTLE = "so the answer means little"
+EMPTY = f"is empty, {_LITTLE}"
 SAMPLED = 1 << 22
 """Number of characters after which it is known what a tokenizer does to the letters of a text."""
 
@@ -86,42 +87,29 @@ class InputWarnings:
         elif dropped and lost:
             names = [one if one.isprintable() else f"U+{ord(one):04X}" for one in dict.fromkeys(lost)]
             shown = " ".join(names[:SHOWN]) + (" ..." if len(names) > SHOWN else "")
-            yield (
-                "dropped",
-                f"has characters that {tokenizer_name(self.tokenizer)} drops, so its score ignores them: "
-                f"{shown}",
-            )
+            what = f"characters that {tokenizer_name(self.tokenizer)} drops"
+            yield "dropped", f"has {what}, so its score ignores them: {shown}"
 
     def _strange(self, text: str, tokens: list[str], lost: list[str]) -> tuple[str, str] | None:
         letters = count_scripts(text)
         strange = Counter({script: n for script, n in letters.items() if script not in self.scripts})
         if strange.total() > TOO_MUCH * letters.total():
             most = script_name(strange.most_common(1)[0][0])
-            return "script", f"is in {most}, which the model never saw, so the answer means little"
+            return "script", f"is in {most}, which the model never saw, {_LITTLE}"
         if lost and not any(token.strip() for token in tokens):
-            return (
-                "nothing",
-                f"is dropped whole by {tokenizer_name(self.tokenizer)}, so the answer means little",
-            )
+            return "nothing", f"is dropped whole by {tokenizer_name(self.tokenizer)}, {_LITTLE}"
         lost_letters = sum(map(str.isalpha, lost))
         if lost_letters > TOO_MUCH * letters.total():
-            share = lost_letters / letters.total()
-            return (
-                "letters",
-                f"loses {share:.0%} of its letters to {tokenizer_name(self.tokenizer)}, so the answer means "
-                "little",
-            )
+            share = f"{lost_letters / letters.total():.0%} of its letters"
+            return "letters", f"loses {share} to {tokenizer_name(self.tokenizer)}, {_LITTLE}"
         words = self._words(tokens)
         unknown = sum(map(self._is_unknown, words))
         # Bytes that are parts of a known letter stand alone in small vocabularies.
         if unknown > TOO_MUCH * len(words) and not (self._in_bytes and unknown < len(words)):
             if self._in_bytes:
-                return "unknown", "has only characters that are rare in training, so the answer means little"
+                return "unknown", f"has only characters that are rare in training, {_LITTLE}"
             known = f"{unknown} of {len(words)} tokens" if unknown < len(words) else "only tokens"
-            return (
-                "unknown",
-                f"has {known} that are not in the vocabulary, so the answer means little",
-            )
+            return "unknown", f"has {known} that are not in the vocabulary, {_LITTLE}"
         return None
 
     def _words(self, tokens: list[str]) -> list[str]:

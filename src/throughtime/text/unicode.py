@@ -29,7 +29,7 @@ _BY_CHARACTER = {
     "_": "w",
     "\u200d": "z",
 }
-_BY_RANGE = tuple(
+_BY_RANGE: tuple[tuple[str, str, str], ...] = tuple(
     (chr(int(first, 16)), chr(int(last, 16)), found)
     for first, last, found in re.findall(
         r"(\w+)-(\w+) (\w)",
