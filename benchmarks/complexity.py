@@ -24,7 +24,7 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 
 from throughtime.cells import RNN, MinGRU
 from throughtime.errors import ThroughtimeError
-from throughtime.plots.complexity import complexity_plot
+from throughtime.plots.backpropagation import complexity
 from throughtime.plots.style import check_format
 from throughtime.recurrence import scan
 from throughtime.recurrence.associative import CHUNK, Associative
@@ -234,7 +234,7 @@ def main(words: Sequence[str] | None = None) -> int:
             check_format(told.plot)  # before the long work, not after it
         found = run(lengths)
         if told.plot is not None:
-            complexity_plot(found["lengths"], found["layers"], told.plot)
+            complexity(found["lengths"], found["layers"], path=told.plot)
     except ThroughtimeError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -241,7 +241,7 @@ def ours(words: int, path: Path, dropout: float, folder: Path) -> Iterator[Any]:
     """The same by our trainer. Gives the mean loss of each step."""
     import numpy as np
 
-    from throughtime.config import configured
+    from throughtime.config import build_config
     from throughtime.tasks.language.config import LanguageConfig
     from throughtime.tasks.language.task import RecurrentLanguage, built
     from throughtime.tasks.language.training import LanguageTask
@@ -266,7 +266,7 @@ def ours(words: int, path: Path, dropout: float, folder: Path) -> Iterator[Any]:
         "clip": CLIP,
         "device": "cpu",
     }
-    config = configured(LanguageConfig, settings, "benchmark")
+    config = build_config(LanguageConfig, settings, "benchmark")
     model = built(config, words)
     draw_weights([*model.parameters()])
     # The ids are there already: what the codec would be asked for is no part of training.

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from throughtime.cells import CELLS
-from throughtime.inspection.lag import lag_curve
+from throughtime.inspection.gradients import lag_curve
 from throughtime.recurrence import scan
 
 STEPS, BATCH, HIDDEN, TURNS = 35, 32, 256, 15

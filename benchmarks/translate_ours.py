@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.translate_clock import search_shares, training_shares
-from throughtime.config import configured
+from throughtime.config import build_config
 from throughtime.data.batching import PairBatches, RaggedIds
 from throughtime.data.batching.batches import draws
 from throughtime.models.weights import named_weights
@@ -111,7 +111,7 @@ class Side:
 
     def config(self, precision: str) -> TranslateConfig:
         """The settings in this precision."""
-        return configured(TranslateConfig, {**self.settings, "precision": precision}, "benchmark")
+        return build_config(TranslateConfig, {**self.settings, "precision": precision}, "benchmark")
 
     def training(self, precision: str, bucketed: bool) -> Training:
         """The model of this kind, made when it is first asked for."""

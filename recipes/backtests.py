@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from recipes.measure import command, trained_run
-from throughtime.config import Config, configured
+from throughtime.config import Config, build_config
 from throughtime.version import __version__
 
 FIGURES = {"MAE": "mae", "RMSE": "rmse", "MASE": "mase", "CRPS": "crps"}
@@ -35,7 +35,7 @@ def measured(settings: dict[str, Any]) -> dict[str, Any]:
     The value is the RMSE of the first model, or by how many points at most the coverage of a model's
     intervals is off.
     """
-    asked = configured(Backtests, settings, "backtests")
+    asked = build_config(Backtests, settings, "backtests")
     found = []
     for test in asked.tests:
         with tempfile.TemporaryDirectory() as folder:

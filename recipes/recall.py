@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from throughtime.cells import CELLS
-from throughtime.config import configured
+from throughtime.config import build_config
 from throughtime.data.batching import Batch, Batches
 from throughtime.recurrence import scan
 from throughtime.train.config import TrainingConfig
@@ -152,7 +152,7 @@ class RecallTask:
 
 def measured(settings: dict[str, Any]) -> dict[str, Any]:
     """A line for each cell; the value is the accuracy of the last cell at the longest lag."""
-    config = configured(RecallConfig, settings, "recall")
+    config = build_config(RecallConfig, settings, "recall")
     columns = ["cell", "weights of the cell", *(f"lag {lag}" for lag in config.lags), "seconds"]
     rows = [_trained(name, config) for name in config.cells]
     words = [

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from throughtime.config import Config, configured
+from throughtime.config import Config, build_config
 from throughtime.errors import InputError
 from throughtime.settings import read_settings
 from throughtime.tasks import TASKS
@@ -128,11 +128,11 @@ def read_recipes(folder: Path = HERE) -> dict[str, Recipe]:
 
 def read_recipe(path: Path) -> Recipe:
     """One recipe, or a sentence about what is wrong with it."""
-    recipe = configured(Recipe, read_settings(path), path.name)
+    recipe = build_config(Recipe, read_settings(path), path.name)
     if (recipe.task == "ngram") != bool(recipe.train):
         raise InputError(path.name, "`train` goes with the task ngram, and only with it")
     if recipe.asks and recipe.task not in ("translate", "fill"):
         raise InputError(path.name, "`asks` goes with the tasks translate and fill")
     if recipe.commanded:
-        configured(importlib.import_module(TASKS[recipe.task]).CONFIG, recipe.config, path.name)
+        build_config(importlib.import_module(TASKS[recipe.task]).CONFIG, recipe.config, path.name)
     return recipe

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from throughtime.config import Config, configured
+from throughtime.config import Config, build_config
 from throughtime.data.datasets import open_dataset
 from throughtime.tasks.translate.translation_scores import Judge, SentencePairs
 from throughtime.version import __version__
@@ -26,7 +26,7 @@ class Retrieval(Config):
 
 def measured(settings: dict[str, Any]) -> dict[str, Any]:
     """BLEU of what is found, and chrF."""
-    asked = configured(Retrieval, settings, "retrieval")
+    asked = build_config(Retrieval, settings, "retrieval")
     dataset = open_dataset(asked.data, source=asked.source, target=asked.target)
     known, pairs = SentencePairs.of(dataset, "train"), SentencePairs.of(dataset, asked.split)
     language = asked.target or (dataset.languages or ("", ""))[1]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from throughtime.config import Config, configured
+from throughtime.config import Config, build_config
 from throughtime.data.datasets import open_dataset
 from throughtime.search import Beam, DiverseBeam, Greedy, Strategy, search_errors, within_hypothesis
 from throughtime.search.interface import Finished
@@ -37,7 +37,7 @@ class Searches(Config):
 
 def measured(settings: dict[str, Any]) -> dict[str, Any]:
     """A line for each search; the value is the share of sentences in which a beam of 5 misses the best."""
-    asked = configured(Searches, settings, "searches")
+    asked = build_config(Searches, settings, "searches")
     translator = load(asked.run)
     dataset = open_dataset(asked.data, **translator.config.data_options)
     pairs = SentencePairs.of(dataset, asked.split)

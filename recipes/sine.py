@@ -12,7 +12,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from recipes.measure import trained_run
-from throughtime.config import Config, configured
+from throughtime.config import Config, build_config
 from throughtime.data import embedded
 from throughtime.data.readers.panel import read_panel
 from throughtime.tasks import load
@@ -32,7 +32,7 @@ class Sine(Config):
 
 def measured(settings: dict[str, Any]) -> dict[str, Any]:
     """A line for each model; the value is the squared error of the first, one step ahead, on validation."""
-    asked = configured(Sine, settings, "sine")
+    asked = build_config(Sine, settings, "sine")
     lines = [_line(name, train, asked) for name, train in asked.models.items()]
     errors = [f"RMSE {step} step{'s' if step > 1 else ''} ahead" for step in asked.steps]
     columns = ["forecaster", "squared error", "± over seeds", "noise", *errors]

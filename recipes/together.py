@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from recipes.measure import command
-from throughtime.config import Config, configured
+from throughtime.config import Config, build_config
 
 
 class Together(Config):
@@ -28,7 +28,7 @@ def words(asked: Together, split: str) -> list[str]:
 
 def measured(settings: dict[str, Any]) -> dict[str, Any]:
     """BLEU on the test split, with chrF, and both on the validation split."""
-    asked = configured(Together, settings, "together")
+    asked = build_config(Together, settings, "together")
     test, valid = (command("evaluate", *words(asked, split)) for split in ("test", "valid"))
     also = {"chrF": test["chrf"], "valid": valid["bleu"], "valid chrF": valid["chrf"]}
     return {"value": test["bleu"], "also": also, "signature": test["signature"]}

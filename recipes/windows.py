@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from throughtime.config import Config, configured
+from throughtime.config import Config, build_config
 from throughtime.data.batching import OverlappingWindows
 from throughtime.data.datasets import open_dataset
 from throughtime.data.idcache import token_ids
@@ -30,7 +30,7 @@ class Windows(Config):
 
 def measured(settings: dict[str, Any]) -> dict[str, Any]:
     """The perplexity of the validation windows: their labels, given what stands before them in the window."""
-    asked = configured(Windows, settings, "windows")
+    asked = build_config(Windows, settings, "windows")
     dataset = open_dataset(asked.data)
     codec = Codec.build(
         dataset.texts("train"),

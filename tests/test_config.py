@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from throughtime.config import Config, check, configured, one_of
+from throughtime.config import Config, build_config, check_config, one_of
 from throughtime.errors import InputError
 
 
@@ -56,20 +56,20 @@ class Kettle(Config):
 )
 def test_a_wrong_value_is_told_in_one_sentence(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError) as caught:
-        configured(Kettle, {"owner": "Ann", **given}, "kettle.yaml")
+        build_config(Kettle, {"owner": "Ann", **given}, "kettle.yaml")
     assert str(caught.value) == f"kettle.yaml: {sentence}"
 
 
 def test_an_unknown_key_like_no_other_lists_those_there_are() -> None:
     with pytest.raises(InputError, match="unknown key 'zzz'; known: owner, metal, litres"):
-        configured(Kettle, {"owner": "Ann", "zzz": 1}, "kettle.yaml")
+        build_config(Kettle, {"owner": "Ann", "zzz": 1}, "kettle.yaml")
 
 
 def test_a_missing_key_is_named_and_only_check_lets_it_pass() -> None:
     with pytest.raises(InputError, match="the key 'owner' is missing"):
-        configured(Kettle, {"cups": 2}, "kettle.yaml")
-    check(Kettle, {"cups": 2}, "kettle.yaml")
+        build_config(Kettle, {"cups": 2}, "kettle.yaml")
+    check_config(Kettle, {"cups": 2}, "kettle.yaml")
     with pytest.raises(InputError, match="cups is 0"):
-        check(Kettle, {"cups": 0}, "kettle.yaml")
+        check_config(Kettle, {"cups": 0}, "kettle.yaml")
     with pytest.raises(InputError, match="spouts is"):
-        check(Kettle, {"spouts": [1]}, "kettle.yaml")
+        check_config(Kettle, {"spouts": [1]}, "kettle.yaml")

@@ -72,12 +72,12 @@ def test_the_names_of_docstrings_are_there():
 
 
 def test_names_are_found_and_missed():
-    text = """from throughtime.plots import (beam_plot,
-        bean_plot as b)  # and `tt.Stack.of`, tt.lode(x) or throughtime.runtime.load; see throughtime.yaml
-        `embedding_plot`, `x_plot` and
-        `layer_plot` in `throughtime.plots`"""
-    assert missing(text) == ["throughtime.plots.bean_plot", "throughtime.lode", "throughtime.plots.x_plot"]
-    found = {"throughtime.Stack.of", "throughtime.runtime.load", "throughtime.plots.embedding_plot"}
+    text = """from throughtime.plots import (beam,
+        bean as b)  # and `tt.Stack.of`, tt.lode(x) or throughtime.runtime.load; see throughtime.yaml
+        `embedding`, `x` and
+        `layer_gates` in `throughtime.plots`"""
+    assert missing(text) == ["throughtime.plots.bean", "throughtime.lode", "throughtime.plots.x"]
+    found = {"throughtime.Stack.of", "throughtime.runtime.load", "throughtime.plots.embedding"}
     assert found < set(names(text))
     readme = PAGES[0].read_text(encoding="utf-8")
     assert {"throughtime.scan", "throughtime.layers.one_hot"} <= set(names(readme))

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from recipes.recipe import read_recipes
 
-from throughtime.config import Config, configured
-from throughtime.effects import refuse_idle
+from throughtime.config import Config, build_config, refuse_idle
 from throughtime.errors import InputError
 from throughtime.settings import assignments, read_settings, show
 from throughtime.tasks import TASKS
@@ -24,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 
 def config_of(task: str, given: dict[str, Any]) -> Config:
     kind: type[Config] = importlib.import_module(TASKS[task]).CONFIG
-    return configured(kind, {"data": "x", **given}, task)
+    return build_config(kind, {"data": "x", **given}, task)
 
 
 def check(task: str, given: dict[str, Any]) -> None:
@@ -211,7 +210,7 @@ def test_what_follows_from_the_widths(task: str, words: list[str], followed: dic
     shown = show(type(config), {"data": "x", **given})
     assert all(f"{key}: {str(value).lower()} " in shown for key, value in followed.items())
     saved = config.model_dump(mode="json")
-    assert configured(type(config), saved, "saved") == config
+    assert build_config(type(config), saved, "saved") == config
 
 
 @pytest.mark.parametrize("task", TRAINED)

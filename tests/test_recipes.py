@@ -19,7 +19,7 @@ from recipes.page import page
 from recipes.recipe import HERE, Recipe, read_recipe, read_recipes
 from recipes.sources import sources
 
-from throughtime.config import configured
+from throughtime.config import build_config
 from throughtime.errors import InputError
 from throughtime.tasks import TASKS
 
@@ -286,7 +286,7 @@ def test_results_are_what_was_measured() -> None:
 
 def settled(recipe: Recipe) -> Any:
     """The settings with all that the recipe leaves to the defaults."""
-    return configured(importlib.import_module(TASKS[recipe.task]).CONFIG, recipe.config, recipe.title)
+    return build_config(importlib.import_module(TASKS[recipe.task]).CONFIG, recipe.config, recipe.title)
 
 
 @pytest.mark.parametrize(

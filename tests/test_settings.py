@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from throughtime.config import Config, configured
+from throughtime.config import Config, build_config
 from throughtime.errors import InputError
 from throughtime.settings import assignments, read_settings, show
 from throughtime.train.config import TrainingConfig
@@ -160,7 +160,7 @@ def test_what_is_past_all_bounds_is_refused_in_files_and_assignments(tmp_path: P
 def test_what_is_shown_reads_back_as_the_same_configuration(tmp_path: Path, given: dict[str, Any]) -> None:
     path = written(tmp_path, "shown.yaml", show(PoemConfig, given))
     values = {"data": "poems", **read_settings(path)}
-    assert configured(PoemConfig, values, "x") == PoemConfig(**{"data": "poems", **given})
+    assert build_config(PoemConfig, values, "x") == PoemConfig(**{"data": "poems", **given})
     assert set(values) == set(PoemConfig.model_fields)
 
 

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 import throughtime as tt
 from throughtime.cells import CELLS, Cell
 from throughtime.inspection.gates import gates
-from throughtime.inspection.threads import one_thread
-from throughtime.plots.gates import gates_plot
+from throughtime.inspection.gradients import one_thread
 from throughtime.recurrence import scan
 
 HERE = Path(__file__).parent
@@ -83,7 +82,7 @@ def main() -> None:
             found = gates(trained(name, text, len(ids)), read)
             chosen = {letter: found[letter].numpy() for letter in meanings}
             title = f"{TITLES.get(name, name.upper())}, after {UPDATES} updates"
-            gates_plot(chosen, SENTENCE, HERE / f"gates-{name}.png", title, meanings=meanings)
+            tt.plots.gates(chosen, SENTENCE, title=title, meanings=meanings, path=HERE / f"gates-{name}.png")
     for file, words in COMMANDS.items():
         with contextlib.suppress(SystemExit):
             inspect_app([*words, "--plot", str(HERE / file)])

@@ -41,6 +41,8 @@ _HOME = {
 __all__ = [*_HOME]  # noqa: PLE0604 - the names are the table's
 
 if TYPE_CHECKING:
+    from throughtime import plots as plots
+    from throughtime import runtime as runtime
     from throughtime.cells import GRU as GRU
     from throughtime.cells import LSTM as LSTM
     from throughtime.cells import RNN as RNN

@@ -10,9 +10,8 @@ from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from throughtime.config import Config, configured
+from throughtime.config import Config, build_config, refuse_idle
 from throughtime.data.memory import MEMORY
-from throughtime.effects import refuse_idle
 from throughtime.errors import InputError
 from throughtime.files import check_place, has_content
 from throughtime.folder import ModelFolder
@@ -166,7 +165,7 @@ class Training:
         """Open the data and create a new model, drawn from the seed or started from another run."""
         predictor = self.declaration.part("predictor")
         given = self._plain_settings()
-        config = configured(predictor.config_type, given, "settings")
+        config = build_config(predictor.config_type, given, "settings")
         if self.init_from is not None:
             self.model = predictor.initialise_from(self.init_from, config, given, network=self.network)
             refuse_idle(self.model.config, given)
@@ -249,10 +248,10 @@ def continue_config(kind: type[Config], out: Path, task: str, given: Mapping[str
     found, saved = ModelFolder.at(out).read_config()
     if found != task:
         raise InputError("resume", f"{out} holds a model of the task {found!r}, not {task!r}")
-    before = configured(kind, saved, str(out / "config.json"))
+    before = build_config(kind, saved, str(out / "config.json"))
     # A null that left the choice to the data is no other choice than the saved one.
     given = {key: value for key, value in given.items() if value is not None or key not in kind.SUGGESTED}
-    now = configured(kind, {**saved, **given}, "settings")
+    now = build_config(kind, {**saved, **given}, "settings")
     for key in given:
         was, wanted = getattr(before, key), getattr(now, key)
         if was != wanted and key not in MAY_CHANGE:

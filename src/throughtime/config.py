@@ -1,4 +1,7 @@
-"""Typed configuration: a default lives once, an unknown key is an error that names its nearest neighbour."""
+"""Typed configuration: a default lives once, an unknown key names its nearest neighbour.
+
+A setting that would change nothing is refused, not passed over.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,42 @@ import difflib
 import importlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from inspect import signature
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from throughtime.effects import Effect
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The setting `key` changes something where `counts` holds of the whole configuration.
+
+    `without` goes on from "has no effect": where that is so, and what to do. A setting's name in braces
+    stands for its value.
+    """
+
+    key: str
+    counts: Callable[[Any], bool]
+    without: str
+
+
+def only_with(key: str, other: str, *values: str) -> Effect:
+    """The setting `key` counts where the setting `other` has one of these values."""
+    choice = " or ".join(values)
+    comma = "," if len(values) > 1 else ""
+    return Effect(
+        key,
+        lambda config: getattr(config, other) in values,
+        f"with {other}={{{other}}}; set {other}={choice}{comma} or leave it out",
+    )
 
 
 class Config(BaseModel):
@@ -118,15 +145,15 @@ _TYPES = {
 }
 
 
-def configured(kind: type[Kind], values: Mapping[str, Any], where: str) -> Kind:
+def build_config(kind: type[Kind], values: Mapping[str, Any], where: str) -> Kind:
     """Build a configuration, or say in one sentence which key of `where` is wrong.
 
     >>> class Oven(Config):
     ...     degrees: int = 180
-    >>> configured(Oven, {"degres": 200}, "oven.yaml")
+    >>> build_config(Oven, {"degres": 200}, "oven.yaml")
     Traceback (most recent call last):
     throughtime.errors.InputError: oven.yaml: unknown key 'degres'; did you mean 'degrees'?
-    >>> configured(Oven, {"degrees": "hot"}, "oven.yaml")
+    >>> build_config(Oven, {"degrees": "hot"}, "oven.yaml")
     Traceback (most recent call last):
     throughtime.errors.InputError: oven.yaml: degrees is 'hot': expected a whole number
     """
@@ -136,14 +163,29 @@ def configured(kind: type[Kind], values: Mapping[str, Any], where: str) -> Kind:
         raise InputError(where, _sentence(kind, values, error.errors())) from None
 
 
-def check(kind: type[Config], values: Mapping[str, Any], where: str) -> None:
-    """Refuse what `configured` would refuse, except that required keys may still be missing."""
+def check_config(kind: type[Config], values: Mapping[str, Any], where: str) -> None:
+    """Refuse what `build_config` would refuse, except that required keys may still be missing."""
     try:
         kind(**values)
     except ValidationError as error:
         wrong = [e for e in error.errors() if not (e["type"] == "missing" and len(e["loc"]) == 1)]
         if wrong:
             raise InputError(where, _sentence(kind, values, wrong)) from None
+
+
+def refuse_idle(config: Config, given: Collection[str]) -> None:
+    """Refuse a setting that somebody gave and that changes nothing; its default may be spelt out.
+
+    >>> from throughtime.train.config import TrainingConfig
+    >>> refuse_idle(TrainingConfig(ema_decay=0.9), ["ema_decay"])
+    Traceback (most recent call last):
+    throughtime.errors.InputError: ema_decay: has no effect with average=none; set average=ema or leave it out
+    """
+    for effect in config.EFFECTS:
+        default = type(config).model_fields[effect.key].get_default(call_default_factory=True)
+        if effect.key not in given or getattr(config, effect.key) == default or effect.counts(config):
+            continue
+        raise InputError(effect.key, f"has no effect {effect.without.format(**dict(config))}")
 
 
 def _sentence(kind: type[Config], values: Mapping[str, Any], errors: Sequence[ErrorDetails]) -> str:

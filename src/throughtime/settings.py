@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from throughtime.config import Config, check
+from throughtime.config import Config, check_config
 from throughtime.errors import InputError
 from throughtime.files import TOO_MUCH
 
@@ -64,7 +64,7 @@ def show(kind: type[Config], values: Mapping[str, Any] | None = None) -> str:
     degrees: 220        # in Celsius
     """
     values = values or {}
-    check(kind, values, "--show-config")
+    check_config(kind, values, "--show-config")
     values = {**kind.following(values), **values}
     # The task's own settings come before the trainer's; one with a new default stays where it was declared.
     groups: dict[type[Config], list[tuple[str, str]]] = {

@@ -12,7 +12,7 @@ import pytest
 
 import throughtime as tt
 from throughtime.cli.demo import NEW, SETTINGS, shown_off
-from throughtime.config import configured
+from throughtime.config import build_config
 from throughtime.tasks.translate.config import TranslateConfig
 
 
@@ -65,7 +65,7 @@ def test_its_new_sentences_are_new():
 
 
 def test_its_settings_are_settings():
-    assert configured(TranslateConfig, SETTINGS, "demo").seed == SETTINGS["seed"]
+    assert build_config(TranslateConfig, SETTINGS, "demo").seed == SETTINGS["seed"]
 
 
 def test_a_file_in_its_place_is_said_first(tmp_path, throughtime):

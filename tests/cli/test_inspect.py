@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from throughtime.cli.inspect_gradients import gradients
-from throughtime.cli.inspect_graph import graph
-from throughtime.cli.inspect_truncation import truncation
+from throughtime.cli.inspect import graph
+from throughtime.cli.inspect_gradients import gradients, truncation
 from throughtime.errors import InputError
 from throughtime.inspection.graph import STEPS
 

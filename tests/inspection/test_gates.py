@@ -8,7 +8,7 @@ import torch
 from throughtime.cells import CELLS, MogrifierLSTM
 from throughtime.errors import InputError
 from throughtime.inspection.gates import gates
-from throughtime.inspection.graph import STEPS, Node, unrolled
+from throughtime.inspection.graph import STEPS, Node, unroll
 from throughtime.recurrence import scan
 
 
@@ -124,13 +124,13 @@ def ancestors(name: str, letter: str) -> set[str]:
 
 def test_weights_are_one_node_and_the_way_back_grows_with_the_steps() -> None:
     # R54
-    short, long = unrolled("lstm", 2), unrolled("lstm", 5)
+    short, long = unroll("lstm", 2), unroll("lstm", 5)
     weights = [node for node in long.nodes if node.kind == "weight"]
     assert [node.letter for node in weights] == ["w_h", "w_y"]
     assert long.uses(Node("w_h", None, "weight")) == 4 * 5
     assert long.uses(Node("w_y", None, "weight")) == 5
     assert long.depth() - short.depth() == 3 * 3
     with pytest.raises(InputError, match="unknown cell with a drawn graph 'gur'; did you mean 'gru'"):
-        unrolled("gur", 3)
+        unroll("gur", 3)
     with pytest.raises(InputError, match="steps: is 0"):
-        unrolled("gru", 0)
+        unroll("gru", 0)

@@ -16,12 +16,10 @@ import torch
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
-from throughtime.inspection.attention import attended
-from throughtime.inspection.beam_tree import beam_tree
+from throughtime.inspection.embeddings import embedding_map, principal_axes
 from throughtime.inspection.gates import LayerGates, gates, unit_gates
-from throughtime.inspection.neighbours import embedding_map, projected
 from throughtime.inspection.next_tokens import next_tokens
-from throughtime.inspection.pieces import BEGIN, END
+from throughtime.inspection.translation import attention, beam_tree
 from throughtime.inspection.views import Table, table, tables
 from throughtime.models.weights import save_weights
 from throughtime.tasks.classify import task as classify
@@ -34,7 +32,7 @@ from throughtime.tasks.tag.config import TagConfig
 from throughtime.tasks.tag.predictor import Tagger
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.predictor import Translator
-from throughtime.text.codec import Codec
+from throughtime.text.codec import BEGIN, END, Codec
 from throughtime.train.run import fit
 
 NUMBERS = dict(zip("one two three four".split(), "un deux trois quatre".split(), strict=True))
@@ -74,7 +72,7 @@ def language(pairs: Path) -> Any:
 
 
 def test_a_translation_comes_with_what_it_looked_at(trained: Any) -> None:
-    best = attended(trained, "two three .")[0]
+    best = attention(trained, "two three .")[0]
     assert best.text == "deux trois !"
     assert best.alignment.target == ("deux", "trois", "!", END)
     assert all(sum(row) == pytest.approx(1) for row in best.alignment.weights)
@@ -125,13 +123,13 @@ def test_a_search_is_of_one_sentence(trained: Any, sentence: str) -> None:
 
 
 def test_models_of_other_kinds_are_refused_in_a_sentence(language: Any, pairs: Path) -> None:
-    for look in (attended, beam_tree):
-        with pytest.raises(InputError, match="is no translator"):
+    for look in (attention, beam_tree):
+        with pytest.raises(InputError, match="is not a translator"):
             look(language, "one")
-    with pytest.raises(InputError, match="is no language model"):
+    with pytest.raises(InputError, match="is not a language model"):
         next_tokens(translator(pairs), "one")
     with pytest.raises(InputError, match="has none"):
-        attended(translator(pairs, structure="context-and-input"), "one two .")
+        attention(translator(pairs, structure="context-and-input"), "one two .")
 
 
 def test_gates_of_a_language_model_are_those_of_its_cells(language: Any) -> None:
@@ -319,7 +317,7 @@ def test_a_word_is_looked_up_as_it_stands_inside_of_sentences() -> None:
 def test_the_map_is_the_one_of_most_variance() -> None:
     torch.manual_seed(0)
     vectors = torch.randn(40, 6) * torch.tensor([9.0, 5.0, 1.0, 1.0, 1.0, 1.0])
-    flat, explained = projected(vectors)
+    flat, explained = principal_axes(vectors)
     decomposition = pytest.importorskip("sklearn.decomposition")
     judge = decomposition.PCA(2).fit(vectors.numpy())
     assert explained == pytest.approx(judge.explained_variance_ratio_.sum(), rel=1e-5)

@@ -7,13 +7,12 @@ from tests.export import untrained
 
 import throughtime as tt
 from throughtime.errors import InputError
-from throughtime.inspection.attention import attended
-from throughtime.inspection.beam_tree import beam_tree
+from throughtime.inspection.embeddings import embedding_map
 from throughtime.inspection.gates import unit_gates
-from throughtime.inspection.neighbours import embedding_map
+from throughtime.inspection.translation import attention, beam_tree
 from throughtime.inspection.views import VIEWS, views
 
-SEE = {"attention": attended, "beam": beam_tree, "gates": unit_gates, "embedding": embedding_map}
+SEE = {"attention": attention, "beam": beam_tree, "gates": unit_gates, "embedding": embedding_map}
 
 
 def composer(folder, **settings):

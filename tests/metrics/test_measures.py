@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from throughtime.config import configured
+from throughtime.config import build_config
 from throughtime.errors import InputError
 from throughtime.metrics.bleu import corpus_chrf, corpus_ter
 from throughtime.metrics.measures import MEASURES, Measure, compute_measures, find_measure
@@ -35,7 +35,7 @@ def test_the_first_value_decides_and_nothing_gives_zero():
 
 
 def test_settings_choose_by_any_measure():
-    assert configured(TranslateConfig, {"data": "x", "choose_by": "chrf"}, "settings").choose_by == "chrf"
+    assert build_config(TranslateConfig, {"data": "x", "choose_by": "chrf"}, "settings").choose_by == "chrf"
     for config in (TranslateConfig, ClassifyConfig):
         with pytest.raises(InputError, match="choose_by is 'blue': expected "):
-            configured(config, {"data": "x", "choose_by": "blue"}, "settings")
+            build_config(config, {"data": "x", "choose_by": "blue"}, "settings")

@@ -9,9 +9,8 @@ import pytest
 from matplotlib import font_manager
 from matplotlib.text import Text
 
-from throughtime.plots.attention import attention_plot
-from throughtime.plots.fonts import complete_fonts
-from throughtime.plots.style import figure
+from throughtime import plots
+from throughtime.plots.style import complete_fonts, figure
 
 LETTER = "Ⓐ"  # matplotlib brings STIXGeneral, which has it, beside DejaVu Sans, which has not
 HIEROGLYPH = "𓀀"
@@ -79,10 +78,10 @@ def test_a_picture_says_once_what_no_font_has(
 ) -> None:
     fonts([USUAL, "STIXGeneral"], [])
     path = tmp_path / "a.png"
-    attention_plot([HIEROGLYPH, LETTER, HIEROGLYPH], ["va", HIEROGLYPH], [[0.9, 0.1, 0]] * 2, path)
+    plots.attention(([HIEROGLYPH, LETTER, HIEROGLYPH], ["va", HIEROGLYPH], [[0.9, 0.1, 0]] * 2), path=path)
     told = f"{path}: boxes stand for {HIEROGLYPH}, which no installed font has; "
     assert capsys.readouterr().err == f"{told}Noto has fonts of most scripts.\n"
-    attention_plot([LETTER], ["va"], [[1.0]], path)
+    plots.attention(([LETTER], ["va"], [[1.0]]), path=path)
     assert capsys.readouterr().err == ""
 
 
@@ -92,11 +91,12 @@ def test_the_name_of_a_series_may_be_in_any_script(
     import numpy as np
 
     from throughtime.data.panel import Panel, Series
-    from throughtime.plots.forecast import forecast_plot
     from throughtime.series.baselines import Baseline
 
     fonts([USUAL, "STIXGeneral"], [])
     panel = Panel((Series.of(LETTER, np.arange(30.0)),), None)
     for kind in ("png", "svg", "pdf"):
-        assert forecast_plot(panel, Baseline("naive").predict(panel, 3), (), tmp_path / f"f.{kind}").exists()
+        path = tmp_path / f"f.{kind}"
+        plots.forecast(panel, Baseline("naive").predict(panel, 3), path=path)
+        assert path.exists()
     assert capsys.readouterr().err == ""

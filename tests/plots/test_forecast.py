@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from matplotlib import dates
 
+from throughtime import plots
 from throughtime.data.panel import Frequency, Panel, Series
 from throughtime.data.readers.panel import read_panel
-from throughtime.plots.dates import date_labels
-from throughtime.plots.forecast import backtest_plot, forecast_plot, horizon_plot
-from throughtime.plots.k_steps import k_steps_plot
+from throughtime.plots.series import date_labels
 from throughtime.series.backtest import backtest
 from throughtime.series.baselines import Baseline
 from throughtime.series.k_steps import KSteps, SeriesKSteps
@@ -27,14 +26,6 @@ LEVELS = (80, 95)
 PROBABILITIES = (0.025, 0.1, 0.9, 0.975)
 
 
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    kept: list[Any] = []
-    for module in ("forecast", "k_steps"):
-        monkeypatch.setattr(f"throughtime.plots.{module}.save", lambda drawing, path: kept.append(drawing))
-    return kept
-
-
 def lines(axes: Any, label: str) -> list[Any]:
     return [line for line in axes.lines if line.get_label() == label]
 
@@ -43,56 +34,54 @@ def labels(drawing: Any) -> list[str]:
     return [text.get_text() for text in drawing.legends[0].get_texts()]
 
 
-def test_a_forecast_is_a_fan_after_the_end_of_the_history(drawn: list[Any]) -> None:
+def test_a_forecast_is_a_fan_after_the_end_of_the_history() -> None:
     [told] = Baseline("drift").predict(NUMBERED, 10, PROBABILITIES)[:1]
-    forecast_plot(NUMBERED, [told], LEVELS, "f.png")
-    (axes,) = drawn[0].axes
+    drawing = plots.forecast(NUMBERED, [told])  # the levels that the forecast has
+    (axes,) = drawing.axes
     [observed], [forecast] = lines(axes, "observed"), lines(axes, "forecast")
     np.testing.assert_array_equal(observed.get_ydata(), WALK[-30:])
     np.testing.assert_array_equal(forecast.get_ydata(), told.mean)
     assert forecast.get_xdata()[0] == observed.get_xdata()[-1] + 1
-    assert labels(drawn[0]) == ["observed", "forecast", "95 %", "80 %"]
+    assert labels(drawing) == ["observed", "forecast", "95 %", "80 %"]
     wide, narrow = (one.get_paths()[0].get_extents().height for one in axes.collections)
     assert wide > narrow
     assert axes.collections[0].get_alpha() < axes.collections[1].get_alpha()
 
 
-def test_points_have_no_fan_and_many_series_are_not_all_drawn(drawn: list[Any]) -> None:
-    forecast_plot(NUMBERED, Baseline("naive").predict(NUMBERED, 5), LEVELS, "f.png")
-    assert len(drawn[0].axes) == 8
-    assert not any(axes.collections for axes in drawn[0].axes)
-    assert drawn[0].legends[0].get_title().get_text() == "8 of 10 series"
+def test_points_have_no_fan_and_many_series_are_not_all_drawn() -> None:
+    drawing = plots.forecast(NUMBERED, Baseline("naive").predict(NUMBERED, 5), LEVELS)
+    assert len(drawing.axes) == 8
+    assert not any(axes.collections for axes in drawing.axes)
+    assert drawing.legends[0].get_title().get_text() == "8 of 10 series"
 
 
-def test_windows_that_overlap_are_not_drawn_upon_each_other(drawn: list[Any]) -> None:
+def test_windows_that_overlap_are_not_drawn_upon_each_other() -> None:
     found = backtest(Baseline("naive"), PANEL, h=6, n_windows=5, step_size=4, season=1)
-    backtest_plot(PANEL, found.judged[0].windows, found.rolling.cuts, LEVELS, "b.png")
-    (axes,) = drawn[0].axes
+    (axes,) = plots.backtest(PANEL, found.judged[0].windows, found.rolling.cuts, LEVELS).axes
     begins = [line.get_xdata()[0] for line in lines(axes, "forecast")]
     assert begins == [DAYS[len(DAYS) - cut] for cut in (22, 14, 6)]
     for line, window in zip(lines(axes, "forecast"), (0, 2, 4), strict=True):
         np.testing.assert_array_equal(line.get_ydata(), found.judged[0].windows.mean[window, 0])
 
 
-def test_of_many_windows_the_last_are_drawn(drawn: list[Any]) -> None:
+def test_of_many_windows_the_last_are_drawn() -> None:
     found = backtest(Baseline("naive"), PANEL, h=2, n_windows=30, step_size=2, season=1)
-    backtest_plot(PANEL, found.judged[0].windows, found.rolling.cuts, LEVELS, "b.png")
-    begins = [line.get_xdata()[0] for line in lines(drawn[0].axes[0], "forecast")]
+    (axes,) = plots.backtest(PANEL, found.judged[0].windows, found.rolling.cuts, LEVELS).axes
+    begins = [line.get_xdata()[0] for line in lines(axes, "forecast")]
     assert begins == [DAYS[-cut] for cut in range(16, 0, -2)]
 
 
-def test_the_error_is_drawn_against_steps_ahead(drawn: list[Any]) -> None:
+def test_the_error_is_drawn_against_steps_ahead() -> None:
     # R4
-    horizon_plot({"linear": [0.2, 0.3, 0.5, 0.9]}, "k.png", steps=[1, 4, 16, 64])
-    (axes,) = drawn[0].axes
+    (axes,) = plots.forecast_error({"linear": [0.2, 0.3, 0.5, 0.9]}, steps=[1, 4, 16, 64]).axes
     assert axes.get_xscale() == "log"
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "4", "16", "64"]
     assert axes.lines[0].get_xdata().tolist() == [1, 4, 16, 64]
-    horizon_plot({"own": [1.0, 2.0, 3.0], "naive": [2.0, 3.0, 4.0]}, "k.png", "MASE")
-    (axes,) = drawn[1].axes
+    drawing = plots.forecast_error({"own": [1.0, 2.0, 3.0], "naive": [2.0, 3.0, 4.0]}, "MASE")
+    (axes,) = drawing.axes
     assert (axes.get_xscale(), axes.get_ylabel()) == ("linear", "MASE")
     assert axes.lines[1].get_xdata().tolist() == [1, 2, 3]
-    assert labels(drawn[1]) == ["own", "naive"]
+    assert labels(drawing) == ["own", "naive"]
 
 
 @pytest.mark.parametrize(
@@ -105,14 +94,10 @@ def test_the_error_is_drawn_against_steps_ahead(drawn: list[Any]) -> None:
         ("2021-11", "M", Frequency(1, "month"), "%b"),
     ],
 )
-def test_no_date_can_be_taken_for_another(
-    drawn: list[Any], start: str, unit: Any, frequency: Frequency, above: str
-) -> None:
+def test_no_date_can_be_taken_for_another(start: str, unit: Any, frequency: Frequency, above: str) -> None:
     ds = (np.datetime64(start, unit) + np.arange(55)).astype("datetime64[ns]")
     panel = Panel((Series.of("a", WALK[:55], ds),), frequency)
-    forecast_plot(panel, Baseline("naive").predict(panel, 7), (), "f.png")
-    (axes,) = drawn[0].axes
-    drawn[0].draw_without_rendering()
+    (axes,) = plots.forecast(panel, Baseline("naive").predict(panel, 7)).axes
     low, high = axes.get_xlim()
     shown = [label for label in axes.get_xticklabels() if low <= label.get_position()[0] <= high]
     assert len(shown) >= 3
@@ -132,34 +117,36 @@ def test_days_bear_their_month_and_the_first_of_a_year_the_year() -> None:
     assert date_labels(days) == ["08 Dec\n2023", "22 Dec\n", "01 Jan\n2024", "08 Jan\n"]
 
 
-def test_values_bear_the_name_of_their_column(drawn: list[Any], tmp_path: Path) -> None:
+def test_values_bear_the_name_of_their_column(tmp_path: Path) -> None:
     one, two = tmp_path / "one.csv", tmp_path / "two.csv"
     rows = [f"2024-01-{day:02}," for day in range(1, 31)]
     one.write_text("\n".join(["date,sales", *(f"{row}{len(row)}" for row in rows)]))
     two.write_text("\n".join(["date,north,south", *(f"{row}1,2" for row in rows)]))
-    for panel in (read_panel(one), read_panel(two), PANEL):
-        forecast_plot(panel, Baseline("naive").predict(panel, 3), (), "f.png")
+    panels = read_panel(one), read_panel(two), PANEL
+    drawn = [plots.forecast(panel, Baseline("naive").predict(panel, 3)) for panel in panels]
     names = [[axes.get_ylabel() for axes in drawing.axes] for drawing in drawn]
     assert names == [["sales"], ["value", "value"], ["value"]]
     found = backtest(Baseline("naive"), read_panel(one), h=2, n_windows=2, step_size=2, season=1)
-    backtest_plot(read_panel(one), found.judged[0].windows, found.rolling.cuts, LEVELS, "b.png")
-    assert drawn[-1].axes[0].get_ylabel() == "sales"
+    drawing = plots.backtest(read_panel(one), found.judged[0].windows, found.rolling.cuts, LEVELS)
+    assert drawing.axes[0].get_ylabel() == "sales"
 
 
 @pytest.mark.parametrize("h", [1, 2])
 def test_short_horizons_with_dates_are_written_and_always_the_same(tmp_path: Path, h: int) -> None:
     told = Baseline("naive").predict(PANEL, h, PROBABILITIES)
-    first = forecast_plot(PANEL, told, LEVELS, tmp_path / "a.svg").read_bytes()
-    assert forecast_plot(PANEL, told, LEVELS, tmp_path / "b.svg").read_bytes() == first
+    files = [tmp_path / "a.svg", tmp_path / "b.svg"]
+    for file in files:
+        plots.forecast(PANEL, told, LEVELS, path=file)
+    assert files[0].read_bytes() == files[1].read_bytes()
 
 
-def test_predictions_of_each_k_have_a_panel_of_their_own(drawn: list[Any]) -> None:  # R4
+def test_predictions_of_each_k_have_a_panel_of_their_own() -> None:  # R4
     rmse = {1: 0.5, 16: 2.25}
     ahead = {step: np.concatenate([np.full(step, np.nan), WALK[:-step]]) for step in rmse}
     series = [SeriesKSteps(one, ahead, range(50, 80), rmse) for one in (*PANEL.series, *NUMBERED.series)]
-    k_steps_plot(KSteps((1, 16), rmse, 30, tuple(series[:1])), "k.png")
-    k_steps_plot(KSteps((1, 16), rmse, 30, tuple(series[1:])), "k.png", trained=False)
-    first, second = drawn[0].axes
+    dated = plots.k_steps(KSteps((1, 16), rmse, 30, tuple(series[:1])))
+    numbered = plots.k_steps(KSteps((1, 16), rmse, 30, tuple(series[1:])), trained=False)
+    first, second = dated.axes
     assert [axes.get_title(loc="left").splitlines()[-1] for axes in (first, second)] == [
         "1 step ahead, RMSE 0.5",
         "16 steps ahead, RMSE 2.25",
@@ -170,12 +157,11 @@ def test_predictions_of_each_k_have_a_panel_of_their_own(drawn: list[Any]) -> No
         np.testing.assert_array_equal(predicted.get_ydata(), ahead[step])
         begin = axes.lines[-1].get_xdata()[0]  # where the tested rows begin
         assert np.datetime64(begin) == DAYS[50]
-    assert labels(drawn[0]) == ["observed", "predicted"]
-    assert len(drawn[1].axes) == 2 * 3
-    assert drawn[1].legends[0].get_title().get_text() == "3 of 10 series"
-    assert all(len(axes.lines) == 2 for axes in drawn[1].axes)
+    assert labels(dated) == ["observed", "predicted"]
+    assert len(numbered.axes) == 2 * 3
+    assert numbered.legends[0].get_title().get_text() == "3 of 10 series"
+    assert all(len(axes.lines) == 2 for axes in numbered.axes)
     long = Series.of("long", np.zeros(1_500))
-    k_steps_plot(KSteps((1,), rmse, 9, (SeriesKSteps(long, {1: long.y}, range(9), rmse),)), "k.png")
-    [axes] = drawn[2].axes
+    [axes] = plots.k_steps(KSteps((1,), rmse, 9, (SeriesKSteps(long, {1: long.y}, range(9), rmse),))).axes
     assert len(lines(axes, "observed")[0].get_xdata()) == 1_000
     assert "1,000 of 1,500" in axes.get_title(loc="left")

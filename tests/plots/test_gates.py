@@ -7,18 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from throughtime.plots.gates import gates_plot
+from throughtime import plots
 
 GENERATOR = np.random.default_rng(0)
 VALUES = {"z": GENERATOR.random((9, 20)), "h": GENERATOR.normal(size=(9, 20))}
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> Any:
-    kept: list[Any] = []
-    monkeypatch.setattr("throughtime.plots.gates.save", lambda drawing, path: kept.append(drawing))
-    gates_plot(VALUES, "she reads", "g.png", "GRU", units=5, meanings={"z": "update"})
-    return kept[0]
+def drawn() -> Any:
+    return plots.gates(VALUES, "she reads", title="GRU", units=5, meanings={"z": "update"})
 
 
 def test_units_stand_against_tokens(drawn: Any) -> None:

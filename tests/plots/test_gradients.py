@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from throughtime.inspection.lag import Curve
-from throughtime.plots.gradients import gradients_plot
+from throughtime import plots
+from throughtime.inspection.gradients import Curve
 
 LAGS = np.arange(31)
 
@@ -26,11 +26,8 @@ CURVES = [
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> Any:
-    kept: list[Any] = []
-    monkeypatch.setattr("throughtime.plots.gradients.save", lambda drawing, path: kept.append(drawing))
-    gradients_plot(CURVES, 1.0, "g.png")
-    return kept[0]
+def drawn() -> Any:
+    return plots.gradients(CURVES, 1.0)
 
 
 def test_each_size_of_weights_is_a_column_and_clipping_a_row(drawn: Any) -> None:
@@ -62,13 +59,10 @@ def look(line: Any) -> tuple[str, float | None]:
     return line.get_linestyle(), line.get_alpha()
 
 
-def test_gates_are_not_spoken_of_where_none_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: list[Any] = []
-    monkeypatch.setattr("throughtime.plots.gradients.save", lambda drawing, path: kept.append(drawing))
-    gradients_plot([curve("rnn", 0.5, 0.5)], 1.0, "g.png")
-    gradients_plot(CURVES[1:3], 1.0, "g.png")
-    assert kept[0].axes[0].get_legend() is None
-    assert list(key(kept[1].axes[0].get_legend())) == ["gates set to keep 0.98", "gates as drawn"]
+def test_gates_are_not_spoken_of_where_none_are_set() -> None:
+    alone, gated = plots.gradients([curve("rnn", 0.5, 0.5)], 1.0), plots.gradients(CURVES[1:3], 1.0)
+    assert alone.axes[0].get_legend() is None
+    assert list(key(gated.axes[0].get_legend())) == ["gates set to keep 0.98", "gates as drawn"]
 
 
 def test_clipped_lines_are_scaled_by_one_factor(drawn: Any) -> None:
@@ -78,5 +72,7 @@ def test_clipped_lines_are_scaled_by_one_factor(drawn: Any) -> None:
 
 
 def test_one_column_and_the_same_file_twice(tmp_path: Path) -> None:
-    first = gradients_plot(CURVES[:1], 1.0, tmp_path / "a.png").read_bytes()
-    assert first == gradients_plot(CURVES[:1], 1.0, tmp_path / "b.png").read_bytes()
+    files = [tmp_path / "a.png", tmp_path / "b.png"]
+    for file in files:
+        plots.gradients(CURVES[:1], 1.0, path=file)
+    assert files[0].read_bytes() == files[1].read_bytes()

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from throughtime.inspection.graph import STEPS, unrolled
-from throughtime.plots.graph import graph_plot
+from throughtime import plots
+from throughtime.inspection.graph import STEPS, unroll
 
 
 @pytest.mark.parametrize("cell", STEPS)
-def test_no_two_values_of_a_graph_overlap(cell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_two_values_of_a_graph_overlap(cell: str) -> None:
     # R54
-    kept: list[Any] = []
-    monkeypatch.setattr("throughtime.plots.graph.save", lambda drawing, path: kept.append(drawing))
-    graph = unrolled(cell, 3)
-    graph_plot(graph, "graph.png", cell)
-    (axes,) = kept[0].axes
+    graph = unroll(cell, 3)
+    (axes,) = plots.graph(graph, title=cell).axes
     circles = [patch for patch in axes.patches if type(patch).__name__ == "Circle"]
     assert len(circles) == len(graph.nodes)
     for number, one in enumerate(circles):
@@ -33,4 +29,5 @@ def test_no_two_values_of_a_graph_overlap(cell: str, monkeypatch: pytest.MonkeyP
 
 def test_long_and_short_graphs_can_be_drawn(tmp_path: Path) -> None:
     for steps in (1, 8):
-        assert graph_plot(unrolled("rnn", steps), tmp_path / "g.png", "t").stat().st_size > 5000
+        plots.graph(unroll("rnn", steps), title="t", path=tmp_path / "g.png")
+        assert (tmp_path / "g.png").stat().st_size > 5000

@@ -8,22 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from throughtime.inspection.beam_tree import BeamTree, Result, Weighed
+from throughtime import plots
+from throughtime.errors import InputError
+from throughtime.inspection.embeddings import EmbeddingMap, Point
 from throughtime.inspection.gates import LayerGates
-from throughtime.inspection.neighbours import EmbeddingMap, Point
-from throughtime.plots.attention import attention_plot
-from throughtime.plots.beam import beam_plot
-from throughtime.plots.embedding import embedding_plot
-from throughtime.plots.unit_gates import layer_plot, remembering_plot
+from throughtime.inspection.translation import BeamTree, Candidate, Result
+from throughtime.plots.style import INK
+from throughtime.tasks.translate.alignment import Alignment
+from throughtime.tasks.translate.predictor import Translation
 
 TREE = BeamTree(
     "go", 2, 0.75,
     (
-        Weighed(1, None, "va", "va", 0.6, -0.5, -0.5, "kept", "one of the 2 best", best=True),
-        Weighed(1, None, "allez", "allez", 0.3, -1.2, -1.2, "kept", "one of the 2 best"),
-        Weighed(1, None, "non", "non", 0.1, -2.3, -2.3, "cut", "not among the 2 best"),
-        Weighed(2, 0, "", "⟨end⟩", 0.9, -0.6, -0.4, "ended", "a whole translation", best=True),
-        Weighed(2, 1, "", "⟨end⟩", 0.4, -2.1, -1.3, "ended", "a whole translation"),
+        Candidate(1, None, "va", "va", 0.6, -0.5, -0.5, "kept", "one of the 2 best", best=True),
+        Candidate(1, None, "allez", "allez", 0.3, -1.2, -1.2, "kept", "one of the 2 best"),
+        Candidate(1, None, "non", "non", 0.1, -2.3, -2.3, "cut", "not among the 2 best"),
+        Candidate(2, 0, "", "⟨end⟩", 0.9, -0.6, -0.4, "ended", "a whole translation", best=True),
+        Candidate(2, 1, "", "⟨end⟩", 0.4, -2.1, -1.3, "ended", "a whole translation"),
     ),
     (Result("va", -0.4, -0.6, True, 3),),
 )  # fmt: skip
@@ -36,18 +37,9 @@ LSTM = LayerGates(
 RNN = LayerGates("layer 2", "RNN", ("she", "reads"), {"h": LSTM.values["h"]}, None)
 
 
-@pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The figures that would have been written."""
-    drawn: list[Any] = []
-    for module in ("attention", "beam", "embedding", "unit_gates"):
-        monkeypatch.setattr(f"throughtime.plots.{module}.save", lambda drawing, path: drawn.append(drawing))
-    return drawn
-
-
-def test_every_token_of_a_search_is_drawn_and_what_was_cut_is_struck_out(kept: list[Any]) -> None:
-    beam_plot(TREE, "b.png")
-    [axes] = kept[0].axes
+def test_every_token_of_a_search_is_drawn_and_what_was_cut_is_struck_out() -> None:
+    axes: Any
+    [axes] = plots.beam(TREE).axes
     words = [text.get_text() for text in axes.texts]
     assert {"va", "allez", "non ✕", "⟨end⟩"} <= set(words)
     assert "beam of 2" in axes.get_title(loc="left")
@@ -57,9 +49,9 @@ def test_every_token_of_a_search_is_drawn_and_what_was_cut_is_struck_out(kept: l
     assert heights["va"] < heights["allez"] < heights["non ✕"]  # rows count downwards
 
 
-def test_the_key_of_a_search_tells_what_is_drawn(kept: list[Any]) -> None:
-    beam_plot(TREE, "b.png")
-    [axes] = kept[0].axes
+def test_the_key_of_a_search_tells_what_is_drawn() -> None:
+    axes: Any
+    [axes] = plots.beam(TREE).axes
     tokens = [text for text in axes.texts if text.get_bbox_patch() is not None]
     framed = [one.get_text() for one in tokens if one.get_bbox_patch().get_edgecolor()[3] > 0]
     assert framed == ["⟨end⟩", "⟨end⟩"]
@@ -72,36 +64,57 @@ def test_the_key_of_a_search_tells_what_is_drawn(kept: list[Any]) -> None:
     assert "score −0.40" in axes.get_title(loc="left")
 
 
-def test_attention_has_a_title_and_its_shades_a_scale(kept: list[Any]) -> None:
-    attention_plot(["go", "⟨end⟩"], ["va", "⟨end⟩"], [[0.9, 0.1], [0.2, 0.8]], "a.png")
-    picture, bar = kept[0].axes
-    assert picture.get_title(loc="left") == "What each word looked at"
+def test_attention_has_a_title_and_its_shades_a_scale() -> None:
+    picture, bar = plots.attention((["go", "⟨end⟩"], ["va", "⟨end⟩"], [[0.9, 0.1], [0.2, 0.8]])).axes
+    assert picture.get_title(loc="left") == "What each word attended to"
     assert bar.get_ylabel() == "share of its attention"
     assert bar.get_ylim() == picture.images[0].get_clim() == (0, 1)
     assert [text.get_text() for text in picture.texts] == ["0.90", "0.80"]
 
 
-def test_the_scale_of_attention_is_named_in_full_beside_a_single_row(kept: list[Any]) -> None:
-    attention_plot(["go", "⟨end⟩"], ["⟨end⟩"], [[0.9, 0.1]], "a.png")
-    kept[0].draw_without_rendering()
-    label = kept[0].axes[1].yaxis.label.get_window_extent()
+def test_the_scale_of_attention_is_named_in_full_beside_a_single_row() -> None:
+    drawing = plots.attention((["go", "⟨end⟩"], ["⟨end⟩"], [[0.9, 0.1]]))
+    label = drawing.axes[1].yaxis.label.get_window_extent()
     assert label.y0 >= 0
-    assert label.y1 <= kept[0].bbox.height
+    assert label.y1 <= drawing.bbox.height
 
 
-def test_words_of_the_sentence_stand_out_on_the_map(kept: list[Any]) -> None:
+def test_attention_is_drawn_of_an_answer_and_of_its_alignment() -> None:
+    alignment = Alignment(("go", "⟨end⟩"), ("va", "⟨end⟩"), ((0.9, 0.1), (0.2, 0.8)))
+    for answer in (Translation("va", -0.1, -0.1, True, alignment), alignment):
+        picture: Any = plots.attention(answer).axes[0]
+        assert [label.get_text() for label in picture.get_yticklabels()] == ["va", "⟨end⟩"]
+        assert [text.get_text() for text in picture.texts] == ["0.90", "0.80"]
+    with pytest.raises(InputError, match="align=True"):
+        plots.attention(Translation("va", -0.1, -0.1, True))
+
+
+def test_a_notebook_shows_a_figure_with_its_style_and_pyplot_keeps_none() -> None:
+    from matplotlib import pyplot
+
+    drawing: Any = plots.learning_rates([1e-3, 1e-2], [2.0, 1.0], 1e-2)
+    assert drawing._repr_png_().startswith(b"\x89PNG")
+    assert pyplot.get_fignums() == []
+    assert {label.get_color() for label in drawing.axes[0].get_xticklabels()} == {INK}
+
+
+def test_words_of_the_sentence_stand_out_on_the_map() -> None:
     points = (Point("cat", 0.0, 0.0, True, (1,)), Point("dog", 1.0, 0.5, False, ()))
-    embedding_plot(EmbeddingMap("tokens", (), points, 0.8), "e.png")
-    [axes] = kept[0].axes
+    axes: Any
+    [axes] = plots.embedding(EmbeddingMap("tokens", (), points, 0.8)).axes
     cat, dog = axes.texts
     assert (cat.get_text(), dog.get_text()) == ("cat", "dog")
     assert cat.get_fontweight() == "bold" != dog.get_fontweight()
     assert "80%" in axes.get_xlabel()
 
 
-def test_units_stand_in_the_order_of_their_memory(kept: list[Any]) -> None:
-    remembering_plot([LSTM, RNN], "g.png", "she reads")
-    first, second = (axes for axes in kept[0].axes if axes.images and axes.get_ylabel())
+def panels(drawing: Any) -> list[Any]:
+    """The heat maps, without their scales."""
+    return [axes for axes in drawing.axes if axes.images and axes.get_ylabel()]
+
+
+def test_units_stand_in_the_order_of_their_memory() -> None:
+    first, second = panels(plots.keep_gates([LSTM, RNN], title="she reads"))
     np.testing.assert_allclose(first.images[0].get_array(), LSTM.values["f"][:, LSTM.order].T)
     assert first.images[0].get_clim() == (0, 1)
     assert first.get_ylabel() == "half-life in tokens"
@@ -110,13 +123,13 @@ def test_units_stand_in_the_order_of_their_memory(kept: list[Any]) -> None:
     assert [label.get_text() for label in second.get_xticklabels()] == ["she", "reads"]
 
 
-def test_all_gates_of_a_layer_but_what_is_told_twice(kept: list[Any]) -> None:
-    layer_plot(LSTM, "g.png")
-    titles = [axes.get_title(loc="left") for axes in kept[0].axes if axes.images and axes.get_ylabel()]
-    assert titles == ["f, forget gate: 1 keeps", "h, state"]
+def test_all_gates_of_a_layer_but_what_is_told_twice() -> None:
+    titles = [axes.get_title(loc="left") for axes in panels(plots.layer_gates(LSTM))]
+    assert titles == ["f, 1 keeps the state", "h"]
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
 def test_files_are_whole_pictures(tmp_path: Path, kind: str) -> None:
     beginning = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind]
-    assert beam_plot(TREE, tmp_path / f"b.{kind}").read_bytes().startswith(beginning)
+    plots.beam(TREE, path=tmp_path / f"b.{kind}")
+    assert (tmp_path / f"b.{kind}").read_bytes().startswith(beginning)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from throughtime.plots.learning import learning_plot, rate_plot
+from throughtime import plots
 
 
 def lines(epochs: int, top: float, bottom: float, until: float = 1.0) -> list[dict[str, Any]]:
@@ -24,21 +24,16 @@ def lines(epochs: int, top: float, bottom: float, until: float = 1.0) -> list[di
     return made
 
 
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    figures: list[Any] = []
-    monkeypatch.setattr("throughtime.plots.learning.save", lambda drawing, path: figures.append(drawing))
-    return figures
-
-
 def test_the_picture_is_written(tmp_path: Path) -> None:
-    path = learning_plot(lines(4, 900, 5), tmp_path / "learning.png")
+    path = tmp_path / "a.png"
+    plots.learning_curve(lines(4, 900, 5), path=path)
     assert path.read_bytes().startswith(b"\x89PNG")
-    assert rate_plot([1e-3, 1e-2], [2.0, 1.0], 1e-2, tmp_path / "rate.png").stat().st_size > 1000
+    plots.learning_rates([1e-3, 1e-2], [2.0, 1.0], 1e-2, path=path)
+    assert path.stat().st_size > 1000
 
 
-def test_curves_lie_on_the_epochs_and_the_best_is_marked(tmp_path: Path, drawn: list[Any]) -> None:
-    learning_plot(lines(5, 900, 5), tmp_path / "learning.png")
+def test_curves_lie_on_the_epochs_and_the_best_is_marked() -> None:
+    drawn: list[Any] = [plots.learning_curve(lines(5, 900, 5))]
     axes, below = drawn[0].axes
     train, valid = axes.lines[0], axes.lines[1]
     np.testing.assert_allclose(train.get_xdata(), np.arange(0.2, 5.01, 0.2))
@@ -51,24 +46,23 @@ def test_curves_lie_on_the_epochs_and_the_best_is_marked(tmp_path: Path, drawn: 
     np.testing.assert_allclose(below.lines[0].get_ydata(), [1 / step for step in range(20, 501, 20)])
 
 
-def test_less_than_a_decade_has_an_even_axis(tmp_path: Path, drawn: list[Any]) -> None:
-    learning_plot(lines(5, 12, 5), tmp_path / "learning.png")
+def test_less_than_a_decade_has_an_even_axis() -> None:
+    drawn: list[Any] = [plots.learning_curve(lines(5, 12, 5))]
     assert drawn[0].axes[0].get_yscale() == "linear"
 
 
-def test_an_unfinished_epoch_is_not_stretched(tmp_path: Path, drawn: list[Any]) -> None:
-    learning_plot(lines(5, 12, 5, until=0.7), tmp_path / "learning.png")
+def test_an_unfinished_epoch_is_not_stretched() -> None:
+    drawn: list[Any] = [plots.learning_curve(lines(5, 12, 5, until=0.7))]
     assert drawn[0].axes[0].lines[0].get_xdata()[-1] == pytest.approx(3.4)
 
 
-def test_a_measure_of_validation_has_what_training_measures_below_it(
-    tmp_path: Path, drawn: list[Any]
-) -> None:
+def test_a_measure_of_validation_has_what_training_measures_below_it() -> None:
+    drawn: list[Any] = []
     made = lines(5, 900, 5)
     for line in made:
         if line["kind"] == "valid":
             line["bleu"] = 10.0 * line["epoch"]
-    learning_plot(made, tmp_path / "learning.png", "bleu", "more")
+    drawn.append(plots.learning_curve(made, "bleu", "more"))
     bleu, perplexity, rate = drawn[0].axes
     assert [axes.get_ylabel() for axes in drawn[0].axes] == ["bleu", "perplexity", "learning\nrate"]
     np.testing.assert_allclose(bleu.lines[0].get_ydata(), [10, 20, 30, 40, 50])
@@ -82,13 +76,14 @@ def test_a_measure_of_validation_has_what_training_measures_below_it(
     assert rate.get_xlabel() == "epoch"
 
 
-def test_what_training_alone_measures_is_drawn_too(tmp_path: Path, drawn: list[Any]) -> None:
+def test_what_training_alone_measures_is_drawn_too() -> None:
+    drawn: list[Any] = []
     made = [
         {"kind": "train", "step": 9, "epoch": 1, "loss": 0.7, "nats_per_word": 0.7, "lr": 0.1},
         {"kind": "epoch", "step": 9, "epoch": 1, "train_nats_per_word": 0.7},
         {"kind": "valid", "step": 9, "epoch": 1, "accuracy": 0.5},
     ]
-    learning_plot(made, tmp_path / "learning.png", "accuracy", "more")
+    drawn.append(plots.learning_curve(made, "accuracy", "more"))
     between = drawn[0].axes[1]
     assert (between.get_ylabel(), len(between.lines)) == ("nats per word", 1)
     assert between.lines[0].get_xydata().tolist() == [[1, 0.7]]
@@ -106,41 +101,41 @@ def short_epochs() -> list[dict[str, Any]]:
     return made
 
 
-def test_short_epochs_are_drawn_with_the_figures_that_are_told_of_them(
-    tmp_path: Path, drawn: list[Any]
-) -> None:
-    learning_plot(short_epochs(), tmp_path / "learning.png", "pinball")
-    learning_plot(short_epochs(), tmp_path / "learning.png", "loss")
+def test_short_epochs_are_drawn_with_the_figures_that_are_told_of_them() -> None:
+    drawn: list[Any] = [plots.learning_curve(short_epochs(), "pinball")]
+    drawn.append(plots.learning_curve(short_epochs(), "loss"))
     told, loss = (drawing.axes[0].lines[0].get_xydata() for drawing in drawn)
     np.testing.assert_allclose(told, [[1, 0.3], [2, 0.2], [3, 0.1292]])
     np.testing.assert_allclose(loss, [[1, 0.3], [2, 0.2], [3, (16 * 0.12 + 0.14) / 17]])
 
 
-def test_the_rest_of_an_epoch_is_no_look_of_its_own(tmp_path: Path, drawn: list[Any]) -> None:
+def test_the_rest_of_an_epoch_is_no_look_of_its_own() -> None:
+    drawn: list[Any] = []
     steps = [(1, 50, 4.0), (1, 100, 3.0), (1, 101, 9.0), (2, 150, 2.0), (2, 200, 2.0), (2, 202, 2.0)]
     made = [
         {"kind": "train", "step": step, "epoch": epoch, "perplexity": value} for epoch, step, value in steps
     ]
     made += [{"kind": "valid", "step": 101 * epoch, "epoch": epoch, "perplexity": 4.0} for epoch in (1, 2)]
-    learning_plot(made, tmp_path / "learning.png")
+    drawn.append(plots.learning_curve(made))
     found = drawn[0].axes[0].lines[0].get_ydata()
     np.testing.assert_allclose(found, [4, (50 * 3 + 9) / 51, 2, 2])
 
 
-def test_null_is_left_out_and_nothing_at_all_can_be_drawn(tmp_path: Path, drawn: list[Any]) -> None:
-    learning_plot([], tmp_path / "learning.png")
+def test_null_is_left_out_and_nothing_at_all_can_be_drawn() -> None:
+    drawn: list[Any] = [plots.learning_curve([])]
     some = lines(1, 12, 5)
     some[1]["perplexity"] = None
-    learning_plot(some, tmp_path / "learning.png")
+    drawn.append(plots.learning_curve(some))
     assert len(drawn[1].axes[0].lines[0].get_xdata()) == 4
-    learning_plot([line for line in some if line["kind"] == "train"], tmp_path / "learning.png")
+    drawn.append(plots.learning_curve([line for line in some if line["kind"] == "train"]))
     assert [text.get_text() for text in drawn[2].axes[0].get_legend().get_texts()] == ["training"]
 
 
-def test_an_explosion_does_not_flatten_the_search_for_a_rate(tmp_path: Path, drawn: list[Any]) -> None:
+def test_an_explosion_does_not_flatten_the_search_for_a_rate() -> None:
+    drawn: list[Any] = []
     rates = np.geomspace(1e-5, 1, 50)
     losses = [*np.linspace(5, 4, 45), 9.0, 1e6, 1e9, float("inf"), float("nan")]
-    rate_plot(list(rates), losses, 1e-3, tmp_path / "rate.png")
+    drawn.append(plots.learning_rates(list(rates), losses, 1e-3))
     (axes,) = drawn[0].axes
     low, high = axes.get_ylim()
     assert low < 4 < 5 < high < 6

@@ -5,28 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from throughtime.plots.segments import Measured, segments, segments_plot, truncation_plot
+from throughtime import plots
+from throughtime.plots.backpropagation import StrategyCosts, stretches
 
 CUTS = {"randomised": [2, 3, 9], "truncated": [4, 8], "full": []}
 
 
 @given(length=st.integers(1, 50), cuts=st.sets(st.integers(0, 60)))
 def test_segments_cover_the_text_once(length: int, cuts: set[int]) -> None:
-    found = segments(sorted(cuts), length)
+    found = stretches(sorted(cuts), length)
     assert [place for start, stop in found for place in range(start, stop)] == list(range(length))
     assert {start for start, _ in found} - {0} == {cut for cut in cuts if 0 < cut < length}
 
 
-def test_three_segmentations_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_segmentations_stand_side_by_side() -> None:
     # R52
-    kept: list[Any] = []
-    monkeypatch.setattr("throughtime.plots.segments.save", lambda drawing, path: kept.append(drawing))
-    segments_plot("time machine", CUTS, "s.png")
-    (axes,) = kept[0].axes
+    axes: Any
+    (axes,) = plots.segments("time machine", CUTS).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == list(CUTS)
     boxes = [patch for patch in axes.patches if type(patch).__name__ == "Rectangle"]
     assert len(boxes) == 4 + 3 + 1
@@ -35,8 +33,11 @@ def test_three_segmentations_stand_side_by_side(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_figures_are_drawn_below(tmp_path: Path) -> None:
-    figures = {name: Measured(0.1, 0.2, [4, 8], [1.0, 2.0], [3.0, 6.0]) for name in CUTS}
-    first = truncation_plot("time machine", CUTS, figures, tmp_path / "a.png").read_bytes()
-    assert first == truncation_plot("time machine", CUTS, figures, tmp_path / "b.png").read_bytes()
-    still = dict.fromkeys(CUTS, Measured(0.0, 0.0, [4], [1.0], [3.0]))
-    assert truncation_plot("t", CUTS, still, tmp_path / "c.png").stat().st_size > 5000
+    figures = {name: StrategyCosts(0.1, 0.2, [4, 8], [1.0, 2.0], [3.0, 6.0]) for name in CUTS}
+    still = dict.fromkeys(CUTS, StrategyCosts(0.0, 0.0, [4], [1.0], [3.0]))
+    files = [tmp_path / f"{name}.png" for name in "abc"]
+    for file in files[:2]:
+        plots.truncation("time machine", CUTS, figures, path=file)
+    plots.truncation("t", CUTS, still, path=files[2])
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert files[2].stat().st_size > 5000

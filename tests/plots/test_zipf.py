@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from throughtime import plots
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.plots.style import COLOURS, figure, save
-from throughtime.plots.zipf import zipf_plot
+from throughtime.plots.style import COLOURS, figure
 from throughtime.text.statistics import ZipfFit, zipf_fit
 
 COUNTS = {n: np.sort(np.random.default_rng(n).zipf(1.5, 3000 * n))[::-1] for n in (1, 2, 3)}
@@ -22,19 +24,18 @@ def test_the_plot_is_written_in_each_format_and_always_the_same(
     tmp_path: Path, suffix: str, magic: bytes
 ) -> None:
     # R18
-    first = zipf_plot(COUNTS, FITS, tmp_path / f"a{suffix}").read_bytes()
+    files = [tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"]
+    for file, fits in zip(files, (FITS, None), strict=True):  # lines are fitted unless they are given
+        plots.zipf(COUNTS, fits, path=file)
+    first = files[0].read_bytes()
     assert first.startswith(magic)
-    assert zipf_plot(COUNTS, FITS, tmp_path / f"b{suffix}").read_bytes() == first
+    assert files[1].read_bytes() == first
 
 
-def test_the_plot_shows_the_exponents_on_logarithmic_axes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_plot_shows_the_exponents_on_logarithmic_axes() -> None:
     # R18
-    drawn = []
-    monkeypatch.setattr("throughtime.plots.zipf.save", lambda drawing, path: drawn.append(drawing))
-    zipf_plot(COUNTS, {1: ZipfFit(1.04, 5000.0), 2: ZipfFit(0.69, 400.0), 3: None}, tmp_path / "z.png")
-    (axes,) = drawn[0].axes
+    axes: Any
+    (axes,) = plots.zipf(COUNTS, {1: ZipfFit(1.04, 5000.0), 2: ZipfFit(0.69, 400.0), 3: None}).axes
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert labels == ["single tokens, exponent 1.04", "pairs, exponent 0.69", "triples"]
@@ -56,31 +57,28 @@ def test_the_plot_shows_the_exponents_on_logarithmic_axes(
     ],
 )  # fmt: skip
 def test_the_legend_tells_the_ranks_that_were_fitted(
-    types: tuple[int, int], title: str, labels: list[str], monkeypatch: pytest.MonkeyPatch
+    types: tuple[int, int], title: str, labels: list[str]
 ) -> None:
     # R18
-    drawn = []
-    monkeypatch.setattr("throughtime.plots.zipf.save", lambda drawing, path: drawn.append(drawing))
     counts = {n: 1e6 / np.arange(1, size + 1) for n, size in enumerate(types, 1)}
-    zipf_plot(counts, {n: zipf_fit(own) for n, own in counts.items()}, "z.png")
-    legend = drawn[0].axes[0].get_legend()
+    axes: Any
+    (axes,) = plots.zipf(counts).axes
+    legend = axes.get_legend()
     assert legend.get_title().get_text() == title
     assert [text.get_text() for text in legend.get_texts()] == labels
-    lines = [line.get_xdata() for line in drawn[0].axes[0].lines if line.get_linestyle() == "-"]
+    lines = [line.get_xdata() for line in axes.lines if line.get_linestyle() == "-"]
     assert [max(own) for own in lines] == [min(size, 1000) for size in types if size > 10]
 
 
 def test_tiny_and_empty_texts_can_be_drawn(tmp_path: Path) -> None:
     counts = {1: np.array([2, 1]), 2: np.array([1]), 3: np.array([], dtype=np.int64)}
-    assert zipf_plot(counts, {}, tmp_path / "z.png").stat().st_size > 1000
+    plots.zipf(counts, {}, path=tmp_path / "z.png")
+    assert (tmp_path / "z.png").stat().st_size > 1000
 
 
 def test_an_unknown_suffix_is_refused_and_nothing_written(tmp_path: Path) -> None:
-    with (
-        figure() as drawing,
-        pytest.raises(InputError, match=r"z\.gif: is not a picture .* \.png, \.svg, \.pdf"),
-    ):
-        save(drawing, tmp_path / "z.gif")
+    with pytest.raises(InputError, match=r"z\.gif: is not a picture .* \.png, \.svg, \.pdf"):
+        plots.zipf(COUNTS, FITS, path=tmp_path / "z.gif")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -88,6 +86,12 @@ def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ThroughtimeError, match=r"pip install 'throughtime\[plot\]'"), figure():
         pass
+
+
+def test_matplotlib_is_imported_only_when_a_figure_is_drawn() -> None:
+    read = "import sys, throughtime.plots as plots; [getattr(plots, name) for name in plots.__all__]"
+    code = f"{read}; sys.exit(sum(name in sys.modules for name in ('matplotlib', 'torch')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_style_does_not_leak() -> None:

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from throughtime.cells import CELLS, RNN, Cell
-from throughtime.inspection.jacobians import (
+from throughtime.inspection.gradients import (
     by_weights,
     closed_form,
     flat_states,
     local_derivatives,
-    pulled_back,
+    pull_back,
     recursion,
 )
 
@@ -81,5 +81,5 @@ def test_what_the_steps_add_sums_to_the_whole_gradient(name: str) -> None:
     gradients = [torch.ones(states.shape[1], dtype=torch.float64)]
     for a in by_state[1:].flip(0):
         gradients.append(gradients[-1] @ a)
-    added = pulled_back(cell, x, states, torch.stack(gradients).flip(0))
+    added = pull_back(cell, x, states, torch.stack(gradients).flip(0))
     torch.testing.assert_close(added.sum(0), by_autograd(cell, x).sum(0), rtol=1e-9, atol=1e-12)

@@ -68,7 +68,9 @@ def test_a_module_that_needs_another_package_stops_the_build(build, tmp_path):
 
 
 def test_registries_are_followed_and_names_changed(build, tmp_path):
-    (tmp_path / "table.py").write_text('NAMES = {"a": "throughtime.text.rules:Some", "b": "no.module:x"}\n')
-    assert build.imported(tmp_path / "table.py") == ["throughtime.text.rules"]
+    (tmp_path / "table.py").write_text(
+        'NAMES = {"a": "throughtime.text.tokenizer:Some", "b": "no.module:x"}\n'
+    )
+    assert build.imported(tmp_path / "table.py") == ["throughtime.text.tokenizer"]
     text = "from throughtime.errors import InputError  # pip install 'throughtime[onnx]'"
     assert build.rename(text) == text.replace("throughtime.errors", "throughtime_runtime.errors")

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from throughtime import plots
 from throughtime.errors import InputError
-from throughtime.plots.drift import drift_plot
+from throughtime.plots.series import drift
 from throughtime.series.stationarity import drift
 
 
@@ -85,7 +86,8 @@ def test_segments_without_values_are_left_out() -> None:
 def test_a_line_breaks_at_a_gap_and_lone_values_are_dots(tmp_path: Path) -> None:
     series = np.arange(100.0)
     series[[10, 12, 50]] = np.nan
-    drawn = drift_plot(series, drift(series), tmp_path / "a.svg").read_text()
+    plots.drift(series, drift(series), path=tmp_path / "a.svg")
+    drawn = (tmp_path / "a.svg").read_text()
     strokes = [path for path in re.findall(r'<path d="([^"]*)"', drawn) if path.count("L") > 50]
     assert [path.count("M") for path in strokes] == [4]
     assert len(re.findall(r"<use [^>]*stroke: #999999", drawn)) == 1
@@ -99,11 +101,13 @@ def test_a_constant_does_not_drift() -> None:
 def test_drift_is_drawn(tmp_path: Path) -> None:
     # R9
     ramp, noise = np.linspace(0, 10, 1000), np.random.default_rng(0).normal(size=1000)
-    pictures = [
-        drift_plot(series, drift(series), tmp_path / f"{len(series)}.png") for series in (ramp, noise[:900])
-    ]
-    assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
-    drawn = [_marks(drift_plot(ramp, drift(ramp, count), tmp_path / f"{count}.svg")) for count in (10, 20)]
+    for series in (ramp, noise[:900]):
+        plots.drift(series, drift(series), path=tmp_path / "a.png")
+        assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    drawn = []
+    for count in (10, 20):
+        plots.drift(ramp, drift(ramp, count), path=tmp_path / "a.svg")
+        drawn.append(_marks(tmp_path / "a.svg"))
     # Ten segments more: a band, a mean and an autocorrelation each.
     assert drawn[1] - drawn[0] == 30
 

@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
-from throughtime.inspection.pieces import END
 from throughtime.serve.translation import LinkedText, links_of, translate_pages
 from throughtime.tasks.translate.alignment import Alignment
+from throughtime.tasks.translate.predictor import Translation
 from throughtime.tasks.translate.translation import Translation
+from throughtime.text.codec import END
 
 
 def told(text, source, weights):

@@ -7,7 +7,7 @@ import math
 import pytest
 
 import throughtime as tt
-from throughtime.config import configured
+from throughtime.config import build_config
 from throughtime.errors import InputError
 from throughtime.tasks.ngram.task import NgramConfig, fit
 
@@ -22,7 +22,7 @@ def corpus(tmp_path):
 
 
 def trained(corpus, **options):
-    config = configured(NgramConfig, {"data": corpus, "tokens": "space", "split": "all", **options}, "test")
+    config = build_config(NgramConfig, {"data": corpus, "tokens": "space", "split": "all", **options}, "test")
     return fit(config, tt.open_dataset(corpus))
 
 
@@ -128,7 +128,7 @@ def test_streamed_pieces_join_to_the_generated_text(corpus):
 
 def test_character_models_follow_the_corpus_suggestion(corpora):
     data = tt.open_dataset("timemachine")
-    model = fit(configured(NgramConfig, {"data": "timemachine", "order": 6}, "test"), data)
+    model = fit(build_config(NgramConfig, {"data": "timemachine", "order": 6}, "test"), data)
     assert (model.config.tokens, model.config.normaliser, model.config.layout) == (
         "char",
         "letters",

@@ -253,10 +253,10 @@ def test_no_picture_fails_a_training(run, tmp_path, monkeypatch):
         def say(self, message):
             said.append(message)
 
-    def broken(*_arguments):
+    def broken(*_arguments, **_options):
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr("throughtime.plots.learning.learning_plot", broken)
+    monkeypatch.setattr("throughtime.plots.learning.learning_curve", broken)
     run(tmp_path / "run", epochs=1, reporter=Listening())
     assert {"README.md", "training.json"} <= {path.name for path in (tmp_path / "run").iterdir()}
     assert said == ["The learning curve could not be drawn: division by zero"]

@@ -16,10 +16,9 @@ import torch
 from torch.nn import functional
 
 import throughtime as tt
-from throughtime.config import configured
+from throughtime.config import build_config, refuse_idle
 from throughtime.data.datasets import open_dataset
 from throughtime.data.records import Pair
-from throughtime.effects import refuse_idle
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.metrics.bleu import BleuSums, corpus_bleu
@@ -498,7 +497,7 @@ def test_a_strange_length_penalty_is_refused_before_anything_is_read(translator,
         with pytest.raises(InputError, match=f"length_penalty: is {re.escape(str(alpha))}, expected"):
             search(length_penalty=alpha)
     with pytest.raises(InputError, match="length_penalty is"):
-        configured(TranslateConfig, {"data": "x", "length_penalty": alpha}, "settings")
+        build_config(TranslateConfig, {"data": "x", "length_penalty": alpha}, "settings")
 
 
 def test_the_settings_allow_what_a_beam_does():
@@ -517,7 +516,7 @@ def test_beams_wider_than_memory_are_refused(translator):
     with pytest.raises(InputError, match="^alternatives: is 400, expected at most 332"):
         translator.unlike_each_other(400)
     with pytest.raises(InputError, match="num_beams is 1001: expected at most 1000"):
-        configured(TranslateConfig, {"data": "x", "num_beams": 1_001}, "settings")
+        build_config(TranslateConfig, {"data": "x", "num_beams": 1_001}, "settings")
 
 
 def test_a_wide_beam_searches_few_sentences_at_a_time(translator, monkeypatch):

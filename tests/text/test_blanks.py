@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.errors import InputError
-from throughtime.text.blanks import Blanks, drawn, spoken
+from throughtime.text.blanks import Blanks, draw_blank, token_text
 from throughtime.text.codec import Codec
 from throughtime.text.subword import TRAINED
 
@@ -51,7 +51,7 @@ def test_parts_of_words_carry_their_spaces(kind):
     whole = codec.encode("I am tired .")
     read = Blanks.of("I am ___ .", codec)
     assert read.ids == tuple(codec.vocabulary.mask_id if n == 2 else one for n, one in enumerate(whole))
-    assert spoken(whole[2], codec) == " tired"
+    assert token_text(whole[2], codec) == " tired"
     assert read.filled([whole[2]], codec) == "I am tired ."
     assert read.filled([whole[2]], codec) == codec.decode(whole)
     both = Blanks.of("I ___ ___ .", codec)
@@ -63,7 +63,7 @@ def test_parts_of_words_carry_their_spaces(kind):
 def test_a_part_inside_a_word_is_one_with_what_stands_before(kind):
     codec = PARTS[kind]
     mark = codec.encode("I am tired.")[-1]
-    assert spoken(mark, codec) == "."
+    assert token_text(mark, codec) == "."
     assert Blanks.of("I am tired ___", codec).filled([mark], codec) == "I am tired."
 
 
@@ -72,7 +72,7 @@ def test_a_part_inside_a_word_is_one_with_what_stands_before(kind):
 def test_a_drawn_blank_is_read_back(codec, text, place):
     ids = codec.encode(text)
     place %= len(ids)
-    read = Blanks.of(drawn(ids, place, codec), codec)
+    read = Blanks.of(draw_blank(ids, place, codec), codec)
     hidden = [codec.vocabulary.mask_id if number == place else one for number, one in enumerate(ids)]
     assert list(read.ids) == hidden
     assert read.places == (place,)

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from throughtime.text.html_links import word_links
-from throughtime.text.html_page import HtmlPage, decoded_text
-from throughtime.text.html_tokens import Kind, tokens_of
+from throughtime.text.html_page import HtmlPage, decode_entities, split_html
+from throughtime.text.html_tags import Kind, word_links
 
 FEW = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -37,7 +36,7 @@ def backwards(words):
 
 def letters(source):
     """All but the spaces of a text or a page."""
-    return "".join(decoded_text(source).split())
+    return "".join(decode_entities(source).split())
 
 
 def texts_of(source):
@@ -57,6 +56,7 @@ def texts_of(source):
         ("<a> Home </a>", "<a> Home </a>".replace("Home", "HOME")),
         ("\n <p> \t<b>x</b> y\n</p> ", "\n <p> \tY <b>X</b>\n</p> "),
         ("&nbsp;a &lt;b&gt;&#8201;", "&nbsp;&lt;B&gt; A&#8201;"),
+        ("&nbsp&#32;a b&nbsp", "&nbsp&#32;B A&nbsp"),
         ("<p>fish &amp; <i>chips &quot;x&quot;</i></p>", '<p><i>"X" CHIPS</i> &amp; FISH</p>'),
         ('<a href="?a=1&b=2&amp;c">x</a> y', 'Y <a href="?a=1&b=2&amp;c">X</a>'),
         ("<p>press <code>a &lt; <b>b</code> now</p>", "<p>NOW PRESS <code>a &lt; <b>b</code></p>"),
@@ -216,7 +216,7 @@ def pages(draw, cut=True):
 @FEW
 @given(source=pages())
 def test_tokens_are_those_of_the_standard_parser(source):
-    tokens = tokens_of(source)
+    tokens = split_html(source)
     assert "".join(token.source for token in tokens) == source
     assert [token.source for token in tokens if token.kind is not Kind.TEXT] == Seen(source).tags
 
@@ -259,10 +259,10 @@ FRAGMENTS = [
 @example(source="<i>a <code> b</i> c </code>", turned=True)
 @example(source="a </code> b <code> c", turned=True)
 def test_broken_pages_keep_their_tags_and_texts(source, turned):
-    before = tokens_of(source)
+    before = split_html(source)
     assert "".join(token.source for token in before) == source
     found = translated(source, backwards if turned else lambda words: list(range(len(words))), said=str)
-    after = tokens_of(found)
+    after = split_html(found)
     for kinds in ([Kind.START, Kind.END, Kind.ATOM], [Kind.BREAK]):
         assert Counter(one.source for one in before if one.kind in kinds) == Counter(
             one.source for one in after if one.kind in kinds
@@ -297,6 +297,6 @@ def test_broken_pages_keep_their_tags_and_texts(source, turned):
 )
 def test_what_never_ends_takes_no_time(source):  # what is quadratic here takes minutes
     found = translated(source, said=str)
-    assert Counter(token.source for token in tokens_of(found) if token.kind is not Kind.TEXT) == Counter(
-        token.source for token in tokens_of(source) if token.kind is not Kind.TEXT
+    assert Counter(token.source for token in split_html(found) if token.kind is not Kind.TEXT) == Counter(
+        token.source for token in split_html(source) if token.kind is not Kind.TEXT
     )

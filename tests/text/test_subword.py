@@ -16,7 +16,8 @@ from throughtime.errors import InputError
 from throughtime.tasks.translate.codecs import Codecs
 from throughtime.text.blanks import mask_of
 from throughtime.text.codec import Codec
-from throughtime.text.subword import SPECIAL_TOKENS, TRAINED, SubwordTokenizer, tokenizer_file, train_subword
+from throughtime.text.subword import TRAINED, SubwordTokenizer, tokenizer_file
+from throughtime.text.subword_training import SPECIAL_TOKENS, train_subword
 from throughtime.text.tokenizers import tokenizer
 
 TEXTS = [
@@ -120,7 +121,8 @@ def test_every_character_is_kept_even_in_a_small_vocabulary() -> None:
 
 def test_training_is_the_same_in_every_process() -> None:
     program = (
-        "import hashlib, sys; from throughtime.text.subword import TRAINED, train_subword\n"
+        "import hashlib, sys; from throughtime.text.subword import TRAINED\n"
+        "from throughtime.text.subword_training import train_subword\n"
         "texts = [f'{a}{b} {b}{c}{a}, {c}' for a in 'abcxy' for b in 'uvwe' for c in ('st', 'no', 'é')]\n"
         "for kind in TRAINED:\n"
         "    print(hashlib.sha256(train_subword(kind, texts, 300).definition.encode()).hexdigest())"

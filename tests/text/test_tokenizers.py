@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.errors import InputError
-from throughtime.text.normalisers import NORMALISERS, normaliser
 from throughtime.text.subword import SUBWORDS
+from throughtime.text.tokenizer import NORMALISERS
 from throughtime.text.tokenizers import TOKENIZERS, Tokenizer, tokenizer
 
 RULES = [
@@ -53,13 +53,13 @@ def test_options_build_the_same_tokenizer(rule: Tokenizer) -> None:
 @pytest.mark.parametrize("name", NORMALISERS)
 @given(text=TEXTS)
 def test_a_normaliser_does_its_work_at_once(name: str, text: str) -> None:
-    once = normaliser(name)(text)
-    assert normaliser(name)(once) == once
+    once = NORMALISERS[name](text)
+    assert NORMALISERS[name](once) == once
 
 
 @given(text=TEXTS)
 def test_letters_leaves_words_of_letters_with_single_spaces(text: str) -> None:
-    normal = normaliser("letters")(text)
+    normal = NORMALISERS["letters"](text)
     assert set(normal) <= set("abcdefghijklmnopqrstuvwxyz ")
     assert "  " not in normal
 

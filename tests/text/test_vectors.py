@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from throughtime.errors import InputError
-from throughtime.text.vectors import read_vectors
-from throughtime.text.vocabulary import Vocabulary
+from throughtime.text.vocabulary import Vocabulary, read_vectors
 
 VOCABULARY = Vocabulary(["<pad>", "<unk>", "owl", "mouse", "forest"])
 ROWS = "owl 1 2 3\nsea 7 7 7\nmouse -1 0.5 1e-3 \nowl 9 9 9\n"

@@ -94,7 +94,7 @@ def backtest(
       throughtime backtest runs/load --intervals conformal --save-intervals
     """
     from throughtime.data.readers.panel import panel_of
-    from throughtime.text.numbers import several
+    from throughtime.text.texts import several
     from throughtime.version import __version__
 
     check_pictures(plot, plot_steps)
@@ -161,13 +161,13 @@ def _warn(windows: int) -> None:
 
 
 def _draw(found: Backtest, panel: Panel, plot: Path | None, plot_steps: Path | None) -> None:
-    from throughtime.plots.forecast import backtest_plot, horizon_plot
+    from throughtime import plots
 
     if plot is not None:
-        backtest_plot(panel, found.judged[0].windows, found.rolling.cuts, found.levels, plot)
+        plots.backtest(panel, found.judged[0].windows, found.rolling.cuts, found.levels, path=plot)
         say(f"wrote {plot}")
     if plot_steps is not None:
-        horizon_plot({one.name: one.steps["rmse"] for one in found.judged}, plot_steps, "RMSE")
+        plots.forecast_error({one.name: one.steps["rmse"] for one in found.judged}, path=plot_steps)
         say(f"wrote {plot_steps}")
 
 

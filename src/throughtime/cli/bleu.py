@@ -12,7 +12,7 @@ import typer
 
 from throughtime.cli.output import Debug, Json, Outcome, reported
 from throughtime.errors import InputError
-from throughtime.text.numbers import several
+from throughtime.text.texts import several
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

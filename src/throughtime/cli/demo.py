@@ -92,12 +92,13 @@ def shown_off(out: Path, settings: dict[str, Any]) -> Outcome:
 
 def drawn(alignment: Alignment | None, path: Path) -> str | None:
     """The picture of what the first translation looked at, where matplotlib is installed."""
-    from throughtime.plots.attention import attention_plot
+    from throughtime import plots
 
     if alignment is None:
         return None
     try:
-        return str(attention_plot(alignment.source, alignment.target, alignment.weights, path))
+        plots.attention(alignment, path=path)
+        return str(path)
     except ThroughtimeError as error:
         say(f"No picture: {error}")
         return None

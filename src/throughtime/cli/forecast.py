@@ -110,9 +110,9 @@ def forecast(
     if out is not None:
         _write(out, columns, table)
     if plot is not None:
-        from throughtime.plots.forecast import forecast_plot
+        from throughtime import plots
 
-        forecast_plot(panel, found, levels, plot)
+        plots.forecast(panel, found, levels, path=plot)
     values = {
         "run": str(run),
         "data": dataset.name,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from throughtime.cli.inspect_gradients import gradients
-from throughtime.cli.inspect_graph import graph
+from throughtime.cli.inspect_gradients import gradients, truncation
 from throughtime.cli.inspect_model import InspectsRun, inspect_model
-from throughtime.cli.inspect_truncation import truncation
+from throughtime.cli.output import Debug, Json, Outcome, reported, say
+from throughtime.cli.picture import Plot, check_pictures
 from throughtime.files import path_exists
 
 
@@ -29,6 +29,49 @@ class RunOrCommand(TyperGroup):
         return word in self.commands or (
             not path_exists(word) and bool(difflib.get_close_matches(word, self.commands))
         )
+
+
+@reported
+def graph(
+    cell: Annotated[str, typer.Option(help="rnn, gru, gru-before, lstm, lstm-coupled or mingru.")] = "gru",
+    steps: Annotated[int, typer.Option(help="How many steps to unroll.", min=1, max=8)] = 3,
+    plot: Plot = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> Outcome:
+    """Draw the computation graph of a recurrence, unrolled through time, with a loss at every step.
+
+    Example: throughtime inspect graph --cell gru --steps 3 --plot graph.png
+    """
+    from throughtime.inspection.graph import Node, unroll
+    from throughtime.text.texts import several
+
+    check_pictures(plot)
+    drawn = unroll(cell, steps)
+    if plot is not None:
+        from throughtime import plots
+
+        title = f"{cell.upper().replace('MIN', 'min')}, unrolled over {several(steps, 'step')}"
+        plots.graph(drawn, title=title, path=plot)
+        say(f"wrote {plot}")
+    values = {
+        "cell": cell,
+        "steps": steps,
+        "nodes": [[node.letter, node.step, node.kind] for node in drawn.nodes],
+        "edges": [[_label(source), _label(target)] for source, target in drawn.edges],
+        "weight_uses": drawn.uses(Node("w_h", None, "weight")),
+        "longest_path": drawn.depth(),
+    }
+    sentence = (
+        f"{cell} over {several(steps, 'step')}: {len(drawn.nodes)} values, {len(drawn.edges)} arrows. "
+        f"All steps use the same weights w_h: their gradient is the sum of what each step adds. "
+        f"The longest way back from the loss has {drawn.depth()} arrows."
+    )
+    return Outcome(values, [sentence])
+
+
+def _label(node: Any) -> str:
+    return node.letter if node.step is None else f"{node.letter}_{node.step}"
 
 
 inspect_app = typer.Typer(

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from throughtime.inspection.beam_tree import BeamTree
     from throughtime.inspection.gates import LayerGates
+    from throughtime.inspection.translation import BeamTree
 
 NEIGHBOURS = 4
 SHOWN_UNITS = 4
@@ -172,40 +172,40 @@ def _named(run: Path) -> Iterator[None]:
 
 
 def _attention(model: Any, sentence: str, plot: Path | None) -> Outcome:
-    from throughtime.inspection.attention import attended
+    from throughtime.inspection.translation import attention
 
-    best = attended(model, sentence)[0]
+    best = attention(model, sentence)[0]
     alignment = best.alignment
-    assert alignment is not None, "attended refuses models without"
+    assert alignment is not None, "models without attention are refused"
     if plot is not None:
-        from throughtime.plots.attention import attention_plot
+        from throughtime import plots
 
-        attention_plot(alignment.source, alignment.target, alignment.weights, plot)
+        plots.attention(best, path=plot)
     table = _table("word", ("looked at", "weight"))
     for word, row in zip(alignment.target, alignment.weights, strict=True):
         looks = sorted(zip(row, alignment.source, strict=True), reverse=True)[:3]
-        told = [(weight, source) for weight, source in looks if weight >= 0.05]
+        shown = [(weight, source) for weight, source in looks if weight >= 0.05]
         table.add_row(
-            word, ", ".join(source for _, source in told), ", ".join(f"{weight:.2f}" for weight, _ in told)
+            word, ", ".join(source for _, source in shown), ", ".join(f"{weight:.2f}" for weight, _ in shown)
         )
     return Outcome(best.values(), [best.text, "", table])
 
 
 def _beam(model: Any, sentence: str, num_beams: int | None, plot: Path | None) -> Outcome:
-    from throughtime.inspection.beam_tree import beam_tree
+    from throughtime.inspection.translation import beam_tree
 
     tree = beam_tree(model, sentence, num_beams)
     if plot is not None:
-        from throughtime.plots.beam import beam_plot
+        from throughtime import plots
 
-        beam_plot(tree, plot)
+        plots.beam(tree, path=plot)
     return Outcome(tree.values(), _tree_shown(tree))
 
 
 def _tree_shown(tree: BeamTree) -> list[RenderableType]:
     from rich.markup import escape
 
-    from throughtime.text.numbers import signed
+    from throughtime.text.texts import signed
 
     table = _table("step", ("kept", "cut"))
     for step in range(1, tree.steps + 1):
@@ -234,13 +234,13 @@ def _gates(model: Any, sentence: str, layer: int | None, plot: Path | None) -> O
             raise InputError("--layer", f"is {layer}, the model has {len(layers)}: {names}")
         layers = [layers[layer - 1]]
     if plot is not None:
-        from throughtime.plots.unit_gates import layer_plot, remembering_plot
+        from throughtime import plots
 
         title = f"“{sentence}”"
         if layer is not None:
-            layer_plot(layers[0], plot, f"{layers[0].name}, {title}")
+            plots.layer_gates(layers[0], title=f"{layers[0].name}, {title}", path=plot)
         else:
-            remembering_plot(layers, plot, title)
+            plots.keep_gates(layers, title=title, path=plot)
     values = {"layers": [one.to_dict(len(one.order)) for one in layers]}
     return Outcome(values, [_gates_shown(layers), "", _HALF_LIFE])
 
@@ -256,22 +256,22 @@ def _gates_shown(layers: list[LayerGates]) -> Table:
     for one in layers:
         lives = one.half_lives
         if lives is None:
-            told = ["no gate keeps its state", ""]
+            columns = ["no gate keeps its state", ""]
         else:
             ends = (one.order[:SHOWN_UNITS], one.order[: -SHOWN_UNITS - 1 : -1])
-            told = ["  ".join(f"{unit} ({lives[unit]:.1f})" for unit in end) for end in ends]
-        table.add_row(f"{one.name}, {one.cell}", str(len(one.order)), *told)
+            columns = ["  ".join(f"{unit} ({lives[unit]:.1f})" for unit in end) for end in ends]
+        table.add_row(f"{one.name}, {one.cell}", str(len(one.order)), *columns)
     return table
 
 
 def _embedding(model: Any, sentence: str, k: int, side: str | None, plot: Path | None) -> Outcome:
-    from throughtime.inspection.neighbours import embedding_map
+    from throughtime.inspection.embeddings import embedding_map
 
     found = embedding_map(model, sentence, k=k, side=side)
     if plot is not None:
-        from throughtime.plots.embedding import embedding_plot
+        from throughtime import plots
 
-        embedding_plot(found, plot)
+        plots.embedding(found, path=plot)
     table = _table("word", ("nearest (cosine)",))
     for one in found.neighbours:
         table.add_row(one.token, "  ".join(f"{near.token} {near.similarity:.2f}" for near in one.nearest))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from throughtime.cli.evaluate import bar
 from throughtime.cli.output import Outcome
 from throughtime.errors import InputError
-from throughtime.text.numbers import several
+from throughtime.text.texts import several
 
 if TYPE_CHECKING:
     from throughtime.data.panel import Panel
@@ -44,9 +44,9 @@ def k_step_outcome(
     with bar("windows") as advance:
         found = model.k_steps(panel, steps, "heldout" if held_out else "all", advance)
     if plot is not None:
-        from throughtime.plots.k_steps import k_steps_plot
+        from throughtime import plots
 
-        k_steps_plot(found, plot, held_out)
+        plots.k_steps(found, trained=held_out, path=plot)
     which = "that did not train the model"
     if not held_out:
         which = "which trained the model" if own else "of these data"

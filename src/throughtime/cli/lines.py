@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from throughtime.cli.output import say, warn
-from throughtime.text.one_line import one_line as one_line
+from throughtime.text.texts import one_line as one_line
 
 LINES_AT_ONCE = 2_000
 

@@ -130,14 +130,14 @@ def _figures(values: NDArray[np.float64], found: Drift | None) -> dict[str, Any]
 
 
 def _draw(dataset: Dataset, drawn: tuple[Column, Drift] | None, count: int, plot: Path) -> None:
-    from throughtime.plots.drift import drift_plot
+    from throughtime import plots
 
     if drawn is None:
         raise InputError(
             dataset.name, f"has no series of {SHORTEST} values or more, so --plot has no drift to draw"
         )
     column, found = drawn
-    drift_plot(column.values, found, plot)
+    plots.drift(column.values, found, path=plot)
     name = f"{column.series}, column {column.name}"
     say(f"wrote {plot}" + (f": {name}, the first of {count} series that is long enough" if count > 1 else ""))
 

@@ -70,8 +70,8 @@ def stats(
 
       throughtime stats series/airline-passengers --plot drift.png
     """
-    from throughtime.text.statistics import Running, ngram_counts, zipf_fit
-    from throughtime.text.tokenizer_coverage import Remainder
+    from throughtime.text.input_warnings import TokenizerCoverage
+    from throughtime.text.statistics import Running, ngram_counts
 
     check_pictures(plot)
     dataset = opened(data, source=source, target=target, date_format=date_format, skip_bad=skip_bad)
@@ -89,23 +89,21 @@ def stats(
         tell_skipped(dataset)
         return Outcome(values | _skipped(dataset), [table])
     tokenizer = _tokenizer(tokens or dataset.tokens, normalise, dataset, split, side)
-    remainder = Remainder(tokenizer, dataset.name)
-    texts = map(remainder.tokenize, dataset.texts(split, side))
+    coverage = TokenizerCoverage(tokenizer, dataset.name)
+    texts = map(coverage.tokenize, dataset.texts(split, side))
     running = Running.of(texts, joined=dataset.layout == "stream")
     tell_skipped(dataset)
-    for note in remainder.notes():
+    for note in coverage.notes():
         say(note)
     counted = [ngram_counts(running, n) for n in range(1, (ngrams or NGRAMS) + 1)]
     values = _values(counted, TOP if top is None else top)
     values |= _vocabulary(tokenizer, counted[0], min_freq, dataset)
     values |= {"tokenizer": tokenizer.name, "data": dataset.name, **_skipped(dataset)}
     if plot is not None:
-        from throughtime.plots.zipf import zipf_plot
+        from throughtime import plots
 
-        fits = {grams.n: zipf_fit(grams.counts) for grams in counted[:3]}
-        zipf_plot(
-            {grams.n: grams.counts for grams in counted[:3]}, fits, plot, f"Zipf's law in {dataset.name}"
-        )
+        frequencies = {grams.n: grams.counts for grams in counted[:3]}
+        plots.zipf(frequencies, title=f"Zipf's law in {dataset.name}", path=plot)
         say(f"wrote {plot}")
     return Outcome(values, _shown(values, " of all splits" if _all_splits(dataset, split) else ""))
 
@@ -123,8 +121,9 @@ def _all_splits(dataset: Dataset, split: str) -> bool:
 def _tokenizer(name: str, normalise: str | None, dataset: Dataset, split: str, side: str | None) -> Tokenizer:
     """A rule by its name, a tokenizer trained on the data by its kind, or one that a file describes."""
     from throughtime.text.codec import SUBWORD_SIZE
-    from throughtime.text.normalisers import check_normaliser
-    from throughtime.text.subword import TRAINED, tokenizer_file, train_subword
+    from throughtime.text.subword import TRAINED, tokenizer_file
+    from throughtime.text.subword_training import train_subword
+    from throughtime.text.tokenizer import check_normaliser
     from throughtime.text.tokenizers import tokenizer
 
     normaliser = normalise or dataset.normaliser_for(name)

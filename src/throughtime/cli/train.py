@@ -216,9 +216,10 @@ def find_rate(training: Training, out: Path | None) -> Outcome:
     tried = f"{len(found.rates)} updates of {training.model.config.optimizer} tried"
     text = f"Suggested: --lr {found.suggestion:.2g} ({tried})"
     if out is not None:
-        from throughtime.plots.learning import rate_plot
+        from throughtime import plots
 
-        values["plot"] = str(rate_plot(found.rates, found.losses, found.suggestion, out))
+        plots.learning_rates(found.rates, found.losses, found.suggestion, path=out)
+        values["plot"] = str(out)
         text += f"\nDrawn in {out}."
     return Outcome(values, [text])
 

@@ -18,9 +18,9 @@ from torch.overrides import TorchFunctionMode
 
 from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError
-from throughtime.inspection.pieces import labels, pieces
 from throughtime.layers.stack import Stack
 from throughtime.models.seq2seq import EncoderDecoder
+from throughtime.text.codec import labels, pieces
 
 MOST_TOKENS = 400
 LONGEST = 1000.0

@@ -60,10 +60,10 @@ class Graph:
         return max(longest.values())
 
 
-def unrolled(cell: str, steps: int) -> Graph:
+def unroll(cell: str, steps: int) -> Graph:
     """The graph of a recurrence with a loss at every step.
 
-    >>> graph = unrolled("rnn", steps=3)
+    >>> graph = unroll("rnn", steps=3)
     >>> graph.uses(Node("w_h", None, "weight")), graph.depth()
     (3, 6)
     """
@@ -80,17 +80,17 @@ def _edges(parts: Parts, steps: int) -> Iterator[tuple[Node, Node]]:
     recurrent, out = Node("w_h", None, "weight"), Node("w_y", None, "weight")
     total = Node("L", None, "loss")
     for step in range(1, steps + 1):
-        made = {letter: Node(letter, step, "state" if letter in STATES else "gate") for letter in parts}
-        made["x"] = Node("x", step, "input")
-        made |= {f"{letter}-": Node(letter, step - 1, "state") for letter in STATES}
+        nodes = {letter: Node(letter, step, "state" if letter in STATES else "gate") for letter in parts}
+        nodes["x"] = Node("x", step, "input")
+        nodes |= {f"{letter}-": Node(letter, step - 1, "state") for letter in STATES}
         for letter, needed in parts.items():
             # Weights enter where the input does; h and c of gated cells only mix what is already there.
             if "x" in needed:
-                yield recurrent, made[letter]
+                yield recurrent, nodes[letter]
             for source in needed:
-                yield made[source], made[letter]
+                yield nodes[source], nodes[letter]
         output, loss = Node(r"\hat y", step, "output"), Node("L", step, "loss")
         yield out, output
-        yield made["h"], output
+        yield nodes["h"], output
         yield output, loss
         yield loss, total

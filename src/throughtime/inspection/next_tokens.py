@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from throughtime.errors import InputError
-from throughtime.inspection.pieces import END, WINDOW
+from throughtime.text.codec import END, WINDOW
 
 if TYPE_CHECKING:
     from throughtime.tasks.language.predictor import LanguageModel
@@ -52,7 +52,7 @@ def next_tokens(language: LanguageModel, text: str, k: int = TOP) -> NextTokens:
     """The `k` likeliest next tokens after a text; the text may be empty."""
     framing = getattr(language, "framing", None)
     if framing is None:
-        raise InputError("model", "is no language model, and only those tell what comes next")
+        raise InputError("model", "is not a language model; only those predict the next token")
     if framing.backward:
         raise InputError("model", "reads from right to left, so nothing comes next")
     ids = framing.ids(text, end=False)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.errors import InputError
-from throughtime.inspection.attention import require_translator
 from throughtime.inspection.gates import check_gates, tags
+from throughtime.inspection.translation import require_translator
 from throughtime.models.seq2seq import EncoderDecoder
 
 VIEWS = ("attention", "beam", "gates", "embedding")

@@ -48,7 +48,7 @@ def embedding_from_vectors(
     path: Path | str, vocabulary: Vocabulary, *, seed: int = 0, freeze: bool = False
 ) -> tuple[nn.Embedding, int]:
     """An embedding filled from a `.vec` file, and how many words of the vocabulary were found there."""
-    from throughtime.text.vectors import read_vectors
+    from throughtime.text.vocabulary import read_vectors
 
     matrix, found = read_vectors(path, vocabulary, seed=seed)
     table = nn.Embedding(len(vocabulary), matrix.shape[1], padding_idx=vocabulary.pad_id)

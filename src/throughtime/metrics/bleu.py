@@ -11,8 +11,8 @@ from typing import Any
 
 from throughtime.errors import InputError
 from throughtime.text.languages import BY_CODE, BY_NAME
-from throughtime.text.scripts import count_scripts
-from throughtime.texts import checked_text, checked_texts
+from throughtime.text.texts import check_text, check_texts
+from throughtime.text.unicode import count_scripts
 
 CHINESE, JAPANESE, KOREAN, WITHOUT_SPACES = "Chinese", "Japanese", "Korean", "without spaces"
 
@@ -280,7 +280,7 @@ def aligned_references(
     >>> aligned_references(["one", "two"], [["1", "I"], "2"])
     (['one', 'two'], [['1', '2'], ['I', None]])
     """
-    predictions = checked_texts(predictions, "predictions")
+    predictions = check_texts(predictions, "predictions")
     if isinstance(references, str):
         raise InputError("references", "is one text; give a list with the references of each prediction")
     if not predictions:
@@ -294,7 +294,7 @@ def aligned_references(
     rows = []
     for number, given in enumerate(references):
         where = f"references[{number}]"
-        row = [checked_text(given, where)] if isinstance(given, str) else checked_texts(given, where)
+        row = [check_text(given, where)] if isinstance(given, str) else check_texts(given, where)
         if not row:
             raise InputError(where, "is empty; a prediction needs one reference or more")
         rows.append(row)

@@ -8,7 +8,7 @@ from typing import Any
 
 from throughtime.errors import InputError
 from throughtime.metrics.bleu import bleu_metric
-from throughtime.texts import checked_texts
+from throughtime.text.texts import check_texts
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def paired_bootstrap(
     for name, translations in systems.items():
         if len(translations) != len(references):
             raise InputError(name, f"has {len(translations)} lines for {len(references)} references")
-    references = checked_texts(references, "references")
+    references = check_texts(references, "references")
     metrics = {
         "BLEU": bleu_metric(tokenize, lowercase, language, references),
         "chrF": CHRF(lowercase=lowercase),

@@ -6,12 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.plots.style import COLOURS, INK, figure, save
+from throughtime.plots.style import COLOURS, INK, figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _GREY = "#999999"
 _DECADE = 10.0
@@ -21,12 +24,13 @@ _ABOUT = ("kind", "step", "epoch", "seconds", "lr", "tokens_per_second", "outsid
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
-def learning_plot(
+def learning_curve(
     lines: Sequence[Mapping[str, Any]],
-    path: Path | str,
     measure: str = "perplexity",
     better: Literal["less", "more"] = "less",
-) -> Path:
+    *,
+    path: Path | str | None = None,
+) -> Figure:
     """Draw the lines of a `metrics.jsonl`: the measure against the epoch, and below it the learning rate.
 
     What is measured in validation only, BLEU for one, has no curve of training: what training measures is
@@ -36,7 +40,7 @@ def learning_plot(
     train, valid = _training(lines, measure, epochs), _curve(lines, "valid", measure, epochs)
     best = None
     trained_by = None if len(train[0]) else _trained_by(lines)
-    with figure(7.0, 5.0 if trained_by is None else 6.8) as drawing:
+    with figure(7.0, 5.0 if trained_by is None else 6.8, path=path) as drawing:
         heights = (5, 1) if trained_by is None else (5, 4, 1)
         axes, *between, below = drawing.subplots(len(heights), sharex=True, height_ratios=heights)
         _curves(axes, train, valid, measure, better)
@@ -53,7 +57,7 @@ def learning_plot(
         below.xaxis.get_major_locator().set_params(integer=True)
         below.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
         axes.margins(x=0.02)
-        return save(drawing, path)
+    return drawing
 
 
 def _curves(axes: Any, train: Curve, valid: Curve, measure: str, better: Literal["less", "more"]) -> None:
@@ -73,11 +77,13 @@ def _curves(axes: Any, train: Curve, valid: Curve, measure: str, better: Literal
         axes.legend(loc="upper right" if better == "less" else "lower right")
 
 
-def rate_plot(rates: Sequence[float], losses: Sequence[float], suggested: float, path: Path | str) -> Path:
+def learning_rates(
+    rates: Sequence[float], losses: Sequence[float], suggested: float, *, path: Path | str | None = None
+) -> Figure:
     """Draw the loss against a rising learning rate, with the rate that is suggested."""
     x, y = np.asarray(rates, dtype=np.float64), np.asarray(losses, dtype=np.float64)
     x, y = x[np.isfinite(y)], y[np.isfinite(y)]
-    with figure(7.0, 4.2) as drawing:
+    with figure(7.0, 4.2, path=path) as drawing:
         axes = drawing.add_subplot(xscale="log", xlabel="learning rate", ylabel="training loss")
         axes.plot(x, y, color=COLOURS[0])
         if len(y):
@@ -87,7 +93,7 @@ def rate_plot(rates: Sequence[float], losses: Sequence[float], suggested: float,
             axes.set_ylim(low - 0.1 * room, max(start, float(y[: len(y) // 2].max())) + 0.3 * room)
         axes.axvline(suggested, color=COLOURS[1], linewidth=1.2)
         axes.set_title(f"The loss falls most steeply at a learning rate of {suggested:.2g}")
-        return save(drawing, path)
+    return drawing
 
 
 def _epochs(lines: Sequence[Mapping[str, Any]]) -> Curve:
@@ -185,15 +191,9 @@ def _logarithmic(axes: Any) -> None:
 def _mark_best(axes: Any, epochs: NDArray[np.float64], values: NDArray[np.float64], best: int) -> None:
     axes.plot(epochs[best], values[best], "o", color=COLOURS[1], markersize=8, markeredgecolor=INK, zorder=5)
     axes.annotate(
-        f"best {values[best]:,.4g}",
-        (epochs[best], values[best]),
-        xytext=(0, 10),
-        textcoords="offset points",
-        ha="center",
-        va="bottom",
-        fontweight="bold",
-        zorder=6,
-    )
+        f"best {values[best]:,.4g}", (epochs[best], values[best]), xytext=(0, 10),
+        textcoords="offset points", ha="center", va="bottom", fontweight="bold", zorder=6,
+    )  # fmt: skip
 
 
 def _title(valid: Curve, measure: str, best: int | None) -> str:

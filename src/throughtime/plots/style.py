@@ -1,25 +1,29 @@
-"""One look for all pictures: colours that everybody can tell apart, and nothing that is not data."""
+"""One style for all figures: colours that everybody can tell apart, and fonts for every script."""
 
 from __future__ import annotations
 
 import sys
+import unicodedata
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from throughtime.errors import InputError, import_optional
 from throughtime.files import whole_file
-from throughtime.plots.fonts import complete_fonts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 # Okabe and Ito's palette, strongest contrast first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 INK, FAINT = "#333333", "#DDDDDD"
 FORMATS = ("png", "svg", "pdf")
+_DPI = 160
 _NAMED = 20  # letters that no font has
 
 _STYLE: dict[Any, Any] = {
@@ -47,6 +51,10 @@ _STYLE: dict[Any, Any] = {
     # The same picture is the same file: no random identifiers in an SVG.
     "svg.hashsalt": "throughtime",
 }
+_BOXES = ("Last Resort", ".LastResort", "LastResort")  # fonts that have a box for every letter
+_UNDRAWN = "CZ"  # categories of what has no shape: controls, separators, letters not yet assigned
+_EAST_ASIAN = {"HIRAGANA": "JP", "KATAKANA": "JP", "HANGUL": "KR"}
+"""Han characters are drawn as the language of the letters around them writes them, Chinese if alone."""
 
 
 def import_matplotlib() -> Any:
@@ -55,45 +63,53 @@ def import_matplotlib() -> Any:
 
 
 @contextmanager
-def figure(width: float = 7.0, height: float = 4.2) -> Iterator[Figure]:
-    """An empty figure of this size in inches; what is drawn within the block has the common look."""
+def figure(width: float = 7.0, height: float = 4.2, path: Path | str | None = None) -> Iterator[Figure]:
+    """An empty figure of this size in inches; what is drawn within the block has the common style.
+
+    At the end of the block the figure is written to `path`, where one is given, in the format that the suffix
+    names. Characters that the usual font lacks are drawn with another installed font; a line on stderr names
+    those that no font has. pyplot does not know the figure, so that a notebook shows it only once.
+    """
     matplotlib = import_matplotlib()
     from cycler import cycler
     from matplotlib.figure import Figure
 
+    kind = None if path is None else check_format(path)
     with matplotlib.rc_context({**_STYLE, "axes.prop_cycle": cycler(color=COLOURS)}):
-        yield Figure(figsize=(width, height))
-
-
-def save(figure: Figure, path: Path | str) -> Path:
-    """Write the figure in the format that the file's suffix names.
-
-    Letters that the usual font lacks are drawn with another that is installed; where none has them, stderr
-    is told.
-    """
-    path = Path(path)
-    kind = check_format(path)
-    # A date in the file would make equal pictures differ.
-    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
-    missing = complete_fonts(figure)
-    with whole_file(path, "wb") as file, warnings.catch_warnings():
-        # Said once below, not once for each letter.
-        warnings.filterwarnings("ignore", r"Glyph .* missing from ")
-        figure.savefig(file, format=kind, dpi=160, metadata=metadata)
+        drawing = Figure(figsize=(width, height))
+        drawing._repr_png_ = partial(_png, drawing)  # type: ignore[attr-defined]  # what a notebook shows
+        yield drawing
+        missing = complete_fonts(drawing)
+        with warnings.catch_warnings():
+            # One line below names them all.
+            warnings.filterwarnings("ignore", r"Glyph .* missing from ")
+            if path is None or kind is None:
+                drawing.draw_without_rendering()  # ticks take their style when they are first drawn
+            else:
+                # A date in the file would make equal figures differ.
+                metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+                with whole_file(Path(path), "wb") as file:
+                    drawing.savefig(file, format=kind, dpi=_DPI, metadata=metadata)
     if missing:
-        print(_boxes(path, missing), file=sys.stderr)
-    return path
+        print(_missing_characters("figure" if path is None else str(path), missing), file=sys.stderr)
 
 
-def _boxes(path: Path, missing: str) -> str:
-    """The sentence on letters that no font has.
+def _png(drawing: Figure) -> bytes:
+    """The figure as a notebook shows it."""
+    buffer = BytesIO()
+    drawing.savefig(buffer, format="png", dpi=_DPI / 2)
+    return buffer.getvalue()
 
-    >>> _boxes(Path("a.png"), "ሀሁ")
+
+def _missing_characters(where: str, missing: str) -> str:
+    """The line on characters that no font has.
+
+    >>> _missing_characters("a.png", "ሀሁ")
     'a.png: boxes stand for ሀሁ, which no installed font has; Noto has fonts of most scripts.'
     """
     more = len(missing) - _NAMED
     named = f"{missing[:_NAMED]} and {more} more" if more > 0 else missing
-    return f"{path}: boxes stand for {named}, which no installed font has; Noto has fonts of most scripts."
+    return f"{where}: boxes stand for {named}, which no installed font has; Noto has fonts of most scripts."
 
 
 def check_format(path: Path | str, where: str | None = None) -> str:
@@ -106,3 +122,97 @@ def check_format(path: Path | str, where: str | None = None) -> str:
         known = ", ".join(f".{name}" for name in FORMATS)
         raise InputError(where or str(path), f"is not a picture that can be written; end it in {known}")
     return kind
+
+
+def complete_fonts(figure: Figure) -> str:
+    """Give the texts of a figure further fonts for what their own lacks; the letters that none has."""
+    from matplotlib.text import Text
+
+    lacking = {text: _lacking(text) for text in figure.findobj(Text) if not text.get_text().isascii()}
+    wanted = set().union(*lacking.values())
+    if not wanted:
+        return ""
+    families, left = _families(wanted)
+    for text, letters in lacking.items():
+        if letters:
+            text.set_fontfamily([*text.get_fontfamily(), *families])
+    return "".join(sorted(left))
+
+
+def _lacking(text: Text) -> set[str]:
+    from matplotlib.font_manager import findfont, get_font
+
+    font = get_font(findfont(text.get_fontproperties()))
+    drawn = {letter for letter in text.get_text() if unicodedata.category(letter)[0] not in _UNDRAWN}
+    return drawn - _held(font, drawn)
+
+
+def _families(wanted: Collection[str]) -> tuple[list[str], set[str]]:
+    """As few families as have the letters between them, and the letters that no family has."""
+    holds = _known_families(wanted)
+    if set(wanted) - set().union(*holds.values()):
+        _learn_new_fonts(wanted)
+        holds = _known_families(wanted)
+    left, chosen = set(wanted), list[str]()
+    script = _script(wanted)
+    while holds:
+        # Of fonts that have as much: without serifs, of the right language, and the plainest by its name.
+        best = max(
+            holds,
+            key=lambda name: (len(holds[name] & left), "Sans" in name, script in name, -len(name), name),
+        )
+        if not holds[best] & left:
+            break
+        chosen.append(best)
+        left -= holds[best]
+    return chosen, left
+
+
+def _known_families(wanted: Collection[str]) -> dict[str, set[str]]:
+    """What each family that matplotlib knows has of the letters."""
+    from matplotlib.font_manager import fontManager
+
+    files: dict[str, set[str]] = {}
+    holds: dict[str, set[str]] = {}
+    for entry in fontManager.ttflist:
+        if entry.style == "normal" and not entry.name.startswith(_BOXES):
+            if entry.fname not in files:
+                files[entry.fname] = _held_by_file(entry.fname, wanted)
+            held = files[entry.fname]
+            # Its bold face may lack what the regular one has; a letter must be there in each.
+            holds[entry.name] = holds.get(entry.name, held) & held
+    return {name: held for name, held in holds.items() if held}
+
+
+def _learn_new_fonts(wanted: Collection[str]) -> None:
+    """Tell matplotlib of fonts that were installed after it made its list of them."""
+    from matplotlib.font_manager import findSystemFonts, fontManager
+
+    known = {entry.fname for entry in fontManager.ttflist}
+    for file in findSystemFonts():
+        if file not in known and _held_by_file(file, wanted):
+            fontManager.addfont(file)
+
+
+def _held_by_file(file: str, wanted: Collection[str]) -> set[str]:
+    from matplotlib.ft2font import FT2Font
+
+    try:
+        return _held(FT2Font(file), wanted)
+    except (OSError, RuntimeError):  # gone since it was listed, or no font at all
+        return set()
+
+
+def _held(font: Any, letters: Collection[str]) -> set[str]:
+    """What a font has of the letters; one of bitmaps, as of coloured emoji, cannot be drawn with."""
+    return {letter for letter in letters if font.get_char_index(ord(letter))} if font.scalable else set()
+
+
+def _script(letters: Collection[str]) -> str:
+    """The mark in the name of fonts that are made for one East Asian language.
+
+    >>> _script("这店"), _script("駅の"), _script("역")
+    ('SC', 'JP', 'KR')
+    """
+    names = {unicodedata.name(letter, "").partition(" ")[0] for letter in letters}
+    return next((mark for script, mark in _EAST_ASIAN.items() if script in names), "SC")

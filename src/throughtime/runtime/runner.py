@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from throughtime.runtime.session import ExportFolder
 from throughtime.text.codec import Codec
 from throughtime.text.input_warnings import InputWarnings
-from throughtime.texts import checked_texts
+from throughtime.text.texts import check_texts
 
 Ids = NDArray[np.int64]
 
@@ -27,7 +27,7 @@ class TextRunner:
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
         """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self._warnings.of([self._read_part(text) for text in checked_texts(texts)], **how)
+        return self._warnings.of([self._read_part(text) for text in check_texts(texts)], **how)
 
     @property
     def _warnings(self) -> InputWarnings:

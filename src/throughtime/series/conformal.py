@@ -22,7 +22,7 @@ from throughtime.files import whole_file
 from throughtime.folder import ModelFolder
 from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest
 from throughtime.series.rolling import ROUNDING, Rolled, gathered, windows_needed
-from throughtime.text.numbers import several
+from throughtime.text.texts import several
 
 Array = NDArray[np.float64]
 

@@ -13,9 +13,9 @@ from throughtime.data.datasets import open_dataset
 from throughtime.data.panel import spelled
 from throughtime.data.readers.panel import panel_of
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.inspection.beam_tree import beam_tree
 from throughtime.inspection.gates import unit_gates
 from throughtime.inspection.next_tokens import next_tokens
+from throughtime.inspection.translation import beam_tree
 from throughtime.serve.batching import Left
 from throughtime.serve.models import WRITERS, Served
 from throughtime.serve.requests import RefusalError

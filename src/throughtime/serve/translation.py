@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from throughtime.inspection.pieces import END
 from throughtime.ngram.detection import Guess
 from throughtime.serve.batching import AbandonedError, Left
 from throughtime.serve.models import Served
 from throughtime.serve.requests import RefusalError, Text, Texts, as_list, form_schema, read_body
 from throughtime.serve.service import Service, admit, get_service
-from throughtime.text.html_links import Link, word_links
+from throughtime.text.codec import END
 from throughtime.text.html_page import HtmlPage
+from throughtime.text.html_tags import Link, word_links
 from throughtime.text.languages import language_name
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from throughtime.config import Config, configured
+from throughtime.config import Config, build_config
 from throughtime.errors import InputError, unknown
 from throughtime.files import whole_folder
 from throughtime.folder import ModelFolder
 from throughtime.registry import Registry
 from throughtime.results import Evaluation
 from throughtime.tasks import TASKS
-from throughtime.text.numbers import several
+from throughtime.text.texts import several
 
 if TYPE_CHECKING:
     import torch
@@ -169,7 +169,7 @@ class Predictor:
         from throughtime.layers.devices import choose_device
         from throughtime.models.weights import read_weights
 
-        config = configured(cls.config_type, settings, str(folder.path / "config.json"))
+        config = build_config(cls.config_type, settings, str(folder.path / "config.json"))
         assets = cls.load_assets(folder, config)
         own = cls._choose_network(config, assets, network)
         read_weights(own, folder)
@@ -359,7 +359,7 @@ def architecture_of(
     found, saved = folder.read_config()
     if found != task:
         raise InputError("init_from", f"{folder.path} holds a model of the task {found!r}, not {task!r}")
-    saved = configured(config_type, saved, str(folder.path / "config.json")).model_dump(mode="json")
+    saved = build_config(config_type, saved, str(folder.path / "config.json")).model_dump(mode="json")
     known = config_type.fields_with_role("architecture")
     for key in known & set(given):
         left_to_data = given[key] is None and key in config_type.SUGGESTED

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from throughtime.errors import InputError
-from throughtime.text.numbers import several
+from throughtime.text.texts import several
 
 Asked = Mapping[str, Any]
 """The options of `evaluate` that were given, by name; each kind of model knows some of them."""

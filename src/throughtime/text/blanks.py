@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from throughtime.errors import InputError
 from throughtime.text.codec import Codec
-from throughtime.text.subword import SubwordTokenizer, called
+from throughtime.text.subword import SubwordTokenizer, tokenizer_label
 
 BLANK = re.compile(r"_{2,}|\[MASK\]")
 NO_BLANK = "has no blank; write ___ where a word is missing"
@@ -46,7 +46,7 @@ class Blanks:
         first, *others = BLANK.split(self.text)
         whole = first
         for word, behind in zip(words, others, strict=True):
-            said = spoken(word, codec)
+            said = token_text(word, codec)
             if isinstance(codec.tokenizer, SubwordTokenizer):
                 # A part that is no beginning of a word is one with what stands before it.
                 whole = whole if said.startswith(" ") else whole.rstrip(" ")
@@ -55,11 +55,11 @@ class Blanks:
         return whole
 
 
-def drawn(ids: Sequence[int], place: int, codec: Codec) -> str:
+def draw_blank(ids: Sequence[int], place: int, codec: Codec) -> str:
     """The text of these ids with a blank at one place.
 
     >>> codec = Codec.build(["I am tired."], "unicode")
-    >>> drawn(codec.encode("I am tired."), 2, codec)
+    >>> draw_blank(codec.encode("I am tired."), 2, codec)
     'I am ___.'
     """
     if isinstance(codec.tokenizer, SubwordTokenizer):
@@ -71,11 +71,11 @@ def drawn(ids: Sequence[int], place: int, codec: Codec) -> str:
 def mask_of(codec: Codec) -> int:
     """The id that hides a token."""
     if codec.vocabulary.mask_id is None:
-        raise InputError(called(codec.tokenizer), "has no [MASK] token; choose another tokenizer")
+        raise InputError(tokenizer_label(codec.tokenizer), "has no [MASK] token; choose another tokenizer")
     return codec.vocabulary.mask_id
 
 
-def spoken(word: int, codec: Codec) -> str:
+def token_text(word: int, codec: Codec) -> str:
     """What a token says inside a text, with the space before it where that is part of it."""
     if not isinstance(codec.tokenizer, SubwordTokenizer):
         return codec.vocabulary.token(word)

@@ -13,21 +13,17 @@ from typing import Any
 from throughtime.errors import InputError
 from throughtime.files import whole_file
 from throughtime.text import tokenizers
-from throughtime.text.input_warnings import InputWarnings
-from throughtime.text.normalisers import check_normaliser
-from throughtime.text.subword import (
-    SUBWORDS,
-    SubwordTokenizer,
-    read_definition,
-    tokenizer_file,
-    train_subword,
-)
-from throughtime.text.tokenizer import Tokenizer
-from throughtime.text.tokenizer_coverage import Remainder, blank
+from throughtime.text.input_warnings import InputWarnings, TokenizerCoverage, blank
+from throughtime.text.subword import SUBWORDS, SubwordTokenizer, read_definition, tokenizer_file
+from throughtime.text.tokenizer import Tokenizer, check_normaliser
 from throughtime.text.vocabulary import Vocabulary
 
 RESERVED = ("<pad>", "<unk>", "<bos>", "<eos>")
 SUBWORD_SIZE = 8000
+BEGIN, END = "⟨begin⟩", "⟨end⟩"
+"""How the marks around a sequence are shown, whatever the vocabulary calls them."""
+WINDOW = 24
+"""Tokens that are decoded again to see what a new one adds; spacing depends on near neighbours only."""
 
 
 class Codec:
@@ -68,6 +64,8 @@ class Codec:
         if isinstance(tokenizer, str) and tokenizer.endswith(".json"):
             tokenizer = tokenizer_file(tokenizer)
         if isinstance(tokenizer, str) and tokenizer in SUBWORDS:
+            from throughtime.text.subword_training import train_subword
+
             tokenizer = train_subword(tokenizer, _visible(texts, where), max_size or SUBWORD_SIZE)
         if isinstance(tokenizer, SubwordTokenizer):
             return cls(tokenizer, subword_vocabulary(tokenizer))
@@ -75,10 +73,10 @@ class Codec:
             options = {"normaliser": normaliser} if normaliser != "none" else {}
             tokenizer = tokenizers.tokenizer(tokenizer, **options)
         counts: Counter[str] = Counter()
-        remainder = Remainder(tokenizer, where)
+        coverage = TokenizerCoverage(tokenizer, where)
         for text in texts:
-            counts.update(remainder.tokenize(text))
-        notes = remainder.notes()
+            counts.update(coverage.tokenize(text))
+        notes = coverage.notes()
         codec = cls(tokenizer, Vocabulary.from_counts(counts, min_freq, max_size, reserved))
         codec.notes = notes
         return codec
@@ -143,6 +141,48 @@ def language_reserved(layout: str | None) -> tuple[str, ...]:
 def subword_vocabulary(tokenizer: SubwordTokenizer) -> Vocabulary:
     """The pieces under the ids that the tokenizer's definition gives them."""
     return Vocabulary(tokenizer.vocabulary_tokens(), reserved=tokenizer.special_tokens())
+
+
+def pieces(codec: Codec, ids: Sequence[int]) -> list[str]:
+    """What each id adds to the readable text, its spaces included; a mark is told by its name."""
+    return [piece(codec, ids[:place], one) for place, one in enumerate(ids)]
+
+
+def piece(codec: Codec, before: Sequence[int], one: int) -> str:
+    """What one id adds after others."""
+    marks = {codec.vocabulary.bos_id: BEGIN, codec.vocabulary.eos_id: END}
+    if one in marks:
+        return marks[one]
+    token = codec.vocabulary.token(one)
+    if token in codec.vocabulary.reserved:
+        return token
+    near = list(before[-WINDOW:])
+    text, longer = codec.decode(near), codec.decode([*near, one])
+    return longer[len(text) :] if longer.startswith(text) else longer
+
+
+def label(piece: str, before: str = "") -> str:
+    """A piece as it stands on an axis: without its space; a dot where it goes on with the word before it.
+
+    >>> label(" jar", "le"), label("din", " jar"), label("Ma", "<bos>"), label(".", "din"), label(" ", "a")
+    ('jar', '·din', 'Ma', '.', '␣')
+    """
+    inner = piece.strip()
+    if not inner:
+        return "␣"
+    within = piece[0].isalnum() and before[-1:].isalnum()
+    return f"·{inner}" if within else inner
+
+
+def labels(found: Sequence[str]) -> list[str]:
+    """Pieces as they stand on an axis; where all are single characters none is marked.
+
+    >>> labels(["Ma", " jar", "din", "."]), labels(list("a be"))
+    (['Ma', 'jar', '·din', '.'], ['a', '␣', 'b', 'e'])
+    """
+    single = all(len(one) <= 1 for one in found if not one.startswith(("<", "[", BEGIN, END)))
+    before = ["", *found] if not single else [""] * len(found)
+    return [label(one, previous) for one, previous in zip(found, before, strict=False)]
 
 
 def _visible(texts: Iterable[str], where: str) -> Iterator[str]:

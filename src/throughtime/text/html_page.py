@@ -1,25 +1,58 @@
-"""Extract the sentences of an HTML page, and put their translations back between the same tags."""
+"""Extract the sentences of an HTML page, and put their translations back between the same tags.
+
+A page is split into tokens, tags and texts; joined together they are the page again, byte for byte.
+"""
 
 from __future__ import annotations
 
 import html
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from html.parser import HTMLParser
+from itertools import takewhile
+from typing import Any, NamedTuple
 
-from throughtime.text.html_links import Link, even_links
-from throughtime.text.html_tokens import Kind, Token, tokens_of
-from throughtime.text.html_tree import tree_of, with_tags
+from throughtime.text.html_tags import Kind, Link, Token, even_links, tree_of, with_tags
 
+INLINE = frozenset(
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp script "
+    "small span strike strong style sub sup time tt u var".split()
+)
+"""Elements that can be part of a sentence or are invisible in it; all others separate sentences."""
+VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+INLINE_VOID = frozenset({"embed", "img", "input", "wbr"})
+RAW = frozenset("iframe noembed noframes script style textarea title xmp".split())
+"""Elements whose content is raw text, up to their own end tag."""
+UNTOUCHED = RAW - {"title"} | {"code", "pre"}
+"""Elements that are not translated."""
+_BLOCKS = (
+    "address article aside blockquote div dl fieldset footer form h1 h2 h3 h4 h5 h6 header hr main nav ol p "
+    "pre section table ul"
+)
+_CELLS, _TERMS = "td th tr", "dt dd"
+ENDED_BY = {
+    name: frozenset(starts.split())
+    for name, starts in {
+        "p": _BLOCKS, "li": "li", "dt": _TERMS, "dd": _TERMS, "td": _CELLS, "th": _CELLS, "tr": "tr",
+        "option": "option optgroup",
+    }.items()
+}  # fmt: skip
+"""Elements whose end tag may be left out, with the start tags that end them."""
+
+UNFINISHED = 20
+"""How often parsing continues after unterminated markup before the rest is taken as text; bounds the time."""
+_TITLE_END = re.compile(r"</title[\t\n\f\r ]*>", re.IGNORECASE | re.ASCII)
 _DECIMAL = re.compile(r"&#0*+([0-9]*+);?")
 _LONGEST_ENTITY = 34
+_CHARACTER = re.compile(r"&#?\w+;?|.", re.DOTALL)
 
 
 class Segment:
     """A text between two tags that separate sentences, with the inline tags in it."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
-        decoded = [decoded_text(token.source) for token in tokens if token.kind is Kind.TEXT]
+        decoded = [decode_entities(token.source) for token in tokens if token.kind is Kind.TEXT]
         self._root, self.text = tree_of(tokens, decoded)
 
     @property
@@ -51,7 +84,7 @@ class HtmlPage:
         self.segments: list[Segment] = []
         self._parts: list[str | None] = []  # None where the next segment stands
         run: list[Token] = []
-        for token in tokens_of(source):
+        for token in split_html(source):
             if token.kind is Kind.BREAK:
                 self._add(run)
                 run = []
@@ -70,7 +103,7 @@ class HtmlPage:
     def _add(self, run: list[Token]) -> None:
         """Add the tokens between two breaks; space and tags around their words stay outside the segment."""
         texts = [number for number, token in enumerate(run) if _has_text(token)]
-        if not any(map(str.isalnum, "".join(decoded_text(run[number].source) for number in texts))):
+        if not any(map(str.isalnum, "".join(decode_entities(run[number].source) for number in texts))):
             self._parts += [token.source for token in run]
             return
         first, last = texts[0], texts[-1]
@@ -80,23 +113,21 @@ class HtmlPage:
         for number, token in enumerate(run[start:end], start):
             source = token.source
             if token.kind is Kind.TEXT and number <= first:
-                space = _space_before(source)
+                space = _space(_CHARACTER.findall(source))
                 before, source = before + source[:space], source[space:]
             if token.kind is Kind.TEXT and number >= last:
-                space = _space_after(source)
-                after, source = source[space:] + after, source[:space]
+                words = len(source) - _space(reversed(_CHARACTER.findall(source)))
+                after, source = source[words:] + after, source[:words]
             inner.append(token._replace(source=source))
-        segment = Segment(inner)
-        self.segments.append(segment)
-        self._parts += [token.source for token in run[:start]]
-        self._parts += [before, None, after]
-        self._parts += [token.source for token in run[end:]]
+        self.segments.append(Segment(inner))
+        outside = [[token.source for token in tokens] for tokens in (run[:start], run[end:])]
+        self._parts += [*outside[0], before, None, after, *outside[1]]
 
 
-def decoded_text(source: str) -> str:
+def decode_entities(source: str) -> str:
     """Text with its entities decoded, also those with very long numbers.
 
-    >>> decoded_text("a &lt;&#0065;&nbsp;b"), decoded_text("&#" + "1" * 9000)
+    >>> decode_entities("a &lt;&#0065;&nbsp;b"), decode_entities("&#" + "1" * 9000)
     ('a <A\\xa0b', '\ufffd')
     """
 
@@ -110,7 +141,7 @@ def decoded_text(source: str) -> str:
 
 
 def _has_text(token: Token) -> bool:
-    return token.kind is Kind.TEXT and not decoded_text(token.source).isspace()
+    return token.kind is Kind.TEXT and not decode_entities(token.source).isspace()
 
 
 def _inner(run: Sequence[Token], first: int, last: int) -> tuple[int, int]:
@@ -135,36 +166,164 @@ def _partners(run: Sequence[Token]) -> list[int]:
             stack.append(number)
             open_names[token.name] += 1
         elif token.kind is Kind.END and open_names[token.name]:
-            while True:
+            begun = -1
+            while begun < 0 or run[begun].name != token.name:
                 begun = stack.pop()
                 open_names[run[begun].name] -= 1
-                if run[begun].name == token.name:
-                    break
             partners[begun], partners[number] = number, begun
     return partners
 
 
-def _space_before(source: str) -> int:
-    """The length of the space before the first word, including entities for spaces."""
+def _space(characters: Iterable[str]) -> int:
+    """The length of the space that these characters begin with, including entities for spaces."""
+    return sum(map(len, takewhile(lambda one: decode_entities(one).isspace(), characters)))
+
+
+class _Piece(NamedTuple):
+    """A token before untouched elements are joined; it ends where the next one starts."""
+
+    start: int
+    kind: Kind  # START and END also for elements that separate sentences
+    name: str = ""
+    untouched: bool = False  # raw text, or by its attribute translate="no"
+
+
+def split_html(source: str) -> list[Token]:
+    """The tokens of a page. An element that is not translated is one token, including its content.
+
+    >>> [(token.kind.value, token.source) for token in split_html('<p>a <b title="x > y">c</b><br>')]
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [('break', '<p>'), ('text', 'a '), ('start', '<b title="x > y">'), ('text', 'c'), ('end', '</b>'),
+     ('break', '<br>')]
+    """
+    pieces = _pieces_of(source)
+    ends = _ends(pieces)
+    starts = [piece.start for piece in pieces] + [len(source)]
+    tokens: list[Token] = []
     place = 0
-    while place < len(source):
-        end = place + 1
-        if source[place] == "&":
-            end = source.find(";", place, place + _LONGEST_ENTITY) + 1
-        if end == 0 or not html.unescape(source[place:end]).isspace():
-            break
+    while place < len(pieces):
+        _, kind, name, untouched = pieces[place]
+        end = ends[place]
+        if end > place and (untouched or name in UNTOUCHED):
+            kind = Kind.ATOM if name in INLINE else Kind.BREAK
+        else:
+            end = place + 1
+            if kind in (Kind.START, Kind.END) and name not in INLINE:
+                kind = Kind.BREAK
+        tokens.append(Token(kind, source[starts[place] : starts[end]], name))
         place = end
-    return place
+    return tokens
 
 
-def _space_after(source: str) -> int:
-    """Where the space after the last word begins."""
-    place = len(source)
-    while place > 0:
-        start = place - 1
-        if source[start] == ";":
-            start = source.rfind("&", max(0, place - _LONGEST_ENTITY), place)
-        if start < 0 or not html.unescape(source[start:place]).isspace():
+class _Parser(HTMLParser):
+    """Parses a page from `start` on, and appends its pieces to `pieces`."""
+
+    def __init__(self, pieces: list[_Piece], start: int, titles_end: int) -> None:
+        super().__init__(convert_charrefs=False)
+        self.pieces, self.start, self.titles_end = pieces, start, titles_end
+
+    @property
+    def place(self) -> int:
+        """The position of the parser in the page, which is given to it as one line."""
+        return self.start + self.getpos()[1]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """A start tag; of several attributes with the same name the first counts."""
+        if tag in VOID:
+            self.handle_startendtag(tag, attrs)
+            return
+        translate = next((value or "" for name, value in attrs if name == "translate"), "")
+        self._add(Kind.START, tag, translate.strip().lower() == "no" or tag in RAW - {"title"})
+        if tag in RAW:
+            self.set_cdata_mode(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """A tag without an end tag."""
+        self._add(Kind.ATOM if tag in INLINE or tag in INLINE_VOID else Kind.BREAK, tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """An end tag; a void element has none."""
+        if tag in VOID:
+            self.handle_startendtag(tag, [])
+        else:
+            self._add(Kind.END, tag)
+
+    def handle_data(self, data: str) -> None:
+        """A text."""
+        if not self.pieces or self.pieces[-1].kind is not Kind.TEXT:
+            self._add(Kind.TEXT)
+
+    def handle_comment(self, data: str) -> None:
+        """A comment or an instruction."""
+        self._add(Kind.ATOM)
+
+    handle_pi = handle_comment
+
+    def handle_decl(self, decl: str) -> None:
+        """A declaration."""
+        self._add(Kind.ATOM)
+
+    def set_cdata_mode(self, elem: str, **options: Any) -> None:
+        """Read raw text: in the same elements by all releases of Python, and no title that never ends."""
+        if elem in RAW and (elem != "title" or self.place < self.titles_end):
+            super().set_cdata_mode(elem)
+
+    def _add(self, kind: Kind, name: str = "", untouched: bool = False) -> None:
+        self.pieces.append(_Piece(self.place, kind, name, untouched))
+
+
+def _pieces_of(source: str) -> list[_Piece]:
+    """Parse a copy of the page in which every character keeps its position.
+
+    The copy has no entities and only one line. It has neither markup that releases of Python treat in
+    different ways (<![x) nor markup that the parser drops (</>). The parser stops at unterminated markup.
+    """
+    copy = source.translate({ord("&"): "_", ord("\n"): " "}).replace("<![", "<!_").replace("</>", "<!>")
+    titles_end = max((found.start() for found in _TITLE_END.finditer(source)), default=0)
+    pieces: list[_Piece] = []
+    start = 0
+    for _ in range(UNFINISHED):
+        parser = _Parser(pieces, start, titles_end)
+        parser.feed(copy[start:])
+        if parser.place == len(source):
             break
-        place = start
-    return place
+        if parser.cdata_elem or copy.startswith("<!--", parser.place):
+            parser.handle_comment("")  # raw text or a comment: it extends to the end of the page
+            break
+        parser.handle_data("<")
+        start = parser.place + 1
+    return pieces
+
+
+def _ends(pieces: list[_Piece]) -> list[int]:
+    """For each start tag the index after its element; its own index for other pieces and unclosed elements.
+
+    An element without an end tag that has translate="no" ends where the element around it ends, or at a start
+    tag that implies its end.
+    """
+    ends = list(range(len(pieces)))
+    stack: list[int] = []
+    names: Counter[str] = Counter()
+
+    def close(end: int) -> None:
+        last = stack.pop()
+        names[pieces[last].name] -= 1
+        if pieces[last].untouched:
+            ends[last] = end
+
+    for place, piece in enumerate(pieces):
+        opens = piece.name and piece.kind is not Kind.END
+        if opens and stack and piece.name in ENDED_BY.get(pieces[stack[-1]].name, ()):
+            close(place)
+        if piece.kind is Kind.START:
+            stack.append(place)
+            names[piece.name] += 1
+        elif piece.kind is Kind.END and names[piece.name]:
+            while pieces[stack[-1]].name != piece.name:
+                close(place)
+            ends[stack[-1]] = place + 1
+            names[piece.name] -= 1
+            stack.pop()
+    while stack:
+        close(len(pieces))
+    return ends

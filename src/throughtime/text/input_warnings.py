@@ -1,4 +1,4 @@
-"""Warnings about texts that a model cannot have learned anything about.
+"""Warnings about texts: those that a model knows too little about, and those that a tokenizer mostly drops.
 
 A model answers to any text. If the text is empty, in a script that is not in its vocabulary, or made of
 unknown words, the answer means little, and users should know.
@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from throughtime.text.scripts import common_scripts, count_scripts, script_name
+from throughtime.errors import InputError
 from throughtime.text.subword import SubwordTokenizer
 from throughtime.text.tokenizer import Tokenizer
-from throughtime.text.tokenizer_coverage import tokenizer_name
+from throughtime.text.unicode import common_scripts, count_scripts, script_name
 from throughtime.text.vocabulary import Vocabulary
 
 KNOWN_SCRIPT = 0.0005
@@ -22,7 +22,10 @@ KNOWN_SCRIPT = 0.0005
 TOO_MUCH = 0.5
 """A warning is given if more than this share of a text is unknown or dropped; a rare word is normal."""
 SHOWN = 8
-EMPTY = "is empty, so the answer means little"
+_LITTLE = "so the answer means little"
+EMPTY = f"is empty, {_LITTLE}"
+SAMPLED = 1 << 22
+"""Number of characters after which it is known what a tokenizer does to the letters of a text."""
 
 
 class InputWarnings:
@@ -84,42 +87,29 @@ class InputWarnings:
         elif dropped and lost:
             names = [one if one.isprintable() else f"U+{ord(one):04X}" for one in dict.fromkeys(lost)]
             shown = " ".join(names[:SHOWN]) + (" ..." if len(names) > SHOWN else "")
-            yield (
-                "dropped",
-                f"has characters that {tokenizer_name(self.tokenizer)} drops, so its score ignores them: "
-                f"{shown}",
-            )
+            what = f"characters that {tokenizer_name(self.tokenizer)} drops"
+            yield "dropped", f"has {what}, so its score ignores them: {shown}"
 
     def _strange(self, text: str, tokens: list[str], lost: list[str]) -> tuple[str, str] | None:
         letters = count_scripts(text)
         strange = Counter({script: n for script, n in letters.items() if script not in self.scripts})
         if strange.total() > TOO_MUCH * letters.total():
             most = script_name(strange.most_common(1)[0][0])
-            return "script", f"is in {most}, which the model never saw, so the answer means little"
+            return "script", f"is in {most}, which the model never saw, {_LITTLE}"
         if lost and not any(token.strip() for token in tokens):
-            return (
-                "nothing",
-                f"is dropped whole by {tokenizer_name(self.tokenizer)}, so the answer means little",
-            )
+            return "nothing", f"is dropped whole by {tokenizer_name(self.tokenizer)}, {_LITTLE}"
         lost_letters = sum(map(str.isalpha, lost))
         if lost_letters > TOO_MUCH * letters.total():
-            share = lost_letters / letters.total()
-            return (
-                "letters",
-                f"loses {share:.0%} of its letters to {tokenizer_name(self.tokenizer)}, so the answer means "
-                "little",
-            )
+            share = f"{lost_letters / letters.total():.0%} of its letters"
+            return "letters", f"loses {share} to {tokenizer_name(self.tokenizer)}, {_LITTLE}"
         words = self._words(tokens)
         unknown = sum(map(self._is_unknown, words))
         # Bytes that are parts of a known letter stand alone in small vocabularies.
         if unknown > TOO_MUCH * len(words) and not (self._in_bytes and unknown < len(words)):
             if self._in_bytes:
-                return "unknown", "has only characters that are rare in training, so the answer means little"
+                return "unknown", f"has only characters that are rare in training, {_LITTLE}"
             known = f"{unknown} of {len(words)} tokens" if unknown < len(words) else "only tokens"
-            return (
-                "unknown",
-                f"has {known} that are not in the vocabulary, so the answer means little",
-            )
+            return "unknown", f"has {known} that are not in the vocabulary, {_LITTLE}"
         return None
 
     def _words(self, tokens: list[str]) -> list[str]:
@@ -208,3 +198,60 @@ def _spelled(token: str) -> str:
         except UnicodeDecodeError:
             continue
     return raw.decode("utf-8", "ignore")
+
+
+class TokenizerCoverage:
+    """Cuts texts and looks at what is left of them; `where` says whose texts they are.
+
+    >>> from throughtime.text.tokenizers import tokenizer
+    >>> coverage = TokenizerCoverage(tokenizer("word"), "words.txt")
+    >>> coverage.tokenize("Привет, world")
+    ['world']
+    >>> coverage.notes()
+    ("words.txt: the tokenizer 'word' drops 55% of the letters; other tokens, such as unicode, keep them",)
+    """
+
+    def __init__(self, tokenizer: Tokenizer, where: str) -> None:
+        self.tokenizer, self.where = tokenizer, where
+        self._read = self._letters = self._kept = 0
+        self._blank = self._empty = True
+
+    def tokenize(self, text: str) -> list[str]:
+        """The tokens of a text."""
+        tokens = self.tokenizer.tokenize(text)
+        if self._blank:
+            self._blank = not text.strip()
+        if self._empty:
+            self._empty = not any(map(str.strip, tokens))
+        # The pieces of subwords may be bytes; those that are learned have one for every character.
+        if self._read < SAMPLED and not isinstance(self.tokenizer, SubwordTokenizer):
+            self._read += len(text)
+            self._letters += sum(map(str.isalpha, text))
+            self._kept += sum(map(str.isalpha, "".join(tokens)))
+        return tokens
+
+    def notes(self) -> tuple[str, ...]:
+        """A warning where most letters are dropped; refuses texts of which nothing is left."""
+        if self._blank:
+            raise blank(self.where)
+        if self._empty:
+            problem = f"has nothing left for {tokenizer_name(self.tokenizer)}"
+            raise InputError(self.where, f"{problem}; choose other tokens, such as unicode")
+        if 2 * self._kept >= self._letters:
+            return ()
+        share = 1 - self._kept / self._letters
+        return (
+            f"{self.where}: {tokenizer_name(self.tokenizer)} drops {share:.0%} of the letters; "
+            "other tokens, such as unicode, keep them",
+        )
+
+
+def tokenizer_name(tokenizer: Tokenizer) -> str:
+    """The name of a tokenizer in messages, with its normaliser if it has one."""
+    normaliser = tokenizer.options().get("normaliser", "none")
+    return f"the tokenizer {tokenizer.name!r}" + (f" with {normaliser!r}" if normaliser != "none" else "")
+
+
+def blank(where: str) -> InputError:
+    """The error for texts without any visible character."""
+    return InputError(where, "holds no token: all of it is blank; give a text")

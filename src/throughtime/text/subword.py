@@ -1,4 +1,4 @@
-"""Subword tokenizers: three that are trained here, and any `tokenizer.json` from elsewhere.
+"""Subword tokenizers: three kinds that can be trained, and any `tokenizer.json` from elsewhere.
 
 The pieces keep every space, so decoding gives the text back exactly: a space is written ▁ at the beginning of
 the word that follows it (wordpiece, unigram), or is a byte like any other (bpe).
@@ -7,27 +7,17 @@ the word that follows it (wordpiece, unigram), or is a byte like any other (bpe)
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import chain, repeat
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from throughtime.errors import InputError, unknown
-from throughtime.text.joining import decoder_of
+from throughtime.errors import InputError
 from throughtime.text.tokenizer import Tokenizer
 
-SPECIAL_TOKENS = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
-
-_SPACE = "▁"
+SPACE = "▁"
+_PROBE = "a b"
 _UNHEARD_OF = "a \ue000"  # for private use: in no vocabulary
-# Ideographs, kana and marks stand alone (so # never begins a longer piece, and ## is safe as the sign of a
-# piece inside a word), and no word is longer than wordpiece accepts.
-_IDEOGRAPHS = r"\p{Han}\p{Hiragana}\p{Katakana}"
-_WORDS = (
-    rf"▁?[\p{{L}}\p{{M}}&&[^{_IDEOGRAPHS}]]{{1,100}}|▁?\p{{N}}{{1,100}}"
-    rf"|[{_IDEOGRAPHS}]|▁?[^\s\p{{L}}\p{{M}}\p{{N}}▁]|▁|\s"
-)
 
 
 class SubwordTokenizer(Tokenizer):
@@ -96,7 +86,7 @@ class _SpaceMarkTokenizer(SubwordTokenizer):
 
     def normalise(self, text: str) -> str:
         """The text, in small letters if it was trained so; the sign ▁ itself becomes a space."""
-        return str(self.backend.normalizer.normalize_str(text))[1:].replace(_SPACE, " ")
+        return str(self.backend.normalizer.normalize_str(text))[1:].replace(SPACE, " ")
 
 
 class WordPieceTokenizer(_SpaceMarkTokenizer):
@@ -124,10 +114,11 @@ def tokenizer_file(path: Path | str) -> FileTokenizer:
     return FileTokenizer(read_definition(path), str(path))
 
 
-def called(tokenizer: Tokenizer) -> str:
+def tokenizer_label(tokenizer: Tokenizer) -> str:
     """What messages call a tokenizer: its file, or its name.
 
-    >>> called(train_subword("unigram", ["a text"], vocabulary_size=20))
+    >>> from throughtime.text.subword_training import train_subword
+    >>> tokenizer_label(train_subword("unigram", ["a text"], vocabulary_size=20))
     "tokenizer 'unigram'"
     """
     return tokenizer.path if isinstance(tokenizer, FileTokenizer) else f"tokenizer {tokenizer.name!r}"
@@ -163,113 +154,99 @@ def read_definition(path: Path) -> str:
     return definition
 
 
-def train_subword(
-    kind: str,
-    texts: Iterable[str],
-    vocabulary_size: int = 1000,
-    special_tokens: Sequence[str] = SPECIAL_TOKENS,
-    lowercase: bool = False,
-) -> SubwordTokenizer:
-    """Train a tokenizer on texts, which are read once; the same texts always give the same tokenizer.
+# Decoders for a `tokenizer.json` without one, found from the marks in its pieces.
 
-    Every character of the texts gets a piece of its own, even where that makes the vocabulary larger than
-    `vocabulary_size`. The first special token stands for the unknown.
 
-    >>> tokenizer = train_subword("wordpiece", ["low lower lowest", "new newer newest"], vocabulary_size=60)
-    >>> tokenizer.tokenize("newest low")
-    ['▁newest', '▁low']
+@dataclass(frozen=True)
+class MarkedPieces:
+    """A decoder for pieces with a prefix if they continue a word, or a suffix if they end one.
+
+    Without either, every piece is a word.
+
+    >>> MarkedPieces(prefix="##", gap=" ").decode(["play", "##ing", "card", "##s"])
+    'playing cards'
+    >>> MarkedPieces(suffix="</w>", gap=" ").decode(["play", "ing</w>", "cards</w>"])
+    'playing cards'
     """
-    trainers = {"wordpiece": _train_wordpiece, "bpe": _train_byte_pairs, "unigram": _train_unigram}
-    if kind == FileTokenizer.name:
-        raise InputError("tokens", f"is {kind!r}, which is no name; give the path of a tokenizer.json")
-    if kind not in trainers:
-        raise unknown("subword tokenizer", kind, trainers)
-    if not special_tokens:
-        raise InputError("special_tokens", "must name at least the token for the unknown")
-    specials = list(special_tokens)
-    if vocabulary_size <= len(specials):
-        raise InputError(
-            "vocabulary_size",
-            f"is {vocabulary_size}, which leaves no room after {len(specials)} special tokens; raise it (the "
-            "setting max_size)",
+
+    prefix: str = ""
+    suffix: str = ""
+    gap: str = ""  # between two words
+
+    def decode(self, pieces: Sequence[str]) -> str:
+        """The text of these pieces."""
+        if not (self.prefix or self.suffix):
+            return self.gap.join(pieces)
+        parts: list[str] = []
+        ended = False
+        for piece in pieces:
+            inside = bool(self.prefix) and piece.startswith(self.prefix) and piece != self.prefix
+            begins = ended if self.suffix else not inside
+            if parts and begins:
+                parts.append(self.gap)
+            ended = bool(self.suffix) and piece.endswith(self.suffix)
+            own = piece.removeprefix(self.prefix) if inside else piece
+            parts.append(own.removesuffix(self.suffix))
+        return "".join(parts)
+
+
+def decoder_of(backend: Any) -> Any | None:
+    """The decoder of a tokenizer of the `tokenizers` library: its own, or one that suits its pieces.
+
+    None if it has no decoder and its pieces do not show where words begin.
+    """
+    if backend.decoder is not None:
+        return backend.decoder
+    parts, words = json.loads(backend.to_str()), _words(backend)
+    signs = _sign_decoder(parts)
+    if signs is not None:
+        return signs if signs.decode(words).strip() == _PROBE else None
+    model, keeps_spaces = parts["model"], "".join(words) == _PROBE
+    prefix, suffix = model.get("continuing_subword_prefix") or "", model.get("end_of_word_suffix") or ""
+    if keeps_spaces or prefix or suffix or model["type"] == "WordLevel":
+        # Where spaces are in the pieces, nothing belongs between words.
+        return MarkedPieces(prefix, suffix, gap="" if keeps_spaces else " ")
+    return None
+
+
+def _words(backend: Any) -> list[str]:
+    """The words of a text of two words, as the tokenizer passes them to its model."""
+    text = _PROBE if backend.normalizer is None else backend.normalizer.normalize_str(_PROBE)
+    if backend.pre_tokenizer is None:
+        return [text]
+    return [word for word, _ in backend.pre_tokenizer.pre_tokenize_str(text)]
+
+
+def _sign_decoder(parts: dict[str, Any]) -> Any | None:
+    """A decoder for a tokenizer that replaces spaces by visible signs; None for others."""
+    from tokenizers import decoders
+
+    cutters = {one["type"]: one for one in _flat(parts["pre_tokenizer"], "pretokenizers")}
+    normalizers = _flat(parts["normalizer"], "normalizers")
+    fallback = [decoders.ByteFallback()] if parts["model"].get("byte_fallback") else []
+    strip = [decoders.Strip(" ", 1, 0)]
+    if "ByteLevel" in cutters:
+        added = cutters["ByteLevel"].get("add_prefix_space")
+        return decoders.Sequence([decoders.ByteLevel(), *(strip if added else [])])
+    if "Metaspace" in cutters:
+        given = cutters["Metaspace"]
+        scheme = given.get("prepend_scheme", "always")
+        replaced = decoders.Replace(given.get("replacement", "▁"), " ")
+        return decoders.Sequence(
+            [replaced, *fallback, decoders.Fuse(), *(strip if scheme != "never" else [])]
         )
-    backend = trainers[kind](texts, vocabulary_size, specials, lowercase)
-    backend.add_special_tokens(specials)
-    return SUBWORDS[kind](json.dumps(json.loads(backend.to_str()), ensure_ascii=False, indent=1))
+    for one in normalizers:
+        if one["type"] == "Replace" and one["pattern"] == {"String": " "} and one["content"].strip():
+            replaced = decoders.Replace(one["content"], " ")
+            added = any(other["type"] == "Prepend" for other in normalizers)
+            return decoders.Sequence([replaced, *fallback, decoders.Fuse(), *(strip if added else [])])
+    return None
 
 
-def _train_wordpiece(texts: Iterable[str], size: int, specials: list[str], lowercase: bool) -> Any:
-    from tokenizers import Regex, Tokenizer, decoders, models, trainers
-
-    counts = _word_counts(texts, lowercase)
-    # The trainer numbers pieces inside words in the order of a random hash, and breaks ties by number.
-    # As special tokens they are numbered beforehand, in the order given here.
-    inside = sorted({f"##{character}" for word in counts for character in word[1:]})
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=size, special_tokens=[*specials, *inside], show_progress=False
+def _flat(part: dict[str, Any] | None, inner: str) -> list[dict[str, Any]]:
+    """The steps of a normalizer or pre-tokenizer, with nested sequences flattened."""
+    if part is None:
+        return []
+    return (
+        [step for one in part[inner] for step in _flat(one, inner)] if part["type"] == "Sequence" else [part]
     )
-    pupil = Tokenizer(models.WordPiece(unk_token=specials[0]))
-    pupil.train_from_iterator(_repeated(counts), trainer)
-    model = models.WordPiece(pupil.get_vocab(), unk_token=specials[0], max_input_chars_per_word=200)
-    backend = Tokenizer(model)
-    _mark_spaces(backend, lowercase)
-    backend.decoder = decoders.Sequence([decoders.Replace(Regex("^##(?=.)"), ""), backend.decoder])
-    return backend
-
-
-def _train_unigram(texts: Iterable[str], size: int, specials: list[str], lowercase: bool) -> Any:
-    from tokenizers import Tokenizer, models
-
-    from throughtime.text.unigram import unigram_pieces
-
-    pieces = unigram_pieces(_word_counts(texts, lowercase), size - len(specials))
-    backend = Tokenizer(models.Unigram([*((token, 0.0) for token in specials), *pieces], 0, False))
-    _mark_spaces(backend, lowercase)
-    return backend
-
-
-def _train_byte_pairs(texts: Iterable[str], size: int, specials: list[str], lowercase: bool) -> Any:
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-
-    backend = Tokenizer(models.BPE())
-    if lowercase:
-        backend.normalizer = normalizers.Lowercase()
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        special_tokens=specials,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    backend.train_from_iterator(texts, trainer)
-    return backend
-
-
-def _mark_spaces(backend: Any, lowercase: bool) -> None:
-    """Make a tokenizer write each space as ▁, with one more before the text so that all words look alike."""
-    from tokenizers import Regex, decoders, normalizers, pre_tokenizers
-
-    steps = [normalizers.Prepend(_SPACE), normalizers.Replace(" ", _SPACE)]
-    backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps] if lowercase else steps)
-    backend.pre_tokenizer = pre_tokenizers.Split(Regex(_WORDS), "isolated")
-    backend.decoder = decoders.Sequence(
-        [decoders.Fuse(), decoders.Replace(_SPACE, " "), decoders.Strip(" ", 1, 0)]
-    )
-
-
-def _word_counts(texts: Iterable[str], lowercase: bool) -> Counter[str]:
-    """How often each word occurs, cut as `_mark_spaces` will have it."""
-    from tokenizers import Tokenizer, models
-
-    backend = Tokenizer(models.WordPiece(unk_token="?"))
-    _mark_spaces(backend, lowercase)
-    normalizer, cutter = backend.normalizer, backend.pre_tokenizer
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(word for word, _ in cutter.pre_tokenize_str(normalizer.normalize_str(text)))
-    return counts
-
-
-def _repeated(counts: Counter[str]) -> Iterable[str]:
-    return chain.from_iterable(repeat(word, count) for word, count in counts.items())

@@ -11,7 +11,9 @@ from typing import Any
 from throughtime.errors import InputError, unknown
 from throughtime.registry import Registry
 from throughtime.text.subword import SUBWORDS, FileTokenizer
-from throughtime.text.tokenizer import Tokenizer
+from throughtime.text.tokenizer import (
+    Tokenizer,
+)
 
 __all__ = ["TOKENIZERS", "Tokenizer", "tokenizer"]
 
@@ -19,11 +21,11 @@ TOKENIZERS = Registry[type[Tokenizer]](
     "tokenizer",
     "throughtime.tokenizers",
     {
-        "char": "throughtime.text.rules:CharTokenizer",
-        "word": "throughtime.text.rules:WordTokenizer",
-        "space": "throughtime.text.rules:SpaceTokenizer",
-        "basic-english": "throughtime.text.rules:BasicEnglishTokenizer",
-        "translation": "throughtime.text.rules:TranslationTokenizer",
+        "char": "throughtime.text.tokenizer:CharTokenizer",
+        "word": "throughtime.text.tokenizer:WordTokenizer",
+        "space": "throughtime.text.tokenizer:SpaceTokenizer",
+        "basic-english": "throughtime.text.tokenizer:BasicEnglishTokenizer",
+        "translation": "throughtime.text.tokenizer:TranslationTokenizer",
         "unicode": "throughtime.text.unicode:UnicodeTokenizer",
         "wordpiece": "throughtime.text.subword:WordPieceTokenizer",
         "bpe": "throughtime.text.subword:BytePairTokenizer",

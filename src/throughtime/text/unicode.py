@@ -1,4 +1,4 @@
-"""Words, ideographs, marks and emoji of any script, and the spaces that belong between them.
+"""Words, ideographs, marks and emoji of any script, the spaces that belong between them, and scripts.
 
 Each character has a class, written as one letter, so that one pattern over the string of classes cuts any
 text. Tokens carry no spacing; `_gap` puts it back by rule. A text and its round trip differ in spacing only.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from throughtime.text.tokenizer import Tokenizer
@@ -27,25 +29,14 @@ _BY_CHARACTER = {
     "_": "w",
     "\u200d": "z",
 }
-_BY_RANGE = (
-    ("\u2600", "\u27bf", "e"),
-    ("\u2b00", "\u2bff", "e"),
-    ("\u2e80", "\u2fff", "i"),
-    ("\u3001", "\u30ff", "i"),
-    ("\u3100", "\u312f", "i"),
-    ("\u31a0", "\u4dbf", "i"),
-    ("\u4e00", "\u9fff", "i"),
-    ("\uf900", "\ufaff", "i"),
-    ("\ufe30", "\ufe4f", "i"),
-    ("\uff01", "\uff0f", "i"),
-    ("\uff1a", "\uff20", "i"),
-    ("\uff3b", "\uff40", "i"),
-    ("\uff5b", "\uff9f", "i"),
-    ("\U0001f1e6", "\U0001f1ff", "r"),
-    ("\U0001f3fb", "\U0001f3ff", "k"),
-    ("\U0001f000", "\U0001faff", "e"),
-    ("\U0001b000", "\U0001b16f", "i"),
-    ("\U00020000", "\U000323af", "i"),
+_BY_RANGE: tuple[tuple[str, str, str], ...] = tuple(
+    (chr(int(first, 16)), chr(int(last, 16)), found)
+    for first, last, found in re.findall(
+        r"(\w+)-(\w+) (\w)",
+        "2600-27bf e, 2b00-2bff e, 2e80-2fff i, 3001-30ff i, 3100-312f i, 31a0-4dbf i, 4e00-9fff i, "
+        "f900-faff i, fe30-fe4f i, ff01-ff0f i, ff1a-ff20 i, ff3b-ff40 i, ff5b-ff9f i, 1f1e6-1f1ff r, "
+        "1f3fb-1f3ff k, 1f000-1faff e, 1b000-1b16f i, 20000-323af i",
+    )
 )
 _BY_CATEGORY = {"L": "w", "M": "m", "N": "d", "Cf": "m", "Ps": "o", "Pi": "o", "Pe": "c", "Pf": "c"}
 
@@ -197,3 +188,67 @@ def _gap(left: _Piece, right: _Piece, french: bool) -> str:
     if (left.token in _TAKES_NUMBER and right.first == "d") or (left.token == "#" and right.first in "wd"):
         return ""
     return " "
+
+
+# The scripts that letters belong to, by the names that Unicode gives them.
+_WIDTHS = ("FULLWIDTH ", "HALFWIDTH ")
+_ALIASES = {
+    "IDEOGRAPHIC": "CJK",
+    "KATAKANA-HIRAGANA": "KATAKANA",
+    "FEMININE": "LATIN",
+    "MASCULINE": "LATIN",
+    "MICRO": "GREEK",
+}
+_CALLED = {"CJK": "Chinese characters", "HIRAGANA": "Japanese kana", "KATAKANA": "Japanese kana"}
+
+
+@lru_cache(maxsize=1 << 16)
+def script_of(character: str) -> str:
+    """The script of a letter, which is the first word of its Unicode name; "" for other characters.
+
+    >>> script_of("é"), script_of("я"), script_of("你"), script_of("ア"), script_of("7")
+    ('LATIN', 'CYRILLIC', 'CJK', 'KATAKANA', '')
+    """
+    if not character.isalpha():
+        return ""
+    name = unicodedata.name(character, "")
+    for width in _WIDTHS:
+        name = name.removeprefix(width)
+    first = name.partition(" ")[0]
+    return _ALIASES.get(first, first)
+
+
+def count_scripts(text: str) -> Counter[str]:
+    """How many letters of each script a text has.
+
+    >>> dict(count_scripts("это: 7 cats"))
+    {'CYRILLIC': 3, 'LATIN': 4}
+    """
+    counts: Counter[str] = Counter()
+    for character, count in Counter(text).items():
+        if script := script_of(character):
+            counts[script] += count
+    return counts
+
+
+def script_name(script: str) -> str:
+    """The name of the letters of a script in messages.
+
+    >>> script_name("CJK"), script_name("CYRILLIC")
+    ('Chinese characters', 'Cyrillic letters')
+    """
+    return _CALLED.get(script, f"{script.title()} letters")
+
+
+def common_scripts(words: Iterable[str], share: float) -> frozenset[str]:
+    """The scripts that at least this share of the words with letters are written in.
+
+    >>> sorted(common_scripts(["cat", "dog", "bird", "кот"], 0.3))
+    ['LATIN']
+    """
+    total, counts = 0, Counter[str]()
+    for word in words:
+        scripts = {script_of(character) for character in word} - {""}
+        total += bool(scripts)
+        counts.update(scripts)
+    return frozenset(script for script, count in counts.items() if count >= share * total)

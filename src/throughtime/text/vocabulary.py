@@ -1,7 +1,8 @@
-"""The numbers of tokens."""
+"""The numbers of tokens, and vectors for them from files of the word2vec, GloVe and fastText kind."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import re
 from collections import Counter
@@ -15,6 +16,8 @@ import numpy.typing as npt
 
 from throughtime.errors import InputError
 from throughtime.files import whole_file
+
+Vectors = npt.NDArray[np.float32]
 
 # The names under which a token of each role is recognised; the first that a vocabulary holds has the role.
 ROLES: dict[str, tuple[str, ...]] = {
@@ -54,11 +57,14 @@ class Vocabulary:
     (2, [3, 1], 0)
     """
 
+    unk_id: int | None  # the id of unknown tokens
+    pad_id: int | None  # fills a row of a batch
+    bos_id: int | None  # begins a sequence
+    eos_id: int | None  # ends a sequence
+    mask_id: int | None  # hides a token
+
     def __init__(
-        self,
-        tokens: Iterable[str],
-        counts: Mapping[str, int] | None = None,
-        reserved: Iterable[str] = (),
+        self, tokens: Iterable[str], counts: Mapping[str, int] | None = None, reserved: Iterable[str] = ()
     ) -> None:
         self._tokens = tuple(tokens)
         self._ids = _Ids((token, number) for number, token in enumerate(self._tokens))
@@ -69,6 +75,7 @@ class Vocabulary:
         if "" in self._ids:
             raise InputError("vocabulary", "has an empty token; each token is at least one character")
         self.reserved = frozenset(_ROLE_NAMES | set(reserved)).intersection(self._ids)
+        self.unk_id, self.pad_id, self.bos_id, self.eos_id, self.mask_id = map(self._role, ROLES)
         self._ids.unknown = self.unk_id
 
     @classmethod
@@ -155,31 +162,6 @@ class Vocabulary:
         """The tokens of several ids."""
         return [self.token(number) for number in numbers]
 
-    @property
-    def unk_id(self) -> int | None:
-        """The id that unknown tokens get."""
-        return self._role("unk")
-
-    @property
-    def pad_id(self) -> int | None:
-        """The id that fills a row of a batch."""
-        return self._role("pad")
-
-    @property
-    def bos_id(self) -> int | None:
-        """The id that begins a sequence."""
-        return self._role("bos")
-
-    @property
-    def eos_id(self) -> int | None:
-        """The id that ends a sequence."""
-        return self._role("eos")
-
-    @property
-    def mask_id(self) -> int | None:
-        """The id that hides a token."""
-        return self._role("mask")
-
     def _role(self, role: str) -> int | None:
         return next((self._ids[name] for name in ROLES[role] if name in self._ids), None)
 
@@ -197,12 +179,9 @@ class Vocabulary:
         counts = self.counts or {}
         with whole_file(path) as file:
             for token in self._tokens:
-                columns = [
-                    _TO_ESCAPE.sub(_escape, token),
-                    str(counts.get(token, "")),
-                    "reserved" if token in self.reserved else "",
-                ]
-                file.write("\t".join(columns).rstrip("\t") + "\n")
+                mark = "reserved" if token in self.reserved else ""
+                line = f"{_TO_ESCAPE.sub(_escape, token)}\t{counts.get(token, '')}\t{mark}"
+                file.write(line.rstrip("\t") + "\n")
 
     @classmethod
     def load(cls, path: Path | str) -> Vocabulary:
@@ -261,3 +240,70 @@ def _unescape(escaped: str, where: str, number: int) -> str:
     if escaped not in _UNNAMED:
         raise InputError(where, f"{escaped!r} is no escape; a backslash is written \\\\", line=number)
     return _UNNAMED[escaped]
+
+
+def read_vectors(path: Path | str, vocabulary: Vocabulary, seed: int = 0) -> tuple[Vectors, int]:
+    """One row for each token of the vocabulary, and how many of them the file holds.
+
+    The file has a word and its numbers on each line, with or without a first line "words dimensions"; it may
+    be compressed by gzip. A word that the file lacks gets a random row of the same spread as those found;
+    the padding's row is zero.
+    """
+    path = Path(path)
+    rows: dict[int, Vectors] = {}
+    for line, word, numbers in _entries(path):
+        if word in vocabulary and vocabulary[word] not in rows:
+            rows[vocabulary[word]] = _row(numbers, path, line)
+    if not rows:
+        raise InputError(
+            str(path), "holds none of the vocabulary's words; is it of the same language and case?"
+        )
+    found = np.stack(list(rows.values()))  # [found, dimensions]
+    random = np.random.default_rng(seed)
+    shape = (len(vocabulary), found.shape[1])
+    matrix: Vectors = random.normal(0.0, float(found.std()), shape).astype(np.float32)
+    matrix[list(rows)] = found
+    if vocabulary.pad_id is not None:
+        matrix[vocabulary.pad_id] = 0.0
+    return matrix, len(rows)
+
+
+def _entries(path: Path) -> Iterator[tuple[int, str, list[str]]]:
+    """Each line's number, word and columns of numbers, which are equally many on all lines."""
+    dimensions: int | None = None
+    for line, text in _vector_lines(path):
+        word, *numbers = text.split(" ")
+        if line == 1 and len(numbers) == 1 and word.isdecimal() and numbers[0].isdecimal():
+            dimensions = int(numbers[0])
+            continue
+        if dimensions is None:
+            dimensions = len(numbers)
+        if len(numbers) != dimensions or not numbers:
+            problem = f"has {len(numbers)} numbers after the word, expected {dimensions or 'some'}"
+            raise InputError(str(path), problem, line=line)
+        yield line, word, numbers
+
+
+def _vector_lines(path: Path) -> Iterator[tuple[int, str]]:
+    if not path.exists():
+        raise InputError(str(path), "does not exist; name a file of word vectors")
+    line = 0
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            for line, text in enumerate(file, start=1):
+                # Some writers leave a space at the end of each line.
+                yield line, text.decode("utf-8").rstrip(" \r\n")
+    except UnicodeDecodeError:
+        raise InputError(str(path), "is not UTF-8 text", line=line) from None
+    except (EOFError, gzip.BadGzipFile):
+        raise InputError(str(path), "is not a whole gzip file; fetch it again", line=line + 1) from None
+
+
+def _row(numbers: list[str], path: Path, line: int) -> Vectors:
+    try:
+        row: Vectors = np.array([float(number) for number in numbers], dtype=np.float32)
+    except ValueError as error:
+        raise InputError(str(path), f"{error}; expected numbers after the word", line=line) from None
+    if not np.isfinite(row).all():
+        raise InputError(str(path), "holds a number that is not finite", line=line)
+    return row

@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from throughtime.config import Config, architecture
-from throughtime.effects import Effect, only_with
+from throughtime.config import Config, Effect, architecture, only_with
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]

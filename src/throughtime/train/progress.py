@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from throughtime.errors import unknown
-from throughtime.text.numbers import several
+from throughtime.text.texts import several
 from throughtime.train.timing import (
     Now,
     Pace,

@@ -148,12 +148,12 @@ def finish_reason(out: Path, config: TrainingConfig) -> str | None:
 def _draw(out: Path, objective: Objective, reporter: Reporter) -> None:
     """The learning curve; no picture where matplotlib is missing."""
     try:
-        from throughtime.plots.learning import learning_plot
+        from throughtime.plots.learning import learning_curve
 
         measured = out / "metrics.jsonl"
         lines = read_metrics(measured) if measured.exists() else []
         if any(line["kind"] == "valid" for line in lines):
-            learning_plot(lines, out / "learning-curve.png", objective.measure, objective.better)
+            learning_curve(lines, objective.measure, objective.better, path=out / "learning-curve.png")
     except ThroughtimeError:
         return
     except Exception as error:  # whatever it is: a picture is not worth the training that it shows

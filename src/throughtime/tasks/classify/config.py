@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from throughtime.config import architecture, one_of
-from throughtime.effects import Effect
+from throughtime.config import Effect, architecture, one_of
 from throughtime.tasks.labels import column_settings
 from throughtime.tasks.translate.config import MIN_FREQ, pieces_for
 from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig

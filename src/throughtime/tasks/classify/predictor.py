@@ -26,8 +26,7 @@ from throughtime.tasks.classify.network import SequenceClassifier, build
 from throughtime.tasks.classify.training import ClassifyTask
 from throughtime.tasks.labels import Labels, labelled_texts
 from throughtime.text.codec import Codec
-from throughtime.text.numbers import several
-from throughtime.texts import checked_texts
+from throughtime.text.texts import check_texts, several
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -129,7 +128,7 @@ class Classifier(Predictor):
 
         An empty text gets the labels that the model expects of any text.
         """
-        texts = checked_texts(texts)
+        texts = check_texts(texts)
         if k is not None and k < 1:
             raise InputError("k", f"is {k}, expected 1 or more")
         found = []
@@ -141,12 +140,12 @@ class Classifier(Predictor):
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
         """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self.codec.warnings.of(checked_texts(texts), **how)
+        return self.codec.warnings.of(check_texts(texts), **how)
 
     @torch.inference_mode()
     def log_probs(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float64]:
         """ln P of every label for each text, [texts, labels]."""
-        texts = checked_texts(texts)
+        texts = check_texts(texts)
         found = np.zeros((len(texts), len(self.labels)))
         if not texts:
             return found

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from throughtime.errors import InputError
 from throughtime.results import Classified
 from throughtime.runtime.runner import TextRunner, batches, normalise, pad
-from throughtime.texts import checked_texts
+from throughtime.text.texts import check_texts
 
 TEXTS_AT_ONCE = 64
 
@@ -33,7 +33,7 @@ class Classifier(TextRunner):
 
     def log_probs(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """ln P of every label for each text, [texts, labels]."""
-        texts = checked_texts(texts)
+        texts = check_texts(texts)
         found = np.zeros((len(texts), len(self.settings["labels"])))
         sequences = [self.codec.encode(text)[: self.settings["max_length"]] for text in texts]
         for chosen in batches(sequences, TEXTS_AT_ONCE, empty=True):

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from throughtime.config import architecture
-from throughtime.effects import Effect
+from throughtime.config import Effect, architecture
 from throughtime.errors import InputError
 from throughtime.models.widths import tied_widths
 from throughtime.tasks.labels import column_settings

@@ -27,7 +27,7 @@ from throughtime.tasks.compose.training import ComposeTask, ConditionedTexts
 from throughtime.tasks.labels import Labels, labelled_texts
 from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
 from throughtime.text.codec import Codec
-from throughtime.text.numbers import several
+from throughtime.text.texts import several
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset

@@ -14,7 +14,7 @@ from throughtime.data.batching.pairs import ConditionedBatches
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.tasks.compose.network import ConditionedLanguageModel
 from throughtime.tasks.surprisal import label_loss, likelihood, masked_labels
-from throughtime.text.one_line import one_line
+from throughtime.text.texts import one_line
 from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:

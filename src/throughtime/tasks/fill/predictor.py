@@ -23,10 +23,10 @@ from throughtime.tasks.fill.config import FillConfig
 from throughtime.tasks.fill.filling import Partial, best_first
 from throughtime.tasks.fill.network import MaskedTokens, build
 from throughtime.tasks.fill.training import FillTask, GuessCounts
-from throughtime.text.blanks import BLANK, Blanks, drawn, mask_of, spoken
+from throughtime.tasks.report import Progress
+from throughtime.text.blanks import BLANK, Blanks, draw_blank, mask_of, token_text
 from throughtime.text.codec import Codec
-from throughtime.text.numbers import several
-from throughtime.texts import checked_text, checked_texts
+from throughtime.text.texts import check_text, check_texts, several
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -110,7 +110,7 @@ class Filler(Predictor):
         unk = self.codec.vocabulary.unk_id
         fit = [number for number in range(len(rows)) if len(rows[number]) > 2 and unk not in rows[number]]
         chosen = fit[len(fit) // (2 * SAMPLES) :: max(1, len(fit) // SAMPLES)][:SAMPLES]
-        return [drawn(rows[number].tolist(), len(rows[number]) // 2, self.codec) for number in chosen]
+        return [draw_blank(rows[number].tolist(), len(rows[number]) // 2, self.codec) for number in chosen]
 
     @property
     def refuses_generation(self) -> str | None:
@@ -119,7 +119,7 @@ class Filler(Predictor):
 
     def fill(self, text: str, *, k: int = TOP, beam: int = BEAM) -> list[Filling]:
         """The k best ways to fill the blanks of a text, written `___` or `[MASK]`."""
-        return self.fill_all([checked_text(text, "text")], k=k, beam=beam)[0]
+        return self.fill_all([check_text(text, "text")], k=k, beam=beam)[0]
 
     @torch.no_grad()
     def fill_all(
@@ -134,7 +134,7 @@ class Filler(Predictor):
             name, value = ("k", k) if k < 1 else ("beam", beam)
             raise InputError(name, f"is {value}, expected 1 or more")
         self.model.eval()
-        texts = checked_texts(texts)
+        texts = check_texts(texts)
         blanks = [Blanks.of(text, self.codec) for text in texts if text.strip()]
         found: list[list[Filling]] = []
         with matmul_precision("float32"):
@@ -152,7 +152,7 @@ class Filler(Predictor):
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
         """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self.codec.warnings.of([BLANK.sub(" ", text) for text in checked_texts(texts)], **how)
+        return self.codec.warnings.of([BLANK.sub(" ", text) for text in check_texts(texts)], **how)
 
     def ids(self, dataset: Dataset, split: str) -> RaggedIds:
         """The sentences of a split as ids; empty ones are left out, and what is too long is cut."""
@@ -284,5 +284,5 @@ class Filler(Predictor):
 
     def _filling(self, blanks: Blanks, partial: Partial) -> Filling:
         words = [partial.ids[place] for place in blanks.places]
-        tokens = tuple(spoken(word, self.codec).strip(" ") for word in words)
+        tokens = tuple(token_text(word, self.codec).strip(" ") for word in words)
         return Filling(blanks.filled(words, self.codec), tokens, math.exp(partial.log_prob))

@@ -11,8 +11,8 @@ from throughtime.errors import InputError
 from throughtime.results import Filling
 from throughtime.runtime.runner import TextRunner, normalise, pad
 from throughtime.tasks.fill.filling import Partial, best_first
-from throughtime.text.blanks import BLANK, Blanks, spoken
-from throughtime.texts import checked_text, checked_texts
+from throughtime.text.blanks import BLANK, Blanks, token_text
+from throughtime.text.texts import check_text, check_texts
 
 TOP, BEAM = 5, 10
 
@@ -22,7 +22,7 @@ class Filler(TextRunner):
 
     def fill(self, text: str, *, k: int = TOP, beam: int = BEAM) -> list[Filling]:
         """The k best ways to fill the blanks of a text, written `___` or `[MASK]`."""
-        return self.fill_all([checked_text(text, "text")], k=k, beam=beam)[0]
+        return self.fill_all([check_text(text, "text")], k=k, beam=beam)[0]
 
     def fill_all(self, texts: Sequence[str], *, k: int = TOP, beam: int = BEAM) -> list[list[Filling]]:
         """The same for each of several texts; an empty one has nothing to fill.
@@ -34,7 +34,7 @@ class Filler(TextRunner):
             raise InputError("k" if k < 1 else "beam", "is less than 1, so nothing would be found")
         return [
             self._fill(Blanks.of(text, self.codec), k, max(k, beam)) if text.strip() else []
-            for text in checked_texts(texts)
+            for text in check_texts(texts)
         ]
 
     def _read_part(self, text: str) -> str:
@@ -57,5 +57,5 @@ class Filler(TextRunner):
 
     def _filling(self, blanks: Blanks, partial: Partial) -> Filling:
         words = [partial.ids[place] for place in blanks.places]
-        tokens = tuple(spoken(word, self.codec).strip(" ") for word in words)
+        tokens = tuple(token_text(word, self.codec).strip(" ") for word in words)
         return Filling(blanks.filled(words, self.codec), tokens, math.exp(partial.log_prob))

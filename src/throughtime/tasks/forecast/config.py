@@ -6,10 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from throughtime.config import architecture
+from throughtime.config import Effect, architecture, only_with
 from throughtime.data.panel import Panel
 from throughtime.data.readers.panel import Roles
-from throughtime.effects import Effect, only_with
 from throughtime.errors import InputError
 from throughtime.series.panels import Timeline
 from throughtime.series.scaling import Scaling, Transform

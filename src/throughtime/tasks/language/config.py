@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from throughtime.config import one_of
-from throughtime.effects import Effect, only_with
+from throughtime.config import Effect, one_of, only_with
 from throughtime.models.widths import layer_widths, tied_widths
 from throughtime.tasks.language.framing import suggested
 from throughtime.tasks.translate.config import MIN_FREQ

@@ -12,7 +12,7 @@ from throughtime.errors import InputError
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.results import Generated, Scored
 from throughtime.tasks.report import Asked, Progress, Report, refuse_others
-from throughtime.texts import checked_text, checked_texts
+from throughtime.text.texts import check_text, check_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,14 +80,14 @@ class LanguageModel:
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
         """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self.framing.codec.warnings.of(checked_texts(texts), **how)
+        return self.framing.codec.warnings.of(check_texts(texts), **how)
 
     def score(self, texts: Sequence[str]) -> list[Scored]:
         """How likely each text is, token by token, in the order of the texts.
 
         A model of a stream has no token for the end of a text, so an empty text has no tokens to score.
         """
-        texts = checked_texts(texts)
+        texts = check_texts(texts)
         sequences = [self.framing.ids(text) for text in texts]
         skip, words = self.framing.given, self.framing.codec.vocabulary
         found = iter(self.model.log_probs([ids for ids in sequences if ids]))
@@ -161,7 +161,7 @@ class LanguageModel:
             for name, value in options.items():
                 if value != defaults.get(name):
                     raise InputError(name, "cannot be given together with strategy; leave one of them out")
-        ids = self.framing.ids(checked_text(prompt, "prompt"), end=False)
+        ids = self.framing.ids(check_text(prompt, "prompt"), end=False)
         results = generate(self.model, [ids], strategy, max_new_tokens=self._cap(max_new_tokens))
         return [
             Generated(self.framing.text([*ids, *one.tokens]), one.log_prob, one.ended) for one in results[0]
@@ -178,7 +178,7 @@ class LanguageModel:
 
         if self.framing.backward:
             raise InputError("a right-to-left model cannot stream: its first word comes last")
-        ids = self.framing.ids(checked_text(prompt, "prompt"), end=False)
+        ids = self.framing.ids(check_text(prompt, "prompt"), end=False)
         window = deque(ids, maxlen=WINDOW)
         yield self.framing.text(ids)
         steps = moments(

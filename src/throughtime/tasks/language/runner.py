@@ -13,7 +13,7 @@ from throughtime.results import Generated, Scored
 from throughtime.runtime.runner import TextRunner, batches, pad
 from throughtime.runtime.search import Sampling
 from throughtime.runtime.session import ExportFolder
-from throughtime.texts import checked_text, checked_texts
+from throughtime.text.texts import check_text, check_texts
 
 NOTHING = -1
 """What stands before the first token of a text without a beginning mark; it leaves no trace in the state."""
@@ -34,7 +34,7 @@ class LanguageModel(TextRunner):
 
     def score(self, texts: Sequence[str]) -> list[Scored]:
         """How likely each text is, token by token, in the order of the texts."""
-        texts, end = checked_texts(texts), self.settings["end_id"]
+        texts, end = check_texts(texts), self.settings["end_id"]
         sequences = [[*self._ids(text), *([] if end is None else [end])] for text in texts]
         skipped = int(self.settings["begin_id"] is not None)  # a beginning mark is given, not predicted
         found = {number: np.empty(0) for number, ids in enumerate(sequences) if not ids}
@@ -80,7 +80,7 @@ class LanguageModel(TextRunner):
             )
         elif num_return_sequences > 1:
             raise InputError("num_return_sequences", "is for drawn texts; greedy search finds one")
-        ids, rows = self._ids(checked_text(prompt, "prompt")), num_return_sequences
+        ids, rows = self._ids(check_text(prompt, "prompt")), num_return_sequences
         state = [np.repeat(part, rows, axis=0) for part in self._after(ids[:-1])]
         last = np.full(rows, ids[-1] if ids else NOTHING)
         said: list[list[int]] = [[] for _ in range(rows)]

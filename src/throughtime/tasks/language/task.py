@@ -13,7 +13,7 @@ import torch
 
 from throughtime.cells import LSTM
 from throughtime.cells.initialise import scratch_, xavier_
-from throughtime.config import configured
+from throughtime.config import build_config
 from throughtime.data.idcache import token_ids
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
@@ -234,7 +234,7 @@ def built(config: LanguageConfig, vocabulary_size: int) -> RecurrentLanguageMode
 def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> RecurrentLanguage:
     """The model that a run saved: the best so far, where it still trains."""
     where = str(folder.path / "config.json")
-    settings = configured(LanguageConfig, config, where)
+    settings = build_config(LanguageConfig, config, where)
     codec = Codec.load(folder.path)
     model = built(settings, len(codec.vocabulary))
     read_weights(model, folder)

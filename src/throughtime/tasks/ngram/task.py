@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from throughtime.config import Config, configured
+from throughtime.config import Config, build_config
 from throughtime.errors import InputError
 from throughtime.files import whole_folder
 from throughtime.folder import ModelFolder
@@ -102,7 +102,7 @@ def check_same(config: NgramConfig, out: Path) -> None:
 def fit(config: NgramConfig, dataset: Dataset) -> NgramLanguageModel:
     """Count a split of a data set."""
     from throughtime.text.codec import Codec
-    from throughtime.text.normalisers import check_normaliser
+    from throughtime.text.tokenizer import check_normaliser
 
     config = config.settled(dataset)
     assert config.tokens is not None
@@ -128,7 +128,7 @@ def load(folder: ModelFolder, config: Mapping[str, Any], device: str) -> NgramLa
     """The model that `save` wrote. Counts are looked up, not computed: the device does not matter."""
     from throughtime.text.codec import Codec
 
-    made = configured(NgramConfig, config, str(folder.path / "config.json"))
+    made = build_config(NgramConfig, config, str(folder.path / "config.json"))
     codec, tensors = Codec.load(folder.path), folder.read_tensors()
     framing = Framing(codec, made.layout == "lines", made.backward)
     chosen = build_smoothing(made.smoothing, made.strengths)

@@ -21,8 +21,8 @@ from throughtime.models.language import NOTHING, FrozenReader
 from throughtime.models.weights import save_weights
 from throughtime.tasks import load
 from throughtime.tasks.tag.network import UNKNOWN
-from throughtime.text.rules import CharTokenizer
 from throughtime.text.subword import SubwordTokenizer
+from throughtime.text.tokenizer import CharTokenizer
 from throughtime.text.vocabulary import Vocabulary
 
 LANGUAGE_MODELS = "language-models"

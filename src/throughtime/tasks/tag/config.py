@@ -7,9 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from throughtime.config import architecture
+from throughtime.config import Effect, architecture
 from throughtime.data.records import Tagged
-from throughtime.effects import Effect
 from throughtime.errors import InputError
 from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
 

@@ -23,10 +23,9 @@ from throughtime.tasks.tag.config import TagConfig
 from throughtime.tasks.tag.network import SequenceTagger
 from throughtime.tasks.tag.training import TagTask
 from throughtime.text.input_warnings import InputWarnings
-from throughtime.text.numbers import several
 from throughtime.text.subword import SUBWORDS
+from throughtime.text.texts import check_sentences, check_texts, several
 from throughtime.text.tokenizers import TOKENIZERS, tokenizer
-from throughtime.texts import checked_sentences, checked_texts
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -105,14 +104,14 @@ class Tagger(Predictor):
         if tokenize not in WORD_TOKENIZERS:
             raise InputError("tokenize", str(unknown("tokenizer", tokenize, WORD_TOKENIZERS)))
         split = tokenizer(tokenize).tokenize
-        return self.tag_words([split(text) for text in checked_texts(texts)], progress=progress)
+        return self.tag_words([split(text) for text in check_texts(texts)], progress=progress)
 
     @torch.no_grad()
     def tag_words(
         self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
     ) -> list[TaggedSentence]:
         """The same for sentences that are split into words already."""
-        found = [TaggedSentence(())] * len(checked_sentences(sentences))
+        found = [TaggedSentence(())] * len(check_sentences(sentences))
         real = [number for number, words in enumerate(sentences) if words]
         if not real:
             return found
@@ -165,7 +164,7 @@ class Tagger(Predictor):
 
         A tagger reads an unknown word by its letters, so only unknown letters count.
         """
-        return self._warnings.of(checked_texts(texts), **how)
+        return self._warnings.of(check_texts(texts), **how)
 
     @cached_property
     def _warnings(self) -> InputWarnings:

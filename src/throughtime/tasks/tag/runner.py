@@ -15,9 +15,9 @@ from throughtime.runtime.runner import TextRunner, batches, pad
 from throughtime.runtime.session import ExportFolder
 from throughtime.text.codec import Codec
 from throughtime.text.input_warnings import InputWarnings
+from throughtime.text.texts import check_sentences, check_texts
 from throughtime.text.tokenizers import tokenizer
 from throughtime.text.vocabulary import Vocabulary
-from throughtime.texts import checked_sentences, checked_texts
 
 SENTENCES_AT_ONCE = 32
 LIKELY = 3
@@ -47,7 +47,7 @@ class Tagger(TextRunner):
         `tokenize` names what cuts a text into words: `space`, as tagged data come, or `unicode` for raw text.
         """
         cut = tokenizer(tokenize)
-        return self.tag_words([cut.tokenize(text) for text in checked_texts(texts)])
+        return self.tag_words([cut.tokenize(text) for text in check_texts(texts)])
 
     @cached_property
     def _warnings(self) -> InputWarnings:
@@ -56,7 +56,7 @@ class Tagger(TextRunner):
 
     def tag_words(self, sentences: Sequence[Sequence[str]]) -> list[Tagged]:
         """The same for sentences that are cut into words already."""
-        found = [Tagged(())] * len(checked_sentences(sentences))
+        found = [Tagged(())] * len(check_sentences(sentences))
         for chosen in batches(sentences, SENTENCES_AT_ONCE):
             own = [sentences[one] for one in chosen]
             for number, sentence in zip(chosen, self._read(own), strict=True):

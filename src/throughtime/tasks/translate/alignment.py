@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from throughtime.inspection.pieces import END
+from throughtime.text.codec import END
 
 if TYPE_CHECKING:
     import numpy as np

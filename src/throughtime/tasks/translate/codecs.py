@@ -9,7 +9,7 @@ from throughtime.data.batching import Specials
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.text.codec import Codec
-from throughtime.text.subword import called
+from throughtime.text.subword import tokenizer_label
 from throughtime.text.tokenizer import Tokenizer
 
 SIDES = ("source", "target")
@@ -44,7 +44,8 @@ class Codecs(NamedTuple):
             vocabulary = codec.vocabulary
             if vocabulary.eos_id is None or (vocabulary is target and vocabulary.bos_id is None):
                 raise InputError(
-                    called(codec.tokenizer), "has no <bos> or <eos> (or [CLS] and [SEP]); choose another one"
+                    tokenizer_label(codec.tokenizer),
+                    "has no <bos> or <eos> (or [CLS] and [SEP]); choose another one",
                 )
         return (
             Specials(source.pad_id or 0, None, source.eos_id),

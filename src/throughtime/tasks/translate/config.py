@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from throughtime.config import architecture, initialisation, one_of
-from throughtime.effects import Effect, only_with
+from throughtime.config import Effect, architecture, initialisation, one_of, only_with
 from throughtime.errors import InputError
 from throughtime.train.config import HIDDEN_DROPOUT, OutputBias, Positive, Share, TrainingConfig
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 from torch import nn
 
 from throughtime.cells.building import build_cell
-from throughtime.config import configured
+from throughtime.config import build_config
 from throughtime.errors import InputError, unknown
 from throughtime.layers.attention import build_attention
 from throughtime.layers.embedding import initialise_network_
@@ -171,7 +171,7 @@ def build(
     """
     plain = {"tied": False, "embedding_dropout": 0.0, "hidden_dropout": 0.0, "output_dropout": 0.0}
     given = {"data": "", "structure": structure, **plain, **settings}
-    config = configured(TranslateConfig, given, "settings")
+    config = build_config(TranslateConfig, given, "settings")
     return build_translator(
         config, source_vocabulary, target_vocabulary, bos_id=bos_id, shared_embedding=shared_embedding
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from throughtime.config import configured
+from throughtime.config import build_config
 from throughtime.data.batching import PairBatches, RaggedIds
 from throughtime.data.idcache import token_ids
 from throughtime.data.records import Pair
@@ -35,8 +35,8 @@ from throughtime.tasks.translate.training import TranslateTask, warn_of_swapped_
 from throughtime.tasks.translate.translation import Generation, SentenceTranslator
 from throughtime.tasks.translate.translation_scores import Judge, SentencePairs, search_errors
 from throughtime.text.codec import Codec
-from throughtime.text.numbers import several
-from throughtime.text.tokenizer_coverage import blank
+from throughtime.text.input_warnings import blank
+from throughtime.text.texts import several
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -270,7 +270,7 @@ class Translator(SentenceTranslator, Predictor):
     def load_generation(self, folder: ModelFolder) -> None:
         """Read how it translates by default."""
         where = str(folder.path / "generation_config.json")
-        self.generation = configured(Generation, folder.read_json("generation_config.json"), where)
+        self.generation = build_config(Generation, folder.read_json("generation_config.json"), where)
 
     @property
     def direction(self) -> str:

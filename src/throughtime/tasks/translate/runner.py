@@ -13,8 +13,7 @@ from throughtime.runtime.runner import TextRunner, pad
 from throughtime.runtime.search import Beam, Finished, Likeliest, batches_by_length
 from throughtime.runtime.session import ExportFolder
 from throughtime.text.codec import Codec
-from throughtime.text.parts import join, parts
-from throughtime.texts import checked_texts
+from throughtime.text.texts import check_texts, join_texts, split_text
 
 SENTENCES_AT_ONCE = 32
 
@@ -59,8 +58,8 @@ class Translator(TextRunner):
         alpha = self.generation["length_penalty"] if length_penalty is None else length_penalty
         limit = self.generation["max_source_tokens"]
         cut = [
-            parts(text.strip(), limit, lambda part: len(self._prompt(part))) if text.strip() else []
-            for text in checked_texts(texts)
+            split_text(text.strip(), limit, lambda part: len(self._prompt(part))) if text.strip() else []
+            for text in check_texts(texts)
         ]
         prompts = [self._prompt(part) for own in cut for part in own]
         results: dict[int, list[Finished]] = {}
@@ -107,16 +106,16 @@ class _Decoding:
         return Likeliest(log_probs, ids)
 
 
-def _join_parts(parts: list[list[Translation]]) -> list[Translation]:
+def _join_parts(split_text: list[list[Translation]]) -> list[Translation]:
     """Translations of a text from those of its parts: the best of each, then the second best, and so on."""
-    if not parts:
+    if not split_text:
         return [Translation("", 0.0, 0.0, True)]
     whole = []
-    for rank in range(max(len(own) for own in parts)):
-        chosen = [own[min(rank, len(own) - 1)] for own in parts]
+    for rank in range(max(len(own) for own in split_text)):
+        chosen = [own[min(rank, len(own) - 1)] for own in split_text]
         whole.append(
             Translation(
-                join([one.text for one in chosen]),
+                join_texts([one.text for one in chosen]),
                 sum(one.score for one in chosen),
                 sum(one.log_prob for one in chosen),
                 all(one.ended for one in chosen),

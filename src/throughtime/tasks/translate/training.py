@@ -18,8 +18,7 @@ from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.ngram.detection import are_swapped
 from throughtime.tasks.surprisal import label_loss, likelihood, masked_labels
 from throughtime.text.languages import language_name
-from throughtime.text.numbers import several
-from throughtime.text.one_line import one_line
+from throughtime.text.texts import one_line, several
 from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:

@@ -29,9 +29,8 @@ from throughtime.tasks.translate.alignment import Alignment, aligned, joined
 from throughtime.tasks.translate.codecs import Codecs
 from throughtime.tasks.translate.config import MOST_BEAMS, Beams, LengthPenalty
 from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
-from throughtime.text.parts import join, parts
 from throughtime.text.subword import SUBWORDS
-from throughtime.texts import checked_texts
+from throughtime.text.texts import check_texts, join_texts, split_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -125,7 +124,7 @@ class SentenceTranslator:
         if copy_unknown:
             self.check_copying()
         search = search or self.beam(num_beams, length_penalty, num_return_sequences)
-        cut = [self._parts(text) for text in checked_texts(texts)]
+        cut = [self._parts(text) for text in check_texts(texts)]
         flat = [part for own in cut for part in own]
         prompts = [self.codecs.prompt(part) for part in flat]
         found = self.searched(
@@ -146,7 +145,7 @@ class SentenceTranslator:
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
         """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self.codecs.source.warnings.of(checked_texts(texts), **how)
+        return self.codecs.source.warnings.of(check_texts(texts), **how)
 
     def check_copying(self) -> None:
         """Refuse to copy unknown words where none are, as parts of words spell them all, or none is found."""
@@ -246,7 +245,7 @@ class SentenceTranslator:
     def _parts(self, text: str) -> list[str]:
         if not text.strip():
             return []
-        return parts(
+        return split_text(
             text.strip(), self.generation.max_source_tokens, lambda part: len(self.codecs.prompt(part))
         )
 
@@ -322,7 +321,7 @@ def _whole(told: list[list[Translation]], align: bool) -> list[Translation]:
         alignments = [one.alignment for one in chosen if one.alignment is not None]
         whole.append(
             Translation(
-                join([one.text for one in chosen]),
+                join_texts([one.text for one in chosen]),
                 sum(one.score for one in chosen),
                 sum(one.log_prob for one in chosen),
                 all(one.ended for one in chosen),

@@ -1,4 +1,4 @@
-"""Forecasts: what came before and the fan ahead, window by window, and the error against the step."""
+"""Forecasts: the history and the fan ahead, windows of a back-test, and the error at each step ahead."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.plots.dates import date_axis
-from throughtime.plots.style import COLOURS, INK, figure, save
+from throughtime.plots.series import date_axis
+from throughtime.plots.style import COLOURS, INK, figure
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from throughtime.data.panel import Panel, Series
     from throughtime.series.protocol import Forecast
     from throughtime.series.rolling import Rolled
@@ -28,13 +30,22 @@ _OTHERS = ("#999999", COLOURS[4], COLOURS[2], COLOURS[3])
 _DASHES = ("--", ":", "-.", (0, (5, 1, 1, 1)))
 
 
-def forecast_plot(
-    panel: Panel, forecasts: Sequence[Forecast], levels: Sequence[float], path: Path | str
-) -> Path:
-    """Draw the end of each series and its forecast; `levels`, in per cent, are the shades of the fan."""
+def forecast(
+    panel: Panel,
+    forecasts: Sequence[Forecast],
+    levels: Sequence[float] | None = None,
+    *,
+    path: Path | str | None = None,
+) -> Figure:
+    """Draw the end of each series and its forecast.
+
+    `levels`, in per cent, are the shades of the fan, by default all intervals whose two quantiles there are.
+    """
+    if levels is None:
+        levels = sorted({level for one in forecasts for level in _levels(one.quantiles)})
     series = panel.by_name()
     shown = forecasts[:_SHOWN]
-    with figure(*_size(len(shown))) as drawing:
+    with figure(*_size(len(shown)), path=path) as drawing:
         for axes, one in zip(_grid(drawing, len(shown)), shown, strict=True):
             own = series[one.unique_id]
             tail = own.rows(slice(-max(_TAIL * len(one.mean), _TAIL_AT_LEAST), None))
@@ -47,19 +58,25 @@ def forecast_plot(
             axes.set_title(one.unique_id)
             _axes(axes, own, panel, len(shown))
         _legend(drawing, _left_out(len(shown), len(forecasts)))
-        return save(drawing, path)
+    return drawing
 
 
-def backtest_plot(
-    panel: Panel, windows: Rolled, cuts: Sequence[int], levels: Sequence[float], path: Path | str
-) -> Path:
+def backtest(
+    panel: Panel,
+    windows: Rolled,
+    cuts: Sequence[int],
+    levels: Sequence[float] | None = None,
+    *,
+    path: Path | str | None = None,
+) -> Figure:
     """Draw what the windows forecast upon what came; `cuts` are the rows that lay after each origin.
 
     The last eight are drawn; of windows that overlap only every second, third, ..., the last one always.
     """
+    levels = _levels(windows.quantiles) if levels is None else levels
     shown = panel.series[:_SHOWN]
     apart = _apart(cuts, windows.y.shape[-1])[-_WINDOWS:]
-    with figure(*_size(len(shown), wide=True)) as drawing:
+    with figure(*_size(len(shown), wide=True), path=path) as drawing:
         for place, (axes, own) in enumerate(zip(_grid(drawing, len(shown)), shown, strict=True)):
             first = max(0, len(own) - max(cuts[window] for window in apart) - _TAIL_AT_LEAST)
             axes.plot(own.ds[first:], own.y[first:], color=INK, linewidth=1.1, label="observed", zorder=3)
@@ -70,7 +87,7 @@ def backtest_plot(
             axes.margins(x=0.01)
             _axes(axes, own, panel, len(shown))
         _legend(drawing, _left_out(len(shown), len(panel.series)))
-        return save(drawing, path)
+    return drawing
 
 
 def _draw_window(
@@ -100,16 +117,17 @@ def _apart(cuts: Sequence[int], h: int) -> list[int]:
     return found
 
 
-def horizon_plot(
+def forecast_error(
     errors: Mapping[str, Sequence[float]],
-    path: Path | str,
     measure: str = "RMSE",
     steps: Sequence[int] | None = None,
-) -> Path:
+    *,
+    path: Path | str | None = None,
+) -> Figure:
     """Draw the error against the step ahead, 1, 2, ... or `steps`: the first in colour, the others beside."""
     longest = max(len(values) for values in errors.values())
     ahead = np.arange(1, longest + 1) if steps is None else np.asarray(steps)
-    with figure(7.0, 4.2) as drawing:
+    with figure(7.0, 4.2, path=path) as drawing:
         axes: Any = drawing.add_subplot(xlabel="steps ahead", ylabel=measure)
         for number, (name, values) in enumerate(errors.items()):
             style = _line(number)
@@ -124,7 +142,7 @@ def horizon_plot(
         axes.set_ylim(bottom=0)
         axes.set_title(f"{measure} against steps ahead")
         _legend(drawing, None)
-        return save(drawing, path)
+    return drawing
 
 
 def _line(number: int) -> dict[str, Any]:
@@ -156,6 +174,16 @@ def _interval(quantiles: Mapping[float, Array], level: float) -> tuple[Array, Ar
     return None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
 
 
+def _levels(quantiles: Mapping[float, Array]) -> list[float]:
+    """The levels, in per cent, of the intervals that these quantiles bound.
+
+    >>> _levels(dict.fromkeys([0.05, 0.1, 0.5, 0.95], np.zeros(1)))
+    [90.0]
+    """
+    levels = [round(100 - 200 * p, 6) for p in quantiles if p < 0.5]
+    return sorted(level for level in levels if _interval(quantiles, level) is not None)
+
+
 def _grid(drawing: Any, count: int) -> list[Any]:
     columns = _columns(count)
     return [drawing.add_subplot(-(-count // columns), columns, place + 1) for place in range(count)]
@@ -174,7 +202,7 @@ def _axes(axes: Any, series: Series, panel: Panel, count: int) -> None:
     """Values by the name of their column; where several are drawn, each is named above its own."""
     axes.set_ylabel(panel.target_names[0] if len(panel.target_names) == 1 else "value")
     if series.ds.dtype.kind == "M":
-        date_axis(axes, most=8 // _columns(count))
+        date_axis(axes, max_dates=8 // _columns(count))
 
 
 def _legend(drawing: Any, title: str | None) -> None:

@@ -1,4 +1,4 @@
-"""A beam search as a tree: what it kept, what it cut, and why."""
+"""What a translator does with a sentence: which words it attends to, and the tree of its beam search."""
 
 from __future__ import annotations
 
@@ -10,22 +10,37 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from throughtime.errors import InputError
-from throughtime.inspection.attention import require_translator
-from throughtime.inspection.pieces import label, piece
 from throughtime.search import Beam, Finished, Moment, Node, Strategy, Trace, Watched
-from throughtime.text.numbers import signed
+from throughtime.text.codec import label, piece
+from throughtime.text.texts import signed
 
 if TYPE_CHECKING:
-    from throughtime.tasks.translate.translation import SentenceTranslator
+    from throughtime.tasks.translate.translation import Search, SentenceTranslator, Translation
     from throughtime.text.codec import Codec
 
-CUT = 3
-"""So many of the likeliest that were cut are told of each step."""
+CUT = 3  # number of rejected candidates to show per step, the likeliest ones
 MOST_TOKENS = 120
 
 
+def attention(translator: SentenceTranslator, text: str, search: Search | None = None) -> list[Translation]:
+    """The translations of a text, best first, with their alignments; refused where the model has none."""
+    require_translator(translator)
+    if not text.strip():
+        raise InputError("sentence", "is empty; give some words to translate")
+    [found] = translator.translate([text], search=search, align=True)
+    if any(one.alignment is None for one in found):
+        raise InputError("attention", "this translator has none: it reads the source into one vector")
+    return found
+
+
+def require_translator(model: Any) -> None:
+    """Refuse a model of another kind."""
+    if not hasattr(model, "searched"):
+        raise InputError("model", "is not a translator; attention and beam search need one")
+
+
 @dataclass(frozen=True)
-class Weighed:
+class Candidate:
     """One token that the search weighed, after those of its parent."""
 
     step: int  # 1 for the first token
@@ -58,7 +73,7 @@ class BeamTree:
     text: str
     width: int
     alpha: float
-    nodes: tuple[Weighed, ...]
+    nodes: tuple[Candidate, ...]
     results: tuple[Result, ...]
 
     @property
@@ -103,7 +118,7 @@ def beam_tree(
         Result(target.decode(one.tokens), one.score, one.log_prob, one.ended, way[-1])
         for one, way in zip(found.results, ways, strict=True)
     ]
-    nodes = _told(watcher, target, set(ways[0]))
+    nodes = _candidates(watcher, target, set(ways[0]))
     return BeamTree(text, width, alpha, tuple(nodes), tuple(results))
 
 
@@ -144,30 +159,20 @@ class _Reasons(Trace):
         return float(self.beam.ceiling(torch.tensor(node.log_prob, dtype=torch.float64), node.step))
 
 
-def _told(watcher: _Reasons, codec: Codec, best: set[int]) -> list[Weighed]:
+def _candidates(watcher: _Reasons, codec: Codec, best: set[int]) -> list[Candidate]:
     nodes = watcher.nodes
-    told: list[Weighed] = []
+    found: list[Candidate] = []
     for place, node in enumerate(nodes):
         before = _tokens(nodes, node.parent)
         parent = None if node.parent is None else nodes[node.parent]
         own = piece(codec, before, node.token)
-        previous = told[node.parent].piece if node.parent is not None else ""
+        previous = found[node.parent].piece if node.parent is not None else ""
         gained = node.log_prob - (parent.log_prob if parent else 0.0)
-        told.append(
-            Weighed(
-                node.step,
-                node.parent,
-                own,
-                label(own, previous),
-                min(1.0, math.exp(gained)),
-                node.log_prob,
-                node.score,
-                node.status,
-                watcher.reason(node),
-                place in best,
-            )
+        weighed = (own, label(own, previous), min(1.0, math.exp(gained)), node.log_prob, node.score)
+        found.append(
+            Candidate(node.step, node.parent, *weighed, node.status, watcher.reason(node), place in best)
         )
-    return told
+    return found
 
 
 def _tokens(nodes: Sequence[Node], place: int | None) -> list[int]:

@@ -12,8 +12,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from throughtime.cells.base import Cell
 from throughtime.errors import InputError
-from throughtime.inspection.lag import INPUT, random_cell
-from throughtime.inspection.threads import one_thread
+from throughtime.inspection.gradients import INPUT, one_thread, random_cell
 from throughtime.recurrence import scan
 from throughtime.recurrence.backpropagation import Full, Randomised, Strategy, Truncated, carries
 
@@ -130,13 +129,11 @@ class Comparison:
     growth: list[Cost]  # the last is that of the whole sequences
 
 
-def compared(problem: Problem, tau: int, pi: float, draws: int = 1024) -> list[Comparison]:
+def compare_strategies(problem: Problem, tau: int, pi: float, draws: int = 1024) -> list[Comparison]:
     """The three strategies on one problem, and on its first quarter, half and three quarters."""
     strategies: dict[str, Strategy] = {
-        "full": Full(),
-        "truncated": Truncated(tau),
-        "randomised": Randomised(pi),
-    }
+        "full": Full(), "truncated": Truncated(tau), "randomised": Randomised(pi)
+    }  # fmt: skip
     lengths = [max(1, problem.steps * quarters // 4) for quarters in (1, 2, 3, 4)]
     with one_thread():
         return [

@@ -11,7 +11,7 @@ import throughtime as tt
 from throughtime.tasks.translate.alignment import aligned, words_of
 from throughtime.tasks.translate.decoding_constraints import inside
 from throughtime.text.codec import Codec
-from throughtime.text.parts import join, parts
+from throughtime.text.texts import join_texts, split_text
 
 TEXTS = ["the cats sat on the mat .", "she doesn't like the cats !", "我喜欢猫。", "naïve cafés 😀"]
 
@@ -22,24 +22,24 @@ def in_words(text):
 
 @given(st.text(alphabet="ab .,!?。，\t", max_size=80), st.integers(1, 6))
 def test_parts_hold_the_whole_text_in_its_order(text, limit):
-    found = parts(text, limit, in_words)
+    found = split_text(text, limit, in_words)
     assert "".join("".join(found).split()) == "".join(text.split())
     assert in_words(text) <= limit or all(in_words(part) <= 2 * limit for part in found)
 
 
 def test_cuts_fall_where_they_hurt_least():
-    assert parts("a. b. c.", 3, in_words) == ["a. b. c."]
-    assert parts("a b. c d, e f. g", 4, in_words) == ["a b.", "c d, e f.", "g"]
-    assert parts("a b c, d e, f g. h", 3, in_words) == ["a b c,", "d e,", "f g.", "h"]
-    assert parts("3.14 is pi. so", 3, in_words) == ["3.14 is pi.", "so"]
-    assert parts("他来了。她走了。", 4, len) == ["他来了。", "她走了。"]
-    assert parts("abcdefghi", 4, len) == ["abcd", "efgh", "i"]
+    assert split_text("a. b. c.", 3, in_words) == ["a. b. c."]
+    assert split_text("a b. c d, e f. g", 4, in_words) == ["a b.", "c d, e f.", "g"]
+    assert split_text("a b c, d e, f g. h", 3, in_words) == ["a b c,", "d e,", "f g.", "h"]
+    assert split_text("3.14 is pi. so", 3, in_words) == ["3.14 is pi.", "so"]
+    assert split_text("他来了。她走了。", 4, len) == ["他来了。", "她走了。"]
+    assert split_text("abcdefghi", 4, len) == ["abcd", "efgh", "i"]
 
 
 def test_translated_parts_are_joined_as_the_language_has_it():
-    assert join(["Un.", "", "Deux."]) == "Un. Deux."
-    assert join(["一。", "二。"]) == "一。二。"
-    assert join([]) == ""
+    assert join_texts(["Un.", "", "Deux."]) == "Un. Deux."
+    assert join_texts(["一。", "二。"]) == "一。二。"
+    assert join_texts([]) == ""
 
 
 @pytest.mark.parametrize("tokens", ["bpe", "unigram", "wordpiece", "space", "char"])

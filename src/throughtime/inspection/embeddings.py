@@ -58,7 +58,7 @@ class EmbeddingMap:
 def embedding_map(model: Any, text: str, *, k: int = 6, side: str | None = None) -> EmbeddingMap:
     """The tokens of a text and the `k` nearest of each, among those of the model's vocabulary."""
     if k < 1:
-        raise InputError("--neighbours", f"is {k}, expected 1 or more")
+        raise InputError("k", f"is {k}, expected 1 or more")
     chosen = table(model, side)
     ids = [one for one in chosen.ids(text) if chosen.vocabulary.token(one) not in chosen.vocabulary.reserved]
     if not ids:
@@ -66,7 +66,7 @@ def embedding_map(model: Any, text: str, *, k: int = 6, side: str | None = None)
     nearest = _nearest(chosen.vectors.float().cpu(), ids, k, chosen.vocabulary)
     shown = list(dict.fromkeys([*ids, *(one for own in nearest for one, _ in own)]))
     places = {one: place for place, one in enumerate(shown)}
-    flat, explained = projected(chosen.vectors[shown].float().cpu())
+    flat, explained = principal_axes(chosen.vectors[shown].float().cpu())
     near = dict(zip(ids, nearest, strict=True))
     points = [
         Point(
@@ -78,19 +78,19 @@ def embedding_map(model: Any, text: str, *, k: int = 6, side: str | None = None)
         )
         for place, one in enumerate(shown)
     ]
-    told = [
+    neighbours = [
         Neighbourhood(
             chosen.spelled(one), tuple(Neighbour(chosen.spelled(other), like) for other, like in own)
         )
         for one, own in near.items()
     ]
-    return EmbeddingMap(chosen.name, tuple(told), tuple(points), explained)
+    return EmbeddingMap(chosen.name, tuple(neighbours), tuple(points), explained)
 
 
-def projected(vectors: Tensor) -> tuple[Tensor, float]:
+def principal_axes(vectors: Tensor) -> tuple[Tensor, float]:
     """Vectors [N, E] on their two directions of most variance, [N, 2], and the share of it that is left.
 
-    >>> flat, explained = projected(torch.tensor([[0.0, 0, 0], [2, 0, 0], [4, 0, 0]]))
+    >>> flat, explained = principal_axes(torch.tensor([[0.0, 0, 0], [2, 0, 0], [4, 0, 0]]))
     >>> [round(abs(x), 3) for x in flat[:, 0].tolist()], round(explained, 3)
     ([2.0, 0.0, 2.0], 1.0)
     """

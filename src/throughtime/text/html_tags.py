@@ -11,12 +11,101 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
 
-from throughtime.text.html_links import Link
-from throughtime.text.html_tokens import Kind, Token
+from throughtime.text.unicode import UnicodeTokenizer
 
+_FARTHEST = 64
+"""Maximum number of characters between two words; it bounds the search for a word that is missing."""
 DEEPEST = 100
 """Maximum depth of nested elements; deeper ones are left empty, which bounds the time."""
+
+
+class Kind(Enum):
+    """The role of a token in its sentence."""
+
+    TEXT = "text"
+    START = "start"  # of an inline element
+    END = "end"
+    ATOM = "atom"  # stays as it is, inside a sentence: an image, a comment, code
+    BREAK = "break"  # stays as it is, and separates sentences
+
+
+class Token(NamedTuple):
+    """A piece of the source; `name` is the name of a tag in lower case."""
+
+    kind: Kind
+    source: str
+    name: str = ""
+
+
+class Link(NamedTuple):
+    """Start and end of a word in the translation, and of its source word."""
+
+    start: int
+    end: int
+    source_start: int
+    source_end: int
+
+
+def word_links(
+    source: str,
+    translation: str,
+    source_words: Sequence[str],
+    target_words: Sequence[str],
+    origins: Sequence[int | None],
+) -> list[Link]:
+    """Build links; `origins` holds the index of the source word of each target word, or None.
+
+    >>> word_links("a white cat", "chat", ["a", "white", "cat"], ["chat"], [2])
+    [Link(start=0, end=4, source_start=8, source_end=11)]
+    """
+    places = _places(source_words, source)
+    return [
+        Link(start, end, *places[origin])
+        for (start, end), origin in zip(_places(target_words, translation), origins, strict=True)
+        if origin is not None and start < end
+    ]
+
+
+def even_links(source: str, translation: str) -> list[Link]:
+    """Links without attention: each word is linked to the word at the same relative position.
+
+    >>> [(link.start, link.source_start) for link in even_links("one two", "un deux")]
+    [(0, 0), (3, 4)]
+    """
+    tokenizer = UnicodeTokenizer()
+    places = _places(tokenizer.tokenize(source), source)
+    starts = [start for start, _ in places]
+    size = max(1, len(translation))
+    links = []
+    for start, end in _places(tokenizer.tokenize(translation), translation):
+        at = bisect_right(starts, (start + end) * len(source) // (2 * size)) - 1
+        if start < end and at >= 0:
+            links.append(Link(start, end, *places[at]))
+    return links
+
+
+def _places(words: Sequence[str], text: str) -> list[tuple[int, int]]:
+    """Start and end of each word, in order; an empty range for a word that is not found."""
+    lowered = _lowered(text)
+    places, reached = [], 0
+    for word in words:
+        start = lowered.find(_lowered(word), reached, reached + len(word) + _FARTHEST) if word else -1
+        if start < 0:
+            while reached < len(text) and text[reached].isspace():
+                reached += 1
+            places.append((reached, reached))
+        else:
+            reached = start + len(word)
+            places.append((start, reached))
+    return places
+
+
+def _lowered(text: str) -> str:
+    """Lower case with unchanged length: letters whose lower case is longer stay as they are."""
+    return "".join(lower if len(lower := letter.lower()) == 1 else letter for letter in text)
 
 
 @dataclass(eq=False)
@@ -36,11 +125,6 @@ class Node:
     low: int = 0  # the words of the translation that it encloses
     high: int = 0
     placed: list[Node] = field(default_factory=list)  # the children in the order of the translation
-
-    @property
-    def begins_before(self) -> bool:
-        """Whether only its end is here."""
-        return not self.start
 
     @property
     def goes_on(self) -> bool:
@@ -133,7 +217,7 @@ def _divide(node: Node, links: Sequence[Link]) -> None:
     """Assign words to each child, and sort the children in the order of the translation."""
     low, high = node.low, node.high
     middle = list(node.children)
-    if middle and middle[0].begins_before:
+    if middle and not middle[0].start:
         child = middle.pop(0)
         own = [1 if link.source_start < child.last else -1 for link in links[low:high]]
         child.set(low, low := low + _best_prefix(own))

@@ -1,15 +1,71 @@
-"""Token vectors as a map: the tokens of a sentence among their nearest neighbours."""
+"""Tokens: their frequency against their rank, and a map of their embeddings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from throughtime.plots.style import COLOURS, FAINT, INK, figure, save
+import numpy as np
+
+from throughtime.plots.style import COLOURS, FAINT, INK, figure
+from throughtime.text.statistics import ZIPF_RANKS, Counts, ZipfFit, zipf_fit
 
 if TYPE_CHECKING:
-    from throughtime.inspection.neighbours import EmbeddingMap, Point
+    from matplotlib.figure import Figure
+
+    from throughtime.inspection.embeddings import EmbeddingMap, Point
+
+_NAMES = {1: "single tokens", 2: "pairs", 3: "triples"}
+_POINTS = 400  # more would lie upon each other
+
+
+def zipf(
+    frequencies_by_n: Mapping[int, Counts],
+    fits: Mapping[int, ZipfFit | None] | None = None,
+    *,
+    title: str = "Frequency falls with rank",
+    path: Path | str | None = None,
+) -> Figure:
+    """Draw falling frequencies of n-grams on two logarithmic axes, with lines fitted to them unless given."""
+    if fits is None:
+        fits = {n: zipf_fit(frequencies) for n, frequencies in frequencies_by_n.items()}
+    fitted = {n: _fitted(len(frequencies_by_n[n])) for n, fit in fits.items() if fit is not None}
+    ranges = set(fitted.values())
+    with figure(7.0, 4.6, path=path) as drawing:
+        axes = drawing.add_subplot(xscale="log", yscale="log", xlabel="rank", ylabel="frequency", title=title)
+        for (n, frequencies), colour in zip(sorted(frequencies_by_n.items()), COLOURS, strict=False):
+            ranks = _spread(len(frequencies))
+            fit, label = fits.get(n), _NAMES.get(n, f"{n}-grams")
+            if fit is not None:
+                axes.plot(fitted[n], fit.frequency(fitted[n]), color=INK, linewidth=1.2, zorder=4)
+                label += f", exponent {fit.exponent:.2f}"
+                label += f" ({_spelled(fitted[n])})" if len(ranges) > 1 else ""
+            # The longer n-grams have the longer tails: they lie below, so that all can be seen.
+            axes.plot(
+                ranks, frequencies[ranks - 1], ".", color=colour, markersize=4, label=label, zorder=3 - n / 10
+            )
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter("{x:,.0f}")
+        over = f" over {_spelled(*ranges)}" if len(ranges) == 1 else ""
+        axes.legend(markerscale=2.5, title=f"line: fit{over}" if ranges else None, alignment="left")
+    return drawing
+
+
+def _fitted(types: int) -> tuple[int, int]:
+    """The ranks that the line was fitted over: a text of few types has fewer of them."""
+    first, last = ZIPF_RANKS
+    return first, min(last, types)
+
+
+def _spelled(ranks: tuple[int, int]) -> str:
+    return f"ranks {ranks[0]} to {ranks[1]:,}"
+
+
+def _spread(size: int) -> Counts:
+    """Ranks from 1 to `size`, evenly spread on a logarithmic axis."""
+    return np.unique(np.geomspace(1, max(size, 1), _POINTS).round().astype(np.int64))[: max(size, 0)]
+
 
 _WIDTH, _HEIGHT = 8.0, 6.2  # inches
 _LARGE, _SMALL = 11.0, 8.5  # of the letters, in points
@@ -17,9 +73,9 @@ _LARGE, _SMALL = 11.0, 8.5  # of the letters, in points
 Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 
-def embedding_plot(found: EmbeddingMap, path: Path | str) -> Path:
+def embedding(found: EmbeddingMap, *, path: Path | str | None = None) -> Figure:
     """Draw the map; a line joins each token of the sentence with its nearest neighbours."""
-    with figure(_WIDTH, _HEIGHT) as drawing:
+    with figure(_WIDTH, _HEIGHT, path=path) as drawing:
         axes = drawing.subplots()
         for point in found.points:
             for other in (found.points[place] for place in point.near):
@@ -40,7 +96,7 @@ def embedding_plot(found: EmbeddingMap, path: Path | str) -> Path:
         axes.set_yticks([])
         axes.margins(0.12)
         axes.spines[["left", "bottom"]].set_visible(False)
-        return save(drawing, path)
+    return drawing
 
 
 def _offsets(points: Sequence[Point]) -> list[tuple[float, float]]:

@@ -1,19 +1,35 @@
-"""Training of the unigram model (Kudo, 2018): expectation and maximisation over pieces, then pruning.
+"""Training of subword tokenizers; the same texts always give the same pieces.
 
-It is here, and not left to a library, because the same text must always give the same pieces. All words of
-one length are treated at once: `spans[word, start, end]` is the piece between two places of a word, or none.
+WordPiece and BPE are trained by the `tokenizers` library. The unigram model (Kudo, 2018), whose training
+there is not repeatable, is trained here by expectation and maximisation over pieces, then pruning. All words
+of one length are treated at once: `spans[word, start, end]` is the piece between two places, or none.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, repeat
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from throughtime.errors import InputError, unknown
+from throughtime.text.subword import SPACE, SUBWORDS, FileTokenizer, SubwordTokenizer
+
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int32]
+
+SPECIAL_TOKENS = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
+# Ideographs, kana and marks stand alone (so # never begins a longer piece, and ## is safe as the sign of a
+# piece inside a word), and no word is longer than wordpiece accepts.
+_IDEOGRAPHS = r"\p{Han}\p{Hiragana}\p{Katakana}"
+_WORDS = (
+    rf"▁?[\p{{L}}\p{{M}}&&[^{_IDEOGRAPHS}]]{{1,100}}|▁?\p{{N}}{{1,100}}"
+    rf"|[{_IDEOGRAPHS}]|▁?[^\s\p{{L}}\p{{M}}\p{{N}}▁]|▁|\s"
+)
 
 LONGEST_PIECE = 16
 SEEDS_PER_PIECE = 8  # how many candidates are tried for each piece wanted
@@ -21,6 +37,116 @@ MOST_WORDS = 200_000  # rarer words change the pieces little and cost much
 SPANS_AT_ONCE = 2_000_000  # keeps the memory of one step small
 KEPT_PER_ROUND = 0.75
 ROUNDS_OF_EXPECTATION = 2
+
+
+def train_subword(
+    kind: str,
+    texts: Iterable[str],
+    vocabulary_size: int = 1000,
+    special_tokens: Sequence[str] = SPECIAL_TOKENS,
+    lowercase: bool = False,
+) -> SubwordTokenizer:
+    """Train a tokenizer on texts, which are read once; the same texts always give the same tokenizer.
+
+    Every character of the texts gets a piece of its own, even where that makes the vocabulary larger than
+    `vocabulary_size`. The first special token stands for the unknown.
+
+    >>> tokenizer = train_subword("wordpiece", ["low lower lowest", "new newer newest"], vocabulary_size=60)
+    >>> tokenizer.tokenize("newest low")
+    ['▁newest', '▁low']
+    """
+    trainers = {"wordpiece": _train_wordpiece, "bpe": _train_byte_pairs, "unigram": _train_unigram}
+    if kind == FileTokenizer.name:
+        raise InputError("tokens", f"is {kind!r}, which is no name; give the path of a tokenizer.json")
+    if kind not in trainers:
+        raise unknown("subword tokenizer", kind, trainers)
+    if not special_tokens:
+        raise InputError("special_tokens", "must name at least the token for the unknown")
+    specials = list(special_tokens)
+    if vocabulary_size <= len(specials):
+        raise InputError(
+            "vocabulary_size",
+            f"is {vocabulary_size}, which leaves no room after {len(specials)} special tokens; raise it (the "
+            "setting max_size)",
+        )
+    backend = trainers[kind](texts, vocabulary_size, specials, lowercase)
+    backend.add_special_tokens(specials)
+    return SUBWORDS[kind](json.dumps(json.loads(backend.to_str()), ensure_ascii=False, indent=1))
+
+
+def _train_wordpiece(texts: Iterable[str], size: int, specials: list[str], lowercase: bool) -> Any:
+    from tokenizers import Regex, Tokenizer, decoders, models, trainers
+
+    counts = _word_counts(texts, lowercase)
+    # The trainer numbers pieces inside words in the order of a random hash, and breaks ties by number.
+    # As special tokens they are numbered beforehand, in the order given here.
+    inside = sorted({f"##{character}" for word in counts for character in word[1:]})
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size, special_tokens=[*specials, *inside], show_progress=False
+    )
+    pupil = Tokenizer(models.WordPiece(unk_token=specials[0]))
+    pupil.train_from_iterator(_repeated(counts), trainer)
+    model = models.WordPiece(pupil.get_vocab(), unk_token=specials[0], max_input_chars_per_word=200)
+    backend = Tokenizer(model)
+    _mark_spaces(backend, lowercase)
+    backend.decoder = decoders.Sequence([decoders.Replace(Regex("^##(?=.)"), ""), backend.decoder])
+    return backend
+
+
+def _train_unigram(texts: Iterable[str], size: int, specials: list[str], lowercase: bool) -> Any:
+    from tokenizers import Tokenizer, models
+
+    pieces = unigram_pieces(_word_counts(texts, lowercase), size - len(specials))
+    backend = Tokenizer(models.Unigram([*((token, 0.0) for token in specials), *pieces], 0, False))
+    _mark_spaces(backend, lowercase)
+    return backend
+
+
+def _train_byte_pairs(texts: Iterable[str], size: int, specials: list[str], lowercase: bool) -> Any:
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+    backend = Tokenizer(models.BPE())
+    if lowercase:
+        backend.normalizer = normalizers.Lowercase()
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=specials,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    backend.train_from_iterator(texts, trainer)
+    return backend
+
+
+def _mark_spaces(backend: Any, lowercase: bool) -> None:
+    """Make a tokenizer write each space as ▁, with one more before the text so that all words look alike."""
+    from tokenizers import Regex, decoders, normalizers, pre_tokenizers
+
+    steps = [normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]
+    backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps] if lowercase else steps)
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(_WORDS), "isolated")
+    backend.decoder = decoders.Sequence(
+        [decoders.Fuse(), decoders.Replace(SPACE, " "), decoders.Strip(" ", 1, 0)]
+    )
+
+
+def _word_counts(texts: Iterable[str], lowercase: bool) -> Counter[str]:
+    """How often each word occurs, cut as `_mark_spaces` will have it."""
+    from tokenizers import Tokenizer, models
+
+    backend = Tokenizer(models.WordPiece(unk_token="?"))
+    _mark_spaces(backend, lowercase)
+    normalizer, cutter = backend.normalizer, backend.pre_tokenizer
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(word for word, _ in cutter.pre_tokenize_str(normalizer.normalize_str(text)))
+    return counts
+
+
+def _repeated(counts: Counter[str]) -> Iterable[str]:
+    return chain.from_iterable(repeat(word, count) for word, count in counts.items())
 
 
 def unigram_pieces(counts: Mapping[str, int], size: int) -> list[tuple[str, float]]:

@@ -1,14 +1,94 @@
-"""The unrolled computation graph, drawn: time from left to right, one colour for what is shared."""
+"""Diagrams: the tree of a beam search, and a recurrence unrolled through time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from throughtime.plots.style import COLOURS, INK, figure, save
+from throughtime.plots.style import COLOURS, INK, figure
+from throughtime.text.texts import signed
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from throughtime.inspection.graph import Graph, Node
+    from throughtime.inspection.translation import BeamTree, Candidate
+
+_BEST, _CUT = COLOURS[0], "#8A8A8A"
+_LONGEST = 14  # letters of a token
+
+
+def beam(tree: BeamTree, *, path: Path | str | None = None) -> Figure:
+    """Draw the tree of a beam search, a column for each step; rejected tokens are grey and crossed out."""
+    rows = _rows(tree.nodes)
+    deepest = max(rows) if rows else 0
+    with figure(1.2 + 1.12 * max(tree.steps, 3), 1.5 + 0.36 * (deepest + 1), path=path) as drawing:
+        axes = drawing.subplots()
+        for place, node in enumerate(tree.nodes):
+            _draw_node(axes, tree.nodes, rows, place, node)
+        axes.set(xlim=(-0.3, tree.steps + 0.6), ylim=(deepest + 0.7, -0.7))
+        axes.set_xticks(range(1, tree.steps + 1))
+        axes.set_xlabel("step: the ln P of each way stands below its token")
+        axes.set_yticks([])
+        axes.grid(visible=False)
+        axes.spines[["left", "bottom"]].set_visible(False)
+        axes.tick_params(length=0)
+        best = tree.results[0]
+        axes.set_title(f"{best.text}   (beam of {tree.width}, score {signed(best.score)})", fontsize=11)
+        _beam_legend(axes)
+    return drawing
+
+
+def _rows(nodes: Sequence[Candidate]) -> list[int]:
+    """The height of each node: in every step those that went on first, best first, then what was cut."""
+    rows = [0] * len(nodes)
+    steps: dict[int, list[int]] = {}
+    for place, node in enumerate(nodes):
+        steps.setdefault(node.step, []).append(place)
+    for places in steps.values():
+        order = sorted(places, key=lambda place: (nodes[place].status == "cut", -nodes[place].log_prob))
+        for row, place in enumerate(order):
+            rows[place] = row
+    return rows
+
+
+def _draw_node(axes: Any, nodes: Sequence[Candidate], rows: list[int], place: int, node: Candidate) -> None:
+    colour = _BEST if node.best else _CUT if node.status == "cut" else INK
+    start = (0.0, 0.0) if node.parent is None else (nodes[node.parent].step + 0.3, rows[node.parent])
+    end = (node.step - 0.36, rows[place])
+    dashed = node.status == "cut"
+    axes.plot(
+        [start[0], end[0]], [start[1], end[1]], color=colour, linewidth=2.2 if node.best else 0.9,
+        linestyle=(0, (2, 2)) if dashed else "-", alpha=0.55 if dashed else 1, zorder=3 if node.best else 1,
+    )  # fmt: skip
+    text = node.label if len(node.label) <= _LONGEST else f"{node.label[: _LONGEST - 1]}…"
+    axes.text(
+        node.step, rows[place] - 0.1, f"{text} ✕" if dashed else text, ha="center", va="center",
+        color=colour, fontsize=9, fontweight="bold" if node.best else "normal", zorder=5,
+        bbox={"boxstyle": "round,pad=0.18", "facecolor": "white", "linewidth": 1.2,
+              "edgecolor": colour if node.status == "ended" else "none"},
+    )  # fmt: skip
+    axes.text(
+        node.step, rows[place] + 0.3, signed(node.log_prob), ha="center", va="center", color=colour,
+        fontsize=6.5, zorder=5,
+    )  # fmt: skip
+
+
+def _beam_legend(axes: Any) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    # The best way ends too, with a blue frame: so the key tells a frame, not a colour.
+    frame = Patch(facecolor="white", edgecolor=INK, linewidth=1.2, label="ended")
+    handles = [
+        Line2D([], [], color=_BEST, linewidth=2.2, label="the best"),
+        Line2D([], [], color=INK, linewidth=0.9, label="kept"),
+        frame,
+        Line2D([], [], color=_CUT, linewidth=0.9, linestyle=(0, (2, 2)), label="cut ✕"),
+    ]
+    axes.legend(handles=handles, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.11), fontsize=9)
+
 
 _COLOUR = {
     "weight": COLOURS[1], "input": COLOURS[0], "gate": COLOURS[4], "state": COLOURS[2],
@@ -21,11 +101,11 @@ _RAIL = {"w_h": -0.55, "w_y": 3.3}
 _RADIUS = 0.29
 
 
-def graph_plot(graph: Graph, path: Path | str, title: str) -> Path:
-    """Draw the graph; the two weights are one node each, whose rail leads to every step."""
+def graph(graph: Graph, *, title: str = "", path: Path | str | None = None) -> Figure:
+    """Draw an unrolled graph, time from left to right; a line leads from each shared weight to every step."""
     places = {node: _place(node, graph) for node in graph.nodes}
     left, right = -1.6, _WIDTH * graph.steps
-    with figure(min(12.0, 2.0 + 1.95 * graph.steps), 5.4) as drawing:
+    with figure(min(12.0, 2.0 + 1.95 * graph.steps), 5.4, path=path) as drawing:
         axes = drawing.add_subplot(xlim=(left, right + 0.1), ylim=(-1.95, 6.5), aspect="equal")
         axes.axis("off")
         axes.set_title(title)
@@ -37,8 +117,8 @@ def graph_plot(graph: Graph, path: Path | str, title: str) -> Path:
                 _arrow(axes, places[source], places[target], _COLOUR[source.kind])
         for node, place in places.items():
             _circle(axes, node, place)
-        _legend(drawing, graph)
-        return save(drawing, path)
+        _graph_legend(drawing, graph)
+    return drawing
 
 
 def _place(node: Node, graph: Graph) -> tuple[float, float]:
@@ -110,9 +190,9 @@ def _arrow(
     begin: float = _RADIUS,
 ) -> None:
     """An arrow between two circles; a free one ends exactly where it is told to."""
-    (x, y), (toutput_x, to_y) = source, target
-    length = max(((toutput_x - x) ** 2 + (to_y - y) ** 2) ** 0.5, 1e-9)
-    along = ((toutput_x - x) / length, (to_y - y) / length)
+    (x, y), (to_x, to_y) = source, target
+    length = max(((to_x - x) ** 2 + (to_y - y) ** 2) ** 0.5, 1e-9)
+    along = ((to_x - x) / length, (to_y - y) / length)
     start, stop = (0.0, length) if free else (begin, length - _RADIUS - 0.03)
     axes.annotate(
         "",
@@ -135,7 +215,7 @@ def _circle(axes: Any, node: Node, place: tuple[float, float]) -> None:
     axes.text(*place, label, ha="center", va="center_baseline", color=ink, fontsize=11, zorder=4)
 
 
-def _legend(drawing: Any, graph: Graph) -> None:
+def _graph_legend(drawing: Any, graph: Graph) -> None:
     from matplotlib.lines import Line2D
 
     kinds = [kind for kind in _COLOUR if any(node.kind == kind for node in graph.nodes)]

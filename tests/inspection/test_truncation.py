@@ -7,10 +7,10 @@ import torch
 from throughtime.recurrence.backpropagation import Full, Randomised, Truncated, carries
 
 from throughtime.errors import InputError
-from throughtime.inspection.strategies import (
+from throughtime.inspection.truncation import (
     Problem,
     SavedBytes,
-    compared,
+    compare_strategies,
     cost,
     gradient,
     gradient_error,
@@ -54,7 +54,7 @@ def test_full_memory_grows_with_the_steps_and_truncated_memory_does_not(problem:
 
 
 def test_the_comparison_has_all_three_against_the_length(problem: Problem) -> None:
-    rows = compared(problem, tau=12, pi=0.9, draws=64)
+    rows = compare_strategies(problem, tau=12, pi=0.9, draws=64)
     assert [row.name for row in rows] == ["full", "truncated", "randomised"]
     assert [part.steps for part in rows[0].growth] == [12, 24, 36, 48]  # R50
     assert rows[0].error.bias == 0

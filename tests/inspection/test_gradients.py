@@ -1,13 +1,16 @@
-"""Vanishing, exploding, and what clipping does."""
+"""Vanishing, exploding, what clipping does, and how far a step of descent can change a loss."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from throughtime.cells import CELLS
 from throughtime.errors import InputError
-from throughtime.inspection.lag import GAINS, Curve, keeps, lag_curve
+from throughtime.inspection.gates import gates
+from throughtime.inspection.gradients import GAINS, Curve, descent_bound, keeps, lag_curve, random_cell
 
 SMALL, LARGE = GAINS["small"], GAINS["large"]
 
@@ -64,3 +67,36 @@ def test_bad_options_get_a_sentence_and_threads_are_given_back() -> None:
     threads = torch.get_num_threads()
     lag_curve("rnn", 1.0, steps=2, hidden=2, seeds=1)
     assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize("name", [name for name in CELLS if keeps(name)])
+def test_the_gate_that_keeps_the_state_is_set_through_its_bias(name: str) -> None:
+    cell = random_cell(name, 1.0, 6, 0.9, seed=0)
+    assert cell.keeping_gate is not None
+    found = gates(cell, torch.zeros(1, 16, dtype=torch.float64))[cell.keeping_gate]
+    torch.testing.assert_close(found, torch.full_like(found, 0.9))
+
+
+@settings(deadline=None, max_examples=60)
+@given(seed=st.integers(0, 10_000), eta=st.floats(1e-3, 10), clip=st.none() | st.floats(0.01, 2))
+def test_a_step_changes_a_loss_by_no_more_than_l_eta_g(seed: int, eta: float, clip: float | None) -> None:
+    # R45: tanh has slope at most 1, so |u| |W| is a Lipschitz constant of u . tanh(W x).
+    generator = torch.Generator().manual_seed(seed)
+    w = torch.randn(5, 4, generator=generator, dtype=torch.float64)
+    u = torch.randn(5, generator=generator, dtype=torch.float64)
+    point = torch.randn(4, generator=generator, dtype=torch.float64)
+    lipschitz = float(u.norm() * torch.linalg.matrix_norm(w, 2))
+    change, bound = descent_bound(lambda x: u @ torch.tanh(w @ x), point, eta, lipschitz, clip)
+    assert change <= bound * (1 + 1e-12)
+    if clip is not None:
+        assert bound <= lipschitz * eta * clip * (1 + 1e-12)
+
+
+def test_the_bound_is_broken_by_a_constant_that_is_too_small() -> None:
+    # R45
+    change, bound = descent_bound(lambda x: 3 * x.abs().sum(), torch.tensor([2.0]), 0.1, lipschitz=2)
+    assert change > bound
+
+
+def test_a_flat_place_has_nothing_to_clip():
+    assert descent_bound(lambda x: (0 * x).sum(), torch.ones(2), 0.1, lipschitz=1, clip=1.0) == (0.0, 0.0)

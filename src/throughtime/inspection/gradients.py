@@ -1,0 +1,282 @@
+r"""The derivatives of one step, what they make of a sequence, and how a gradient fades or grows with the lag.
+
+A step is :math:`s_t = f(x_t, s_{t-1}, w)`, with s the whole state in one vector (h and c of an LSTM). Its
+local derivatives :math:`A_t = \partial f / \partial s_{t-1}` and :math:`B_t = \partial f / \partial w` give
+
+.. math::
+    \frac{d s_t}{d w} = B_t + A_t \frac{d s_{t-1}}{d w}
+                      = B_t + \sum_{i < t} \Big( \prod_{j = i + 1}^{t} A_j \Big) B_i
+
+Everything here is one sequence without a batch, x [T, I].
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
+
+from throughtime.cells import CELLS
+from throughtime.cells.base import Cell
+from throughtime.errors import InputError, unknown
+from throughtime.inspection.gates import step_gates
+from throughtime.recurrence import scan
+
+GAINS = {"small": 0.5, "large": 2.5}
+"""Recurrent weights are drawn from N(0, gain^2 / hidden): below 1 they shrink a state, above stretch it."""
+
+INPUT = 16
+_FADED, _GROWN = 1e-3, 1e3
+
+
+class Local(NamedTuple):
+    """The states of a sequence, and the derivatives of each step taken alone."""
+
+    states: Tensor  # [T + 1, S], the initial one first
+    by_state: Tensor  # A: [T, S, S]
+
+
+def flat_step(cell: Cell, x: Tensor, state: Tensor, weights: Mapping[str, Tensor] | None = None) -> Tensor:
+    """One step of one row, with the state as one vector: [I], [S] -> [S]."""
+    with contextlib.nullcontext() if weights is None else cell.replacing(weights):
+        parts = state[None].split(cell.state_sizes, dim=-1)
+        return torch.cat(cell.step(cell.project(x[None, None])[0], parts), dim=-1)[0]
+
+
+def flat_states(cell: Cell, x: Tensor, initial: Tensor | None = None) -> Tensor:
+    """The state before the first step and after each step: [T + 1, S]."""
+    states = [torch.cat(cell.initial_state(1), dim=-1)[0] if initial is None else initial]
+    for x_t in x:
+        states.append(flat_step(cell, x_t, states[-1]))
+    return torch.stack(states)
+
+
+def local_derivatives(cell: Cell, x: Tensor, initial: Tensor | None = None) -> Local:
+    """The states, and A of every step."""
+    with torch.no_grad():
+        states = flat_states(cell, x, initial)
+    by_state = torch.func.jacrev(lambda state, x_t: flat_step(cell, x_t, state))
+    return Local(states, torch.func.vmap(by_state)(states[:-1], x).detach())
+
+
+def by_weights(cell: Cell, x: Tensor, states: Tensor) -> Tensor:
+    """B of every step, all weights in one vector in the order of `cell.weights()`: [T, S, W]."""
+    own = _detached(cell)
+    of_step = torch.func.jacrev(lambda weights, state, x_t: flat_step(cell, x_t, state, weights))
+    parts = torch.func.vmap(of_step, in_dims=(None, 0, 0))(own, states[:-1], x)
+    return torch.cat([parts[name].flatten(2) for name in own], dim=-1).detach()
+
+
+def pull_back(cell: Cell, x: Tensor, states: Tensor, gradients: Tensor) -> Tensor:
+    """What each step adds to the gradient of the weights, given the gradient of its state [T, S]: [T, W]."""
+    own = _detached(cell)
+
+    def of_step(gradient: Tensor, state: Tensor, x_t: Tensor) -> dict[str, Tensor]:
+        pull = torch.func.vjp(lambda weights: flat_step(cell, x_t, state, weights), own)[1]
+        pulled: dict[str, Tensor] = pull(gradient)[0]
+        return pulled
+
+    parts = torch.func.vmap(of_step)(gradients, states[:-1], x)
+    return torch.cat([parts[name].flatten(1) for name in own], dim=-1)
+
+
+def recursion(by_state: Tensor, by_weight: Tensor) -> Tensor:
+    """ds_T/dw, one step after the other: [S, W]."""
+    total = torch.zeros_like(by_weight[0])
+    for a, b in zip(by_state, by_weight, strict=True):
+        total = b + a @ total
+    return total
+
+
+def closed_form(by_state: Tensor, by_weight: Tensor) -> Tensor:
+    """ds_T/dw, as the sum over all steps of what each one added: [S, W]."""
+    steps, size = by_state.shape[:2]
+    total = torch.zeros_like(by_weight[0])
+    for i in range(steps):
+        product = torch.eye(size, dtype=by_state.dtype)
+        for j in range(i + 1, steps):
+            product = by_state[j] @ product
+        total += product @ by_weight[i]
+    return total
+
+
+def _detached(cell: Cell) -> dict[str, Tensor]:
+    return {name: weight.detach() for name, weight in cell.weights().items()}
+
+
+class Bound(NamedTuple):
+    """What a step changed, and the most it could have changed."""
+
+    change: float  # |f(x) - f(x - eta g)|
+    bound: float  # L eta |g|
+
+
+def descent_bound(
+    function: Callable[[Tensor], Tensor],
+    point: Tensor,
+    eta: float,
+    lipschitz: float,
+    clip: float | None = None,
+) -> Bound:
+    r"""The two sides of :math:`|f(x) - f(x - \eta g)| \le L \eta |g|` for an f with Lipschitz constant L.
+
+    With g clipped to the norm `clip`, no step can spoil more than L eta clip, however steep the place.
+
+    >>> change, bound = descent_bound(lambda x: 3 * x.abs().sum(), torch.tensor([2.0]), eta=0.1, lipschitz=3)
+    >>> round(change, 4), round(bound, 4)
+    (0.9, 0.9)
+    """
+    point = point.detach().requires_grad_()
+    before = function(point)
+    (gradient,) = torch.autograd.grad(before, point)
+    if clip is not None and (norm := float(gradient.norm())) > clip:
+        gradient = gradient * (clip / norm)
+    after = function(point.detach() - eta * gradient)
+    return Bound(float((before - after).detach().abs()), lipschitz * eta * float(gradient.norm()))
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One cell with weights of one size: what is left of a gradient after each number of steps back.
+
+    Norms are geometric means over the seeds.
+    """
+
+    cell: str
+    gain: float
+    keep: float | None  # where the gates that keep the state were set; None: as they were drawn
+    norms: list[float]  # |ds_T/ds_t| at lag 0, 1, ..., T; the identity has norm 1
+    added: list[float]  # the norm of what the step at lag 0, 1, ..., T - 1 adds to the weights' gradient
+    gradient: float  # the norm of the whole gradient of the weights
+    clipped: float  # the same after clipping
+
+    @property
+    def factor(self) -> float:
+        """How much a step back multiplies the norm by, on average."""
+        return float(self.norms[-1] ** (1 / (len(self.norms) - 1)))
+
+    @property
+    def verdict(self) -> str:
+        """What has become of the gradient at the longest lag."""
+        if self.norms[-1] < _FADED:
+            return "vanishes"
+        return "explodes" if self.norms[-1] > _GROWN else "holds"
+
+    @property
+    def added_clipped(self) -> list[float]:
+        """`added` once the whole gradient is clipped: every step is scaled alike."""
+        return [value * self.clipped / self.gradient for value in self.added]
+
+
+def lag_curve(
+    name: str,
+    gain: float,
+    *,
+    steps: int,
+    hidden: int,
+    keep: float | None = None,
+    clip: float = 1.0,
+    seeds: int = 3,
+) -> Curve:
+    """Follow the gradient back through `steps` steps of a random cell on random inputs.
+
+    The state is the whole state: h, and c with it where there is one. The loss is a random projection of the
+    last h.
+    """
+    with one_thread():
+        runs = [_follow_gradient(name, gain, steps, hidden, keep, clip, seed) for seed in range(seeds)]
+    norms, added, gradient, clipped = (_geometric_mean(parts) for parts in zip(*runs, strict=True))
+    return Curve(name, gain, keep, norms.tolist(), added.tolist(), gradient.item(), clipped.item())
+
+
+def keeps(name: str) -> bool:
+    """Whether the cell has a gate that decides how much of its state is kept.
+
+    >>> keeps("lstm"), keeps("rnn")
+    (True, False)
+    """
+    with torch.random.fork_rng(devices=[]):
+        return _keeping_bias(CELLS[name](2, 2)) is not None
+
+
+def random_cell(name: str, gain: float, hidden: int, keep: float | None, seed: int) -> Cell:
+    """A cell in float64 with recurrent weights of this gain, and gates that keep this much of the state."""
+    if name not in CELLS:
+        raise unknown("cell", name, CELLS)
+    if keep is not None and not 0 < keep < 1:
+        raise InputError("keep", f"is {keep}, expected a number between 0 and 1")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        cell = CELLS[name](INPUT, hidden).double()
+        weights = cell.weights()
+        with torch.no_grad():
+            if "weight_hh" in weights:
+                weights["weight_hh"].normal_(0, gain * hidden**-0.5)
+            if keep is not None and (sign := _keeping_bias(cell)) is not None:
+                gate = sign != 0
+                weights["bias"][gate] = sign[gate] * math.log(keep / (1 - keep))
+    return cell
+
+
+@torch.enable_grad()
+def _keeping_bias(cell: Cell) -> Tensor | None:
+    """The sign with which each element of the bias opens the gate that keeps the state, 0 for other gates."""
+    bias = cell.weights().get("bias")
+    if cell.keeping_gate is None or bias is None:
+        return None
+    x = torch.zeros(1, 1, cell.input_size, dtype=bias.dtype)
+    gates = step_gates(cell, cell.project(x)[0], cell.initial_state(1))[1]
+    (slope,) = torch.autograd.grad(gates[cell.keeping_gate].sum(), bias)
+    return slope.sign()
+
+
+def _follow_gradient(
+    name: str, gain: float, steps: int, hidden: int, keep: float | None, clip: float, seed: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    cell = random_cell(name, gain, hidden, keep, seed)
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(2 * steps, INPUT, generator=generator, dtype=torch.float64)
+    target = torch.nn.functional.normalize(
+        torch.randn(cell.output_size, generator=generator, dtype=torch.float64), dim=0
+    )
+    # The first half only lets the state settle: a network that has just begun is not typical.
+    with torch.no_grad():
+        settled = scan(cell, x[:steps, None]).state
+    x = x[steps:]
+    states, by_state = local_derivatives(cell, x, torch.cat(settled, dim=-1)[0])
+    size = states.shape[1]
+    product = torch.eye(size, dtype=torch.float64)
+    gradient = torch.zeros(size, dtype=torch.float64)
+    gradient[: len(target)] = target
+    norms, gradients = [torch.ones((), dtype=torch.float64)], [gradient]
+    for a in by_state.flip(0):
+        product = product @ a
+        norms.append(product.norm() / size**0.5)
+        gradients.append(gradients[-1] @ a)
+    added = pull_back(cell, x, states, torch.stack(gradients[:-1]).flip(0)).flip(0)
+    weights = torch.zeros_like(added[0])
+    weights.grad = added.sum(0)
+    whole = clip_grad_norm_(weights, clip)
+    return torch.stack(norms), added.norm(dim=1), whole, weights.grad.norm()
+
+
+def _geometric_mean(parts: tuple[Tensor, ...]) -> Tensor:
+    # What has underflowed to 0 has no logarithm; the smallest number stands in for it.
+    return torch.stack(parts).clamp_min(torch.finfo(torch.float64).tiny).log().mean(0).exp()
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread inside the block: small products are done sooner so than divided."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,238 @@
+"""Gradients through time: how they vanish and explode, where they are cut, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from throughtime.plots.style import COLOURS, INK, figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from throughtime.inspection.gradients import Curve
+
+_LIMITS = (1e-21, 1e21)  # beyond it, gone is gone
+_TICKS = [10.0**power for power in range(-21, 22, 7)]  # 1, at which a gradient stays, among them
+_OPEN: Any = "-"
+_PALE = 0.45  # before clipping
+_DRAWN, _CLIPPED = (0, (1, 1.2)), (0, (4, 1.6))
+
+
+def gradients(curves: Sequence[Curve], clip: float, *, path: Path | str | None = None) -> Figure:
+    """Draw norms against the lag, one column for each size of weights, and below what clipping does."""
+    gains = sorted({curve.gain for curve in curves})
+    colours = dict(zip(dict.fromkeys(curve.cell for curve in curves), COLOURS, strict=False))
+    with figure(3.9 * len(gains) if len(gains) > 1 else 5.5, 6.4, path=path) as drawing:
+        rows = drawing.subplots(2, len(gains), sharex=True, sharey="row", squeeze=False)
+        for gain, column in zip(gains, rows.T, strict=True):
+            chosen = [curve for curve in curves if curve.gain == gain]
+            _norms(column[0], chosen, colours)
+            _clipping(column[1], chosen, colours)
+            kind = "small" if gain < 1 else "large"
+            column[0].set_title(f"{kind} recurrent weights (gain {gain:g})")
+            column[1].set_xlabel("lag $T - t$, in steps")
+        rows[0, 0].set_ylabel(r"$|\,\partial s_T / \partial s_t\,|$")
+        rows[1, 0].set_ylabel(f"a step's share of the\nweights' gradient, clip {clip:g}")
+        _key_of_gates(rows[0, 0], curves)
+        _key_of_clipping(rows[1, 0])
+        drawing.legend(handles=_key_of_cells(colours), loc="outside lower center", ncols=3, fontsize=10)
+    return drawing
+
+
+def _norms(axes: Any, curves: Sequence[Curve], colours: dict[str, str]) -> None:
+    axes.set(yscale="log", ylim=_LIMITS, yticks=_TICKS)
+    axes.axhline(1, color=INK, linewidth=0.8)
+    for curve in curves:
+        style = _DRAWN if curve.keep is None and _gated(curve, curves) else _OPEN
+        axes.plot(curve.norms, color=colours[curve.cell], linestyle=style)
+
+
+def _clipping(axes: Any, curves: Sequence[Curve], colours: dict[str, str]) -> None:
+    axes.set(yscale="log", ylim=_LIMITS, yticks=_TICKS)
+    axes.axhline(1, color=INK, linewidth=0.8)
+    for curve in curves:
+        if curve.keep is None and _gated(curve, curves):
+            continue
+        axes.plot(curve.added, color=colours[curve.cell], alpha=_PALE)
+        axes.plot(curve.added_clipped, color=colours[curve.cell], linestyle=_CLIPPED)
+
+
+def _gated(curve: Curve, curves: Sequence[Curve]) -> bool:
+    """Whether the same cell is there with its gates set too."""
+    return any(other.cell == curve.cell and other.keep is not None for other in curves)
+
+
+def _key_of_gates(axes: Any, curves: Sequence[Curve]) -> None:
+    """What a solid and what a dotted line is, where there are both."""
+    from matplotlib.lines import Line2D
+
+    keep = next((curve.keep for curve in curves if curve.keep is not None), None)
+    if keep is None:
+        return
+    without = dict.fromkeys(curve.cell.upper() for curve in curves if not _gated(curve, curves))
+    solid = f"gates set to keep {keep:g}" + (f"\n({', '.join(without)}: no gates)" if without else "")
+    handles = [
+        Line2D([], [], color=INK, linestyle=_OPEN, label=solid),
+        Line2D([], [], color=INK, linestyle=_DRAWN, label="gates as drawn"),
+    ]
+    axes.legend(handles=handles, loc="best", fontsize=9)
+
+
+def _key_of_clipping(axes: Any) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=INK, alpha=_PALE, label="before clipping"),
+        Line2D([], [], color=INK, linestyle=_CLIPPED, label="after clipping"),
+    ]
+    axes.legend(handles=handles, loc="best", fontsize=9)
+
+
+def _key_of_cells(colours: dict[str, str]) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    return [Line2D([], [], color=colour, label=cell.upper()) for cell, colour in colours.items()]
+
+
+# Two tints of the palette's first colours, told apart in grey by their edges.
+_SHADES = ("#CFE3F1", "#F9DCC8")
+
+
+@dataclass(frozen=True)
+class StrategyCosts:
+    """The error of a strategy's gradient, and memory and time at some lengths of the sequence."""
+
+    bias: float
+    deviation: float
+    lengths: Sequence[int]
+    megabytes: Sequence[float]
+    milliseconds: Sequence[float]
+
+
+def segments(text: str, cuts: Mapping[str, Sequence[int]], *, path: Path | str | None = None) -> Figure:
+    """Draw a text once for each strategy; `cuts` are the places before which its gradient is cut."""
+    with figure(7.6, 0.55 + 0.62 * len(cuts), path=path) as drawing:
+        _segments(drawing.add_subplot(), text, cuts)
+    return drawing
+
+
+def truncation(
+    text: str,
+    cuts: Mapping[str, Sequence[int]],
+    measured: Mapping[str, StrategyCosts],
+    *,
+    path: Path | str | None = None,
+) -> Figure:
+    """Draw the segmentations; below them error, memory and time of each strategy's gradient."""
+    with figure(7.6, 5.4, path=path) as drawing:
+        halves: Any = drawing.subfigures(2, height_ratios=(0.55 + 0.5 * len(cuts), 3.1))
+        above, below = halves
+        _segments(above.add_subplot(), text, cuts)
+        error, memory, time = below.subplots(1, 3)
+        colours = dict(zip(measured, COLOURS, strict=False))
+        _errors(error, measured, colours)
+        for name, figures in measured.items():
+            # Full and randomised keep the same: the first lies broad beneath the other.
+            width = 5 if name == next(iter(measured)) else 1.8
+            look: dict[str, Any] = {"color": colours[name], "marker": "o", "markersize": 4, "label": name}
+            look |= {"linewidth": width, "alpha": 0.5 if width > 2 else 1.0}
+            memory.plot(figures.lengths, figures.megabytes, **look)
+            time.plot(figures.lengths, figures.milliseconds, **look)
+        for axes, quantity in ((memory, "kept for the way back, MB"), (time, "forward and backward, ms")):
+            axes.set_title(quantity, fontsize=10.5)
+            axes.set(xlabel="steps", ylim=(0, None), xlim=(0, None))
+        handles, names = memory.get_legend_handles_labels()
+        below.legend(handles, names, loc="outside lower center", ncols=3, fontsize=10)
+    return drawing
+
+
+def stretches(cuts: Sequence[int], length: int) -> list[tuple[int, int]]:
+    """The stretches between cuts, within which the gradient flows.
+
+    >>> stretches([3, 5], 8)
+    [(0, 3), (3, 5), (5, 8)]
+    """
+    edges = [0, *(cut for cut in cuts if 0 < cut < length), length]
+    return list(pairwise(edges))
+
+
+def _segments(axes: Any, text: str, cuts: Mapping[str, Sequence[int]]) -> None:
+    from matplotlib.patches import Rectangle
+
+    for row, places in enumerate(cuts.values()):
+        for number, (start, stop) in enumerate(stretches(places, len(text))):
+            axes.add_patch(
+                Rectangle(
+                    (start + 0.08, row - 0.3), stop - start - 0.16, 0.6,
+                    facecolor=_SHADES[number % 2], edgecolor=INK, linewidth=0.7,
+                )
+            )  # fmt: skip
+            if stop - start > 2:
+                axes.annotate(
+                    "", xy=(start + 0.3, row + 0.44), xytext=(stop - 0.3, row + 0.44),
+                    arrowprops={"arrowstyle": "->", "color": COLOURS[1], "linewidth": 1.1,
+                                "shrinkA": 0, "shrinkB": 0},
+                )  # fmt: skip
+        for place, character in enumerate(text):
+            axes.text(
+                place + 0.5, row, character, family="monospace", fontsize=9.5, ha="center",
+                va="center_baseline",
+            )  # fmt: skip
+    axes.set(xlim=(0, len(text)), ylim=(len(cuts) - 0.35, -0.55))
+    axes.set_yticks(range(len(cuts)), cuts, fontsize=9.5)
+    axes.set_xticks([])
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.set_title("How far back the gradient flows", fontsize=11)
+
+
+def _errors(axes: Any, measured: Mapping[str, StrategyCosts], colours: Mapping[str, str]) -> None:
+    """Two bars a strategy: bias filled, deviation hatched."""
+    for place, (name, figures) in enumerate(measured.items()):
+        axes.bar(place - 0.2, figures.bias, 0.38, color=colours[name])
+        axes.bar(
+            place + 0.2, figures.deviation, 0.38, facecolor="none", edgecolor=colours[name], hatch="////"
+        )
+    axes.set_title("error over |full gradient|", fontsize=10.5)
+    axes.set_xticks(range(len(measured)), measured, fontsize=8.5)
+    axes.grid(visible=False, axis="x")
+    axes.bar(0, 0, color=INK, label="bias")
+    axes.bar(0, 0, facecolor="none", edgecolor=INK, hatch="////", label="deviation")
+    axes.legend(fontsize=9, loc="upper left")
+    top = max(max(figures.bias, figures.deviation) for figures in measured.values())
+    axes.set_ylim(0, max(top * 1.45, 1e-6))
+
+
+_PANELS = (
+    ("milliseconds", "time of one training step (ms)"),
+    ("megabytes", "memory kept for it (MB)"),
+)
+
+
+def complexity(
+    lengths: Sequence[int], layers: Mapping[str, Mapping[str, Any]], *, path: Path | str | None = None
+) -> Figure:
+    """Draw time and memory of each layer on logarithmic axes, each line named with its fitted exponent.
+
+    `layers` maps a name to `milliseconds` and `megabytes`, one number a length, and to
+    `milliseconds_exponent` and `megabytes_exponent`.
+    """
+    with figure(9.0, 4.4, path=path) as drawing:
+        for axes, (kind, label) in zip(drawing.subplots(1, 2), _PANELS, strict=True):
+            for (name, measured), colour in zip(layers.items(), COLOURS, strict=False):
+                grows = f"{name}, $n^{{{measured[f'{kind}_exponent']:.1f}}}$"
+                axes.plot(lengths, measured[kind], "o-", color=colour, markersize=4, label=grows)
+            axes.set_xscale("log", base=2)
+            axes.set_yscale("log")
+            axes.set_xticks(lengths[::2])
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+            axes.yaxis.set_major_formatter("{x:,g}")
+            axes.set(xlabel="length n of the sequence", title=label)
+            axes.legend(fontsize=9)
+    return drawing

@@ -1,0 +1,171 @@
+"""Series: how their level drifts, k-step-ahead predictions over them, and the dates below a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from throughtime.plots.style import COLOURS, INK, figure
+from throughtime.text.texts import several
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from throughtime.series.k_steps import KSteps, SeriesKSteps
+    from throughtime.series.stationarity import Drift
+
+_TIME, _DAY, _MONTH, _YEAR = "%H:%M", "%d %b", "%b", "%Y"
+
+
+def date_axis(axes: Any, max_dates: int) -> None:
+    """Mark the axis of times with at most `max_dates` dates."""
+    from matplotlib import dates
+    from matplotlib.ticker import Formatter
+
+    known: Any = dates
+
+    class Dates(Formatter):
+        def format_ticks(self, values: Sequence[float]) -> list[str]:
+            """A locator may set ticks beyond the ends: the first that is seen must say all."""
+            low, high = sorted(axes.get_xlim())
+            seen = [value for value in values if low <= value <= high]
+            labels = dict(zip(seen, date_labels(known.num2date(seen)), strict=True))
+            return [labels.get(value, "") for value in values]
+
+    axes.xaxis.set_major_locator(known.AutoDateLocator(minticks=3, maxticks=max_dates))
+    axes.xaxis.set_major_formatter(Dates())
+
+
+def date_labels(moments: Sequence[datetime]) -> list[str]:
+    r"""Two lines each; what stays the same from one to the next stands below the first that has it.
+
+    >>> date_labels([datetime(2023, 12, 22), datetime(2024, 1, 1), datetime(2024, 1, 8)])
+    ['22 Dec\n2023', '01 Jan\n2024', '08 Jan\n']
+    >>> date_labels([datetime(2024, 1, 8, 12), datetime(2024, 1, 9), datetime(2024, 1, 9, 12)])
+    ['12:00\n08 Jan 2024', '00:00\n09 Jan', '12:00\n']
+    """
+    above, below = _formats(moments)
+    before, labels = "", []
+    for moment in moments:
+        lower = moment.strftime(below)
+        # A line left empty is there all the same, else labels of one and of two lines would stand uneven.
+        labels.append(f"{moment:{above}}\n{_news(before, lower)}" if below else f"{moment:{above}}")
+        before = lower
+    return labels
+
+
+def _formats(moments: Sequence[datetime]) -> tuple[str, str]:
+    """How to write what differs between the dates, and what stands below it."""
+    if any(moment.microsecond for moment in moments):
+        return f"{_TIME}:%S.%f", f"{_DAY} {_YEAR}"
+    if any(moment.second for moment in moments):
+        return f"{_TIME}:%S", f"{_DAY} {_YEAR}"
+    if any((moment.hour, moment.minute) != (0, 0) for moment in moments):
+        return _TIME, f"{_DAY} {_YEAR}"
+    if any(moment.day != 1 for moment in moments):
+        return _DAY, _YEAR
+    if any(moment.month != 1 for moment in moments):
+        return _MONTH, _YEAR
+    return _YEAR, ""
+
+
+def _news(before: str, lower: str) -> str:
+    """What stands below, without what has been said."""
+    day, _, year = lower.rpartition(" ")
+    if lower == before:
+        return ""
+    return day if day and before.endswith(year) else lower
+
+
+_GREY = "#999999"
+
+
+def drift(
+    values: ArrayLike, drift: Drift, *, title: str | None = None, path: Path | str | None = None
+) -> Figure:
+    """Draw a series with each segment's mean and standard deviation; below it, their autocorrelations."""
+    with figure(7.0, 5.0, path=path) as drawing:
+        level, memory = drawing.subplots(2, sharex=True, height_ratios=(3, 1))
+        series = np.asarray(values)
+        level.plot(series, color=_GREY, linewidth=0.7, label="series")
+        alone = _alone(series)
+        level.plot(alone, series[alone], color=_GREY, linestyle="none", marker=".", markersize=2)
+        for number, segment in enumerate(drift.segments):
+            span = (segment.start, segment.stop)
+            low, high = segment.mean - segment.deviation, segment.mean + segment.deviation
+            names = ("mean of a segment", "± one standard deviation") if number == 0 else (None, None)
+            level.fill_between(span, low, high, color=COLOURS[5], alpha=0.35, linewidth=0, label=names[1])
+            level.hlines(segment.mean, *span, color=COLOURS[0], linewidth=2.5, label=names[0])
+            memory.hlines(segment.autocorrelation, *span, color=COLOURS[1], linewidth=2.5)
+        level.set_title(title or _verdict(drift))
+        level.set_ylabel("value")
+        level.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, -0.17), fontsize=10)
+        memory.axhline(0, color=INK, linewidth=0.8)
+        memory.set(ylim=(-1.05, 1.05), xlabel="step", ylabel="lag-1 auto-\ncorrelation")
+        level.margins(x=0.01)
+    return drawing
+
+
+def _alone(series: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The steps whose neighbours are missing, which a line does not show."""
+    absent = np.isnan(np.concatenate([[np.nan], series, [np.nan]]))
+    return np.flatnonzero(absent[:-2] & ~absent[1:-1] & absent[2:])
+
+
+def _verdict(drift: Drift) -> str:
+    verdict = "The level drifts" if drift.drifts else "The level stays"
+    return f"{verdict}: means spread by {drift.spread:.2f} sd, by chance {drift.expected:.2f}"
+
+
+_SERIES = 3  # in one picture, side by side
+_ROWS = 1_000  # the last rows of each series; more would be unreadable
+_FEW = 120  # up to this number of rows, a line joins the dots
+_PALE = "#A8A8A8"
+
+
+def k_steps(found: KSteps, *, trained: bool = True, path: Path | str | None = None) -> Figure:
+    """Draw the predictions over the last 1,000 rows of each series, in a separate panel for each k.
+
+    With `trained`, for series that the model was trained on, a line marks the first tested row.
+    """
+    shown, steps = found.series[:_SERIES], found.steps
+    with figure(3.2 + 4.6 * len(shown), 1.2 + 1.65 * len(steps), path=path) as drawing:
+        panels = drawing.subplots(len(steps), len(shown), sharex="col", sharey="col", squeeze=False)
+        for row, step in enumerate(steps):
+            for axes, one in zip(panels[row], shown, strict=True):
+                _draw(axes, one, step, trained, first=row == 0)
+        for axes, one in zip(panels[-1], shown, strict=True):
+            if one.series.ds.dtype.kind == "M":
+                date_axis(axes, max_dates=6)
+            else:
+                axes.set_xlabel("row")
+        handles, labels = panels[0][0].get_legend_handles_labels()
+        left_out = f"{len(shown)} of {len(found.series):,} series" if len(found.series) > len(shown) else None
+        drawing.legend(handles, labels, loc="outside upper right", ncols=len(labels), title=left_out)
+    return drawing
+
+
+def _draw(axes: Any, one: SeriesKSteps, step: int, trained: bool, first: bool) -> None:
+    """Draw one series and its predictions `step` steps ahead."""
+    series, begin = one.series, max(0, len(one.series) - _ROWS)
+    ds, few = series.ds[begin:], len(series) - begin <= _FEW
+    look = {"color": _PALE, "marker": ".", "linewidth": 0.8 if few else 0, "markersize": 5 if few else 3.5}
+    axes.plot(ds, series.y[begin:], label="observed", **look)
+    axes.plot(ds, one.predictions[step][begin:], color=COLOURS[0], linewidth=1.2, label="predicted")
+    rows = f", the last {len(ds):,} of {len(series):,} rows" if begin else ""
+    name = f"{series.unique_id}{rows}\n" if first else ""
+    axes.set_title(f"{name}{several(step, 'step')} ahead, RMSE {one.rmse[step]:.3g}", fontsize=11, pad=5)
+    axes.grid(visible=False, axis="x")
+    axes.margins(x=0.01)
+    if trained and begin < one.tested.start < len(series):
+        axes.axvline(series.ds[one.tested.start], color=INK, linewidth=0.9, linestyle="--")
+        if first:
+            axes.annotate(
+                "tested from here", (series.ds[one.tested.start], 1), xycoords=("data", "axes fraction"),
+                xytext=(4, -1), textcoords="offset points", va="top", fontsize=9,
+            )  # fmt: skip

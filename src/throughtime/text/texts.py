@@ -1,0 +1,153 @@
+"""Texts: checked as a caller gives them, split where they are too long, and written for people."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from throughtime.errors import InputError
+
+SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
+CUTS = (
+    re.compile(r"(?<=[,;:])\s+|(?<=[，；：、])\s*"),  # after a clause
+    re.compile(r"\s+"),
+    re.compile(r"(?<=.)(?=.)", re.DOTALL),  # anywhere
+)
+_NO_SPACE_AFTER = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]$")
+
+
+def check_texts(texts: str | Iterable[str], where: str = "texts") -> list[str]:
+    """The texts as a list; one text alone is a list of one.
+
+    >>> check_texts("the cat")
+    ['the cat']
+    """
+    if isinstance(texts, str):
+        texts = [texts]
+    if not isinstance(texts, Iterable):
+        raise InputError(where, f"is of type {type(texts).__name__}; give a list of texts")
+    return [check_text(text, f"{where}[{number}]") for number, text in enumerate(texts)]
+
+
+def check_sentences(sentences: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+    """Sentences that are cut into words; one that is not is refused: its letters would be its words.
+
+    >>> check_sentences([["the", "cat"], "the dog"])
+    Traceback (most recent call last):
+    throughtime.errors.InputError: sentences[1]: is one text; give a list of its words
+    """
+    if isinstance(sentences, str):
+        raise InputError("sentences", "is one text; give a list of sentences, each a list of its words")
+    for number, words in enumerate(sentences):
+        if isinstance(words, str):
+            raise InputError(f"sentences[{number}]", "is one text; give a list of its words")
+    return sentences
+
+
+def check_text(text: str, where: str) -> str:
+    r"""The text, or a sentence that says why it is none.
+
+    >>> check_text("\ud83d", "prompt")
+    Traceback (most recent call last):
+    throughtime.errors.InputError: prompt: is no valid text: it has half a surrogate pair
+    """
+    if not isinstance(text, str):
+        raise InputError(where, f"is of type {type(text).__name__}, expected a text")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(where, "is no valid text: it has half a surrogate pair") from None
+    return text
+
+
+def split_text(text: str, limit: int, count: Callable[[str], int]) -> list[str]:
+    """A text of more than `limit` tokens as its sentences; one of more than twice as many is cut further.
+
+    A sentence is cut into parts of at most `limit` tokens: after clauses where they fit, else after words.
+
+    >>> def words(text): return len(text.split())
+    >>> split_text("He ran. She sat, slept, woke. I saw it.", 4, words)
+    ['He ran.', 'She sat, slept, woke.', 'I saw it.']
+    >>> split_text("one two three four five", 2, words)
+    ['one two', 'three four', 'five']
+    """
+    if count(text) <= limit:
+        return [text]
+    found: list[str] = []
+    for sentence in _pieces(text, SENTENCE):
+        fits = count(sentence) <= 2 * limit
+        found += [sentence.strip()] if fits else _cut(sentence, limit, count, 0)
+    return found
+
+
+def join_texts(texts: Sequence[str]) -> str:
+    """Translated parts as one text; Chinese and Japanese have no space between sentences.
+
+    >>> join_texts(["Il court.", "Elle dort."]), join_texts(["他跑。", "她睡。"])
+    ('Il court. Elle dort.', '他跑。她睡。')
+    """
+    whole = ""
+    for text in filter(None, texts):
+        whole += text if not whole or _NO_SPACE_AFTER.search(whole) else f" {text}"
+    return whole
+
+
+def _cut(text: str, limit: int, count: Callable[[str], int], kind: int) -> Iterator[str]:
+    """Pieces of this kind of cut, put together again as long as they fit."""
+    held: list[str] = []
+    size = 0
+    for piece in _pieces(text, CUTS[kind]):
+        length = count(piece)
+        if size + length > limit and held:
+            yield "".join(held).strip()
+            held, size = [], 0
+        if length > limit and kind + 1 < len(CUTS):
+            yield from _cut(piece, limit, count, kind + 1)
+        else:
+            held.append(piece)
+            size += length
+    if held:
+        yield "".join(held).strip()
+
+
+def _pieces(text: str, cut: re.Pattern[str]) -> Iterator[str]:
+    start = 0
+    for end in [*(found.end() for found in cut.finditer(text)), len(text)]:
+        if text[start:end].strip():
+            yield text[start:end]
+            start = end
+
+
+def one_line(text: str) -> str:
+    r"""Never more than one line, and no sign that a terminal would obey, whatever a model says.
+
+    A line break becomes a space; other control characters but the tab are left out. What joins or turns
+    letters, as scripts and emoji need it, stays.
+
+    >>> one_line("one\ntwo\x1b[31m\x07")
+    'one two[31m'
+    """
+    return "".join(
+        character
+        for character in " ".join(text.splitlines())
+        if character == "\t" or unicodedata.category(character) != "Cc"
+    )
+
+
+def several(count: int, noun: str) -> str:
+    """A count with its noun.
+
+    >>> several(1, "text"), several(2000, "text")
+    ('1 text', '2,000 texts')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def signed(value: float) -> str:
+    """Two decimals, and a minus that is one: as wide as a digit, and no hyphen at which a line may break.
+
+    >>> signed(-7.314), signed(0.5)
+    ('−7.31', '0.50')
+    """
+    return f"{value:.2f}".replace("-", "−")
