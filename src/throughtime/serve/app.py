@@ -1,9 +1,11 @@
-"""The application: models, endpoints, limits, and what an error looks like."""
+"""The application: endpoints, limits, the page at /docs, and what an error looks like."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from html import escape
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -20,7 +22,6 @@ from starlette.types import Scope
 from throughtime.errors import InputError
 from throughtime.registry import Registry
 from throughtime.serve import insight
-from throughtime.serve.docs import docs_page, without_validation_errors
 from throughtime.serve.middleware import AccessLog, Limits
 from throughtime.serve.models import Models
 from throughtime.serve.requests import CLIENT_LEFT, Options, RefusalError, explain, refusal
@@ -53,6 +54,25 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     503: {"description": "Too many wait; Retry-After says when to come again"},
     504: {"description": "Not done in time"},
 }
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "/translate": {"q": "Where is the station?", "source": "en", "target": "fr", "alternatives": 2},
+    "/detect": {"q": "Où est la gare ?"},
+    "/v1/completions": {"model": "MODEL", "prompt": "the time", "max_tokens": 40, "seed": 1},
+    "/tag": {"q": "The old man the boats ."},
+    "/classify": {"q": "play some jazz"},
+    "/fill": {"q": "I am ___ hungry.", "k": 3},
+    "/compose": {"label": "LABEL", "n": 3, "temperature": 0.8, "seed": 1},
+    "/forecast": {"series": [{"unique_id": "sales", "y": [112, 118, 132, 129]}], "h": 2, "level": [80]},
+}
+
+STYLE = """
+:root { color-scheme: light dark }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem }
+h2 { margin-top: 2.5rem; border-bottom: 1px solid #8886; text-transform: capitalize }
+summary { cursor: pointer; padding: .3rem 0 } summary code { font-weight: 600 }
+pre { background: #8881; padding: .8rem; overflow-x: auto } table { border-collapse: collapse }
+td, th { text-align: left; padding: .15rem 1rem .15rem 0; vertical-align: top }
+"""
 UNSERVED = "nothing is served at this path; /docs lists all that is"
 
 state = APIRouter(tags=["server"])
@@ -84,7 +104,15 @@ def create_app(
     )
     app.state.service = service
     app.openapi = without_validation_errors(app.openapi)  # type: ignore[method-assign]
-    _answer_errors(app)
+    for kind in (
+        RefusalError,
+        InputError,
+        RequestValidationError,
+        HTTPException,
+        ClientDisconnect,
+        Exception,
+    ):
+        app.add_exception_handler(kind, _answer_error)
     routers = {id(router): router for router in ROUTES.values()}  # several tasks may share one
     for router in (*routers.values(), insight.router):
         app.include_router(router, responses=ERRORS)
@@ -140,38 +168,103 @@ async def docs(request: Request) -> HTMLResponse:
     return HTMLResponse(docs_page(request.app.openapi(), address))
 
 
-def _answer_errors(app: FastAPI) -> None:
-    """Every error as one sentence in the shape of its contract."""
+async def _answer_error(request: Request, error: Exception) -> Response:
+    """Any error as one sentence in the shape of its contract."""
+    path = request.url.path
+    match error:
+        case RefusalError():
+            more = {"param": error.param, "code": error.code}
+            return refusal(path, error.status, error.sentence, error.headers, **more)
+        case InputError():
+            # The same message names an option of the command; here it is a field.
+            return refusal(path, 400, str(error).removeprefix("--"))
+        case RequestValidationError():
+            place = [str(part) for part in error.errors()[0]["loc"] if part != "body"]
+            param = place[0] if place and not place[0].isdecimal() else None  # a number: where JSON ends
+            return refusal(path, 400, explain(error.errors()), param=param)
+        case HTTPException():
+            sentence = UNSERVED if error.status_code == 404 else str(error.detail)
+            if error.status_code == 405 and error.headers:
+                sentence = f"this path takes {error.headers['Allow']} only; /docs says how"
+            return refusal(path, error.status_code, sentence, error.headers)
+        case ClientDisconnect():
+            return refusal(path, CLIENT_LEFT, "the client has left")
+    return refusal(path, 500, "the server failed; its log says why")
 
-    @app.exception_handler(RefusalError)
-    async def refused(request: Request, error: RefusalError) -> Response:
-        path, more = request.url.path, {"param": error.param, "code": error.code}
-        return refusal(path, error.status, error.sentence, error.headers, **more)
 
-    @app.exception_handler(InputError)
-    async def bad_input(request: Request, error: InputError) -> Response:
-        # The same message names an option of the command; here it is a field.
-        return refusal(request.url.path, 400, str(error).removeprefix("--"))
+def without_validation_errors(describe: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
+    """The description without status 422, which FastAPI adds everywhere and this server never gives."""
 
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
-        place = [str(part) for part in error.errors()[0]["loc"] if part != "body"]
-        param = place[0] if place and not place[0].isdecimal() else None  # a number: where JSON ends
-        return refusal(request.url.path, 400, explain(error.errors()), param=param)
+    def described() -> dict[str, Any]:
+        description = describe()
+        for operations in description["paths"].values():
+            for operation in operations.values():
+                operation["responses"].pop("422", None)
+        return description
 
-    @app.exception_handler(HTTPException)
-    async def failed(request: Request, error: HTTPException) -> Response:
-        sentence = str(error.detail)
-        if error.status_code == 404:
-            sentence = UNSERVED
-        if error.status_code == 405 and error.headers:
-            sentence = f"this path takes {error.headers['Allow']} only; /docs says how"
-        return refusal(request.url.path, error.status_code, sentence, error.headers)
+    return described
 
-    @app.exception_handler(ClientDisconnect)
-    async def gone(request: Request, error: ClientDisconnect) -> Response:
-        return refusal(request.url.path, CLIENT_LEFT, "the client has left")
 
-    @app.exception_handler(Exception)
-    async def broken(request: Request, error: Exception) -> Response:
-        return refusal(request.url.path, 500, "the server failed; its log says why")
+def docs_page(description: dict[str, Any], address: str) -> str:
+    """Every endpoint with what it takes, from the OpenAPI description; the page loads nothing else."""
+    groups: dict[str, list[str]] = {}
+    for path, operations in description["paths"].items():
+        for method in ("get", "post"):
+            if method in operations:
+                operation = operations[method]
+                tag = operation.get("tags", ["server"])[0]
+                groups.setdefault(tag, []).append(_operation(description, path, method, operation, address))
+    sections = "".join(f"<h2>{escape(tag)}</h2>{''.join(own)}" for tag, own in groups.items())
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" '
+        f'content="width=device-width"><title>throughtime: endpoints</title><style>{STYLE}</style>'
+        f"<h1>throughtime {escape(description['info']['version'])}</h1>"
+        f'<p>The same for machines: <a href="/openapi.json">openapi.json</a>. An error is one sentence: '
+        f"<code>{{&quot;error&quot;: ...}}</code>.</p>{sections}</html>"
+    )
+
+
+def curl(path: str, method: str, address: str) -> str:
+    """How to call an endpoint from a shell.
+
+    >>> curl("/health", "get", "http://127.0.0.1:8000")
+    'curl http://127.0.0.1:8000/health'
+    """
+    if method == "get":
+        return f"curl {address}{path}"
+    body = json.dumps(EXAMPLES.get(path, {}), ensure_ascii=False).replace("'", "'\\''")
+    return f"curl {address}{path} -H 'Content-Type: application/json' \\\n  -d '{body}'"
+
+
+def _operation(
+    description: dict[str, Any], path: str, method: str, operation: dict[str, Any], address: str
+) -> str:
+    text = escape(operation.get("description") or operation.get("summary") or "")
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    if body is not None and "$ref" in body:
+        body = description["components"]["schemas"][body["$ref"].rpartition("/")[2]]
+    return (
+        f"<details><summary><code>{method.upper()} {escape(path)}</code> {text.partition('.')[0]}</summary>"
+        f"<p>{text}</p>{'' if body is None else _fields(body)}"
+        f"<pre>{escape(curl(path, method, address))}</pre></details>"
+    )
+
+
+def _fields(schema: dict[str, Any]) -> str:
+    rows = ""
+    for name, field in schema.get("properties", {}).items():
+        default = field.get("default")
+        note = "" if default in (None, [], "") else escape(f"default {json.dumps(default)}")
+        note = "required" if name in schema.get("required", []) else note
+        rows += f"<tr><td><code>{escape(name)}</code></td><td>{escape(_kind(field))}</td><td>{note}</td></tr>"
+    return f"<p>{escape(schema.get('description', ''))}</p><table>{rows}</table>"
+
+
+def _kind(field: dict[str, Any]) -> str:
+    if "anyOf" in field:
+        return " or ".join(dict.fromkeys(_kind(one) for one in field["anyOf"] if one.get("type") != "null"))
+    if "enum" in field:
+        return " or ".join(map(str, field["enum"]))
+    if field.get("type") == "array":
+        return f"list of {_kind(field.get('items', {}))}"
+    return str(field.get("type", "object"))

@@ -30,19 +30,18 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = own = CollectorRegistry()
-        self.requests = Counter(
-            "throughtime_requests", "Requests answered.", ["method", "path", "status"], registry=own
-        )
-        self.running = Gauge("throughtime_requests_running", "Requests being answered.", registry=own)
+        name, model = "throughtime_{}".format, ["model"]
+        labels = ["method", "path", "status"]
+        self.requests = Counter(name("requests"), "Requests answered.", labels, registry=own)
+        self.running = Gauge(name("requests_running"), "Requests being answered.", registry=own)
         self.seconds = Histogram(
-            "throughtime_request_seconds", "Time to answer.", ["path"], buckets=SECONDS, registry=own
+            name("request_seconds"), "Time to answer.", ["path"], buckets=SECONDS, registry=own
         )
-        computed = "Texts or series computed together."
-        self.batches = Histogram("throughtime_batch_items", computed, ["model"], buckets=SIZES, registry=own)
-        waiting = "Texts or series that wait for a model."
-        self.queue = Gauge("throughtime_queue_items", waiting, ["model"], registry=own)
-        written = "Tokens of completions."
-        self.tokens = Counter("throughtime_generated_tokens", written, ["model"], registry=own)
+        self.batches = Histogram(
+            name("batch_items"), "Texts or series computed together.", model, buckets=SIZES, registry=own
+        )
+        self.queue = Gauge(name("queue_items"), "Texts or series that wait for a model.", model, registry=own)
+        self.tokens = Counter(name("generated_tokens"), "Tokens of completions.", model, registry=own)
 
     @property
     def request_count(self) -> int:

@@ -85,47 +85,25 @@ class Results(BaseModel):
 @router.post("/tag", response_model_exclude_unset=True)
 async def tag(request: Request, asked: TagRequest) -> Results:
     """The tag of each word, with its probability and the likeliest tags."""
-    return await _predict(
-        request,
-        asked,
-        "tag",
-        asked.tokenize,
-        lambda model, texts: (one.values() for one in model.tag(texts, tokenize=asked.tokenize)),
-    )
+    return await _predict(request, asked, "tag", lambda model, q: model.tag(q, tokenize=asked.tokenize))
 
 
 @router.post("/classify", response_model_exclude_unset=True)
 async def classify(request: Request, asked: ClassifyRequest) -> Results:
     """The likeliest label of each text, and the probabilities of the others."""
-    return await _predict(
-        request,
-        asked,
-        "classify",
-        asked.k,
-        lambda model, texts: (one.values() for one in model.classify(texts, k=asked.k)),
-    )
+    return await _predict(request, asked, "classify", lambda model, q: model.classify(q, k=asked.k))
 
 
 @router.post("/fill", response_model_exclude_unset=True)
 async def fill(request: Request, asked: FillRequest) -> Results:
     """The likeliest words for the blanks of each text, filled in together."""
-    return await _predict(
-        request,
-        asked,
-        "fill",
-        asked.k,
-        lambda model, texts: ([one.values() for one in own] for own in model.fill_all(texts, k=asked.k)),
-    )
+    return await _predict(request, asked, "fill", lambda model, q: model.fill_all(q, k=asked.k))
 
 
 async def _predict(
-    request: Request,
-    asked: TextsRequest,
-    task: str,
-    option: object,
-    predict: Callable[[Any, list[str]], Iterable[Any]],
+    request: Request, asked: TextsRequest, task: str, predict: Callable[[Any, list[str]], Iterable[Any]]
 ) -> Results:
-    """What a model of the task predicts for each text, batched with others of the same option."""
+    """What a model of the task predicts for each text, batched with requests of the same options."""
     texts = as_list(asked.q)
     service = admit(request, texts)
     served = service.models.choose(asked.model, task)
@@ -133,9 +111,11 @@ async def _predict(
         tokenizer(asked.tokenize)  # an unknown one is refused before it waits
 
     def compute(items: list[str], left: Left) -> list[Any]:
-        return list(predict(served.model, items))
+        found = predict(served.model, items)
+        return [[it.values() for it in one] if isinstance(one, list) else one.values() for one in found]
 
-    found = await service.compute(request, served, (task, option), compute, texts)
+    key = (task, *asked.model_dump(exclude={"q", "model"}).values())
+    found = await service.compute(request, served, key, compute, texts)
     return Results(model=served.name, results=found, **await service.warnings(served, texts))
 
 

@@ -23,7 +23,6 @@ from throughtime.tasks.fill.config import FillConfig
 from throughtime.tasks.fill.filling import Partial, best_first
 from throughtime.tasks.fill.network import MaskedTokens, build
 from throughtime.tasks.fill.training import FillTask, GuessCounts
-from throughtime.tasks.report import Progress
 from throughtime.text.blanks import BLANK, Blanks, draw_blank, mask_of, token_text
 from throughtime.text.codec import Codec
 from throughtime.text.texts import check_text, check_texts, several
