@@ -10,7 +10,7 @@ import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from throughtime.data.panel import YEARS, Panel, Series, Times, regular, spelled
+from throughtime.data.panel import YEARS, Panel, Series, Times, format_times, make_regular
 from throughtime.data.readers.dates import ISO, DateCell, DateForm, check_date_format, settle_form
 from throughtime.runtime.levels import ends, ends_of
 from throughtime.series.protocol import Forecast
@@ -96,7 +96,7 @@ def panel_of(given: Sequence[SeriesRequest], date_format: str | None = None) -> 
     series = [_series(one, form) for one in given]
     if len({one.ds.dtype.kind for one in series}) > 1:
         raise RefusalError(400, "some series have dates and others numbers; give all the same")
-    return regular(series)
+    return make_regular(series)
 
 
 def values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
         intervals[f"{level:g}"] = {"lo": _finite(low), "hi": _finite(high)}
     return {
         "unique_id": one.unique_id,
-        "ds": spelled(one.ds),
+        "ds": format_times(one.ds),
         "mean": _finite(one.mean),
         "intervals": intervals,
     }

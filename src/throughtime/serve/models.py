@@ -189,7 +189,7 @@ def _opened(run: Path, device: str) -> Served:
         raise InputError(str(run), f"holds a model of the task {task!r}, which is not served yet")
     name, model = folder.path.resolve().name, load(run, device)
     if task == "forecast":
-        from throughtime.series.conformal import saved_intervals
+        from throughtime.series.conformal import load_intervals
 
         if columns := ", ".join((*model.config.known, *model.config.past)):
             raise InputError(
@@ -197,5 +197,5 @@ def _opened(run: Path, device: str) -> Served:
                 f"needs the columns {columns} too, which requests do not have; `throughtime forecast` takes "
                 "them from a file",
             )
-        return ServedForecaster(name, task, model, saved_intervals(folder))
+        return ServedForecaster(name, task, model, load_intervals(folder))
     return Served(name, task, model)
