@@ -10,7 +10,7 @@ from throughtime.data import embedded
 from throughtime.data.batching.series import PanelArrays, PanelBatches, PanelWindows
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
-from throughtime.series.panels import PanelScaling, Timeline, filled
+from throughtime.series.panels import PanelScaling, Timeline, fill_gaps
 from throughtime.series.scaling import Scale, scale_of
 
 
@@ -144,5 +144,5 @@ def test_parts_along_time():
 
 
 def test_gaps_at_the_beginning_are_the_centre():
-    assert filled(np.array([[np.nan, 1.0], [2.0, np.nan]])).tolist() == [[0, 1], [2, 1]]
+    assert fill_gaps(np.array([[np.nan, 1.0], [2.0, np.nan]])).tolist() == [[0, 1], [2, 1]]
     assert isinstance(arrays(np.arange(3.0)), PanelArrays)

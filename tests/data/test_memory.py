@@ -272,7 +272,7 @@ def test_a_format_of_dates_is_for_texts() -> None:
 
 def test_numbers_alone_are_series() -> None:
     values = [float(number) for number in range(30)]
-    for data in (values, np.array(values), iter(values)):
+    for data in (values, np.array(values), np.array(values, np.float32), iter(values)):
         [series] = panel_of(open_dataset(data, kind="series")).series
         assert series.y.tolist() == values
     panel = panel_of(open_dataset({"north": values, "south": values[:9]}, kind="series"))

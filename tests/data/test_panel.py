@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.data.datasets import open_dataset
-from throughtime.data.panel import Frequency, Panel, Series, calendar, infer_frequency, regular, spelled
+from throughtime.data.panel import (
+    Frequency,
+    Panel,
+    Series,
+    calendar,
+    format_times,
+    infer_frequency,
+    make_regular,
+)
 from throughtime.data.readers.panel import Roles, panel_of, read_future, read_panel
 from throughtime.data.source import BadRecords
 from throughtime.errors import InputError
@@ -64,7 +72,9 @@ def test_gaps_are_filled_where_they_are(step, kept):
     day = "2019-12-31" if step.month_end else "2019-12-01"
     first = 5 if step.unit == "position" else np.datetime64(day, "ns")
     whole = step.grid(first, 65)
-    panel = regular([Series.of("b", rows, whole[: rows[-1] + 1][rows]), Series.of("a", np.arange(65), whole)])
+    panel = make_regular(
+        [Series.of("b", rows, whole[: rows[-1] + 1][rows]), Series.of("a", np.arange(65), whole)]
+    )
     assert (panel.frequency or Frequency(1, "position")).places(panel.series[0].ds).tolist() == list(
         range(len(panel.series[0]))
     )
@@ -187,8 +197,8 @@ def test_the_calendar_turns_and_leaves_out_what_is_no_use():
 
 
 def test_times_are_spelled_as_files_have_them():
-    assert spelled(dates("2020-01-01", "2020-02-01")) == ["2020-01-01", "2020-02-01"]
-    assert spelled(np.array([3, 4])) == ["3", "4"]
+    assert format_times(dates("2020-01-01", "2020-02-01")) == ["2020-01-01", "2020-02-01"]
+    assert format_times(np.array([3, 4])) == ["3", "4"]
 
 
 def test_data_sets_that_are_no_series_are_refused():

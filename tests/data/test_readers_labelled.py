@@ -89,7 +89,7 @@ def test_numbers_are_labels_and_vectors_are_numbers(tmp_path):
         ("a.csv", "text,label\na,\n", r"a\.csv:2: has no label"),
         ("a.csv", "words,label\na,b\n", r"a\.csv:1: unknown column 'text'"),
         ("a.jsonl", '{"text": "a"}', r"a\.jsonl:1: has no field 'label'"),
-        ("a.jsonl", '{"text": 3, "label": "b"}', r"a\.jsonl:1: has no field 'text' with text"),
+        ("a.jsonl", '{"text": 3, "label": "b"}', r"a\.jsonl:1: has a field 'text' that is not text: 3"),
         ("a.jsonl", "[1]", r"a\.jsonl:1: is not a JSON object"),
         ("a.jsonl", '{"text": "a\\u0000", "label": "b"}', "control character"),
     ],

@@ -11,7 +11,7 @@ import pytest
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_panel
 from throughtime.errors import InputError
-from throughtime.series.backtest import backtest, calibrated
+from throughtime.series.backtest import backtest, calibrate_intervals
 from throughtime.series.baselines import Baseline, season_of
 from throughtime.series.conformal import Conformal
 from throughtime.series.figures import GRID
@@ -152,7 +152,7 @@ def test_bad_wishes_are_refused_in_a_sentence() -> None:
     with pytest.raises(InputError, match="did you mean 'scaled'"):
         backtest(Points(), panel, h=2, intervals="scalde")
     with pytest.raises(InputError, match="unknown kind of conformal intervals 'own'"):
-        calibrated(Points(), panel, h=2, intervals="own")
+        calibrate_intervals(Points(), panel, h=2, intervals="own")
     with pytest.raises(InputError, match="step_size: is 0"):
         backtest(Points(), panel, h=2, step_size=0)
     with pytest.raises(InputError, match="forecasts points only"):
@@ -261,13 +261,13 @@ def test_kept_intervals_are_made_of_observed_values() -> None:
     y = walk(300)
     y[-1::-7] = np.nan
     panel = panel_of(y)
-    made = calibrated(Points(), panel, h=7, unseen=200)
+    made = calibrate_intervals(Points(), panel, h=7, unseen=200)
     assert made.infinite == 0
     told = Conformal(Points(), made.intervals).predict(panel, 7, [0.025, 0.975])
     assert np.isfinite(told[0].quantiles[0.975]).all()
     y = walk(60)
     y[5:55] = np.nan
-    made = calibrated(Points(), panel_of(y), h=3)
+    made = calibrate_intervals(Points(), panel_of(y), h=3)
     assert made.infinite == 3
     with pytest.raises(InputError, match=r"level 95: takes 19 windows, .* of series 'a' 1 step ahead"):
         Conformal(Points(), made.intervals).predict(panel_of(y), 3, [0.975])
@@ -275,7 +275,7 @@ def test_kept_intervals_are_made_of_observed_values() -> None:
 
 def test_intervals_for_what_comes_next() -> None:
     panel = panel_of(walk(200))
-    made = calibrated(Points(), panel, h=3, unseen=60)
+    made = calibrate_intervals(Points(), panel, h=3, unseen=60)
     assert (made.n_windows, made.trained_on) == (58, 0)  # a row apart, since there is no room for 100
     [told] = Conformal(Points(), made.intervals).predict(panel, 3, [0.1, 0.9])
     width = told.quantiles[0.9] - told.quantiles[0.1]
@@ -283,9 +283,9 @@ def test_intervals_for_what_comes_next() -> None:
     assert width[2] > width[0]
     with pytest.raises(InputError, match="level 99: takes 99 windows, more than the saved intervals"):
         Conformal(Points(), made.intervals).predict(panel, 3, [0.005])
-    assert calibrated(Points(), panel, h=3, unseen=10).trained_on > 0
+    assert calibrate_intervals(Points(), panel, h=3, unseen=10).trained_on > 0
     with pytest.raises(InputError, match="has 20 rows, and 19 windows"):
-        calibrated(Points(), panel_of(walk(20)), h=3)
+        calibrate_intervals(Points(), panel_of(walk(20)), h=3)
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from throughtime.series.conformal import (
     KINDS,
     Conformal,
     conformal_quantile,
+    load_intervals,
     save_intervals,
-    saved_intervals,
 )
 from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest
 from throughtime.series.rolling import Rolled, windows_needed
@@ -155,10 +155,10 @@ def test_a_model_of_points_forecasts_intervals() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_kept_intervals_are_the_same(kind: str, tmp_path: Path) -> None:
     folder, new = ModelFolder(tmp_path), windows(3, seed=1)
-    assert saved_intervals(folder) is None
+    assert load_intervals(folder) is None
     intervals = KINDS[kind].of(windows(50))
     save_intervals(folder, intervals)
-    kept = saved_intervals(folder)
+    kept = load_intervals(folder)
     assert kept is not None
     assert (kept.kind, kept.series, kept.season) == (kind, ("a", "b"), 1)
     assert repr(kept) == repr(intervals) == f"{type(kept).__name__}(2 series, season 1, 4 steps ahead)"
@@ -172,4 +172,4 @@ def test_a_torn_file_of_intervals_is_told_in_a_sentence(tmp_path: Path) -> None:
     file = tmp_path / FILE
     file.write_bytes(file.read_bytes()[:-9])
     with pytest.raises(InputError, match=r"intervals\.safetensors: cannot be read .* --save-intervals"):
-        saved_intervals(ModelFolder(tmp_path))
+        load_intervals(ModelFolder(tmp_path))

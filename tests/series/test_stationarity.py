@@ -10,7 +10,6 @@ import pytest
 
 from throughtime import plots
 from throughtime.errors import InputError
-from throughtime.plots.series import drift
 from throughtime.series.stationarity import drift
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from throughtime.serve.translation import LinkedText, links_of, translate_pages
 from throughtime.tasks.translate.alignment import Alignment
-from throughtime.tasks.translate.predictor import Translation
 from throughtime.tasks.translate.translation import Translation
 from throughtime.text.codec import END
 

@@ -130,7 +130,7 @@ def _rows(
     forecasts: Sequence[Forecast], name: str, levels: Sequence[float]
 ) -> tuple[list[str], list[list[Any]]]:
     """The columns of the table, and its rows."""
-    from throughtime.data.panel import spelled
+    from throughtime.data.panel import format_times
     from throughtime.runtime.forecast import ends
 
     bounds = [
@@ -145,7 +145,7 @@ def _rows(
     for one in forecasts:
         numbers = [one.mean, *(one.quantiles[each] for _, each in bounds)]
         numbers += [] if one.samples is None else list(one.samples)
-        for step, ds in enumerate(spelled(one.ds)):
+        for step, ds in enumerate(format_times(one.ds)):
             rows.append([one.unique_id, ds, *(float(each[step]) for each in numbers)])
     return columns, rows
 

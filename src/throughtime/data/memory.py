@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from throughtime.data.readers.tables import (
-    LABEL,
-    TEXT,
-    UNFIT,
-    USUAL_NAMES,
-    VECTOR,
-    label_columns,
-    usual_columns,
-)
+from throughtime.data.frames import EXPECTED, choose_columns, format_cells, is_number, list_values, table_rows
+from throughtime.data.readers.tables import UNFIT
 from throughtime.data.readers.texts import LARGEST
 from throughtime.data.records import Described, Flashcard, Kind, Labelled, Line, Pair, Tagged
-from throughtime.data.source import BadRecords, MemoryFile, name_items
+from throughtime.data.source import BadRecords, MemoryFile
 from throughtime.data.splits import ALIASES, SPLITS
 from throughtime.errors import InputError
 
 MEMORY = "<memory"
 """How the name of data that were given as Python objects begins."""
 KINDS = ("text", "pairs", "labelled", "described", "tags", "series")
-WORDS, TAGS = "words", "tags"
 RECORDS: dict[type, Kind] = {
     Line: "text",
     Pair: "pairs",
@@ -108,138 +99,29 @@ def _read(
 ) -> tuple[str, str, tuple[str, str] | None, MemoryFile]:
     """What data were read as, the kind of their records, the columns of texts and labels, and the records."""
     columns = None
-    rows = _table(data, where)
+    rows = table_rows(data, where)
     if rows is not None:
-        kind, names = _chosen(MemoryFile(rows, where), kind, source, target)
+        kind, names = choose_columns(MemoryFile(rows, where), kind, source, target)
         if kind == "series":
             dated = any(isinstance(cell, datetime.date) for row in rows[1:2] for cell in row)
-            return kind, kind, None, MemoryFile([rows[0], *_cells(rows[1:])], where, dated)
+            return kind, kind, None, MemoryFile([rows[0], *format_cells(rows[1:])], where, dated)
         columns = (names[0], names[1]) if kind == "labelled" else None
         places = [rows[0].index(name) for name in names]
         items = [tuple(row[place] for place in places) for row in rows[1:]]
         items = [item[0] for item in items] if len(places) == 1 else items
     else:
         try:
-            items = list(data)
+            items = list(list_values(data))
         except TypeError:
-            raise InputError(where, f"is of type {type(data).__name__}; {_expected()}") from None
+            raise InputError(where, f"is of type {type(data).__name__}; {EXPECTED}") from None
     if not items:
         raise InputError(where, "is empty; give at least one record")
     kind = kind or _kind(items[0], where)
     if kind == "series":
-        return kind, kind, None, MemoryFile([["y"], *_cells([[value] for value in items])], where)
+        return kind, kind, None, MemoryFile([["y"], *format_cells([[value] for value in items])], where)
     records = _records(items, where, kind)
     found = next((RECORDS[type(one)] for one in records if type(one) in RECORDS), kind)
     return kind, found, columns, MemoryFile(records, where)
-
-
-def _expected() -> str:
-    return "give a name, a path, a list of records, a DataFrame, or a dict of splits"
-
-
-def _table(data: Any, where: str) -> list[list[Any]] | None:
-    """The rows of a DataFrame, of a list of dicts or of a dict of columns, their names first; or None."""
-    if isinstance(data, Mapping):
-        columns = {str(name): _values(column) for name, column in data.items()}
-        numbers = all(
-            isinstance(values, list) and all(map(_is_number, values)) for values in columns.values()
-        )
-        if columns and numbers and not {"ds", "y"} & set(columns):
-            long = [[name, place, y] for name, values in columns.items() for place, y in enumerate(values)]
-            return [["unique_id", "ds", "y"], *long]
-    elif hasattr(data, "columns") and hasattr(data, "__getitem__"):
-        columns = {str(name): _values(data[name]) for name in data.columns}
-    elif isinstance(data, list | tuple) and data and isinstance(data[0], Mapping):
-        names = [str(name) for name in data[0]]
-        for number, item in enumerate(data, start=1):
-            if not isinstance(item, Mapping) or not set(item) <= set(names):
-                raise InputError(
-                    f"{where}, item {number}", f"is not a dict with the fields {', '.join(names)}"
-                )
-        columns = {name: [item.get(name) for item in data] for name in names}
-    else:
-        return None
-    lengths = {len(values) if isinstance(values, list) else -1 for values in columns.values()}
-    if len(lengths) != 1 or -1 in lengths:
-        raise InputError(where, f"has columns of different lengths, or what is no column; {_expected()}")
-    return [list(columns), *(list(row) for row in zip(*columns.values(), strict=True))]
-
-
-def _values(column: Any) -> Any:
-    """The values of a column as a list."""
-    for method in ("to_list", "tolist"):
-        if hasattr(column, method):
-            return getattr(column, method)()
-    return list(column) if isinstance(column, Sequence) and not isinstance(column, str) else column
-
-
-def _chosen(
-    table: MemoryFile, kind: str | None, source: str | None, target: str | None
-) -> tuple[str, tuple[str, ...]]:
-    """What the rows of a table are, and the columns that they are read from; none where they are series."""
-    names = list(table.items[0])
-    pairs = next(
-        (
-            each
-            for usual in USUAL_NAMES
-            if len(each := [n for u in usual for n in names if n.lower() == u]) == 2
-        ),
-        None,
-    )
-    if kind == "series" or (kind is None and "ds" in names):
-        return "series", ()
-    if kind in ("labelled", "described") or kind is None:
-        if TEXT in names and VECTOR in names and kind != "labelled":
-            return "described", (VECTOR, TEXT)
-        if kind is None and source is None and target is None:
-            if (columns := usual_columns(names)) is not None:
-                return "labelled", columns
-        elif kind is not None:
-            try:
-                chosen = label_columns(table, source, target)
-            except InputError as error:
-                raise name_items(error, table) from None
-            if chosen is not None:
-                return "labelled", chosen
-    if kind in ("tags", None) and WORDS in names and TAGS in names:
-        return "tags", (WORDS, TAGS, *([LABEL] if LABEL in names else []))
-    if source in names and target in names:
-        return "pairs", (cast(str, source), cast(str, target))
-    if kind != "text" and pairs is not None:
-        return "pairs", tuple(pairs)
-    if kind in ("text", None) and (TEXT in names or len(names) == 1):
-        if kind is None and len(names) == 1 and not isinstance(next(iter(table.items[1:]), [""])[0], str):
-            return "series", ()
-        return "text", (TEXT if TEXT in names else names[0],)
-    first: list[Any] = next(iter(table.items[1:]), [])
-    if kind is None and any(_is_number(cell) or isinstance(cell, datetime.date) for cell in first):
-        return "series", ()
-    shown = ", ".join(map(repr, names[:8]))
-    raise InputError(
-        str(table),
-        f"has the columns {shown}; name them source and target, text and label, words and tags, or "
-        "unique_id, ds and y, or choose with source and target",
-    )
-
-
-def _cells(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
-    """The cells of a table of series as a CSV file would have them."""
-    columns = [_spelled(column) for column in zip(*rows, strict=True)]
-    return [list(row) for row in zip(*columns, strict=True)]
-
-
-def _spelled(column: Sequence[Any]) -> list[str]:
-    times = [value for value in column if isinstance(value, datetime.datetime) and value == value]
-    midnight = all(time.time() == datetime.time() and time.tzinfo is None for time in times)
-    return [
-        ""
-        if value is None
-        or (not isinstance(value, str) and value != value)  # NaN and NaT differ from themselves
-        else value.date().isoformat()
-        if midnight and isinstance(value, datetime.datetime)
-        else str(value)
-        for value in column
-    ]
 
 
 def _kind(first: Any, where: str) -> str:
@@ -248,10 +130,10 @@ def _kind(first: Any, where: str) -> str:
         return RECORDS[type(first)]
     if isinstance(first, str):
         return "text"
-    if _is_number(first):
+    if is_number(first):
         return "series"
     parts = list(first) if isinstance(first, Sequence) else []
-    shape = "".join("s" if isinstance(part, str) else "n" if _is_number(part) else "l" for part in parts)
+    shape = "".join("s" if isinstance(part, str) else "n" if is_number(part) else "l" for part in parts)
     if shape in ("ss", "sn", "ls", "ll", "lls"):
         return {"ss": "pairs", "sn": "labelled", "ls": "described"}.get(shape, "tags")
     raise InputError(f"{where}, item 1", f"is {_shown(first)}, expected {', '.join(FORMS.values())}")
@@ -311,10 +193,10 @@ def _labelled(item: Any) -> Labelled:
 
 def _described(item: Any) -> Described | Labelled:
     condition, text = _parts(item, "described")
-    numbers = condition if isinstance(condition, str) else _values(condition)
+    numbers = condition if isinstance(condition, str) else list_values(condition)
     if not isinstance(numbers, list):
         return Labelled(_text(text), _label(condition))
-    if not numbers or not all(_is_number(number) and abs(number) < LARGEST for number in numbers):
+    if not numbers or not all(is_number(number) and abs(number) < LARGEST for number in numbers):
         raise ValueError(f"has the condition {_shown(condition)}, expected a label or finite numbers")
     return Described(_text(text), tuple(float(number) for number in numbers))
 
@@ -340,10 +222,6 @@ def _line(item: Any) -> Line:
 READ: dict[str, Callable[[Any], Any]] = {
     "text": _line, "pairs": _pair, "labelled": _labelled, "described": _described, "tags": _tagged
 }  # fmt: skip
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isinf(value)
 
 
 def _shown(value: Any) -> str:

@@ -140,10 +140,10 @@ def calendar(ds: Times, frequency: Frequency | None) -> tuple[tuple[str, ...], N
     return names, np.stack([wave(angle) for angle in angles for wave in (np.sin, np.cos)], axis=1)
 
 
-def spelled(ds: Times) -> list[str]:
+def format_times(ds: Times) -> list[str]:
     """Times as a file has them: no hour where all are midnights.
 
-    >>> spelled(np.array(["2020-01-06T00", "2020-01-06T12"], "datetime64[ns]"))
+    >>> format_times(np.array(["2020-01-06T00", "2020-01-06T12"], "datetime64[ns]"))
     ['2020-01-06 00:00:00', '2020-01-06 12:00:00']
     """
     if ds.dtype.kind != "M":
@@ -245,11 +245,11 @@ class Panel:
         return {one.unique_id: one for one in self.series}
 
 
-def regular(series: Sequence[Series]) -> Panel:
+def make_regular(series: Sequence[Series]) -> Panel:
     """Sorted series put on the grid of their common frequency; gaps become rows of NaN, and are told.
 
     >>> days = np.array(["2020-01-01", "2020-01-02", "2020-01-04"], "datetime64[ns]")
-    >>> panel = regular([Series.of("rain", [3.0, 1.0, 2.0], days)])
+    >>> panel = make_regular([Series.of("rain", [3.0, 1.0, 2.0], days)])
     >>> panel.series[0].y
     array([ 3.,  1., nan,  2.])
     >>> panel.notes[0]
@@ -276,7 +276,7 @@ def regular(series: Sequence[Series]) -> Panel:
 def _check_grid(series: Series, places: Values, grid: Frequency) -> None:
     off = np.flatnonzero(np.abs(places - places.round()) > 1e-6)
     if len(off):
-        time = spelled(series.ds)[int(off[0])]
+        time = format_times(series.ds)[int(off[0])]
         raise InputError(
             f"series {series.unique_id!r}",
             f"has the time {time}, which is off its grid of one {grid}; resample it to a regular step",
@@ -307,7 +307,7 @@ def _spread(series: Series, rows: NDArray[np.int64], grid: Frequency) -> Series:
 
 def _lacking(series: Series, absent: NDArray[np.int64]) -> str:
     values = "1 value" if len(absent) == 1 else f"{len(absent):,} values"
-    return f"{series.unique_id} lacks {values}, the first at {spelled(series.ds)[int(absent[0])]}."
+    return f"{series.unique_id} lacks {values}, the first at {format_times(series.ds)[int(absent[0])]}."
 
 
 def _gaps(series: Series, rows: NDArray[np.int64], grid: Frequency) -> str:
@@ -316,7 +316,7 @@ def _gaps(series: Series, rows: NDArray[np.int64], grid: Frequency) -> str:
     gaps, lacking = int((steps > 1).sum()), int((steps - 1).sum())
     count = "1 gap" if gaps == 1 else f"{gaps:,} gaps"
     missing = "1 row is" if lacking == 1 else f"{lacking:,} rows are"
-    after = spelled(series.ds)[first]
+    after = format_times(series.ds)[first]
     return (
         f"{series.unique_id} has {count}, the first after {after}: {missing} missing at a step of one {grid}."
     )

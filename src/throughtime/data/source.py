@@ -145,6 +145,15 @@ def lines_or_errors(path: Path | str) -> Iterator[tuple[int, str | InputError]]:
         raise InputError(where, "is empty; give a file that holds at least one line")
 
 
+def good_lines(path: Path | str, bad: BadRecords) -> Iterator[tuple[int, str]]:
+    """Number and text of each line that can be read; the errors of others go to `bad`."""
+    for number, line in lines_or_errors(path):
+        if isinstance(line, InputError):
+            bad.found(line)
+        else:
+            yield number, line
+
+
 @contextlib.contextmanager
 def open_source(path: Path | str) -> Iterator[IO[bytes]]:
     """The bytes of a file, unpacked if it is gzip, xz or zip (`archive.zip!member` where many are in it)."""

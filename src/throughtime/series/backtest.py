@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.panel import Panel, spelled
+from throughtime.data.panel import Panel, format_times
 from throughtime.errors import InputError, unknown
 from throughtime.metrics import forecast as measures
 from throughtime.runtime.forecast import ends
@@ -17,12 +17,12 @@ from throughtime.series.baselines import BASELINES, Baseline, season_of
 from throughtime.series.conformal import KINDS, Intervals, QuantileIntervals, ScaledIntervals
 from throughtime.series.figures import (
     GRID,
-    Judged,
+    ModelFigures,
     beaten_by,
     grid_within,
     infinite_intervals,
-    judge,
     loss_sentences,
+    measure_model,
     probabilities,
 )
 from throughtime.series.protocol import ForecastModel, Progress
@@ -32,7 +32,7 @@ from throughtime.series.rolling import (
     USUAL_LEVEL,
     Rolled,
     Rolling,
-    joined,
+    join_windows,
     last_windows,
     observed_values,
     roll,
@@ -63,7 +63,7 @@ class Backtest:
     infinite: dict[float, int]  # by level, how many of the model's intervals have too few scores, if any
     origins: list[str]  # of the first series: the last time that was known
     trained_on: int  # windows, earlier ones included, that reach into rows that the model was trained on
-    judged: list[Judged]
+    judged: list[ModelFigures]
     left_out: dict[str, str]  # baselines that could not be fitted, and why
 
     def values(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Backtest:
         return told
 
 
-class Calibrated(NamedTuple):
+class Calibration(NamedTuple):
     """Conformal intervals, and of how many windows, some of which may hold rows the model was trained on.
 
     Of `infinite` steps of a series too few values were observed for the widest interval.
@@ -175,20 +175,22 @@ def backtest(
         own = list(tested.quantiles)
         past = roll(model, panel.until(n_windows * rolling.step_size), before, own, season, progress)
         grid = _supported(grid, scores_before(rolling, panel, earlier, shared)[~np.isnan(tested.y)])
-        tested = _conformal(joined([past, tested]), n_windows, earlier, kind, probabilities(levels, grid))
+        tested = _conformal(
+            join_windows([past, tested]), n_windows, earlier, kind, probabilities(levels, grid)
+        )
     infinite = {level: infinite_intervals(tested, level) for level in levels if tested.quantiles}
     lost = [level for level, found in infinite.items() if found.any() and found[~np.isnan(tested.y)].all()]
     kept = [level for level in levels if level not in lost]
     scale = np.array([measures.seasonal_scale(one.y[: -rolling.cuts[0]], season) for one in panel.series])
-    judged = [judge(model.name, tested, kept, scale, grid)]
+    judged = [measure_model(model.name, tested, kept, scale, grid)]
     for name in BASELINES:
         rolled = roll(Baseline(name, season), panel, rolling, probabilities(kept, grid), season)
-        judged.append(judge(name, rolled, kept, scale, grid))
+        judged.append(measure_model(name, rolled, kept, scale, grid))
     left_out = {}
     try:
         ridge = RidgeBaseline.fit(panel, h, fitting or Fitting.before(panel, rolling.cuts[0]))
         rolled = roll(ridge, panel, rolling, probabilities(kept, grid), season)
-        judged.append(judge(ridge.name, rolled, kept, scale, grid))
+        judged.append(measure_model(ridge.name, rolled, kept, scale, grid))
     except InputError as error:
         left_out[RIDGE] = f"{error.where} {error.problem}"
     first = panel.series[0]
@@ -201,14 +203,14 @@ def backtest(
         without,
         grid,
         {level: int(found.sum()) for level, found in infinite.items() if found.any()},
-        spelled(first.ds[[len(first) - cut - 1 for cut in rolling.cuts]]),
+        format_times(first.ds[[len(first) - cut - 1 for cut in rolling.cuts]]),
         _trained_on(rolling.with_earlier(earlier), unseen),
         judged,
         left_out,
     )
 
 
-def calibrated(
+def calibrate_intervals(
     model: ForecastModel,
     panel: Panel,
     h: int,
@@ -218,7 +220,7 @@ def calibrated(
     history: int = 1,
     unseen: int | None = None,
     progress: Progress | None = None,
-) -> Calibrated:
+) -> Calibration:
     """Conformal intervals for what comes after the data, from up to 100 windows at their end.
 
     They lie in the `unseen` rows if enough fit there, as far apart as there is room, a horizon at most.
@@ -232,7 +234,7 @@ def calibrated(
     found = KINDS[_kind(intervals, rolled)].of(rolled.evened())
     observed = observed_values(rolling, panel).sum(axis=(0, 1) if intervals == SCALED else 0)
     infinite = int((observed < scores_needed(levels)).sum())
-    return Calibrated(found, rolling.n_windows, _trained_on(rolling, unseen), infinite)
+    return Calibration(found, rolling.n_windows, _trained_on(rolling, unseen), infinite)
 
 
 def _kind(intervals: str, tested: Rolled) -> str:

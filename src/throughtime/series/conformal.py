@@ -21,7 +21,7 @@ from throughtime.errors import InputError
 from throughtime.files import whole_file
 from throughtime.folder import ModelFolder
 from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest
-from throughtime.series.rolling import ROUNDING, Rolled, gathered, windows_needed
+from throughtime.series.rolling import ROUNDING, Rolled, gather_window, windows_needed
 from throughtime.text.texts import several
 
 Array = NDArray[np.float64]
@@ -191,7 +191,9 @@ class Conformal(ForecastModel):
         """The model's forecasts with quantiles that cover as often as windows before did."""
         panel, h, probabilities, _, _ = request
         forecasts = self.model.answer(request._replace(probabilities=self.intervals.asks(probabilities)))
-        window = gathered(panel, forecasts, np.full((len(panel.series), h), np.nan), self.intervals.season)
+        window = gather_window(
+            panel, forecasts, np.full((len(panel.series), h), np.nan), self.intervals.season
+        )
         quantiles = window.in_own_units(self.intervals.adjusted(window.evened(), probabilities))
         for p, found in quantiles.items():
             if np.isinf(found).any():
@@ -288,7 +290,7 @@ def save_intervals(folder: ModelFolder, intervals: Intervals) -> None:
         file.write(save(intervals.tensors(), metadata={"intervals": json.dumps(about)}))
 
 
-def saved_intervals(folder: ModelFolder) -> Intervals | None:
+def load_intervals(folder: ModelFolder) -> Intervals | None:
     """The intervals that were kept with a model, if any were."""
     from safetensors import SafetensorError, safe_open
 

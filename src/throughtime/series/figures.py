@@ -20,7 +20,7 @@ GRID = tuple(round(0.05 * each, 2) for each in range(1, 20))
 
 
 @dataclass(frozen=True)
-class Judged:
+class ModelFigures:
     """The figures of one forecaster: in all, for each step ahead, and for each series."""
 
     name: str
@@ -53,12 +53,14 @@ def grid_within(low: float, high: float) -> tuple[float, ...]:
     return tuple(p for p in GRID if outermost <= p <= 1 - outermost)
 
 
-def judge(
+def measure_model(
     name: str, windows: Rolled, levels: Sequence[float], scale: Array, grid: Sequence[float] = GRID
-) -> Judged:
+) -> ModelFigures:
     """Measure in all, by step and by series; `scale` has what MASE divides by, for each series."""
-    total, steps, series = (measured(windows, levels, scale, axis, grid) for axis in (None, (0, 1), (0, 2)))
-    return Judged(
+    total, steps, series = (
+        measure_windows(windows, levels, scale, axis, grid) for axis in (None, (0, 1), (0, 2))
+    )
+    return ModelFigures(
         name,
         {figure: float(value) for figure, value in total.items()},
         {figure: value.tolist() for figure, value in steps.items()},
@@ -70,7 +72,7 @@ def judge(
     )
 
 
-def measured(
+def measure_windows(
     windows: Rolled, levels: Sequence[float], scale: Array, axis: measures.Axis, grid: Sequence[float] = GRID
 ) -> dict[str, Any]:
     """Every measure over the axes windows, series and steps that `axis` names. CRPS of a point is |y - f|.

@@ -167,10 +167,12 @@ class PanelScaling:
         observed = ~np.isnan(np.concatenate(y))
         numbers = {name: number for number, name in enumerate(self.series) if number < self.numbered}
         return PanelArrays(
-            np.concatenate([filled(each[:, None])[:, 0] for each in y]).astype(np.float32),
+            np.concatenate([fill_gaps(each[:, None])[:, 0] for each in y]).astype(np.float32),
             observed,
             np.concatenate([self.columns(one.known, one.ds) for one in panel.series]).astype(np.float32),
-            np.concatenate([filled(_scaled(one.past, self.past)) for one in panel.series]).astype(np.float32),
+            np.concatenate([fill_gaps(_scaled(one.past, self.past)) for one in panel.series]).astype(
+                np.float32
+            ),
             np.append(0, np.cumsum([len(one) for one in panel.series])),
             np.array([numbers.get(one.unique_id, -1) for one in panel.series]),
             tuple(one.unique_id for one in panel.series),
@@ -178,7 +180,7 @@ class PanelScaling:
 
     def columns(self, known: Values, ds: Times) -> Values:
         """The columns known in the future, scaled, and those of the calendar."""
-        own = filled(_scaled(known, self.known))
+        own = fill_gaps(_scaled(known, self.known))
         if not self.calendar:
             return own
         return np.concatenate([own, calendar(ds, self.frequency)[1]], axis=1)
@@ -229,10 +231,10 @@ def _numbers(values: Sequence[float]) -> list[float]:
     return numbers
 
 
-def filled(values: Values) -> Values:
+def fill_gaps(values: Values) -> Values:
     """Gaps with the last value before them; those at the beginning with 0, the centre of a scaled series.
 
-    >>> filled(np.array([[np.nan], [2.0], [np.nan]])).ravel()
+    >>> fill_gaps(np.array([[np.nan], [2.0], [np.nan]])).ravel()
     array([0., 2., 2.])
     """
     rows = np.where(np.isnan(values), -1, np.arange(len(values))[:, None])

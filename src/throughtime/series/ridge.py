@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
-from throughtime.series.panels import filled
+from throughtime.series.panels import fill_gaps
 from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest
-from throughtime.series.scaling import PLAIN, PowerScale, SeriesScale, powered, scale_of
+from throughtime.series.scaling import PLAIN, PowerScale, SeriesScale, apply_power, scale_of
 
 Array = NDArray[np.float64]
 PENALTIES = tuple(10.0**power for power in range(-1, 6))
@@ -233,8 +233,8 @@ def _standard(series: Series, training: range, power: float) -> SeriesScale:
     own = series.y[training.start : training.stop]
     if power == PLAIN:
         return scale_of(series.unique_id, own, "standard")
-    return PowerScale(*scale_of(series.unique_id, powered(own, power), "standard"), power)
+    return PowerScale(*scale_of(series.unique_id, apply_power(own, power), "standard"), power)
 
 
 def _scaled(series: Series, scale: SeriesScale) -> Array:
-    return filled(scale.applied(series.y)[:, None])[:, 0]
+    return fill_gaps(scale.applied(series.y)[:, None])[:, 0]

@@ -13,7 +13,7 @@ from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
 from throughtime.metrics.forecast import seasonal_scale
 from throughtime.series.protocol import Forecast, ForecastModel
-from throughtime.series.scaling import PLAIN, powered, unpowered
+from throughtime.series.scaling import PLAIN, apply_power, undo_power
 
 Array = NDArray[np.float64]
 ROUNDING = 1e-9  # 0.95 x 20 is 19, whatever floating point says
@@ -117,12 +117,14 @@ class Rolled:
         if (self.powers == PLAIN).all():
             return self
         powers = self.powers[..., None]
-        quantiles = {p: powered(values, powers) for p, values in self.quantiles.items()}
-        return replace(self, y=powered(self.y, powers), mean=powered(self.mean, powers), quantiles=quantiles)
+        quantiles = {p: apply_power(values, powers) for p, values in self.quantiles.items()}
+        return replace(
+            self, y=apply_power(self.y, powers), mean=apply_power(self.mean, powers), quantiles=quantiles
+        )
 
     def in_own_units(self, quantiles: dict[float, Array]) -> dict[float, Array]:
         """Quantiles [W, S, h] that were found on the scale of the powers."""
-        return {p: unpowered(values, self.powers[..., None]) for p, values in quantiles.items()}
+        return {p: undo_power(values, self.powers[..., None]) for p, values in quantiles.items()}
 
 
 def roll(
@@ -139,10 +141,10 @@ def roll(
         windows.append(_window(model, panel, cut, rolling.h, probabilities, season))
         if progress is not None:
             progress(len(windows), rolling.n_windows)
-    return joined(windows)
+    return join_windows(windows)
 
 
-def joined(windows: Sequence[Rolled]) -> Rolled:
+def join_windows(windows: Sequence[Rolled]) -> Rolled:
     """The windows of all of these, in their order."""
     return Rolled(
         windows[0].series,
@@ -162,14 +164,14 @@ def _window(
     future = replace(panel, series=coming) if panel.known_names else None
     history = panel.until(cut)
     y = np.stack([series.y[len(series) - cut :][:h] for series in panel.series])
-    return gathered(history, model.predict(history, h, probabilities, future=future), y, season)
+    return gather_window(history, model.predict(history, h, probabilities, future=future), y, season)
 
 
-def gathered(history: Panel, forecasts: Sequence[Forecast], y: Array, season: int) -> Rolled:
+def gather_window(history: Panel, forecasts: Sequence[Forecast], y: Array, season: int) -> Rolled:
     """The forecasts of every series of a history as one window; `y` [S, h] is what came then."""
     found = {one.unique_id: one for one in forecasts}
     ordered = [found[series.unique_id] for series in history.series]
-    evened = [powered(series.y, one.power) for series, one in zip(history.series, ordered, strict=True)]
+    evened = [apply_power(series.y, one.power) for series, one in zip(history.series, ordered, strict=True)]
     return Rolled(
         tuple(one.unique_id for one in ordered),
         y[None],

@@ -35,14 +35,14 @@ def likelihood(values: Values, power: float) -> float:
 
     .. math:: (\lambda - 1) \sum_i \log x_i - \frac{n}{2} \log \operatorname{var} g_\lambda(x)
     """
-    variance = max(float(np.var(powered(values, power))), np.finfo(float).tiny)
+    variance = max(float(np.var(apply_power(values, power))), np.finfo(float).tiny)
     return float((power - 1) * np.log(values).sum() - len(values) / 2 * np.log(variance))
 
 
-def powered(values: Values, power: ArrayLike) -> Values:
+def apply_power(values: Values, power: ArrayLike) -> Values:
     r"""Values on the scale of a power, :math:`g_\lambda(x) = (x^\lambda - 1) / \lambda`, or log x for 0.
 
-    >>> powered(np.array([1.0, 9.0]), 0.5), powered(np.array([1.0, np.e]), 0)
+    >>> apply_power(np.array([1.0, 9.0]), 0.5), apply_power(np.array([1.0, np.e]), 0)
     (array([0., 4.]), array([0., 1.]))
     """
     power = np.broadcast_to(np.asarray(power, dtype=np.float64), values.shape)
@@ -56,10 +56,10 @@ def powered(values: Values, power: ArrayLike) -> Values:
     return changed
 
 
-def unpowered(values: Values, power: ArrayLike) -> Values:
+def undo_power(values: Values, power: ArrayLike) -> Values:
     """Back again; what lies below the scale of a power becomes 0.
 
-    >>> unpowered(np.array([0.0, 4.0, -9.0]), 0.5)
+    >>> undo_power(np.array([0.0, 4.0, -9.0]), 0.5)
     array([1., 9., 0.])
     """
     power = np.broadcast_to(np.asarray(power, dtype=np.float64), values.shape)
@@ -98,7 +98,7 @@ class Scale(NamedTuple):
 
 
 class PowerScale(NamedTuple):
-    """The same of `g(x)`, with the power of Box and Cox that evens a series out; see `powered`.
+    """The same of `g(x)`, with the power of Box and Cox that evens a series out; see `apply_power`.
 
     >>> PowerScale(power=0.0).undone(PowerScale(power=0.0).applied(np.array([5.0]))).round(9)
     array([5.])
@@ -110,11 +110,11 @@ class PowerScale(NamedTuple):
 
     def applied(self, values: Values) -> Values:
         """The values on the power's scale, in units of their spread there."""
-        return (powered(values, self.power) - self.centre) / self.spread
+        return (apply_power(values, self.power) - self.centre) / self.spread
 
     def undone(self, values: Values) -> Values:
         """Scaled values in their own units again."""
-        return unpowered(values * self.spread + self.centre, self.power)
+        return undo_power(values * self.spread + self.centre, self.power)
 
 
 SeriesScale = Scale | PowerScale
@@ -125,7 +125,7 @@ def series_scale_of(name: str, values: Values, scaling: Scaling, transform: Tran
     power = power_of(name, values, transform)
     if power == PLAIN:
         return scale_of(name, values, scaling)
-    return PowerScale(*scale_of(name, powered(values, power), scaling), power)
+    return PowerScale(*scale_of(name, apply_power(values, power), scaling), power)
 
 
 def scale_of(name: str, values: Values, scaling: Scaling) -> Scale:

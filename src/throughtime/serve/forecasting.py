@@ -10,7 +10,7 @@ import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from throughtime.data.panel import YEARS, Panel, Series, Times, regular, spelled
+from throughtime.data.panel import YEARS, Panel, Series, Times, format_times, make_regular
 from throughtime.data.readers.dates import ISO, DateCell, DateForm, check_date_format, settle_form
 from throughtime.runtime.forecast import ends, ends_of
 from throughtime.series.conformal import Conformal
@@ -103,7 +103,7 @@ def panel_of(given: Sequence[SeriesRequest], date_format: str | None = None) -> 
     series = [_series(one, form) for one in given]
     if len({one.ds.dtype.kind for one in series}) > 1:
         raise RefusalError(400, "some series have dates and others numbers; give all the same")
-    return regular(series)
+    return make_regular(series)
 
 
 def _values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
@@ -112,8 +112,12 @@ def _values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
     for level in levels:
         low, high = (one.quantiles[end] for end in ends(level))
         intervals[f"{level:g}"] = {"lo": _finite(low), "hi": _finite(high)}
-    values = {"unique_id": one.unique_id, "ds": spelled(one.ds), "mean": _finite(one.mean)}
-    return {**values, "intervals": intervals}
+    return {
+        "unique_id": one.unique_id,
+        "ds": format_times(one.ds),
+        "mean": _finite(one.mean),
+        "intervals": intervals,
+    }
 
 
 def _check(asked: ForecastRequest, options: Options) -> None:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from throughtime.data.datasets import open_dataset
-from throughtime.data.panel import spelled
+from throughtime.data.panel import format_times
 from throughtime.data.readers.panel import panel_of
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.inspection.gates import unit_gates
@@ -140,7 +140,7 @@ async def history(request: Request, asked: HistoryRequest) -> dict[str, Any]:
             raise RefusalError(404, sentence) from None
         one = panel.series[0]
         last = one.ds[-asked.rows :]
-        ds = spelled(last) if last.dtype.kind == "M" else last.tolist()
+        ds = format_times(last) if last.dtype.kind == "M" else last.tolist()
         y = [float(value) if np.isfinite(value) else None for value in one.y[-asked.rows :]]
         return {"unique_id": one.unique_id, "ds": ds, "y": y}
 

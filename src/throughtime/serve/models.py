@@ -158,7 +158,7 @@ def _open(run: Path, device: str) -> Served:
     name, model = folder.path.resolve().name, load(run, device)
     if task != "forecast":
         return Served(name, task, model)
-    from throughtime.series.conformal import saved_intervals
+    from throughtime.series.conformal import load_intervals
 
     if columns := ", ".join((*model.config.known, *model.config.past)):
         raise InputError(
@@ -166,4 +166,4 @@ def _open(run: Path, device: str) -> Served:
             f"needs the columns {columns} too, which requests do not have; `throughtime forecast` takes "
             "them from a file",
         )
-    return Served(name, task, model, saved_intervals(folder))
+    return Served(name, task, model, load_intervals(folder))

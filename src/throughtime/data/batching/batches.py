@@ -92,11 +92,11 @@ def _bits(n: int, generator: np.random.Generator) -> NDArray[np.uint64]:
 
 
 Plan = TypeVar("Plan", bound=Sized)
-Made = TypeVar("Made", bound=Batch)
+BatchType = TypeVar("BatchType", bound=Batch)
 Number = TypeVar("Number", int, float)
 
 
-class Batches(ABC, Generic[Plan, Made]):
+class Batches(ABC, Generic[Plan, BatchType]):
     """The base of all batches: a subclass plans an epoch and collates one batch of the plan.
 
     `for batch in batches` gives what is left of the current epoch and then moves on to the next; a loop
@@ -125,7 +125,7 @@ class Batches(ABC, Generic[Plan, Made]):
         """What an epoch consists of; its length is the number of batches."""
 
     @abstractmethod
-    def _collate(self, plan: Plan, index: int) -> Made:
+    def _collate(self, plan: Plan, index: int) -> BatchType:
         """This rank's rows of one batch."""
 
     def plan(self) -> Plan:
@@ -138,7 +138,7 @@ class Batches(ABC, Generic[Plan, Made]):
         """How many batches the current epoch has, those already taken included."""
         return len(self.plan())
 
-    def __iter__(self) -> Iterator[Made]:
+    def __iter__(self) -> Iterator[BatchType]:
         """The rest of the current epoch."""
         while self._taken < len(self):
             batch = self._collate(self.plan(), self._taken)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from throughtime.data.batching.batches import at_least, permutation, uniform
+from throughtime.data.batching.batches import Batches, BatchType, at_least, draws, permutation, uniform
 from throughtime.errors import InputError
 
 
@@ -207,3 +207,47 @@ class Buckets:
         if longer[pair] > max_tokens:
             problem = f"is {max_tokens}, but pair {pair} alone has {longer[pair]} tokens"
             raise InputError("max_tokens", f"{problem}; raise it or set max_length")
+
+
+class BucketOptions(TypedDict, total=False):
+    """Options of all batches of like lengths: see `Buckets` and `Batches`."""
+
+    batch_size: int | None
+    max_tokens: int | None
+    jitter: float
+    shuffle: bool
+    seed: int
+    rank: int
+    world_size: int
+
+
+class BucketedBatches(Batches[RaggedIds, BatchType]):
+    """Rows of like lengths together, every one once an epoch; without `shuffle` always the same, short first.
+
+    `about` holds further settings; a saved position is restored only if they are the same.
+    """
+
+    def __init__(
+        self,
+        sources: Lengths,
+        targets: Lengths,
+        about: Mapping[str, float | None],
+        *,
+        batch_size: int | None = 32,
+        max_tokens: int | None = None,
+        jitter: float = 1.0,
+        shuffle: bool = True,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        self._buckets = Buckets(sources, targets, batch_size=batch_size, max_tokens=max_tokens)
+        self._seed, self._shuffle, self._jitter = seed, shuffle, at_least("jitter", jitter, 0)
+        own = {"batch_size": batch_size, "max_tokens": max_tokens, "jitter": jitter}
+        settings = {**about, **own, "shuffle": shuffle, "seed": seed}
+        super().__init__(settings, rank=rank, world_size=world_size)
+
+    def _plan(self, epoch: int) -> RaggedIds:
+        if not self._shuffle:
+            return self._buckets.in_order()
+        return self._buckets.shuffled(draws(self._seed, epoch), self._jitter)

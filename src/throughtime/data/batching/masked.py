@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from throughtime.data.batching.batches import Batch, Batches, draws
-from throughtime.data.batching.buckets import Buckets, RaggedIds
+from throughtime.data.batching.batches import Batch
+from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, RaggedIds
 from throughtime.errors import InputError
 
 
@@ -28,7 +29,7 @@ class MaskedBatch(Batch):
         return self.ids.flatten()[self.places]
 
 
-class MaskedBatches(Batches[RaggedIds, MaskedBatch]):
+class MaskedBatches(BucketedBatches[MaskedBatch]):
     """Sentences of like lengths together, every one once an epoch, with `share` of their tokens masked.
 
     Each token is masked with this probability, so that a sentence may have several masks, and has at least
@@ -47,35 +48,16 @@ class MaskedBatches(Batches[RaggedIds, MaskedBatch]):
         rows: RaggedIds,
         *,
         share: float = 0.15,
-        batch_size: int = 64,
-        max_tokens: int | None = None,
-        shuffle: bool = True,
-        seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
+        **options: Unpack[BucketOptions],
     ) -> None:
         if not 0 < share <= 1:
             raise InputError("mask_share", f"is {share}, expected more than 0 and at most 1")
         if not len(rows) or not rows.lengths.all():
             raise InputError("sentences", "are none, or one of them is empty; see `pieces`")
         self._rows, self._share = rows, share
-        self._buckets = Buckets(rows.lengths, rows.lengths, batch_size=batch_size, max_tokens=max_tokens)
-        self._seed, self._shuffle = seed, shuffle
-        settings = {
-            "sentences": len(rows),
-            "tokens": len(rows.flat),
-            "share": share,
-            "batch_size": batch_size,
-            "max_tokens": max_tokens,
-            "shuffle": shuffle,
-            "seed": seed,
-        }
-        super().__init__(settings, rank=rank, world_size=world_size)
-
-    def _plan(self, epoch: int) -> RaggedIds:
-        if not self._shuffle:
-            return self._buckets.in_order()
-        return self._buckets.shuffled(draws(self._seed, epoch), jitter=1.0)
+        about = {"sentences": len(rows), "tokens": len(rows.flat), "share": share}
+        options.setdefault("batch_size", 64)
+        super().__init__(rows.lengths, rows.lengths, about, **options)
 
     def _collate(self, plan: RaggedIds, index: int) -> MaskedBatch:
         sentences = plan[index]

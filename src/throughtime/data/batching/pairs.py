@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from throughtime.data.batching.batches import Batch, Batches, at_least, draws, real_positions
-from throughtime.data.batching.buckets import Buckets, RaggedIds
+from throughtime.data.batching.batches import Batch, at_least, real_positions
+from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, RaggedIds
 from throughtime.errors import InputError
 
 
@@ -62,7 +62,7 @@ class PairBatch(Batch):
     indices: Tensor
 
 
-class PairBatches(Batches[RaggedIds, PairBatch]):
+class PairBatches(BucketedBatches[PairBatch]):
     """Pairs bucketed by length, every one once an epoch.
 
     Sentences come as bare ids: `<eos>` is put after each source (where its vocabulary has one) and each
@@ -94,14 +94,8 @@ class PairBatches(Batches[RaggedIds, PairBatch]):
         source_specials: Specials,
         target_specials: Specials,
         *,
-        batch_size: int | None = 64,
-        max_tokens: int | None = None,
         max_length: int | None = None,
-        jitter: float = 1.0,
-        shuffle: bool = True,
-        seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
+        **options: Unpack[BucketOptions],
     ) -> None:
         if target_specials.bos_id is None or target_specials.eos_id is None:
             raise InputError("target vocabulary", "needs <bos> and <eos>; reserve them when you build it")
@@ -110,32 +104,19 @@ class PairBatches(Batches[RaggedIds, PairBatch]):
         self._targets, cut_targets = _side(targets, target_specials.eos_id, max_length)
         self.truncated = Truncated(cut_sources, cut_targets)
         self._check_sides()
-        self._buckets = Buckets(
-            self._sources.lengths, self._targets.lengths, batch_size=batch_size, max_tokens=max_tokens
-        )
-        self._seed, self._shuffle, self._jitter = seed, shuffle, at_least("jitter", jitter, 0)
-        settings = {
+        about = {
             "pairs": len(self._sources),
             "source_tokens": len(self._sources.flat),
             "target_tokens": len(self._targets.flat),
-            "batch_size": batch_size,
-            "max_tokens": max_tokens,
             "max_length": max_length,
-            "jitter": jitter,
-            "shuffle": shuffle,
-            "seed": seed,
         }
-        super().__init__(settings, rank=rank, world_size=world_size)
+        options.setdefault("batch_size", 64)
+        super().__init__(self._sources.lengths, self._targets.lengths, about, **options)
 
     @property
     def padding(self) -> float:
         """Padded positions over all positions, source and target together, in the current epoch."""
         return self._buckets.padding(self.plan())
-
-    def _plan(self, epoch: int) -> RaggedIds:
-        if not self._shuffle:
-            return self._buckets.in_order()
-        return self._buckets.shuffled(draws(self._seed, epoch), self._jitter)
 
     def _collate(self, plan: RaggedIds, index: int) -> PairBatch:
         pairs = plan[index]
@@ -200,31 +181,16 @@ class ConditionedBatches(PairBatches):
         conditions: Tensor,
         specials: Specials,
         *,
-        batch_size: int = 32,
-        max_tokens: int | None = None,
         max_length: int | None = None,
-        shuffle: bool = True,
-        seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
+        **options: Unpack[BucketOptions],
     ) -> None:
         if len(conditions) != len(texts):
             raise InputError("conditions", f"are {len(conditions)} for {len(texts)} texts; give one for each")
         self._conditions = conditions
         # A condition has no length: a place of one step, to be filled in, says so to the buckets.
-        super().__init__(
-            RaggedIds.of([[0]] * len(texts)),
-            texts,
-            Specials(),
-            specials,
-            batch_size=batch_size,
-            max_tokens=max_tokens,
-            max_length=max_length,
-            shuffle=shuffle,
-            seed=seed,
-            rank=rank,
-            world_size=world_size,
-        )
+        places = RaggedIds.of([[0]] * len(texts))
+        options.setdefault("batch_size", 32)
+        super().__init__(places, texts, Specials(), specials, max_length=max_length, **options)
 
     def _collate(self, plan: RaggedIds, index: int) -> PairBatch:
         batch = super()._collate(plan, index)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from throughtime.data.batching.batches import Batch, Batches, draws
-from throughtime.data.batching.buckets import Buckets, RaggedIds
+from throughtime.data.batching.batches import Batch
+from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, RaggedIds
 from throughtime.errors import InputError
 
 
@@ -29,7 +29,7 @@ class LabelledBatch(Batch):
     indices: Tensor
 
 
-class LabelledBatches(Batches[RaggedIds, LabelledBatch]):
+class LabelledBatches(BucketedBatches[LabelledBatch]):
     """Sequences bucketed by length, every one once an epoch; without `shuffle` always the same, short first.
 
     >>> rows = RaggedIds.of([[5, 6, 7], [8], []])
@@ -42,37 +42,15 @@ class LabelledBatches(Batches[RaggedIds, LabelledBatch]):
         self,
         rows: RaggedIds,
         labels: Sequence[int] | NDArray[np.int64],
-        *,
-        batch_size: int = 32,
-        max_tokens: int | None = None,
-        jitter: float = 1.0,
-        shuffle: bool = True,
-        seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
+        **options: Unpack[BucketOptions],
     ) -> None:
         if len(rows) != len(labels):
             raise InputError("labels", f"are {len(labels)} for {len(rows)} sequences; give one for each")
         if not len(rows):
             raise InputError("sequences", "are none; give at least one")
         self._rows, self._labels = rows, np.asarray(labels, dtype=np.int64)
-        self._buckets = Buckets(rows.lengths, rows.lengths, batch_size=batch_size, max_tokens=max_tokens)
-        self._seed, self._shuffle, self._jitter = seed, shuffle, jitter
-        settings = {
-            "sequences": len(rows),
-            "tokens": len(rows.flat),
-            "batch_size": batch_size,
-            "max_tokens": max_tokens,
-            "jitter": jitter,
-            "shuffle": shuffle,
-            "seed": seed,
-        }
-        super().__init__(settings, rank=rank, world_size=world_size)
-
-    def _plan(self, epoch: int) -> RaggedIds:
-        if not self._shuffle:
-            return self._buckets.in_order()
-        return self._buckets.shuffled(draws(self._seed, epoch), self._jitter)
+        about = {"sequences": len(rows), "tokens": len(rows.flat)}
+        super().__init__(rows.lengths, rows.lengths, about, **options)
 
     def _collate(self, plan: RaggedIds, index: int) -> LabelledBatch:
         numbers = plan[index]
@@ -129,7 +107,7 @@ class TaggedBatch(Batch):
     indices: Tensor  # [B]
 
 
-class TaggedBatches(Batches[RaggedIds, TaggedBatch]):
+class TaggedBatches(BucketedBatches[TaggedBatch]):
     """Sentences of like lengths together, every one once an epoch; `count` counts words.
 
     Without `shuffle` the batches go from short to long and are always the same.
@@ -141,36 +119,14 @@ class TaggedBatches(Batches[RaggedIds, TaggedBatch]):
     ([[2, 0], [1, 2]], [1, 2], 3)
     """
 
-    def __init__(
-        self,
-        rows: TaggedRows,
-        *,
-        batch_size: int | None = 32,
-        max_tokens: int | None = None,
-        shuffle: bool = True,
-        seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
-    ) -> None:
+    def __init__(self, rows: TaggedRows, **options: Unpack[BucketOptions]) -> None:
         lengths = rows.words.lengths
         if not len(lengths):
             raise InputError("sentences", "are none; give at least one")
-        self._rows, self._shuffle, self._seed = rows, shuffle, seed
-        self._buckets = Buckets(lengths, lengths, batch_size=batch_size, max_tokens=max_tokens)
-        settings = {
-            "sentences": len(lengths),
-            "words": len(rows.words.flat),
-            "batch_size": batch_size,
-            "max_tokens": max_tokens,
-            "shuffle": shuffle,
-            "seed": seed,
-        }
-        super().__init__(settings, rank=rank, world_size=world_size)
-
-    def _plan(self, epoch: int) -> RaggedIds:
-        if not self._shuffle:
-            return self._buckets.in_order()
-        return self._buckets.shuffled(draws(self._seed, epoch), jitter=1.0)
+        self._rows = rows
+        super().__init__(
+            lengths, lengths, {"sentences": len(lengths), "words": len(rows.words.flat)}, **options
+        )
 
     def _collate(self, plan: RaggedIds, index: int) -> TaggedBatch:
         rows, sentences = self._rows, plan[index]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any, TypeVar
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -13,14 +13,22 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from throughtime.data.batching.batches import Batch, Batches, at_least, draws, permutation
+from throughtime.data.batching.batches import Batch, Batches, BatchType, at_least, draws, permutation
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.errors import InputError
 
-WindowBatch = TypeVar("WindowBatch", bound=Batch)
+
+class WindowOptions(TypedDict, total=False):
+    """Options of all batches of windows."""
+
+    seed: int
+    shuffle: bool
+    keep_last: bool
+    rank: int
+    world_size: int
 
 
-class ShuffledWindows(Batches[RaggedIds, WindowBatch]):
+class ShuffledWindows(Batches[RaggedIds, BatchType]):
     """Every window once per epoch, shuffled by seed and epoch, or in the order of time without `shuffle`.
 
     `about` holds further settings of the windows; a saved position is restored only if they are the same.
@@ -32,11 +40,11 @@ class ShuffledWindows(Batches[RaggedIds, WindowBatch]):
         about: Mapping[str, Any],
         batch_size: int,
         *,
-        seed: int,
-        shuffle: bool,
-        rank: int,
-        world_size: int,
+        seed: int = 0,
+        shuffle: bool = True,
         keep_last: bool = True,
+        rank: int = 0,
+        world_size: int = 1,
     ) -> None:
         settings = {
             "windows": len(windows),
@@ -130,17 +138,8 @@ class SeriesBatches(ShuffledWindows[SeriesBatch]):
     [[0, 1], [2]]
     """
 
-    def __init__(
-        self,
-        windows: SeriesWindows,
-        batch_size: int,
-        *,
-        seed: int = 0,
-        shuffle: bool = True,
-        keep_last: bool = True,
-        rank: int = 0,
-        world_size: int = 1,
-    ) -> None:
+    def __init__(self, windows: SeriesWindows, batch_size: int, **options: Unpack[WindowOptions]) -> None:
+        keep_last = options.get("keep_last", True)
         if not keep_last and len(windows) < batch_size:
             raise InputError("batch_size", f"is {batch_size}, more than the {len(windows)} windows; lower it")
         about = {
@@ -150,16 +149,7 @@ class SeriesBatches(ShuffledWindows[SeriesBatch]):
             "horizon": windows.targets.shape[1],
             "keep_last": keep_last,
         }
-        super().__init__(
-            windows,
-            about,
-            batch_size,
-            seed=seed,
-            shuffle=shuffle,
-            keep_last=keep_last,
-            rank=rank,
-            world_size=world_size,
-        )
+        super().__init__(windows, about, batch_size, **options)
         self._windows = windows
 
     def _collate(self, plan: RaggedIds, index: int) -> SeriesBatch:
@@ -291,25 +281,10 @@ class PanelBatches(ShuffledWindows[PanelBatch]):
     [[[0, 1, 2], [1, 2, 3], [2, 3, 4]], [[3, 4, 5]]]
     """
 
-    def __init__(
-        self,
-        windows: PanelWindows,
-        batch_size: int,
-        *,
-        seed: int = 0,
-        shuffle: bool = True,
-        rank: int = 0,
-        world_size: int = 1,
-    ) -> None:
-        about = {
-            "lookback": windows.lookback,
-            "horizon": windows.horizon,
-            "counted": windows.counted,
-            "stride": windows.stride,
-        }
-        super().__init__(
-            windows, about, batch_size, seed=seed, shuffle=shuffle, rank=rank, world_size=world_size
-        )
+    def __init__(self, windows: PanelWindows, batch_size: int, **options: Unpack[WindowOptions]) -> None:
+        names = ("lookback", "horizon", "counted", "stride")
+        about = {name: getattr(windows, name) for name in names}
+        super().__init__(windows, about, batch_size, **options)
         self._windows = windows
 
     def _collate(self, plan: RaggedIds, index: int) -> PanelBatch:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from throughtime.data.readers.tables import UNFIT, USUAL_NAMES, csv_rows, place, ragged
+from throughtime.data.readers.tables import (
+    USUAL_NAMES,
+    csv_rows,
+    good_rows,
+    json_records,
+    place,
+    shown_names,
+    text_of,
+)
 from throughtime.data.records import Kind, Pair
-from throughtime.data.source import BadRecords, lines_or_errors
+from throughtime.data.source import BadRecords, good_lines, lines_or_errors
 from throughtime.errors import InputError
 
 
@@ -36,22 +43,15 @@ class CsvPairs:
     def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Pair]:
         """Yield one `Pair` for each row of each file."""
         for path in paths:
-            width = 0
-            for number, row in csv_rows(path):
-                if not width:
-                    # Without its first row nothing in the file can be trusted, so skipping does not help.
-                    if isinstance(row, InputError):
-                        raise row
-                    width = len(row)
-                    source, target = self._places(path, row)
-                    if self.header:
-                        continue
-                if isinstance(row, InputError):
-                    bad.found(row)
-                elif len(row) != width:
-                    bad.found(ragged(path, number, row, width))
-                else:
-                    yield Pair(row[source], row[target])
+            rows = csv_rows(path)
+            number, first = next(rows, (1, []))
+            # Without its first row nothing in the file can be trusted, so skipping does not help.
+            if isinstance(first, InputError):
+                raise first
+            source, target = self._places(path, first)
+            left = rows if self.header else itertools.chain([(number, first)], rows)
+            for _, row in good_rows(path, left, len(first), bad):
+                yield Pair(row[source], row[target])
 
     def _places(self, path: Path, first: list[str]) -> tuple[int, int]:
         if self.source is not None and self.target is not None:
@@ -60,7 +60,7 @@ class CsvPairs:
         for source, target in USUAL_NAMES:
             if source in lowered and target in lowered:
                 return lowered.index(source), lowered.index(target)
-        shown = ", ".join(repr(name) for name in first[:8])
+        shown = shown_names(first)
         problem = (
             f"no columns named source and target, nor text and label, it starts with {shown}; rename two of "
             "them, or choose with source and target"
@@ -90,36 +90,15 @@ class JsonlPairs:
         """Yield one `Pair` for each line of each file; blank lines are passed over."""
         for path in paths:
             names = self.names
-            for number, line in lines_or_errors(path):
-                if isinstance(line, InputError):
-                    bad.found(line)
-                    continue
-                if not line.strip():
-                    continue
-                try:
-                    fields = _fields(line)
-                    names = names or _names(fields)
-                    yield Pair(_text(fields, names[0]), _text(fields, names[1]))
-                except _FaultyLineError as fault:
-                    bad.found(InputError(str(path), str(fault), line=number))
 
+            def pair(fields: dict[str, Any]) -> Pair:
+                nonlocal names
+                translation = fields.get("translation")
+                fields = translation if isinstance(translation, dict) else fields
+                names = names or _names(fields)
+                return Pair(text_of(fields, names[0]), text_of(fields, names[1]))
 
-class _FaultyLineError(Exception):
-    """What is wrong with a line, before it is known which."""
-
-
-def _fields(line: str) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except RecursionError:
-        raise _FaultyLineError("is nested too deeply, expected one flat JSON object") from None
-    except ValueError as error:
-        detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
-        raise _FaultyLineError(f"is not JSON: {detail}") from None
-    if not isinstance(value, dict):
-        raise _FaultyLineError('is not a JSON object, expected one such as {"src": "Go.", "tgt": "Va !"}')
-    translation = value.get("translation")
-    return translation if isinstance(translation, dict) else value
+            yield from json_records(path, bad, pair)
 
 
 def _names(fields: dict[str, Any]) -> tuple[str, str]:
@@ -129,22 +108,8 @@ def _names(fields: dict[str, Any]) -> tuple[str, str]:
     if len(fields) == 2:
         first, second = fields
         return first, second
-    shown = ", ".join(repr(name) for name in list(fields)[:8]) or "none"
-    raise _FaultyLineError(
-        f"has no fields src and tgt, its fields are {shown}; choose with source and target"
-    )
-
-
-def _text(fields: dict[str, Any], name: str) -> str:
-    if name not in fields:
-        shown = ", ".join(repr(field) for field in list(fields)[:8]) or "none"
-        raise _FaultyLineError(f"has no field {name!r}, its fields are {shown}")
-    text = fields[name]
-    if not isinstance(text, str):
-        raise _FaultyLineError(f"has a field {name!r} that is not text: {json.dumps(text)[:40]}")
-    if unfit := UNFIT.search(text):
-        raise _FaultyLineError(f"has a control character in {name!r}, U+{ord(unfit[0]):04X}; remove it")
-    return text
+    shown = shown_names(fields)
+    raise ValueError(f"has no fields src and tgt, its fields are {shown}; choose with source and target")
 
 
 class TsvPairs:
@@ -166,15 +131,12 @@ class TsvPairs:
         """Yield one `Pair` for each line of each file."""
         needed = max(self.source, self.target) + 1
         for path in paths:
-            for number, line in lines_or_errors(path):
-                if isinstance(line, InputError):
-                    bad.found(line)
-                    continue
+            for number, line in good_lines(path, bad):
                 cells = line.split("\t")
                 if len(cells) < needed:
                     bad.found(_too_few(path, number, line, needed))
-                    continue
-                yield Pair(cells[self.source], cells[self.target])
+                else:
+                    yield Pair(cells[self.source], cells[self.target])
 
 
 def _too_few(path: Path, number: int, line: str, needed: int) -> InputError:

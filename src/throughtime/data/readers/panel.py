@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from throughtime.data.panel import YEARS, Panel, Series, Times, regular
+from throughtime.data.panel import YEARS, Panel, Series, Times, make_regular
 from throughtime.data.readers.layout import Layout, Row
 from throughtime.data.readers.series import SeriesTable
 from throughtime.data.source import BadRecords, Place, name_items
@@ -45,7 +45,7 @@ def panel_of(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noqa: B008
     if tables:
         raise InputError("data", f"{dataset.name} has {len(tables)} tables; give one, it is cut along time")
     made = [Series.of(one.unique_id, one.values[:, 0], one.ds.astype(np.int64)) for one in dataset.series()]
-    return regular(made)
+    return make_regular(made)
 
 
 def read_panel(
@@ -98,7 +98,7 @@ def _panel(path: Place, roles: Roles, bad: BadRecords, date_format: str | None, 
     late = sum(_sort(path, own, bad) for own in rows.values())
     told = [f"{path.name}: rows out of order in time were sorted, {late:,} of them."] if late else []
     series = [one for name, own in rows.items() for one in _series(name, layout, own, len(target), roles)]
-    found = regular(series)
+    found = make_regular(series)
     notes = [*([note] if note else []), *told, *found.notes]
     return replace(
         found,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from throughtime.data.source import BadRecords, MemoryFile, Place, lines_or_errors, text_suffix
+from throughtime.data.source import BadRecords, MemoryFile, Place, good_lines, lines_or_errors, text_suffix
 from throughtime.errors import InputError, unknown
 
 TEXT, LABEL = "text", "label"
@@ -20,6 +20,7 @@ USUAL_NAMES = (("source", "target"), ("src", "tgt"), ("src", "trg"))
 # An escape can smuggle in what the file itself may not hold; half a surrogate pair cannot be written again.
 UNFIT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 NumberedRow = tuple[int, list[str] | InputError]
+Record = TypeVar("Record")
 
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*", re.ASCII)
 _NUMBERS = re.compile(r"[-+/\d.,:;\s\"TeE]*", re.ASCII)
@@ -96,30 +97,67 @@ def tab_rows(path: Path) -> Iterator[NumberedRow]:
             yield number, line.split("\t")
 
 
-def json_objects(path: Path, bad: BadRecords) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Number and fields of each line that is a JSON object; blank lines are passed over."""
-    for number, line in lines_or_errors(path):
-        if isinstance(line, InputError):
-            bad.found(line)
-        elif line.strip():
-            try:
-                fields = json.loads(line)
-            except (ValueError, RecursionError):
-                fields = None
-            if isinstance(fields, dict):
-                yield number, fields
-            else:
-                bad.found(InputError(str(path), "is not a JSON object", line=number))
+def good_rows(
+    path: Path, rows: Iterator[NumberedRow], width: int, bad: BadRecords
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows that can be read and have `width` cells; the errors of others go to `bad`."""
+    for number, row in rows:
+        if isinstance(row, InputError):
+            bad.found(row)
+        elif len(row) != width:
+            bad.found(ragged(path, number, row, width))
+        else:
+            yield number, row
+
+
+def json_records(
+    path: Path, bad: BadRecords, convert: Callable[[dict[str, Any]], Record]
+) -> Iterator[Record]:
+    """Convert each line, a JSON object, to a record; a `ValueError` of `convert` says what is wrong with it.
+
+    Blank lines are passed over.
+    """
+    for number, line in good_lines(path, bad):
+        if not line.strip():
+            continue
+        try:
+            record = convert(_json_object(line))
+        except ValueError as fault:
+            bad.found(InputError(str(path), str(fault), line=number))
+        else:
+            yield record
+
+
+def _json_object(line: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(line)
+    except RecursionError:
+        raise ValueError("is nested too deeply, expected one flat JSON object") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON: {error.msg} at column {error.colno}") from None
+    except ValueError as error:
+        raise ValueError(f"is not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise ValueError('is not a JSON object, expected one such as {"src": "Go.", "tgt": "Va !"}')
+    return fields
 
 
 def text_of(fields: dict[str, Any], name: str) -> str:
     """The text in a field; a ValueError says what is wrong with it."""
-    text = fields.get(name)
+    if name not in fields:
+        raise ValueError(f"has no field {name!r}, its fields are {shown_names(fields)}")
+    text = fields[name]
     if not isinstance(text, str):
-        raise ValueError(f"has no field {name!r} with text in it")
+        raise ValueError(f"has a field {name!r} that is not text: {json.dumps(text)[:40]}")
     if unfit := UNFIT.search(text):
         raise ValueError(f"has a control character in {name!r}, U+{ord(unfit[0]):04X}; remove it")
     return text
+
+
+def shown_names(names: Iterable[str]) -> str:
+    """The first names of some columns or fields, for a message."""
+    names = list(names)
+    return ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "") or "none"
 
 
 def place(path: Place, names: list[str], column: str | int) -> int:
@@ -193,7 +231,7 @@ def label_columns(path: Place, text: str | None, label: str | None) -> tuple[str
     None if the file has no header, or columns named source and target: its reader then finds both.
     """
     names = column_names(path)
-    shown = ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
+    shown = shown_names(names)
     text, label = (_named(path, names, name, shown) for name in (text, label))
     found_text = text or _usual([name for name in names if name != label], TEXT, TEXTS)
     found_label = label or _usual([name for name in names if name != text], LABEL, LABELS)

@@ -12,15 +12,16 @@ from throughtime.data.readers.tables import (
     TEXT,
     UNFIT,
     VECTOR,
+    NumberedRow,
     csv_rows,
-    json_objects,
+    good_rows,
+    json_records,
     place,
-    ragged,
     tab_rows,
     text_of,
 )
 from throughtime.data.records import Described, Kind, Labelled, Line
-from throughtime.data.source import BadRecords, lines_or_errors, text_suffix
+from throughtime.data.source import BadRecords, good_lines, text_suffix
 from throughtime.errors import InputError
 
 
@@ -34,11 +35,8 @@ class PlainText:
     def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Line]:
         """Yield one `Line` for each line of each file."""
         for path in paths:
-            for _, line in lines_or_errors(path):
-                if isinstance(line, InputError):
-                    bad.found(line)
-                else:
-                    yield Line(line)
+            for _, line in good_lines(path, bad):
+                yield Line(line)
 
 
 class LabelledText:
@@ -60,42 +58,30 @@ class LabelledText:
         for path in paths:
             suffix = text_suffix(path)
             if suffix == ".jsonl":
-                yield from self._of_objects(path, bad)
+                yield from json_records(path, bad, self._of_object)
             else:
                 rows = tab_rows(path) if suffix == ".tsv" else csv_rows(path)
                 yield from self._of_rows(path, rows, bad)
 
-    def _of_rows(
-        self, path: Path, rows: Iterator[tuple[int, list[str] | InputError]], bad: BadRecords
-    ) -> Iterator[Labelled]:
+    def _of_rows(self, path: Path, rows: Iterator[NumberedRow], bad: BadRecords) -> Iterator[Labelled]:
         _, header = next(rows, (1, InputError(str(path), "has no rows")))
         # Without its header nothing in a table can be trusted: skipping bad records does not help there.
         if isinstance(header, InputError):
             raise header
         names = [name.strip() for name in header]
         text, label = (place(path, names, column) for column in (self.text, self.label))
-        for number, row in rows:
-            if isinstance(row, InputError):
-                bad.found(row)
-            elif len(row) != len(names):
-                bad.found(ragged(path, number, row, len(names)))
-            elif not row[label].strip():
+        for number, row in good_rows(path, rows, len(names), bad):
+            if not row[label].strip():
                 bad.found(InputError(str(path), "has no label", line=number))
             else:
                 yield Labelled(row[text], row[label].strip())
 
-    def _of_objects(self, path: Path, bad: BadRecords) -> Iterator[Labelled]:
-        for number, fields in json_objects(path, bad):
-            try:
-                text, label = text_of(fields, self.text), fields.get(self.label)
-                if isinstance(label, int | float):
-                    label = json.dumps(label)
-                if not isinstance(label, str) or not label.strip() or UNFIT.search(label):
-                    raise ValueError(f"has no field {self.label!r} with a label in it")
-            except ValueError as fault:
-                bad.found(InputError(str(path), str(fault), line=number))
-            else:
-                yield Labelled(text, label.strip())
+    def _of_object(self, fields: dict[str, Any]) -> Labelled:
+        text, label = text_of(fields, self.text), fields.get(self.label)
+        label = json.dumps(label) if isinstance(label, int | float) else label
+        if not isinstance(label, str) or not label.strip() or UNFIT.search(label):
+            raise ValueError(f"has no field {self.label!r} with a label in it")
+        return Labelled(text, label.strip())
 
 
 LARGEST = 1e30
@@ -114,15 +100,15 @@ class DescribedText:
     def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Described]:
         """Yield one `Described` for each line of each file."""
         width = 0
+
+        def described(fields: dict[str, Any]) -> Described:
+            nonlocal width
+            record = Described(text_of(fields, self.text), vector_of(fields, self.vector, width))
+            width = width or len(record.vector)
+            return record
+
         for path in paths:
-            for number, fields in json_objects(path, bad):
-                try:
-                    record = Described(text_of(fields, self.text), vector_of(fields, self.vector, width))
-                except ValueError as fault:
-                    bad.found(InputError(str(path), str(fault), line=number))
-                else:
-                    width = width or len(record.vector)
-                    yield record
+            yield from json_records(path, bad, described)
 
 
 def vector_of(fields: dict[str, Any], name: str, width: int) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from throughtime.data.batching.series import PanelArrays
-from throughtime.data.panel import Panel, Series, Times, spelled
+from throughtime.data.panel import Panel, Series, Times, format_times
 from throughtime.errors import InputError
 from throughtime.series.protocol import Forecast
 from throughtime.series.scaling import SeriesScale
@@ -99,7 +99,7 @@ def coming(series: Series, ds: Times, h: int, names: Sequence[str], future: Pane
     if len(absent):
         raise InputError(
             "future",
-            f"lacks {', '.join(names)} of series {series.unique_id!r} at {spelled(ds)[absent[0]]}",
+            f"lacks {', '.join(names)} of series {series.unique_id!r} at {format_times(ds)[absent[0]]}",
         )
     return known
 

@@ -19,8 +19,16 @@ from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
 from throughtime.results import Evaluation
 from throughtime.runtime.forecast import check_levels, ends_of
-from throughtime.series.backtest import AUTO, CONFORMAL, OWN, Backtest, Calibrated, backtest, calibrated
-from throughtime.series.conformal import Conformal, save_intervals, saved_intervals
+from throughtime.series.backtest import (
+    AUTO,
+    CONFORMAL,
+    OWN,
+    Backtest,
+    Calibration,
+    backtest,
+    calibrate_intervals,
+)
+from throughtime.series.conformal import Conformal, load_intervals, save_intervals
 from throughtime.series.k_steps import KSteps, k_steps
 from throughtime.series.panels import PanelScaling
 from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest, WindowForecasts
@@ -140,7 +148,7 @@ class SeriesForecaster(Predictor, ForecastModel):
         check_levels(levels)
         if own or not levels:
             return self
-        intervals = None if self.folder is None else saved_intervals(self.folder)
+        intervals = None if self.folder is None else load_intervals(self.folder)
         if intervals is None:
             run = "RUN" if self.folder is None else self.folder.path
             raise InputError(
@@ -197,12 +205,12 @@ class SeriesForecaster(Predictor, ForecastModel):
         intervals: str | None = None,
         unseen: int | None = None,
         progress: Progress | None = None,
-    ) -> Calibrated:
+    ) -> Calibration:
         """Measure conformal intervals on the last rows and keep them in the folder, for `forecast`."""
         if self.folder is None:
             raise InputError("save_intervals", "is for models of a folder: throughtime.load(FOLDER)")
         panel = self._panel(data)
-        made = calibrated(
+        made = calibrate_intervals(
             self,
             panel,
             h or self.model.horizon,
