@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.search.frontier import ROOT, Frontier, Taken
+from throughtime.search.frontier import ROOT, Frontier, Prefixes
 from throughtime.search.interface import Finished, StepModel
 
 IMPOSSIBLE = Finished((), -torch.inf, -torch.inf, ended=False)
@@ -89,7 +89,7 @@ class _Best:
         self.node = torch.full((len(first),), ROOT, device=device)  # [S], ROOT where it is still the first
         self.token = torch.zeros_like(self.node)  # [S], what follows the node's prefix
 
-    def improve(self, taken: Taken, log_probs: Tensor) -> bool:
+    def improve(self, taken: Prefixes, log_probs: Tensor) -> bool:
         """See whether a prefix that is completed now beats the best of its sentence."""
         if self.end_id is None:
             gained, token = log_probs.max(dim=1)
@@ -110,7 +110,7 @@ class _Best:
         self.node[sentence[new]], self.token[sentence[new]] = taken.node[rows[new]], token[rows[new]]
         return True
 
-    def worth_while(self, taken: Taken, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def worth_while(self, taken: Prefixes, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The continuations that may still beat the best: row, token, log-probability. [continuations]"""
         bound = self.log_prob[taken.sentence]
         # Most tokens fall here, in the model's own precision and so a little below the bound.
@@ -140,7 +140,7 @@ class _Best:
             results.append(Finished(tokens, log_prob, log_prob, ended=self.end_id is not None))
         return results
 
-    def _goes_on(self, taken: Taken) -> Tensor:
+    def _goes_on(self, taken: Prefixes) -> Tensor:
         """Which prefixes may be continued by a token that is not their last. [rows]"""
         return taken.depth + 1 < self.max_new_tokens
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout
 
 from throughtime.cells.base import State
-from throughtime.layers.dropout import checked_probability
+from throughtime.layers.dropout import check_probability
 from throughtime.layers.stack import Stack
 
 
@@ -85,7 +85,7 @@ class RecurrentNetwork(nn.Module):
         super().__init__()
         self.stack, self.horizon, self.width = stack, horizon, width
         self.warm_up, self.warm_up_gradient = warm_up, warm_up_gradient
-        self.output_dropout = checked_probability("output_dropout", output_dropout)
+        self.output_dropout = check_probability("output_dropout", output_dropout)
         self.readout = nn.Linear(stack.output_size + horizon * known, horizon * width)
 
     def forward(self, window: Window) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, pad
 
 from throughtime.errors import InputError
-from throughtime.layers.dropout import checked_probability
+from throughtime.layers.dropout import check_probability
 from throughtime.layers.stack import Stack
 from throughtime.tasks.forecast.networks import Window
 
@@ -54,7 +54,7 @@ class SegmentNetwork(nn.Module):
         self.place = nn.Parameter(torch.randn(self.places, half if series > 1 else hidden_size))
         self.series = nn.Parameter(torch.randn(series, half)) if series > 1 else None
         self.future = nn.Linear(segment * known, hidden_size) if known else None
-        self.output_dropout = checked_probability("output_dropout", output_dropout)
+        self.output_dropout = check_probability("output_dropout", output_dropout)
         self.write = nn.Linear(self.stack.output_size, segment * width)
 
     def forward(self, window: Window) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from throughtime.layers.dropout import checked_probability
+from throughtime.layers.dropout import check_probability
 from throughtime.layers.stack import Stack
 
 
@@ -29,7 +29,7 @@ class SpellingReader(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(characters, embedding_size)
         self.stack = Stack(cell, embedding_size, hidden_size, bidirectional=True)
-        self.dropout = nn.Dropout(checked_probability("dropout", dropout))
+        self.dropout = nn.Dropout(check_probability("dropout", dropout))
 
     @property
     def output_size(self) -> int:

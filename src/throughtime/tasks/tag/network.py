@@ -11,7 +11,7 @@ from torch.nn.functional import dropout
 
 from throughtime.data.batching.tagged import TaggedBatch
 from throughtime.layers.crf import Independent, LinearChain, TagHead
-from throughtime.layers.dropout import checked_probability, variational_dropout
+from throughtime.layers.dropout import check_probability, variational_dropout
 from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.pooling import MaxPooling, MeanPooling
 from throughtime.layers.stack import Stack
@@ -93,10 +93,10 @@ class Tagger(nn.Module):
         self.scores = nn.Linear(self.stack.output_size, tags)
         self.poolings = nn.ModuleList(kind(self.stack.output_size) for kind in (MeanPooling, MaxPooling))
         self.labels = nn.Linear(2 * self.stack.output_size, labels) if labels else None
-        self.word_dropout = checked_probability("word_dropout", word_dropout)
-        self.input_dropout = checked_probability("input_dropout", input_dropout)
-        self.language_dropout = checked_probability("language_dropout", language_dropout)
-        self.output_dropout = checked_probability("output_dropout", output_dropout)
+        self.word_dropout = check_probability("word_dropout", word_dropout)
+        self.input_dropout = check_probability("input_dropout", input_dropout)
+        self.language_dropout = check_probability("language_dropout", language_dropout)
+        self.output_dropout = check_probability("output_dropout", output_dropout)
         self.variational = variational
         initialise_network_(self)
         self.head = LinearChain(tags) if crf else Independent()
