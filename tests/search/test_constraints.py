@@ -25,7 +25,7 @@ from throughtime.search import (
     no_token,
     required,
 )
-from throughtime.search.constraints import after, allowed
+from throughtime.search.constraints import after, apply_constraints
 from throughtime.search.interface import Hypotheses
 
 END, V, CAP = 3, 6, 9
@@ -201,9 +201,9 @@ def test_bad_constraints_are_named():
 
 def test_a_row_whose_first_tokens_are_all_barred_may_still_say_the_others():
     log_probs = torch.full((2, 200), -math.log(200), dtype=torch.float64)
-    left = allowed(log_probs, Hypotheses.begin(2), [no_token(*range(150))], end_id=3)
+    left = apply_constraints(log_probs, Hypotheses.begin(2), [no_token(*range(150))], end_id=3)
     assert torch.isinf(left[:, :150]).all()
     assert torch.equal(left[:, 150:], torch.full((2, 50), -math.log(200), dtype=torch.float64))
-    closed = allowed(left, Hypotheses.begin(2), [no_token(*range(200))], end_id=199)
+    closed = apply_constraints(left, Hypotheses.begin(2), [no_token(*range(200))], end_id=199)
     assert (closed > -math.inf).nonzero().tolist() == [[0, 199], [1, 199]]
     assert closed[0, 199] == pytest.approx(-math.log(200))

@@ -16,9 +16,9 @@ from throughtime.search import (
     Exhaustive,
     Greedy,
     Memory,
+    SearchCosts,
     Step,
-    candidates,
-    counts,
+    count_candidates,
     exhaustive,
     generate,
 )
@@ -150,12 +150,12 @@ def test_a_power_that_no_length_can_have_is_refused(alpha):
 
 
 def test_costs_are_counted_by_formula_and_shown():  # R96
-    found = counts(vocabulary=10_000, steps=10, width=5)
+    found = SearchCosts(vocabulary=10_000, steps=10, num_beams=5)
     assert (found.greedy, found.beam, found.exhaustive) == (10**5, 5 * 10**5, 10**40)
     assert "1.0e+40" in str(found)
-    assert "e+8000" in str(counts(10_000, 2_000, 5))
-    with pytest.raises(InputError, match="width: is 0"):
-        counts(10, 10, 0)
+    assert "e+8000" in str(SearchCosts(10_000, 2_000, 5))
+    with pytest.raises(InputError, match="num_beams: is 0"):
+        SearchCosts(10, 10, 0)
 
 
 def test_costs_are_what_the_searches_really_take():  # R96
@@ -163,8 +163,8 @@ def test_costs_are_what_the_searches_really_take():  # R96
         return [0.25] * 4
 
     model = Told(uniform, 5)
-    everything = candidates(model, [[]], Exhaustive(None, 5), max_new_tokens=5)
+    everything = count_candidates(model, [[]], Exhaustive(None, 5), max_new_tokens=5)
     assert everything == sum(4**t for t in range(1, 6))  # the last step alone: |Y|^T
-    assert candidates(model, [[]], Greedy(None), max_new_tokens=5) == counts(4, 5, 1).greedy
-    beam = candidates(model, [[]], Beam(None, 3), max_new_tokens=5)
-    assert counts(4, 5, 3).greedy < beam <= counts(4, 5, 3).beam
+    assert count_candidates(model, [[]], Greedy(None), max_new_tokens=5) == SearchCosts(4, 5, 1).greedy
+    beam = count_candidates(model, [[]], Beam(None, 3), max_new_tokens=5)
+    assert SearchCosts(4, 5, 3).greedy < beam <= SearchCosts(4, 5, 3).beam

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import pytest
 from tests.search.tables import Pairs
 
 from throughtime.errors import InputError
-from throughtime.search import STRATEGIES, build_strategy, generate, strategy_options
+from throughtime.search import STRATEGIES, Greedy, build_strategy, generate, strategy_options
 
 END, CAP = 2, 5
 
@@ -25,6 +27,22 @@ def test_every_option_has_a_help_and_accepts_its_default(name):
         assert option.read(option.default) == option.default
         if option.default is not None:
             assert option.read(str(option.default)) == option.default
+
+
+class Dim(Greedy):
+    """A strategy of another package: greedy search, with an option of its own."""
+
+    def __init__(self, end_id: int | None, *, shade: Annotated[str, "Which shade"] = "grey") -> None:
+        super().__init__(end_id)
+        self.shade = shade
+
+
+def test_a_strategy_of_another_package_declares_its_options_alike(monkeypatch):
+    monkeypatch.setitem(STRATEGIES._own, "dim", f"{__name__}:Dim")
+    assert [(one.name, one.kind, one.help) for one in strategy_options("dim").values()] == [
+        ("shade", str, "Which shade")
+    ]
+    assert build_strategy("dim", END, max_length=CAP, shade="blue").shade == "blue"
 
 
 def test_options_reach_the_strategy():

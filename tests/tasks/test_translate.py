@@ -401,6 +401,29 @@ def test_a_beam_gives_its_best_first(translator):
         translator.translate(["two ."], num_beams=2, num_return_sequences=3)
 
 
+def test_a_strategy_is_chosen_by_its_name(translator):
+    text = ["two five ."]
+    assert translator.translate(
+        text, search="beam", num_beams=4, num_return_sequences=4
+    ) == translator.translate(text, num_beams=4, num_return_sequences=4)
+    assert translator.translate(text, search="greedy") == translator.translate(
+        text, num_beams=1, length_penalty=0.0
+    )
+    [found] = translator.translate(text, search="diverse", search_options={"num_beams": 6, "groups": 3})
+    assert len({one.text for one in found}) == len(found)
+    drawn = [
+        translator.translate(text, search="sampling", search_options={"seed": seed, "temperature": 3.0})
+        for seed in (1, 1, 2)
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+    with pytest.raises(InputError, match="groups: is not an option of beam search"):
+        translator.translate(text, search="beam", search_options={"groups": 3})
+    with pytest.raises(InputError, match="num_beams: is 5000"):
+        translator.translate(text, search="beam", num_beams=5_000)
+    with pytest.raises(InputError, match="unknown search strategy 'beem'"):
+        translator.translate(text, search="beem")
+
+
 def test_one_beam_is_greedy_search(translator):
     sources = ["one three .", "seven seven two .", "four"]
     greedy = translator.translate(sources, search=lambda most: Greedy(translator.codecs.end_id))

@@ -12,7 +12,7 @@ from throughtime.cells.base import Cell
 from throughtime.errors import InputError
 
 
-def checked_probability(name: str, p: float) -> float:
+def check_probability(name: str, p: float) -> float:
     """The same number, or an error that names the option."""
     if not 0 <= p < 1:
         raise InputError(name, f"is {p}, expected 0 or more and less than 1")
@@ -27,7 +27,7 @@ def variational_dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     >>> bool((y == y[0]).all()), sorted(set(y.flatten().tolist()))
     (True, [0.0, 2.0])
     """
-    checked_probability("dropout", p)
+    check_probability("dropout", p)
     if not training or p == 0:
         return x
     return x * dropout(x.new_ones(1, *x.shape[1:]), p)
@@ -45,7 +45,7 @@ def embedding_dropout(embedded: Tensor, ids: Tensor, words: int, p: float, train
     >>> torch.equal(y[0], y[2]), bool((y == y[..., :1]).all())
     (True, True)
     """
-    checked_probability("embedding dropout", p)
+    check_probability("embedding dropout", p)
     if not training or p == 0:
         return embedded
     return embedded * dropout(embedded.new_ones(words), p)[ids][..., None]
@@ -57,7 +57,7 @@ def weight_drop(cell: Cell, p: float, training: bool = True) -> Iterator[None]:
 
     The cell's own weights stay as they are and receive the gradient of those that were kept.
     """
-    checked_probability("weight_drop", p)
+    check_probability("weight_drop", p)
     if not training or p == 0:
         yield
         return

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError
-from throughtime.layers.dropout import checked_probability, weight_drop
+from throughtime.layers.dropout import check_probability, weight_drop
 from throughtime.recurrence.backend import Result
 
 
@@ -29,7 +29,7 @@ class Layer(nn.Module):
                 f"read inputs of {from_left.input_size} and {from_right.input_size}, expected the same",
             )
         self.from_left, self.from_right = from_left, from_right
-        self.weight_drop = checked_probability("weight_drop", weight_drop)
+        self.weight_drop = check_probability("weight_drop", weight_drop)
         for cell in self.cells:
             if weight_drop and "weight_hh" not in cell.weights():
                 raise InputError("weight_drop", f"{type(cell).__name__} has no recurrent weights to drop")

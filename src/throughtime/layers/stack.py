@@ -13,7 +13,7 @@ from throughtime.cells.base import Cell, State
 from throughtime.cells.building import Builder, build_cell
 from throughtime.cells.exchange import TorchRecurrence, counterpart, empty_module, load_torch, store_torch
 from throughtime.errors import InputError
-from throughtime.layers.dropout import checked_probability, variational_dropout
+from throughtime.layers.dropout import check_probability, variational_dropout
 from throughtime.layers.layer import Layer, are_bare
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.choice import LAYERED
@@ -75,7 +75,7 @@ class Stack(nn.Module):
         self._alike = alike([layer.cells for layer in layers])
         self.input_size, self.batch_first = input_size, batch_first
         self.bidirectional, self.residual = bidirectional, residual
-        self.dropout, self.variational = checked_probability("dropout", dropout), variational
+        self.dropout, self.variational = check_probability("dropout", dropout), variational
 
     @classmethod
     def of(

@@ -42,7 +42,7 @@ def choose_tokenizer(language: str | None, references: Iterable[str] = ()) -> st
     >>> choose_tokenizer(None, ["我吃了两个苹果。", "OK"])
     'zh'
     """
-    found = recognised_language(language) or script_language(references)
+    found = recognise_language(language) or script_language(references)
     if found == CHINESE:
         return "zh"
     if found == JAPANESE:
@@ -52,12 +52,12 @@ def choose_tokenizer(language: str | None, references: Iterable[str] = ()) -> st
     return "char" if found == WITHOUT_SPACES else "13a"
 
 
-def recognised_language(language: str | None) -> str | None:
+def recognise_language(language: str | None) -> str | None:
     """The language meant by a code, a name, or a column named after it, if BLEU treats it specially.
 
-    >>> [recognised_language(given) for given in ("zh-CN", "Simplified Chinese", "jpn_Jpan")]
+    >>> [recognise_language(given) for given in ("zh-CN", "Simplified Chinese", "jpn_Jpan")]
     ['Chinese', 'Chinese', 'Japanese']
-    >>> recognised_language("en"), recognised_language("my_text")
+    >>> recognise_language("en"), recognise_language("my_text")
     (None, None)
     """
     given = (language or "").strip().casefold()
@@ -141,7 +141,7 @@ def corpus_bleu(
     >>> round(corpus_bleu(predictions, references).value, 6)
     100.0
     """
-    predictions, sets = aligned_references(predictions, references)
+    predictions, sets = align_references(predictions, references)
     metric = bleu_metric(tokenize, lowercase, language, every_text(sets))
     found = metric.corpus_score(predictions, sets)
     return CorpusBleu(
@@ -185,7 +185,7 @@ class BleuSums:
         """
         if not predictions:
             return cls()
-        predictions, sets = aligned_references(predictions, references)
+        predictions, sets = align_references(predictions, references)
         metric = bleu_metric(tokenize, lowercase, language, every_text(sets))
         found = metric.corpus_score(predictions, sets)
         return cls(tuple(found.counts), tuple(found.totals), found.sys_len, found.ref_len)
@@ -230,7 +230,7 @@ def corpus_chrf(
     from sacrebleu.metrics.chrf import CHRF
 
     metric = CHRF(word_order=word_order, lowercase=lowercase)
-    return _score(metric, *aligned_references(predictions, references))
+    return _score(metric, *align_references(predictions, references))
 
 
 def corpus_ter(
@@ -239,8 +239,8 @@ def corpus_ter(
     """Translation edit rate by sacrebleu: edits per reference word, lower is better."""
     from sacrebleu.metrics.ter import TER
 
-    predictions, sets = aligned_references(predictions, references)
-    found = recognised_language(language) or script_language(every_text(sets))
+    predictions, sets = align_references(predictions, references)
+    found = recognise_language(language) or script_language(every_text(sets))
     asian = found in (CHINESE, JAPANESE, KOREAN)
     return _score(TER(normalized=asian, asian_support=asian), predictions, sets)
 
@@ -272,12 +272,12 @@ def cut_into_tokens(texts: Iterable[str], tokenize: str, lowercase: bool = False
     return [tokenizer((text.lower() if lowercase else text).rstrip()).split() for text in texts]
 
 
-def aligned_references(
+def align_references(
     predictions: Sequence[str], references: References
 ) -> tuple[list[str], list[list[str | None]]]:
     """The predictions, and the references as sacrebleu takes them: per set, with None for a missing one.
 
-    >>> aligned_references(["one", "two"], [["1", "I"], "2"])
+    >>> align_references(["one", "two"], [["1", "I"], "2"])
     (['one', 'two'], [['1', '2'], ['I', None]])
     """
     predictions = check_texts(predictions, "predictions")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError, unknown
 from throughtime.layers.attention import Attention, attend, build_memory
-from throughtime.layers.dropout import checked_probability
+from throughtime.layers.dropout import check_probability
 from throughtime.layers.pooling import build_pooling
 from throughtime.layers.stack import Stack
 from throughtime.models.input_feeding import refuses, run_input_feeding
@@ -69,8 +69,8 @@ class ContextDecoder(Decoder):
                 "decoder", "has no state from the encoder and no context: it would know no source"
             )
         self.stack, self.embedding, self.bridge, self.context = stack, embedding, bridge, context
-        self.dropout = nn.Dropout(checked_probability("dropout", dropout))
-        self.output_dropout = nn.Dropout(checked_probability("output_dropout", output_dropout))
+        self.dropout = nn.Dropout(check_probability("dropout", dropout))
+        self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
         self.output_size = output_size or stack.output_size
         resized = self.output_size != stack.output_size
         self.output = nn.Linear(stack.output_size, self.output_size) if resized else None
@@ -164,8 +164,8 @@ class AttentionDecoder(Decoder):
         self.from_state = nn.Linear(stack.output_size, output_size)
         self.from_context = nn.Linear(attention.memory_size, output_size, bias=False)
         self.norm = nn.LayerNorm(output_size) if layer_norm else None
-        self.dropout = nn.Dropout(checked_probability("dropout", dropout))
-        self.output_dropout = nn.Dropout(checked_probability("output_dropout", output_dropout))
+        self.dropout = nn.Dropout(check_probability("dropout", dropout))
+        self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
         self.fused = True
         """Whether a whole target may run as one differentiable function, where that knows the equations."""
 
@@ -259,8 +259,8 @@ class ConditionalDecoder(Decoder):
         width = second.output_size + embedding.embedding_dim + attention.memory_size
         self.mix = nn.Linear(width, output_size)  # W_1, W_2, W_3
         self.norm = nn.LayerNorm(output_size) if layer_norm else None
-        self.dropout = nn.Dropout(checked_probability("dropout", dropout))
-        self.output_dropout = nn.Dropout(checked_probability("output_dropout", output_dropout))
+        self.dropout = nn.Dropout(check_probability("dropout", dropout))
+        self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
 
     def start(self, encoded: Encoded) -> tuple[State, Kept]:
         """The first state: the encoder's, or the first cell's own; keys, values and padding."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from throughtime.errors import InputError
-from throughtime.layers.dropout import checked_probability, variational_dropout
+from throughtime.layers.dropout import check_probability, variational_dropout
 from throughtime.models.chunked_loss import (
     IGNORED,
     Mixed,
@@ -283,7 +283,7 @@ class MixtureHead(Head):
         self.shares = nn.Linear(hidden_size, experts, bias=False)
         self.states = nn.Linear(hidden_size, experts * width)
         self.softmax = SoftmaxHead(width, vocabulary_size, weight=weight, chunk=chunk)
-        self.experts, self.dropout = experts, checked_probability("expert_dropout", dropout)
+        self.experts, self.dropout = experts, check_probability("expert_dropout", dropout)
         self.variational = variational
 
     def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:

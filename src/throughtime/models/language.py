@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from throughtime.cells.base import Cell, State
 from throughtime.cells.building import build_cell
 from throughtime.errors import InputError
-from throughtime.layers.dropout import checked_probability, embedding_dropout, variational_dropout
+from throughtime.layers.dropout import check_probability, embedding_dropout, variational_dropout
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import HEADS, Head, MixtureHead, SoftmaxHead
 from throughtime.models.widths import layer_widths
@@ -94,9 +94,9 @@ class RecurrentLanguageModel(nn.Module):
         self.head = _head(
             head, self.stack.output_size, self.embedding, tied, experts, expert_dropout, variational
         )
-        self.embedding_dropout = checked_probability("embedding_dropout", embedding_dropout)
-        self.input_dropout = checked_probability("input_dropout", input_dropout)
-        self.output_dropout = checked_probability("output_dropout", output_dropout)
+        self.embedding_dropout = check_probability("embedding_dropout", embedding_dropout)
+        self.input_dropout = check_probability("input_dropout", input_dropout)
+        self.output_dropout = check_probability("output_dropout", output_dropout)
         self.variational = variational
 
     @property

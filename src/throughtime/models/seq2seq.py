@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from throughtime.cells.base import State
 from throughtime.errors import InputError
-from throughtime.layers.dropout import checked_probability
+from throughtime.layers.dropout import check_probability
 from throughtime.layers.layer import Layer
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import Head
@@ -176,8 +176,8 @@ class RecurrentEncoder(Encoder):
                     "encoder", "the cells of a layer must have states of as many tensors each way"
                 )
         self.embedding, self.stack = embedding, stack
-        self.dropout = nn.Dropout(checked_probability("dropout", dropout))
-        self.output_dropout = nn.Dropout(checked_probability("output_dropout", output_dropout))
+        self.dropout = nn.Dropout(check_probability("dropout", dropout))
+        self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
         self.output_size = stack.output_size
         self.state_sizes = tuple(size for layer in self._sizes() for size in layer)
 

@@ -110,7 +110,7 @@ class NgramCounts:
             raise InputError("--order", f"is {order}, expected 1 or more")
         if not len(ids):
             raise InputError("the training text", "holds no token, so there is nothing to count")
-        ids = checked_ids(ids, vocabulary_size)
+        ids = check_ids(ids, vocabulary_size)
         once = np.bincount(ids, minlength=vocabulary_size)
         levels = [Level(np.arange(vocabulary_size), once, vocabulary_size)]
         node = ids
@@ -154,7 +154,7 @@ class NgramCounts:
         """How often this n-gram occurred."""
         if not 1 <= len(ngram) <= self.order:
             raise InputError("ngram", f"has {len(ngram)} ids; counted are n-grams of 1 to {self.order}")
-        checked_ids(ngram, self.vocabulary_size)
+        check_ids(ngram, self.vocabulary_size)
         node = np.array([ngram[0]])
         for level, word in zip(self.levels[1:], ngram[1:], strict=False):
             node = level.find(node, np.array([word]))
@@ -170,10 +170,10 @@ def continue_nodes(node: Ints, starts: Ints) -> Ints:
     return before
 
 
-def checked_ids(ids: npt.ArrayLike, vocabulary_size: int) -> Ints:
+def check_ids(ids: npt.ArrayLike, vocabulary_size: int) -> Ints:
     """These ids as an array; refuses what is no id of a vocabulary of this size.
 
-    >>> checked_ids([0, 5], vocabulary_size=2)
+    >>> check_ids([0, 5], vocabulary_size=2)
     Traceback (most recent call last):
     throughtime.errors.InputError: ids: hold 5, outside a vocabulary of 0 to 1
     """

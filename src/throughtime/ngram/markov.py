@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from throughtime.errors import InputError
-from throughtime.ngram.counts import Floats, Ints, NgramCounts, checked_ids
+from throughtime.ngram.counts import Floats, Ints, NgramCounts, check_ids
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import RelativeFrequency, Smoothing
 
@@ -127,6 +127,6 @@ class MarkovChain:
                 f"a chain of order {self.order} needs {self.order} words of context, got {len(recent)}"
             )
         state = 0
-        for word in checked_ids(recent, self.words).tolist():
+        for word in check_ids(recent, self.words).tolist():
             state = state * self.words + word
         return state

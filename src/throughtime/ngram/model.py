@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from throughtime.errors import InputError
-from throughtime.ngram.counts import MISSING, Floats, Ints, Level, NgramCounts, checked_ids, continue_nodes
+from throughtime.ngram.counts import MISSING, Floats, Ints, Level, NgramCounts, check_ids, continue_nodes
 from throughtime.ngram.smoothing import Smoothing
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class NgramModel:
 
     def stream_log_probs(self, ids: Ints, starts: Ints) -> Floats:
         """The same over one array in which a new sequence begins at each of `starts`."""
-        ids = checked_ids(ids, self.vocabulary_size)
+        ids = check_ids(ids, self.vocabulary_size)
         base, own, back, to_nothing = self.interpolation
         at = self.counts.nodes(ids, starts)
         p = single = base[ids]
@@ -110,7 +110,7 @@ class NgramModel:
         for row, prompt in enumerate(prompts):
             recent = list(prompt)[-width - 1 :]
             if recent:
-                words[row, -len(recent) :] = torch.from_numpy(checked_ids(recent, self.vocabulary_size))
+                words[row, -len(recent) :] = torch.from_numpy(check_ids(recent, self.vocabulary_size))
         return words[:, -1], (words[:, :-1],), Memory.empty(len(prompts))
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:

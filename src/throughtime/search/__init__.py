@@ -17,7 +17,7 @@ from throughtime.search.constraints import (
 )
 from throughtime.search.ensemble import Ensemble
 from throughtime.search.exact import BestPath, ExactResult, SearchErrors, exact, search_errors, viterbi
-from throughtime.search.exhaustive import Counts, Exhaustive, candidates, counts, exhaustive
+from throughtime.search.exhaustive import Exhaustive, SearchCosts, count_candidates, exhaustive
 from throughtime.search.generate import Moment, Watched, generate, moments
 from throughtime.search.interface import (
     Finished,
@@ -39,7 +39,6 @@ __all__ = [
     "Beam",
     "BestPath",
     "Constraint",
-    "Counts",
     "DiverseBeam",
     "Ensemble",
     "ExactResult",
@@ -51,6 +50,7 @@ __all__ = [
     "Moment",
     "Node",
     "Sampling",
+    "SearchCosts",
     "SearchErrors",
     "State",
     "Step",
@@ -60,8 +60,7 @@ __all__ = [
     "Trace",
     "Watched",
     "build_strategy",
-    "candidates",
-    "counts",
+    "count_candidates",
     "exact",
     "exhaustive",
     "forbidden",

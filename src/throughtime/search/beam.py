@@ -15,7 +15,7 @@ from throughtime.search.scoring import (
     Pruning,
     check_length_penalty,
     highest,
-    normalised,
+    normalise_score,
     within_hypothesis,
 )
 from throughtime.search.strategies import Eager, LengthPenalty, Limit, NumBeams, NumReturnSequences
@@ -140,12 +140,14 @@ class Beam:
             reach = reach.masked_fill(~going_on, -torch.inf).amax(dim=2, keepdim=True)
         going_on &= reach > best[..., -1:]
 
-        rows = self._answered(rows, ~possible.flatten(1).any(dim=1) & torch.isinf(best[..., 0]).all(dim=1))
+        rows = self._answer_stuck(
+            rows, ~possible.flatten(1).any(dim=1) & torch.isinf(best[..., 0]).all(dim=1)
+        )
         worth_keeping = over & (score >= best[..., -1:])
         rows = replace(
-            _ended(rows, found, score, worth_keeping), best=rows.best.index_copy(0, rows.alive, best)
+            _retire_ended(rows, found, score, worth_keeping), best=rows.best.index_copy(0, rows.alive, best)
         )
-        longer, came_from = _continued(rows, found, going_on)
+        longer, came_from = _continue_rows(rows, found, going_on)
         if length == self.max_length:
             return self._cut(longer), came_from[:0]
         return longer, came_from
@@ -153,7 +155,7 @@ class Beam:
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
         """The best of each sentence, what the length cap cut included."""
         assert isinstance(hypotheses, BeamRows)
-        return [ranked(found)[: self.n_best] for found in self._cut(hypotheses).ended]
+        return [rank_results(found)[: self.n_best] for found in self._cut(hypotheses).ended]
 
     @property
     def alone(self) -> bool:
@@ -167,21 +169,21 @@ class Beam:
 
     def candidates(self, log_probs: Tensor, rows: BeamRows) -> Candidates:
         """The `width` best continuations of each sentence."""
-        return likeliest(log_probs, rows, self.prune)
+        return best_candidates(log_probs, rows, self.prune)
 
     def score(self, log_prob: Tensor, rank: Tensor, length: int) -> Tensor:
         """What finished hypotheses are ranked by."""
-        return normalised(log_prob, length, self.length_penalty)
+        return normalise_score(log_prob, length, self.length_penalty)
 
     def ceiling(self, rank: Tensor, length: int) -> Tensor:
         """What a row that goes on may score in the end, at most."""
         if self.eager:
-            return normalised(rank, length + 1, self.length_penalty)
+            return normalise_score(rank, length + 1, self.length_penalty)
         if self.max_length is None:
             return rank if self.length_penalty == 0 else torch.zeros_like(rank)
-        return normalised(rank, self.max_length, self.length_penalty)
+        return normalise_score(rank, self.max_length, self.length_penalty)
 
-    def _answered(self, rows: BeamRows, stuck: Tensor) -> BeamRows:
+    def _answer_stuck(self, rows: BeamRows, stuck: Tensor) -> BeamRows:
         """Sentences that nothing may continue, and that have no result: the best they had is their result."""
         if not bool(stuck.any()):
             return rows
@@ -198,12 +200,12 @@ class Beam:
         return rows.retire(torch.ones_like(score, dtype=torch.bool), score, by_end_token=False)
 
 
-def ranked(found: tuple[Finished, ...]) -> list[Finished]:
+def rank_results(found: tuple[Finished, ...]) -> list[Finished]:
     """Best first; of equals the one that was found first."""
     return sorted(found, key=lambda one: -one.score)
 
 
-def likeliest(
+def best_candidates(
     log_probs: Tensor, rows: BeamRows, prune: Pruning | None = None, penalty: Tensor | None = None
 ) -> Candidates:
     """The best of the continuations of each group's rows, as many as its beam is wide.
@@ -230,7 +232,7 @@ def likeliest(
     return Candidates(row, token[row, which], total, total)
 
 
-def _ended(rows: BeamRows, found: Candidates, score: Tensor, over: Tensor) -> BeamRows:
+def _retire_ended(rows: BeamRows, found: Candidates, score: Tensor, over: Tensor) -> BeamRows:
     """Those that took the end token become results."""
     if not bool(over.any()):
         return rows
@@ -240,7 +242,7 @@ def _ended(rows: BeamRows, found: Candidates, score: Tensor, over: Tensor) -> Be
     return replace(rows, ended=ended.retire(everything, score[over]).ended)
 
 
-def _continued(rows: BeamRows, found: Candidates, going_on: Tensor) -> tuple[BeamRows, Tensor]:
+def _continue_rows(rows: BeamRows, found: Candidates, going_on: Tensor) -> tuple[BeamRows, Tensor]:
     """The rows that go on, and where each came from."""
     staying = going_on.flatten(1).any(dim=1)  # [sentences]
     place = going_on.flatten().nonzero().squeeze(1)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.search.beam import Beam, BeamRows, Candidates, likeliest, ranked
+from throughtime.search.beam import Beam, BeamRows, Candidates, best_candidates, rank_results
 from throughtime.search.interface import Finished, Hypotheses
 from throughtime.search.scoring import highest
 from throughtime.search.strategies import (
@@ -76,8 +76,10 @@ class DiverseBeam(Beam):
             own = (group_of == group).nonzero().squeeze(1)  # none, where a group is over in all sentences
             if len(own):
                 penalty = self.penalty * taken[sentence[own]]
-                found = likeliest(log_probs[own], rows.only(own), penalty=penalty)
-                found = found._replace(row=own[found.row])  # `likeliest` numbers the rows that it is given
+                found = best_candidates(log_probs[own], rows.only(own), penalty=penalty)
+                found = found._replace(
+                    row=own[found.row]
+                )  # `best_candidates` numbers the rows that it is given
                 for whole, part in zip(chosen, found, strict=True):
                     whole[:, group] = part[:, group]
             said = (chosen.rank[:, group] > -torch.inf).to(taken.dtype)
@@ -91,12 +93,12 @@ class DiverseBeam(Beam):
 
     def _best_of_groups(self, found: tuple[Finished, ...]) -> list[Finished]:
         groups: list[list[Finished]] = [[] for _ in range(self.groups)]
-        for one in ranked(found):
+        for one in rank_results(found):
             group = groups[one.path[0] % self.groups if one.path else 0]  # a group keeps to its first row
             if len(group) < self.n_best:
                 group.append(one)
         distinct = {(one.tokens, one.ended): one for group in reversed(groups) for one in group}
-        return ranked(tuple(distinct.values()))[: self.returned]
+        return rank_results(tuple(distinct.values()))[: self.returned]
 
 
 class StochasticBeam(Beam):

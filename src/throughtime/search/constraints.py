@@ -27,7 +27,7 @@ FEW = 64
 NO_TOKEN = -1  # fills short sequences; no model says it
 
 
-def allowed(
+def apply_constraints(
     log_probs: Tensor, hypotheses: Hypotheses, constraints: Sequence[Constraint], end_id: int | None
 ) -> Tensor:
     """What all constraints together let through, [rows, V]; a row with nothing left must end.
@@ -103,7 +103,7 @@ def no_repeated_ngram(n: int) -> Constraint:
 
 def forced_prefix(prefixes: Sequence[Sequence[int]]) -> Constraint:
     """Every sentence begins with its own prefix, at the model's own probability."""
-    forced = padded(prefixes)
+    forced = pad_rows(prefixes)
 
     def constraint(log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
         if hypotheses.length >= forced.shape[1]:
@@ -136,7 +136,7 @@ def forbidden(words: Sequence[Sequence[int]]) -> Constraint:
     return constraint
 
 
-def padded(sequences: Sequence[Sequence[int]], width: int | None = None) -> Tensor:
+def pad_rows(sequences: Sequence[Sequence[int]], width: int | None = None) -> Tensor:
     """One row for each sequence, filled up on the right with -1."""
     width = max(map(len, sequences), default=0) if width is None else width
     rows = [[*sequence, *[NO_TOKEN] * (width - len(sequence))] for sequence in sequences]
@@ -167,7 +167,7 @@ def required(words: Sequence[Sequence[Sequence[int]]], end_id: int, max_new_toke
         max((len(word) for own in words for word in own), default=0),
     )
     table = torch.stack(
-        [padded([*own, *[[]] * (most - len(own))], longest) for own in words] or [torch.empty(0)]
+        [pad_rows([*own, *[[]] * (most - len(own))], longest) for own in words] or [torch.empty(0)]
     )
 
     def constraint(log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch import Tensor
 from throughtime.errors import InputError
 from throughtime.search.generate import generate
 from throughtime.search.interface import Finished, Hypotheses, Memory, State, Step, StepModel, Strategy
-from throughtime.search.scoring import check_length_penalty, normalised
+from throughtime.search.scoring import check_length_penalty, normalise_score
 from throughtime.search.strategies import LengthPenalty, NumReturnSequences
 
 MOST_SEQUENCES = 250_000
@@ -70,7 +70,7 @@ class Exhaustive:
         return [sorted(found, key=lambda one: -one.score)[: self.n_best] for found in cut.ended]
 
     def _score(self, hypotheses: Hypotheses) -> Tensor:
-        return normalised(hypotheses.log_prob, hypotheses.length, self.length_penalty)
+        return normalise_score(hypotheses.log_prob, hypotheses.length, self.length_penalty)
 
     def _among_best(self, sentence: Tensor, score: Tensor, of: Tensor) -> Tensor:
         """Which of the rows `of` are among the `n_best` of their sentence. [rows]"""
@@ -110,12 +110,26 @@ def exhaustive(
     return generate(model, prompts, strategy, max_new_tokens=max_new_tokens)
 
 
-class Counts(NamedTuple):
-    """How many candidates each search scores at most, by its formula."""
+@dataclass(frozen=True)
+class SearchCosts:
+    """How many candidates greedy, beam and exhaustive search score at most, by formula; printed as a table.
+
+    >>> print(SearchCosts(vocabulary=10_000, steps=10, num_beams=5))
+    |Y| = 10,000, T = 10
+    greedy        |Y| T              100,000
+    beam of 5     k |Y| T            500,000
+    exhaustive    |Y|^T              1.0e+40
+    """
 
     vocabulary: int
     steps: int
-    width: int
+    num_beams: int
+
+    def __post_init__(self) -> None:
+        """Refuse sizes below 1."""
+        for name, value in vars(self).items():
+            if value < 1:
+                raise InputError(name, f"is {value}, expected 1 or more")
 
     @property
     def greedy(self) -> int:
@@ -125,7 +139,7 @@ class Counts(NamedTuple):
     @property
     def beam(self) -> int:
         """k |Y| T"""
-        return self.width * self.vocabulary * self.steps
+        return self.num_beams * self.vocabulary * self.steps
 
     @property
     def exhaustive(self) -> int:
@@ -136,7 +150,7 @@ class Counts(NamedTuple):
         """A table, one search a line."""
         rows = [
             ("greedy", "|Y| T", self.greedy),
-            (f"beam of {self.width}", "k |Y| T", self.beam),
+            (f"beam of {self.num_beams}", "k |Y| T", self.beam),
             ("exhaustive", "|Y|^T", self.exhaustive),
         ]
         head = f"|Y| = {self.vocabulary:,}, T = {self.steps}"
@@ -145,22 +159,7 @@ class Counts(NamedTuple):
         )
 
 
-def counts(vocabulary: int, steps: int, width: int) -> Counts:
-    """What greedy, beam and exhaustive search cost; shown as a table.
-
-    >>> print(counts(vocabulary=10_000, steps=10, width=5))
-    |Y| = 10,000, T = 10
-    greedy        |Y| T              100,000
-    beam of 5     k |Y| T            500,000
-    exhaustive    |Y|^T              1.0e+40
-    """
-    for name, value in [("vocabulary", vocabulary), ("steps", steps), ("width", width)]:
-        if value < 1:
-            raise InputError(name, f"is {value}, expected 1 or more")
-    return Counts(vocabulary, steps, width)
-
-
-def candidates(
+def count_candidates(
     model: StepModel, prompts: Sequence[Sequence[int]], strategy: Strategy, *, max_new_tokens: int
 ) -> int:
     """How many candidates a search really scored: the tokens weighed, over all its rows and steps."""

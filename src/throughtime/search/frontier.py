@@ -12,7 +12,7 @@ from throughtime.search.interface import State, select
 ROOT = -1
 
 
-class Taken(NamedTuple):
+class Prefixes(NamedTuple):
     """Prefixes off the top of the stacks, to be continued in one step of the model."""
 
     sentence: Tensor  # [rows], rising
@@ -48,7 +48,7 @@ class Frontier:
         self._nodes = 0
         self._parent, self._token_of = each.new_empty(0), each.new_empty(0)  # [nodes or more]
 
-    def take(self, most: int) -> Taken | None:
+    def take(self, most: int) -> Prefixes | None:
         """Up to `most` prefixes of each sentence, as its budget allows; None where there are none."""
         count = torch.minimum(self.height, (self.budget - self.expansions).clamp(max=most))
         widest = int(count.max())
@@ -63,9 +63,11 @@ class Frontier:
         self._waiting.index_add_(0, slot, torch.full_like(slot, -1))
         node = self._remember(self._slot_node[slot], token)
         sentence = wanted.nonzero()[:, 0]
-        return Taken(sentence, token, log_prob, self._slot_depth[slot] + 1, node, select(self._states, slot))
+        return Prefixes(
+            sentence, token, log_prob, self._slot_depth[slot] + 1, node, select(self._states, slot)
+        )
 
-    def put(self, taken: Taken, state: State, row: Tensor, token: Tensor, log_prob: Tensor) -> None:
+    def put(self, taken: Prefixes, state: State, row: Tensor, token: Tensor, log_prob: Tensor) -> None:
         """Continuations: row `row[i]` of those taken, now in `state`, goes on with `token[i]`.
 
         `row` rises.
@@ -106,7 +108,7 @@ class Frontier:
         return tuple(found[::-1])
 
     def _within_budget(
-        self, taken: Taken, row: Tensor, token: Tensor, log_prob: Tensor
+        self, taken: Prefixes, row: Tensor, token: Tensor, log_prob: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Where a stack would grow beyond twice the budget, only a budget of the most likely stay."""
         sentence = taken.sentence[row]

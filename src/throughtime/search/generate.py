@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.search.constraints import Constraint, allowed
+from throughtime.search.constraints import Constraint, apply_constraints
 from throughtime.search.interface import Finished, Hypotheses, StepModel, Strategy, select
 
 
@@ -48,7 +48,7 @@ def moments(
     memory = memory.follow(memory.owner[hypotheses.sentence])
     for _ in range(max_new_tokens):
         step = model.step(last, state, memory)
-        log_probs = allowed(step.log_probs, hypotheses, constraints, strategy.end_id)
+        log_probs = apply_constraints(step.log_probs, hypotheses, constraints, strategy.end_id)
         before = hypotheses
         hypotheses, rows = strategy.advance(log_probs, before)
         if newest_only:

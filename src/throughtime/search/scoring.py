@@ -20,10 +20,10 @@ MAX_LENGTH_PENALTY = 10.0
 """Far above what anybody uses; length^penalty must stay a number."""
 
 
-def normalised(log_prob: Tensor, length: int, length_penalty: float) -> Tensor:
+def normalise_score(log_prob: Tensor, length: int, length_penalty: float) -> Tensor:
     """log P / L^length_penalty, L counting the end token: 0 favours short results, 1 is the mean over tokens.
 
-    >>> normalised(torch.tensor([-4.0]), 4, 0.5)
+    >>> normalise_score(torch.tensor([-4.0]), 4, 0.5)
     tensor([-2.])
     """
     divisor: float = max(length, 1) ** length_penalty

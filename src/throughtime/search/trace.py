@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from throughtime.search.generate import Moment
-from throughtime.search.scoring import check_length_penalty, normalised
+from throughtime.search.scoring import check_length_penalty, normalise_score
 
 Status = Literal["kept", "cut", "ended"]
 
@@ -53,7 +53,7 @@ class Trace:
         real = (going_on.log_prob > -torch.inf).nonzero().flatten()  # a beam fills up places
         for row in real.tolist():
             came_from, token = int(moment.rows[row]), int(going_on.last[row])
-            score = float(normalised(going_on.log_prob[row], going_on.length, self.length_penalty))
+            score = float(normalise_score(going_on.log_prob[row], going_on.length, self.length_penalty))
             of_row[row] = self._add(moment, came_from, token, float(going_on.log_prob[row]), score, "kept")
             left[came_from, token] = -torch.inf
         self._cut(moment, left)
@@ -84,7 +84,7 @@ class Trace:
         for rows in rows_each.tolist():
             own = left[first : first + rows].flatten()
             values, places = own.topk(min(self.cut, len(own)))
-            scores = normalised(values, length, self.length_penalty)
+            scores = normalise_score(values, length, self.length_penalty)
             for log_prob, place, score in zip(values.tolist(), places.tolist(), scores.tolist(), strict=True):
                 if log_prob > -torch.inf:
                     row, token = divmod(place, vocabulary)

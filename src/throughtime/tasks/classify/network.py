@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from throughtime.layers.dropout import checked_probability
+from throughtime.layers.dropout import check_probability
 from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.pooling import Pooling, build_pooling
 from throughtime.layers.stack import Stack
@@ -39,8 +39,8 @@ class SequenceClassifier(nn.Module):
         self.encoder, self.pooling = encoder, pooling
         self.head = SoftmaxHead(encoder.output_size, labels)
         self.unknown_id = unknown_id
-        self.word_dropout = checked_probability("word_dropout", word_dropout)
-        self.output_dropout = nn.Dropout(checked_probability("output_dropout", output_dropout))
+        self.word_dropout = check_probability("word_dropout", word_dropout)
+        self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """What enters the head for sequences [T, B]: one vector each, [B, H]."""

@@ -8,7 +8,7 @@ from typing import cast
 from torch import Tensor, nn
 
 from throughtime.errors import InputError
-from throughtime.layers.dropout import checked_probability
+from throughtime.layers.dropout import check_probability
 from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import SoftmaxHead
@@ -35,7 +35,7 @@ class MaskedModel(nn.Module, ABC):
         self.stack = stack
         width = head.weight.shape[1]
         self.projection = nn.Linear(stack.output_size, width) if width != stack.output_size else nn.Identity()
-        self.output_dropout = nn.Dropout(checked_probability("output_dropout", output_dropout))
+        self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
         self.head = head
 
     @abstractmethod
@@ -88,7 +88,7 @@ class MaskedTokens(MaskedModel):
     ) -> None:
         super().__init__(stack, head, output_dropout=output_dropout)
         self.embedding, self.mask_id = embedding, mask_id
-        self.embedding_dropout = nn.Dropout(checked_probability("embedding_dropout", embedding_dropout))
+        self.embedding_dropout = nn.Dropout(check_probability("embedding_dropout", embedding_dropout))
 
     def hidden(self, x: Tensor, places: Tensor) -> Tensor:
         """The ids' vectors, that of the mask at `places`."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, pad
 
 from throughtime.errors import InputError
-from throughtime.layers.dropout import checked_probability
+from throughtime.layers.dropout import check_probability
 from throughtime.layers.stack import Stack
 from throughtime.tasks.forecast.heads import ForecastHead
 from throughtime.tasks.forecast.networks import Window, warmed
@@ -214,7 +214,7 @@ class LatentAutoregression(Forecaster):
             raise InputError("warm_up", f"is {warm_up}, more than the look-back of {lookback}")
         self.stack, self.warm_up = stack, max(1, warm_up)  # the first row has nothing before it
         self.warm_up_gradient = warm_up_gradient
-        self.output_dropout = checked_probability("output_dropout", output_dropout)
+        self.output_dropout = check_probability("output_dropout", output_dropout)
         self.readout = nn.Linear(stack.output_size, head.width)
 
     @property

@@ -10,7 +10,7 @@ from torch.nn.functional import dropout, pad
 
 from throughtime.cells.base import State
 from throughtime.errors import InputError
-from throughtime.layers.dropout import checked_probability
+from throughtime.layers.dropout import check_probability
 from throughtime.layers.stack import Stack
 
 
@@ -86,7 +86,7 @@ class RecurrentNetwork(nn.Module):
         super().__init__()
         self.stack, self.horizon, self.width = stack, horizon, width
         self.warm_up, self.warm_up_gradient = warm_up, warm_up_gradient
-        self.output_dropout = checked_probability("output_dropout", output_dropout)
+        self.output_dropout = check_probability("output_dropout", output_dropout)
         self.readout = nn.Linear(stack.output_size + horizon * known, horizon * width)
 
     def forward(self, window: Window) -> Tensor:
@@ -159,7 +159,7 @@ class SegmentNetwork(nn.Module):
         self.place = nn.Parameter(torch.randn(self.places, half if series > 1 else hidden_size))
         self.series = nn.Parameter(torch.randn(series, half)) if series > 1 else None
         self.future = nn.Linear(segment * known, hidden_size) if known else None
-        self.output_dropout = checked_probability("output_dropout", output_dropout)
+        self.output_dropout = check_probability("output_dropout", output_dropout)
         self.write = nn.Linear(self.stack.output_size, segment * width)
 
     def forward(self, window: Window) -> Tensor:

@@ -11,7 +11,7 @@ from torch.nn.functional import dropout
 
 from throughtime.data.batching.sequences import TaggedBatch
 from throughtime.layers.crf import Independent, LinearChain, TagHead
-from throughtime.layers.dropout import checked_probability, variational_dropout
+from throughtime.layers.dropout import variational_dropout
 from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.pooling import MaxPooling, MeanPooling
 from throughtime.layers.stack import Stack
@@ -41,7 +41,7 @@ class SpellingReader(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(characters, embedding_size)
         self.stack = Stack(cell, embedding_size, hidden_size, bidirectional=True)
-        self.dropout = nn.Dropout(checked_probability("dropout", dropout))
+        self.dropout = nn.Dropout(check_probability("dropout", dropout))
 
     @property
     def output_size(self) -> int:
@@ -128,10 +128,10 @@ class SequenceTagger(nn.Module):
         self.scores = nn.Linear(self.stack.output_size, num_tags)
         self.poolings = nn.ModuleList(kind(self.stack.output_size) for kind in (MeanPooling, MaxPooling))
         self.labels = nn.Linear(2 * self.stack.output_size, num_labels) if num_labels else None
-        self.word_dropout = checked_probability("word_dropout", word_dropout)
-        self.input_dropout = checked_probability("input_dropout", input_dropout)
-        self.language_dropout = checked_probability("language_dropout", language_dropout)
-        self.output_dropout = checked_probability("output_dropout", output_dropout)
+        self.word_dropout = check_probability("word_dropout", word_dropout)
+        self.input_dropout = check_probability("input_dropout", input_dropout)
+        self.language_dropout = check_probability("language_dropout", language_dropout)
+        self.output_dropout = check_probability("output_dropout", output_dropout)
         self.variational = variational
         initialise_network_(self)
         self.head = LinearChain(num_tags) if crf else Independent()

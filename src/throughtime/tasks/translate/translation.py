@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,15 +15,15 @@ from throughtime.errors import InputError
 from throughtime.layers.devices import matmul_precision
 from throughtime.runtime.search import batches_by_length
 from throughtime.search import (
-    Beam,
     Constraint,
-    DiverseBeam,
     Finished,
     Moment,
     StepModel,
     Strategy,
+    build_strategy,
     generate,
     no_token,
+    strategy_options,
 )
 from throughtime.tasks.translate.alignment import Alignment, aligned, joined
 from throughtime.tasks.translate.codecs import Codecs
@@ -107,7 +107,8 @@ class SentenceTranslator:
         length_penalty: float | None = None,
         num_return_sequences: int = 1,
         max_length: int | None = None,
-        search: Search | None = None,
+        search: str | Search | None = None,
+        search_options: Mapping[str, Any] | None = None,
         constraints: DecodingConstraints | None = None,
         copy_unknown: bool = False,
         align: bool = False,
@@ -116,13 +117,19 @@ class SentenceTranslator:
         """The best translations of each text, best first, in the order of the texts.
 
         Nothing but spaces gives an empty translation; a text of more than `max_source_tokens` is translated
-        sentence by sentence. `search` replaces the beam; `copy_unknown` lets `<unk>` be said and puts the
-        source word there that attention points to.
+        sentence by sentence. `search` names a strategy instead of the beam, such as "diverse", whose further
+        options are `search_options`. `copy_unknown` allows `<unk>` and puts the source word there that
+        attention points to.
         """
         if constraints is not None:
             constraints.check(self.codecs.target)
         if copy_unknown:
             self.check_copying()
+        if isinstance(search, str):
+            given = {"num_beams": num_beams, "length_penalty": length_penalty}
+            given["num_return_sequences"] = num_return_sequences if num_return_sequences > 1 else None
+            options = {name: value for name, value in given.items() if value is not None}
+            search = self.strategy(search, **options, **(search_options or {}))
         search = search or self.beam(num_beams, length_penalty, num_return_sequences)
         cut = [self._parts(text) for text in check_texts(texts)]
         flat = [part for own in cut for part in own]
@@ -162,25 +169,38 @@ class SentenceTranslator:
                 "one with structure=attention",
             )
 
+    def strategy(self, name: str, **options: Any) -> Search:
+        """The search strategy of this name; see `throughtime.search.strategy_options` for its options."""
+        known = strategy_options(name)
+        if "length_penalty" in known and options.get("length_penalty") is None:
+            options["length_penalty"] = self.generation.length_penalty
+        for option in ("num_beams", "num_return_sequences"):
+            given = known[option].read(options[option]) if option in known and option in options else None
+            if given is not None and given > MOST_BEAMS:
+                raise InputError(option, f"is {given}, expected at most {MOST_BEAMS:,}")
+
+        def search(most: int) -> Strategy:
+            return build_strategy(name, self.codecs.end_id, max_length=most, **options)
+
+        search(1)  # so that what it refuses is refused before any sentence is read
+        return search
+
     def beam(
-        self, num_beams: int | None = None, length_penalty: float | None = None, num_return_sequences: int = 1
+        self,
+        num_beams: int | None = None,
+        length_penalty: float | None = None,
+        num_return_sequences: int = 1,
     ) -> Search:
-        """Beam search; what is not given is the model's own. One too narrow for `num_return_sequences` widens."""
-        alpha = self.generation.length_penalty if length_penalty is None else length_penalty
+        """Beam search with the model's own defaults; wide enough for `num_return_sequences` if not given."""
         width = num_beams or max(self.generation.num_beams, num_return_sequences)
         if width > MOST_BEAMS:
-            raise InputError(
-                "num_beams" if num_beams else "num_return_sequences",
-                f"is {width}, expected at most {MOST_BEAMS:,}",
-            )
-        return _refused_at_once(
-            lambda most: Beam(
-                self.codecs.end_id,
-                width,
-                length_penalty=alpha,
-                num_return_sequences=num_return_sequences,
-                max_length=most,
-            )
+            option = "num_beams" if num_beams else "num_return_sequences"
+            raise InputError(option, f"is {width}, expected at most {MOST_BEAMS:,}")
+        return self.strategy(
+            "beam",
+            num_beams=width,
+            length_penalty=length_penalty,
+            num_return_sequences=num_return_sequences,
         )
 
     def unlike_each_other(self, alternatives: int, length_penalty: float | None = None) -> Search:
@@ -189,17 +209,13 @@ class SentenceTranslator:
         if groups * GROUP_WIDTH > MOST_BEAMS:
             most_groups = MOST_BEAMS // GROUP_WIDTH
             raise InputError("alternatives", f"is {alternatives}, expected at most {most_groups - 1}")
-        alpha = self.generation.length_penalty if length_penalty is None else length_penalty
-        return _refused_at_once(
-            lambda most: DiverseBeam(
-                self.codecs.end_id,
-                groups * GROUP_WIDTH,
-                groups=groups,
-                diversity_penalty=DIVERSITY,
-                length_penalty=alpha,
-                per_group=2,  # a sure model's groups may well agree on the best
-                max_length=most,
-            )
+        return self.strategy(
+            "diverse",
+            num_beams=groups * GROUP_WIDTH,
+            groups=groups,
+            diversity_penalty=DIVERSITY,
+            length_penalty=length_penalty,
+            per_group=2,  # a sure model's groups may well agree on the best
         )
 
     @torch.inference_mode()
@@ -302,12 +318,6 @@ class _Seen:
         if not self.steps:
             return torch.empty(0, 0)
         return torch.stack([self.steps[time][row] for time, row in enumerate(result.path)])
-
-
-def _refused_at_once(search: Search) -> Search:
-    """The same, after one try: what it cannot do is told before any sentence is read."""
-    search(1)
-    return search
 
 
 def _whole(told: list[list[Translation]], align: bool) -> list[Translation]:
