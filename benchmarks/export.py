@@ -30,8 +30,8 @@ from benchmarks.export_plain import PlainTranslator, beam_search
 from throughtime.data.datasets import open_dataset
 from throughtime.export import export
 from throughtime.metrics.bleu import corpus_bleu
-from throughtime.tasks.language import task as recurrent
 from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.language.predictor import RecurrentLanguage
 from throughtime.tasks.translate import task as translate
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.trained import TrainedTranslator
@@ -181,9 +181,8 @@ def measure_language(folder: Path, quick: bool) -> dict[str, float]:
         data="timemachine", tokens="char", cell="lstm", num_layers=2, epochs=1 if quick else 5, device="cpu"
     )
     dataset = open_dataset(config.data, download=False)
-    made = recurrent.made(config, dataset)
     out = folder / "language"
-    fit(made, recurrent.task_of(made, dataset), out, title="")
+    RecurrentLanguage.create(config, dataset).fit(dataset, out)
     split = "test" if "test" in dataset.splits else dataset.splits[-1]
     text = "\n".join(dataset.texts(split))[:20_000]
     found = {"torch": torch.tensor(tt.load(out, device="cpu").score([text])[0].per_token).neg().exp().item()}

@@ -12,19 +12,16 @@ import throughtime as tt
 from throughtime.data.datasets import open_dataset
 from throughtime.export import export
 from throughtime.metrics.bleu import corpus_bleu
-from throughtime.tasks.language import task as recurrent
+from throughtime.tasks import TASKS
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.translate import task as translate
 from throughtime.tasks.translate.config import TranslateConfig
-from throughtime.train.run import fit
 
 TWIN = {word: word[::-1] for word in untrained.WORDS}
 
 
-def trained(module, config, folder, **opening):
+def trained(task, config, folder, **opening):
     dataset = open_dataset(config.data, **opening)
-    model = module.made(config, dataset)
-    fit(model, module.task_of(model, dataset), folder / "run", title="")
+    TASKS[task].part("predictor").create(config, dataset).fit(dataset, folder / "run")
     for precision in ("float32", "int8"):
         export(folder / "run", folder / precision, int8=precision == "int8")
     return (tt.runtime.load(folder / precision, threads=1) for precision in ("float32", "int8"))
@@ -45,7 +42,7 @@ def test_perplexity_rises_by_two_per_cent_at_most(tmp_path, cell):
         device="cpu",
     )
     told = untrained.sentences(40, 9)
-    scored = [one.score(told) for one in trained(recurrent, config, tmp_path)]
+    scored = [one.score(told) for one in trained("language", config, tmp_path)]
     perplexities = [
         math.exp(-sum(one.total for one in own) / sum(len(one.log_probs) for one in own)) for own in scored
     ]
@@ -77,7 +74,7 @@ def test_bleu_falls_by_a_third_of_a_point_at_most(tmp_path):
     )
     scores = [
         corpus_bleu([own[0].text for own in one.translate(sources[:150])], turned[:150]).value
-        for one in trained(translate, config, tmp_path, source="en", target="ne")
+        for one in trained("translate", config, tmp_path, source="en", target="ne")
     ]
     assert scores[0] > 90
     assert scores[1] >= scores[0] - 0.3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import random
 from pathlib import Path
 
@@ -10,8 +9,7 @@ import numpy as np
 import torch
 
 from throughtime.data.datasets import open_dataset
-from throughtime.folder import ModelFolder
-from throughtime.models.weights import save_weights
+from throughtime.tasks import TASKS
 
 WORDS = "the a cat dog bird sees hears likes small old green tree house river".split()
 SIZES = {"embedding_size": 12, "hidden_size": 16, "device": "cpu"}
@@ -24,19 +22,15 @@ def sentences(count, seed=1):
 
 def saved(folder: Path, task: str, data: Path, **settings) -> Path:
     """The folder of a model that was built and not trained."""
-    module = importlib.import_module(f"throughtime.tasks.{task}.task")
-    kind = importlib.import_module(f"throughtime.tasks.{task}.config")
-    config = getattr(kind, f"{task.title()}Config")(data=str(data), **settings)
-    model = module.made(config, open_dataset(str(data)))
+    config = TASKS[task].part("config")(data=str(data), **settings)
+    model = TASKS[task].part("predictor").create(config, open_dataset(str(data)))
     torch.manual_seed(3)
     with torch.no_grad():
         for weight in model.model.parameters():
             # Biases and transitions begin at zero, where a mistake would not show.
             weight += 0.3 * torch.randn(weight.shape)
     out = folder / f"{task}-{len(list(folder.iterdir()))}"
-    out.mkdir()
-    model.begin(ModelFolder(out))
-    save_weights(model.model, ModelFolder(out))
+    model.save(out)
     return out
 
 

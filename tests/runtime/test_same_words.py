@@ -15,7 +15,7 @@ from throughtime.errors import InputError
 from throughtime.export import export
 from throughtime.runtime import RUNNERS
 from throughtime.tasks.forecast.runner import History
-from throughtime.tasks.ngram.task import NgramLanguageModel
+from throughtime.tasks.ngram.predictor import NgramLanguageModel
 
 
 def both(run, out):

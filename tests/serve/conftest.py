@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import math
 import threading
@@ -17,15 +16,13 @@ import httpx2
 import pytest
 
 from throughtime.data.datasets import open_dataset
-from throughtime.folder import ModelFolder
-from throughtime.models.weights import save_weights
 from throughtime.serve.app import create_app
 from throughtime.serve.models import Models
 from throughtime.serve.options import Options
 from throughtime.serve.server import address_of, bound, server_of
-from throughtime.tasks.ngram.task import NgramConfig
-from throughtime.tasks.ngram.task import fit as fit_ngram
-from throughtime.train.run import fit
+from throughtime.tasks import TASKS
+from throughtime.tasks.ngram.config import NgramConfig
+from throughtime.tasks.ngram.predictor import NgramLanguageModel
 
 LINES = ["the cat sleeps .", "the dog sleeps .", "a cat sees the dog .", "the dog sees a bird ."] * 8
 PAIRS = [("the cat sleeps", "le chat dort"), ("the dog sees", "le chien voit"), ("a bird", "un oiseau")] * 12
@@ -34,18 +31,15 @@ SMALL = {"embedding_size": 8, "hidden_size": 8, "device": "cpu", "precision": "f
 
 def saved(folder: Path, task: str, kind: str, data: Path, **settings: Any) -> Path:
     """A model of this task with its first weights, as a run would leave it."""
-    module = importlib.import_module(f"throughtime.tasks.{task}.task")
-    config = getattr(importlib.import_module(f"throughtime.tasks.{kind}.config"), f"{kind.title()}Config")
     opening = {"layout": "lines"} if kind == "fill" else {}
     if kind == "translate":
         opening = {"source": settings["source"], "target": settings["target"]}
-    model = module.made(config(data=str(data), **settings), open_dataset(str(data), **opening))
+    dataset, config = open_dataset(str(data), **opening), TASKS[task].part("config")
+    model = TASKS[task].part("predictor").create(config(data=str(data), **settings), dataset)
     if kind == "translate":  # one that has learned nothing says nothing
-        fit(model, module.task_of(model, open_dataset(str(data), **opening)), folder, title="")
-        return folder
-    folder.mkdir()
-    model.begin(ModelFolder(folder))
-    save_weights(model.model, ModelFolder(folder))
+        model.fit(dataset, folder)
+    else:
+        model.save(folder)
     return folder
 
 
@@ -79,8 +73,8 @@ def runs(tmp_path_factory) -> dict[str, Path]:
         "output_bias": "zeros",  # from frequencies, so small a model ends sentences at once
     }
     lines = open_dataset(str(data / "lines.txt"), layout="lines")
-    counted = fit_ngram(NgramConfig(data="lines", order=3, layout="lines", tokens="space"), lines)
-    counted.save(out / "counted", [], "")
+    config = NgramConfig(data="lines", order=3, layout="lines", tokens="space")
+    NgramLanguageModel.create(config, lines).count(lines).save(out / "counted")
     return {
         "counted": out / "counted",
         "letters": saved(

@@ -14,8 +14,8 @@ from throughtime.data.batching.tagged import TaggedBatches
 from throughtime.data.datasets import open_dataset
 from throughtime.data.records import Tagged
 from throughtime.errors import InputError
-from throughtime.tasks.language import task as recurrent
 from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.language.predictor import RecurrentLanguage
 from throughtime.tasks.tag.config import TagConfig
 from throughtime.tasks.tag.languages import opened
 from throughtime.tasks.tag.task import inherited, made, task_of
@@ -105,9 +105,8 @@ def languages(tmp_path_factory):
             epochs=1,
             device="cpu",
         )
-        model = recurrent.made(config, dataset)
         runs.append(folder / ("right" if backward else "left"))
-        fit(model, recurrent.task_of(model, dataset), runs[-1], title="")
+        RecurrentLanguage.create(config, dataset).fit(dataset, runs[-1])
     return dataset, runs
 
 
@@ -258,11 +257,11 @@ def test_a_reversed_language_model_reads_from_the_right(languages):  # R6, learn
 
     assert lines(backward) == [line[::-1] for line in lines(forward)][::-1]
     assert right.framing.text(right.framing.ids("milk")) == "milk"
-    assert right.evaluate(dataset, "test").likelihood.tokens == len(left.ids(dataset, "test"))
+    assert right.likelihood(dataset, "test").tokens == len(left.ids(dataset, "test"))
     stream = open_dataset(str(dataset.name), layout="stream")
     config = LanguageConfig(data=dataset.name, tokens="char", embedding_size=4, hidden_size=4)
     one, other = (
-        recurrent.made(config.model_copy(update={"reversed": turned}), stream).ids(stream, "train")
+        RecurrentLanguage.create(config.model_copy(update={"reversed": turned}), stream).ids(stream, "train")
         for turned in (False, True)
     )
     assert other.tolist() == one[::-1].tolist()

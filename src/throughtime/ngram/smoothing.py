@@ -92,7 +92,7 @@ class Laplace:
     def __post_init__(self) -> None:
         """Refuse strengths that are no pseudo-counts."""
         if not self.strengths or min(self.strengths) < 0:
-            raise InputError("--strength", f"is {list(self.strengths)}, expected numbers of 0 or more")
+            raise InputError("strengths", f"is {list(self.strengths)}, expected numbers of 0 or more")
 
     def fit(self, counts: NgramCounts) -> Interpolation:
         """Add e_n pseudo-counts, spread as the shorter context's probabilities."""
@@ -185,5 +185,5 @@ def smoothing(name: str, strengths: tuple[float, ...] = ()) -> Any:
         raise unknown("smoothing", name, SMOOTHINGS)
     kind = SMOOTHINGS[name]
     if strengths and not issubclass(kind, Laplace):
-        raise InputError("--strength", f"has no meaning for {name} smoothing; leave it out")
+        raise InputError("strengths", f"has no meaning for {name} smoothing; leave it out")
     return kind(tuple(strengths)) if strengths else kind()

@@ -18,7 +18,7 @@ from throughtime.serve.refusals import RefusalError
 from throughtime.serve.spelling import Spelling, Stops
 
 if TYPE_CHECKING:
-    from throughtime.tasks.language.predictor import LanguageModel
+    from throughtime.tasks.language.model import LanguageModel
 
 ALMOST_ONE = 1 - 1e-12
 

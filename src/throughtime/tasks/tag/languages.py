@@ -10,7 +10,7 @@ from throughtime.folder import ModelFolder
 from throughtime.models.language import NOTHING
 from throughtime.models.pretrained import FrozenReader
 from throughtime.models.weights import save_weights
-from throughtime.tasks.language import task as recurrent
+from throughtime.tasks.language.predictor import RecurrentLanguage
 from throughtime.text.rules import CharTokenizer
 from throughtime.text.subword import SubwordTokenizer
 
@@ -20,7 +20,7 @@ FOLDER = "language-models"
 class TagLanguage:
     """A recurrent language model that reads whole sentences, given as words."""
 
-    def __init__(self, language: recurrent.RecurrentLanguage, where: str) -> None:
+    def __init__(self, language: RecurrentLanguage, where: str) -> None:
         codec = language.framing.codec
         if isinstance(codec.tokenizer, SubwordTokenizer):
             raise InputError(
@@ -44,7 +44,7 @@ class TagLanguage:
 
     def save(self, folder: ModelFolder) -> None:
         """A copy of the whole model, so that the tagger needs the run no more."""
-        self.language.begin(folder)
+        self.language.save_description(folder)
         save_weights(self.language.model, folder)
 
 
@@ -54,11 +54,11 @@ def opened(runs: Sequence[str | Path]) -> tuple[TagLanguage, ...]:
     for run in runs:
         folder = ModelFolder.at(run)
         task, config = folder.read_config()
-        if task != recurrent.TASK:
+        if task != RecurrentLanguage.task:
             raise InputError(
                 "language_models", f"{run} holds a model of the task {task!r}; `train language` makes such"
             )
-        found.append(TagLanguage(recurrent.load(folder, config, "cpu"), str(run)))
+        found.append(TagLanguage(RecurrentLanguage.load(folder, config, "cpu"), str(run)))
     return tuple(found)
 
 
