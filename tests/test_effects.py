@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import shlex
 from itertools import pairwise
@@ -23,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def config_of(task: str, given: dict[str, Any]) -> Config:
-    kind: type[Config] = importlib.import_module(TASKS[task]).CONFIG
+    kind: type[Config] = TASKS[task].part("config")
     return configured(kind, {"data": "x", **given}, task)
 
 
@@ -218,7 +217,7 @@ def test_what_follows_from_the_widths(task: str, words: list[str], followed: dic
 def test_all_defaults_may_be_spelt_out(task: str, tmp_path: Path) -> None:
     """What `--show-config` prints can be read back."""
     file = tmp_path / "all.yaml"
-    file.write_text(show(importlib.import_module(TASKS[task]).CONFIG, {"data": "x"}))
+    file.write_text(show(TASKS[task].part("config"), {"data": "x"}))
     check(task, read_settings(file))
 
 

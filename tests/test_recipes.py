@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import importlib
 import json
 from pathlib import Path
 from statistics import mean
@@ -286,7 +285,7 @@ def test_results_are_what_was_measured() -> None:
 
 def settled(recipe: Recipe) -> Any:
     """The settings with all that the recipe leaves to the defaults."""
-    return configured(importlib.import_module(TASKS[recipe.task]).CONFIG, recipe.config, recipe.title)
+    return configured(TASKS[recipe.task].part("config"), recipe.config, recipe.title)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 import torch
 import typer.main
@@ -39,7 +37,7 @@ def test_auto_is_the_gpu_where_torch_says_there_is_one(two_gpus, monkeypatch):  
 
 def test_nobody_has_to_ask_for_it():  # R105
     for name in TASKS.keys() - {"ngram"}:
-        assert importlib.import_module(TASKS[name]).CONFIG.model_fields["device"].default == "auto", name
+        assert TASKS[name].part("config").model_fields["device"].default == "auto", name
 
     def defaults(command, path):
         for name, one in getattr(command, "commands", {}).items():
@@ -48,7 +46,9 @@ def test_nobody_has_to_ask_for_it():  # R105
 
     found = dict(defaults(typer.main.get_command(app), "throughtime"))
     assert {f"throughtime {name}" for name in ("evaluate", "translate", "generate", "forecast")} <= set(found)
-    assert set(found.values()) == {"auto"}, found
+    trains = {path: default for path, default in found.items() if path.startswith("throughtime train ")}
+    assert set(trains.values()) == {None}  # as the settings above say
+    assert {default for path, default in found.items() if path not in trains} == {"auto"}, found
 
 
 def test_models_are_trained_and_opened_there(throughtime, tmp_path, two_gpus, monkeypatch):  # R105

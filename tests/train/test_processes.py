@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from tests.tiny import tiny_data, training
 import throughtime as tt
 from throughtime.data.batching import RandomWindows, SequentialPartition
 from throughtime.data.datasets import open_dataset
-from throughtime.tasks import TASKS
 from throughtime.train.processes import Processes
 
 # All that needs two real processes, in one start of them: it takes seconds.
@@ -131,7 +129,7 @@ def test_shares_of_validation_add_up(task, two, data):
     """Measures are ratios, which would hide rows that are counted twice."""
     model = tt.load(two[0] / task, device="cpu")
     dataset = open_dataset(str(data[task]), **model.config.data_options)
-    judge = importlib.import_module(TASKS[task]).task_of(model, dataset)
+    judge = model.training_task(dataset)
     whole = judge.validate(0, 1)
     assert max(whole.values()) > 3
     for world_size in (2, 3):
