@@ -30,11 +30,10 @@ from benchmarks.export_plain import PlainTranslator, beam_search
 from throughtime.api import export
 from throughtime.data.datasets import open_dataset
 from throughtime.metrics.bleu import corpus_bleu
-from throughtime.tasks.language import task as recurrent
 from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.language.predictor import RecurrentLanguage
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.predictor import Translator
-from throughtime.train.run import fit
 
 THREADS, BEAMS = 2, 5
 TARGETS = {"int8 / our torch path": 2.0, "int8 / nn modules": 4.0}
@@ -180,9 +179,8 @@ def measure_language(folder: Path, quick: bool) -> dict[str, float]:
         data="timemachine", tokens="char", cell="lstm", num_layers=2, epochs=1 if quick else 5, device="cpu"
     )
     dataset = open_dataset(config.data, download=False)
-    made = recurrent.made(config, dataset)
     out = folder / "language"
-    fit(made, recurrent.task_of(made, dataset), out, title="")
+    RecurrentLanguage.create(config, dataset).fit(dataset, out)
     split = "test" if "test" in dataset.splits else dataset.splits[-1]
     text = "\n".join(dataset.texts(split))[:20_000]
     found = {"torch": torch.tensor(tt.load(out, device="cpu").score([text])[0].per_token).neg().exp().item()}

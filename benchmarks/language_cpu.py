@@ -173,7 +173,7 @@ class Worker:
 def work(side: str, words: int, ids: Path, dropout: float) -> None:
     """What a worker does: import all, then train step by step as its standard input says."""
     # The same for both; torch's optimisers would import torch._dynamo late, as if training needed its memory.
-    for name in ("torch._dynamo", "throughtime.tasks.language.task", "throughtime.train.trainer"):
+    for name in ("torch._dynamo", "throughtime.tasks.language.predictor", "throughtime.train.trainer"):
         importlib.import_module(name)
     before = resident_megabytes("VmRSS")
     with tempfile.TemporaryDirectory() as folder:
@@ -242,8 +242,9 @@ def ours(words: int, path: Path, dropout: float, folder: Path) -> Iterator[Any]:
     import numpy as np
 
     from throughtime.config import build_config
+    from throughtime.models.language import RecurrentLanguageModel
     from throughtime.tasks.language.config import LanguageConfig
-    from throughtime.tasks.language.task import RecurrentLanguage, built
+    from throughtime.tasks.language.predictor import RecurrentLanguage
     from throughtime.tasks.language.training import LanguageTask
     from throughtime.text.codec import Codec
     from throughtime.train.progress import Reporter
@@ -267,10 +268,10 @@ def ours(words: int, path: Path, dropout: float, folder: Path) -> Iterator[Any]:
         "device": "cpu",
     }
     config = build_config(LanguageConfig, settings, "benchmark")
-    model = built(config, words)
+    model = RecurrentLanguageModel(words, **config.arguments_for(RecurrentLanguageModel))
     draw_weights([*model.parameters()])
     # The ids are there already: what the codec would be asked for is no part of training.
-    language = RecurrentLanguage(model, Codec.build(["a b"], "space"), config)
+    language = RecurrentLanguage(model, config.frame(Codec.build(["a b"], "space")), config)
     task = LanguageTask(language, np.load(path, mmap_mode="r"), None)
     trainer = Trainer(task, config, folder, Reporter(), improved=lambda best: None)
     model.train()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 from pathlib import Path
 from typing import Any, Literal
@@ -134,5 +133,5 @@ def read_recipe(path: Path) -> Recipe:
     if recipe.asks and recipe.task not in ("translate", "fill"):
         raise InputError(path.name, "`asks` goes with the tasks translate and fill")
     if recipe.commanded:
-        build_config(importlib.import_module(TASKS[recipe.task]).CONFIG, recipe.config, path.name)
+        build_config(TASKS[recipe.task].part("config"), recipe.config, path.name)
     return recipe

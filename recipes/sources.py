@@ -24,6 +24,7 @@ LEFT_OUT = (
     "recipes.measure",
     "recipes.recipe",
 )
+TRAINER = ("throughtime.train", "throughtime.models")
 BESIDE = (".cu", ".cuh", ".gz", ".json", ".txt")
 """Files that modules of a package read, such as kernels and texts; they count byte by byte."""
 TRAINS = {"backtests": "forecast", "sine": "forecast"}
@@ -61,8 +62,9 @@ def entries(recipe: Recipe) -> frozenset[str]:
         begun.add(f"recipes.{recipe.task}")
     elif recipe.task in ("translate", "fill"):
         begun.add("recipes.asked")
-    if task := TASKS.get(TRAINS.get(recipe.task, recipe.task)):
-        begun.add(task)
+    if (name := TRAINS.get(recipe.task, recipe.task)) in TASKS:
+        begun.add(TASKS[name].predictor.partition(":")[0])
+        begun |= {"throughtime.train.run"} if TASKS[name].uses_trainer else set()
     return frozenset(begun)
 
 
@@ -75,6 +77,8 @@ def imported(modules: Iterable[str]) -> set[str]:
         if not module.startswith(LEFT_OUT):
             found.add(module)
             named = {*_imports(_file(module).read_text("utf-8")), module.rpartition(".")[0]}
+            if module == "throughtime.tasks.base":  # `entries` knows which tasks use the trainer
+                named = {one for one in named if not one.startswith(TRAINER)}
             waiting |= {one for one in named if _is_module(one)} - found
     return found
 

@@ -8,8 +8,8 @@ import pytest
 
 from throughtime.cli.open_data import opened
 from throughtime.data.datasets import open_dataset
-from throughtime.tasks.language import task as recurrent
 from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.language.predictor import RecurrentLanguage
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.predictor import Translator
 
@@ -100,7 +100,7 @@ def vocabularies(throughtime, data, tokens, layout=None):
     words = (str(data), "--tokens", tokens, "--split", "train", "--json")
     fed = throughtime("data", "batches", *words, "--batch-size", 2, "--num-steps", 5).json["vocabulary"]
     config = LanguageConfig(data=str(data), tokens=tokens, hidden_size=4, embedding_size=4)
-    model = recurrent.made(config, open_dataset(str(data), layout=layout))
+    model = RecurrentLanguage.create(config, open_dataset(str(data), layout=layout))
     return fed, throughtime("stats", *words).json["vocabulary"], len(model.framing.codec.vocabulary)
 
 

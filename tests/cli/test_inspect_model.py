@@ -8,11 +8,10 @@ import pytest
 
 from throughtime.cells import CELLS
 from throughtime.data.datasets import open_dataset
-from throughtime.folder import ModelFolder
-from throughtime.models.weights import save_weights
-from throughtime.tasks.language import task as recurrent
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.ngram import task as ngram
+from throughtime.tasks.language.predictor import RecurrentLanguage
+from throughtime.tasks.ngram.config import NgramConfig
+from throughtime.tasks.ngram.predictor import NgramLanguageModel
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.predictor import Translator
 from throughtime.text.codec import Codec
@@ -44,15 +43,13 @@ def runs(tmp_path_factory):
     models = {
         "en-fr": translator,
         "one-vector": Translator.create(one_vector, open_dataset(str(pairs), source="en", target="fr")),
-        "english": recurrent.made(config, dataset),
-        "plain": recurrent.made(plain, dataset),
+        "english": RecurrentLanguage.create(config, dataset),
+        "plain": RecurrentLanguage.create(plain, dataset),
     }
-    counted = ngram.fit(ngram.NgramConfig(data=str(pairs.with_suffix(".txt")), order=2), text)
-    counted.save(out / "counted", [], "")
+    config = NgramConfig(data=str(pairs.with_suffix(".txt")), order=2)
+    NgramLanguageModel.create(config, text).count(text).save(out / "counted")
     for name, model in models.items():
-        (out / name).mkdir()
-        model.begin(ModelFolder(out / name))
-        save_weights(model.model, ModelFolder(out / name))
+        model.save(out / name)
     return out
 
 
@@ -146,10 +143,9 @@ def test_help_for_a_run_offers_the_views_of_its_model(throughtime, runs, run, of
 def test_gates_of_every_registered_cell_are_shown_or_refused(throughtime, runs, cell, tmp_path):
     sizes = {"embedding_size": 6, "hidden_size": 4, "num_layers": 2, "tied": False}
     config = LanguageConfig(data="embedded/english", tokens="char", cell=cell, **sizes, **PLAIN)
-    model = recurrent.with_codec(config, Codec.load(runs / "english"))
-    model.begin(ModelFolder(tmp_path))
-    save_weights(model.model, ModelFolder(tmp_path))
-    ran = throughtime("inspect", tmp_path, "one", "--gates", "--plot", tmp_path / "g.svg", "--json")
+    model = RecurrentLanguage.initialise(config, config.frame(Codec.load(runs / "english")))
+    model.save(tmp_path / "run")
+    ran = throughtime("inspect", tmp_path / "run", "one", "--gates", "--plot", tmp_path / "g.svg", "--json")
     if cell.startswith("rnn"):
         assert ran.code == 2
         assert "is a language model without gates" in ran.json["error"]

@@ -16,7 +16,8 @@ import pytest
 
 from throughtime.data.datasets import open_dataset
 from throughtime.serve.server import listen
-from throughtime.tasks.ngram.task import NgramConfig, fit
+from throughtime.tasks.ngram.config import NgramConfig
+from throughtime.tasks.ngram.predictor import NgramLanguageModel
 
 ENDLESS = """
 import torch
@@ -53,9 +54,8 @@ def started(command, request, lines=3):
 def test_serve_greets_answers_and_ends_in_order(tmp_path, throughtime, request, stop):
     (tmp_path / "lines.txt").write_text("the cat sleeps .\nthe dog sleeps .\n")
     lines = open_dataset(str(tmp_path / "lines.txt"), layout="lines")
-    fit(NgramConfig(data="lines", order=2, layout="lines", tokens="space"), lines).save(
-        tmp_path / "cats", [], ""
-    )
+    config = NgramConfig(data="lines", order=2, layout="lines", tokens="space")
+    NgramLanguageModel.create(config, lines).count(lines).save(tmp_path / "cats")
     folders = [str(tmp_path / "nowhere"), str(tmp_path / "cats")]
     command = [sys.executable, "-m", "throughtime", "serve", *folders, "--port", "0", "--json"]
     process, [warning, *greeting] = started(command, request, 4)

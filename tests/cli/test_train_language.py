@@ -145,7 +145,7 @@ def test_unknown_data(throughtime, tmp_path):
 
 def test_an_existing_folder_is_not_overwritten(train, tmp_path):
     (tmp_path / "run").mkdir()
-    refused(train("--out", tmp_path / "run"), "--out:", "exists already", "--resume")
+    refused(train("--out", tmp_path / "run"), "--out:", "exists already", "resume")
 
 
 def test_resume(train, tmp_path, throughtime, text):
@@ -158,9 +158,7 @@ def test_resume(train, tmp_path, throughtime, text):
     assert done.code == 0
     assert "nothing to do" in done.out
     assert (out / "model.safetensors").read_bytes() == weights
-    refused(
-        train("--out", out, "--resume", settings=["epochs=2", "cell=gru"]), "error: cell: is 'gru'", "'lstm'"
-    )
+    refused(train("--out", out, "--resume", settings=["epochs=2", "cell=gru"]), "--cell: ", "'lstm'")
     counted = tmp_path / "counted"
     assert throughtime("train", "ngram", "--data", text, "--out", counted).code == 0
     refused(train("--out", counted, "--resume"), "'ngram'", "not 'language'")
@@ -173,7 +171,7 @@ def test_resume(train, tmp_path, throughtime, text):
 
 
 def test_checkpoint_goes_with_resume(train, tmp_path):
-    refused(train("--out", tmp_path / "run", "--checkpoint", "step-00000001"), "--checkpoint", "--resume")
+    refused(train("--out", tmp_path / "run", "--checkpoint", "step-00000001"), "--checkpoint: ", "resume")
     words = ("--resume", "--checkpoint", "step-00000001")
     refused(train("--out", tmp_path / "run", *words), "holds no 'step-00000001'")
     assert not (tmp_path / "run").exists()
@@ -220,11 +218,9 @@ def test_init_from_another_run(train, tmp_path, throughtime, text):
     best = json.loads((first / "training.json").read_text())["best"]["perplexity"]
     assert ran.json["best"]["perplexity"] == pytest.approx(best, rel=1e-3)
     assert tt.load(second).config.hidden_size == 8
-    refused(
-        throughtime(*words, "--set", "cell=gru", "--out", tmp_path / "x"), "error: cell: is 'gru'", "'lstm'"
-    )
+    refused(throughtime(*words, "--set", "cell=gru", "--out", tmp_path / "x"), "--cell: ", "'lstm'")
     drawn = throughtime(*words, "--set", "forget_bias=1", "--out", tmp_path / "x")
-    refused(drawn, "forget_bias: has no effect with init_from; leave one of them out")
+    refused(drawn, "forget_bias: has no effect", "init_from")
     none = throughtime(*words[:4], "--init-from", tmp_path / "none", "--out", tmp_path / "x")
     refused(none, "no such model folder")
     assert throughtime(*words, *more, "--find-lr", "--json").json["lr"] > 0
@@ -316,7 +312,7 @@ def test_ctrl_c_is_json_too(train, tmp_path, monkeypatch):
     monkeypatch.setattr(Trainer, "update", interrupted)
     ran = train("--out", tmp_path / "run", "--json")
     assert ran.code == 130
-    sentence = "Interrupted; step-00000001 is saved. Go on with the same command and --resume."
+    sentence = "Interrupted; step-00000001 is saved. Continue with the same command and --resume."
     assert ran.json == {"error": sentence}
     assert ran.err.splitlines()[-1] == sentence
 

@@ -9,8 +9,6 @@ import numpy as np
 import torch
 
 from throughtime.data.datasets import open_dataset
-from throughtime.folder import ModelFolder
-from throughtime.models.weights import save_weights
 from throughtime.tasks import TASKS
 
 WORDS = "the a cat dog bird sees hears likes small old green tree house river".split()
@@ -33,9 +31,7 @@ def saved(folder: Path, task: str, data: Path, **settings) -> Path:
             # Biases and transitions begin at zero, where a mistake would not show.
             weight += 0.3 * torch.randn(weight.shape)
     out = folder / f"{task}-{len(list(folder.iterdir()))}"
-    out.mkdir()
-    model.save_description(ModelFolder(out))
-    save_weights(model.model, ModelFolder(out))
+    model.save(out)
     return out
 
 

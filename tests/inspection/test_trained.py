@@ -15,19 +15,17 @@ import torch
 
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
-from throughtime.folder import ModelFolder
 from throughtime.inspection.embeddings import embedding_map, principal_axes
 from throughtime.inspection.gates import LayerGates, gates, unit_gates
 from throughtime.inspection.next_tokens import next_tokens
 from throughtime.inspection.translation import attention, beam_tree
 from throughtime.inspection.views import Table, table, tables
-from throughtime.models.weights import save_weights
 from throughtime.tasks.classify import task as classify
 from throughtime.tasks.classify.config import ClassifyConfig
-from throughtime.tasks.language import task as recurrent
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.ngram.task import NgramConfig
-from throughtime.tasks.ngram.task import fit as counted
+from throughtime.tasks.language.predictor import RecurrentLanguage
+from throughtime.tasks.ngram.config import NgramConfig
+from throughtime.tasks.ngram.predictor import NgramLanguageModel
 from throughtime.tasks.tag.config import TagConfig
 from throughtime.tasks.tag.predictor import Tagger
 from throughtime.tasks.translate.config import TranslateConfig
@@ -68,7 +66,7 @@ def trained(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
 def language(pairs: Path) -> Any:
     dataset = open_dataset("embedded/english")
     sizes = {"tokens": "char", "cell": "lstm", "embedding_size": 12, "hidden_size": 16, "num_layers": 2}
-    return recurrent.made(LanguageConfig(data="embedded/english", **sizes, **PLAIN), dataset)
+    return RecurrentLanguage.create(LanguageConfig(data="embedded/english", **sizes, **PLAIN), dataset)
 
 
 def test_a_translation_comes_with_what_it_looked_at(trained: Any) -> None:
@@ -232,7 +230,8 @@ def test_counted_models_tell_the_next_token_too(tmp_path: Path) -> None:
     text = tmp_path / "lines.txt"
     text.write_text("the cat sleeps\nthe dog sleeps\nthe cat sees\n" * 4)
     dataset = open_dataset(str(text), layout="lines")
-    model = counted(NgramConfig(data=str(text), order=2, layout="lines", tokens="space"), dataset)
+    config = NgramConfig(data=str(text), order=2, layout="lines", tokens="space")
+    model = NgramLanguageModel.create(config, dataset).count(dataset)
     found = next_tokens(model, "the", 2)
     assert [one.token for one in found.expected] == ["cat", "dog"]
     assert next_tokens(model, "the dog sleeps", 1).expected[0].token == END
@@ -276,9 +275,7 @@ def runs(trained: Any, language: Any, tmp_path_factory: pytest.TempPathFactory) 
     """Their folders, by kind."""
     out = tmp_path_factory.mktemp("runs")
     for name, model in (("en-fr", trained), ("english", language)):
-        (out / name).mkdir()
-        model.begin(ModelFolder(out / name))
-        save_weights(model.model, ModelFolder(out / name))
+        model.save(out / name)
     return out
 
 

@@ -15,7 +15,7 @@ from throughtime.api import export
 from throughtime.errors import InputError
 from throughtime.runtime import RUNNERS
 from throughtime.runtime.forecast import History
-from throughtime.tasks.ngram.task import NgramLanguageModel
+from throughtime.tasks.ngram.predictor import NgramLanguageModel
 
 
 def both(run, out):

@@ -36,7 +36,7 @@ def saved(folder: Path, task: str, data: Path, **settings: Any) -> Path:
     if task == "translate":  # one that has learned nothing says nothing
         model.fit(dataset, folder)
     else:
-        model.save(folder)
+        (model.count(dataset) if task == "ngram" else model).save(folder)
     return folder
 
 

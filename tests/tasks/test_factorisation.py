@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 import throughtime as tt
 from throughtime.data import dataset as dataset_module
 from throughtime.data.records import blocks
-from throughtime.tasks.language import task as recurrent
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.framing import Framing
-from throughtime.tasks.ngram.task import NgramConfig, fit
+from throughtime.tasks.language.predictor import RecurrentLanguage
+from throughtime.tasks.ngram.config import NgramConfig
+from throughtime.tasks.ngram.predictor import NgramLanguageModel
 from throughtime.text.codec import Codec
 
 LINES = ["abba", "baab a", "a bbb", "bab", "aab"]
@@ -42,7 +43,7 @@ def opened(folder, text):
 
 def counted(data, backward=False):
     settings = {"data": data.name, "tokens": "char", "split": "all", "layout": "stream", "order": 3}
-    return fit(NgramConfig(**settings, backward=backward), data)
+    return NgramLanguageModel.create(NgramConfig(**settings, backward=backward), data).count(data)
 
 
 def learned(data, backward=False):
@@ -50,7 +51,8 @@ def learned(data, backward=False):
         data=data.name, tokens="char", cell="gru", embedding_size=6, hidden_size=6, reversed=backward
     )
     codec = Codec.build([TEXT], "char", reserved=("<unk>",))
-    language = recurrent.with_codec(config.settled(data), codec)
+    config = config.settled(data)
+    language = RecurrentLanguage.initialise(config, config.frame(codec))
     torch.manual_seed(1)
     for weight in language.model.parameters():
         torch.nn.init.normal_(weight)
@@ -74,8 +76,8 @@ def test_counting_from_the_right_is_counting_the_text_turned_round(tmp_path):  #
     for text in ("ab", "b\naab", "bba a"):
         assert backward.score([text])[0].total == pytest.approx(forward.score([text[::-1]])[0].total)
         assert backward.score([text])[0].total != pytest.approx(counted(data).score([text])[0].total)
-    one, other = backward.evaluate(data, "all"), forward.evaluate(mirrored, "all")
-    assert one.likelihood.nats == pytest.approx(other.likelihood.nats)
+    one, other = backward.likelihood(data, "all"), forward.likelihood(mirrored, "all")
+    assert one.nats == pytest.approx(other.nats)
 
 
 def test_a_network_reads_the_text_turned_round(tmp_path):  # R6

@@ -15,9 +15,9 @@ from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
 from throughtime.tasks.language import training as module
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.language.task import made, task_of
-from throughtime.tasks.ngram import task as ngram
-from throughtime.train.run import fit
+from throughtime.tasks.language.predictor import RecurrentLanguage
+from throughtime.tasks.ngram.config import NgramConfig
+from throughtime.tasks.ngram.predictor import NgramLanguageModel
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def task(text):
         }
         config = LanguageConfig(data=str(text), device="cpu", **{**small, **settings})
         dataset = open_dataset(str(text))
-        return task_of(made(config, dataset), dataset)
+        return RecurrentLanguage.create(config, dataset).training_task(dataset)
 
     return build
 
@@ -68,13 +68,12 @@ def gradients(task, batch, carried=()):
 
 
 def beats_the_bigram(config, dataset, folder):
-    language = made(config, dataset)
-    values = fit(language, task_of(language, dataset), folder, title="")
+    values = RecurrentLanguage.create(config, dataset).fit(dataset, folder)
     assert values["best_epoch"] > 1 or config.epochs == 1
     settings = {"tokens": config.tokens, "normaliser": config.normaliser, "layout": config.layout}
-    bigram = ngram.fit(ngram.NgramConfig(data=config.data, order=2, **settings), dataset)
-    counted = bigram.evaluate(dataset, "valid").likelihood.perplexity
-    return tt.load(folder).evaluate(dataset, "valid").likelihood.perplexity, counted
+    bigram = NgramLanguageModel.create(NgramConfig(data=config.data, order=2, **settings), dataset)
+    counted = bigram.count(dataset).likelihood(dataset, "valid").perplexity
+    return tt.load(folder).evaluate(dataset, split="valid")["perplexity"], counted
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
@@ -331,9 +330,9 @@ def test_saved_and_loaded_gives_the_same_numbers(task, text, tmp_path):
     """Law 6, and what was saved writes text."""
     trained = task(epochs=2, average="ema", ema_decay=0.5)
     dataset = open_dataset(str(text))
-    values = fit(trained.language, trained, tmp_path / "run", title="")
+    values = trained.language.fit(dataset, tmp_path / "run")
     loaded = tt.load(tmp_path / "run", device="cpu")
-    again = task_of(loaded, dataset)
+    again = loaded.training_task(dataset)
     assert again.judged(again.validate(0, 1)) == values["best"]
     first, second = (
         loaded.generate("the", max_new_tokens=6, strategy=loaded.strategy(seed=4))[0].text for _ in range(2)

@@ -16,6 +16,7 @@ from throughtime.data.records import Tagged
 from throughtime.errors import InputError
 from throughtime.tasks import TASKS
 from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.language.predictor import RecurrentLanguage
 from throughtime.tasks.tag.codec import load_languages
 from throughtime.tasks.tag.config import TagConfig
 from throughtime.tasks.tag.predictor import Tagger
@@ -109,7 +110,7 @@ def languages(tmp_path_factory):
             device="cpu",
         )
         runs.append(folder / ("right" if backward else "left"))
-        new_language(config, dataset).fit(dataset, runs[-1])
+        RecurrentLanguage.create(config, dataset).fit(dataset, runs[-1])
     return dataset, runs
 
 
@@ -260,11 +261,11 @@ def test_a_reversed_language_model_reads_from_the_right(languages):  # R6, learn
 
     assert lines(backward) == [line[::-1] for line in lines(forward)][::-1]
     assert right.framing.text(right.framing.ids("milk")) == "milk"
-    assert right.evaluate(dataset, split="test")["tokens"] == len(left.ids(dataset, "test"))
+    assert right.likelihood(dataset, "test").tokens == len(left.ids(dataset, "test"))
     stream = open_dataset(str(dataset.name), layout="stream")
     config = LanguageConfig(data=dataset.name, tokens="char", embedding_size=4, hidden_size=4)
     one, other = (
-        new_language(config.model_copy(update={"reversed": turned}), stream).ids(stream, "train")
+        RecurrentLanguage.create(config.model_copy(update={"reversed": turned}), stream).ids(stream, "train")
         for turned in (False, True)
     )
     assert other.tolist() == one[::-1].tolist()

@@ -13,7 +13,7 @@ from torch import nn
 from throughtime.data.batching import SeriesBatches, SeriesWindows
 from throughtime.data.datasets import open_dataset
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.language.task import made, task_of
+from throughtime.tasks.language.predictor import RecurrentLanguage
 from throughtime.train.objective import Loss
 from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
@@ -49,7 +49,7 @@ def language_task(text):
         }
         config = LanguageConfig(data=str(text), **{**small, **settings})
         dataset = open_dataset(str(text))
-        return task_of(made(config, dataset), dataset)
+        return RecurrentLanguage.create(config, dataset).training_task(dataset)
 
     return build
 

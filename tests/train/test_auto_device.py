@@ -46,7 +46,9 @@ def test_nobody_has_to_ask_for_it():  # R105
 
     found = dict(defaults(typer.main.get_command(app), "throughtime"))
     assert {f"throughtime {name}" for name in ("evaluate", "translate", "generate", "forecast")} <= set(found)
-    assert set(found.values()) == {"auto"}, found
+    trains = {path: default for path, default in found.items() if path.startswith("throughtime train ")}
+    assert set(trains.values()) == {None}  # as the settings above say
+    assert {default for path, default in found.items() if path not in trains} == {"auto"}, found
 
 
 def test_models_are_trained_and_opened_there(throughtime, tmp_path, two_gpus, monkeypatch):  # R105

@@ -20,7 +20,7 @@ DRIVER = r"""
 import json, os, random, shutil, signal, sys, time
 from pathlib import Path
 import matplotlib.backends.backend_agg, matplotlib.figure, rich.progress, torch._dynamo
-import throughtime.plots.learning, throughtime.tasks.language.task, throughtime.train.run
+import throughtime.plots.learning, throughtime.tasks.language.predictor, throughtime.train.run
 from throughtime.cli.main import main
 
 dice = random.Random(int(sys.argv[1]))

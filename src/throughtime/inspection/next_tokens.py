@@ -12,7 +12,7 @@ from throughtime.errors import InputError
 from throughtime.text.codec import END, WINDOW
 
 if TYPE_CHECKING:
-    from throughtime.tasks.language.predictor import LanguageModel
+    from throughtime.tasks.language.model import LanguageModel
 
 TOP = 10
 

@@ -21,6 +21,8 @@ class Likelihood:
     nats: float = 0.0
     tokens: int = 0
     characters: int = 0
+    unknown: int = 0
+    """Number of tokens that are not in the vocabulary."""
 
     @classmethod
     def of(cls, log_probs: Iterable[float], characters: int = 0) -> Likelihood:
@@ -32,7 +34,10 @@ class Likelihood:
     def __add__(self, other: Likelihood) -> Likelihood:
         """Both texts together."""
         return Likelihood(
-            self.nats + other.nats, self.tokens + other.tokens, self.characters + other.characters
+            self.nats + other.nats,
+            self.tokens + other.tokens,
+            self.characters + other.characters,
+            self.unknown + other.unknown,
         )
 
     @property
@@ -68,4 +73,5 @@ class Likelihood:
             "nats": self.nats,
             "tokens": self.tokens,
             "characters": self.characters,
+            "unknown": self.unknown,
         }

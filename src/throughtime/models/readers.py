@@ -172,13 +172,13 @@ class DynamicEvaluation:
         scales: list[Tensor] | None = None,
     ) -> None:
         if not (rate >= 0 and math.isfinite(rate)):
-            raise InputError("dynamic rate", f"is {rate}, expected 0 or more")
+            raise InputError("rate", f"is {rate}, expected 0 or more")
         if not 0 <= decay <= 1:
-            raise InputError("dynamic decay", f"is {decay}, expected a number in [0, 1]")
+            raise InputError("decay", f"is {decay}, expected a number in [0, 1]")
         if steps < 1:
-            raise InputError("dynamic steps", f"are {steps}, expected 1 or more")
+            raise InputError("steps", f"is {steps}, expected 1 or more")
         if not clip > 0:
-            raise InputError("dynamic clip", f"is {clip}, expected a number above 0")
+            raise InputError("clip", f"is {clip}, expected a number above 0")
         self.rate, self.decay, self.steps, self.clip, self.cache = rate, decay, steps, clip, cache
         self.scales = scales
         self._model: RecurrentLanguageModel | None = None

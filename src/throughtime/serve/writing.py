@@ -17,7 +17,7 @@ from throughtime.tasks.language.framing import WINDOW
 
 if TYPE_CHECKING:
     from throughtime.tasks.language.framing import Framing
-    from throughtime.tasks.language.predictor import LanguageModel
+    from throughtime.tasks.language.model import LanguageModel
 
 ALMOST_ONE = 1 - 1e-12
 TORN = "\ufffd"  # what the first bytes of a character decode to

@@ -320,7 +320,8 @@ class Predictor:
         """The text of README.md in the model folder; `values` are the measurements of the training."""
         words = self.describe()
         rows = {"data": f"{self.config.data}, split train", **words.facts}
-        rows["weights"] = f"{values['parameters']:,}"
+        if "parameters" in values:
+            rows["weights"] = f"{values['parameters']:,}"
         if "epochs" in values:
             rows["training"] = f"{training_length(values)}, seed {self.config.seed}, {values['device']}"
         best = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in values["best"].items())

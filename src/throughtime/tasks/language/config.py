@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from throughtime.config import Effect, one_of, only_with
+from throughtime.config import Effect, architecture, initialisation, one_of, only_with
 from throughtime.models.widths import layer_widths, tied_widths
-from throughtime.tasks.language.framing import suggested
+from throughtime.tasks.language.framing import Framing, suggested
 from throughtime.tasks.translate.config import MIN_FREQ
 from throughtime.train.config import HIDDEN_DROPOUT, OutputBias, Positive, Share, TrainingConfig
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.text.codec import Codec
 
 Size = Annotated[int, Field(ge=1)]
 
@@ -68,43 +69,51 @@ class LanguageConfig(TrainingConfig):
     )
 
     data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
-    tokens: str | None = Field(None, description="char, word, space, unicode, bpe, ...; null: the data's own")
-    normaliser: str | None = Field(None, description="none, nfc, lower or letters; for characters")
-    layout: Literal["lines", "stream"] | None = Field(
+    tokens: str | None = architecture(
+        None, description="char, word, space, unicode, bpe, ...; null: the data's own"
+    )
+    normaliser: str | None = architecture(None, description="none, nfc, lower or letters; for characters")
+    layout: Literal["lines", "stream"] | None = architecture(
         None, description="lines (each ends with <eos>) or stream (one text)"
     )
-    reversed: bool = Field(False, description="read each line, or the stream, from right to left")
-    min_freq: int = Field(1, ge=1, description="rarer tokens become <unk>")
-    max_size: int | None = Field(None, ge=4, description="the largest vocabulary")
+    reversed: bool = architecture(False, description="read each line, or the stream, from right to left")
+    min_freq: int = architecture(1, ge=1, description="rarer tokens become <unk>")
+    max_size: int | None = architecture(None, ge=4, description="the largest vocabulary")
     max_tokens: int | None = Field(None, ge=2, description="train on the first so many tokens only")
 
-    cell: str = Field(
+    cell: str = architecture(
         "lstm", description="lstm, gru, rnn, mingru, lstm-mogrifier, ...; see `throughtime doctor`"
     )
-    embedding_size: Size = Field(
+    embedding_size: Size = architecture(
         256, description="width of a token's vector; not set: that of the layers if the output is tied to it"
     )
-    hidden_size: Size = Field(256, description="units of a layer; of the last: see last_size")
-    last_size: Size | None = Field(
+    hidden_size: Size = architecture(256, description="units of a layer; of the last: see last_size")
+    last_size: Size | None = architecture(
         None, description="units of the last layer; null: embedding_size where tied to it, else hidden_size"
     )
-    num_layers: Size = Field(1, description="layers on top of each other")
-    tied: bool = Field(True, description="the output's weights are the embedding's")
-    head: Annotated[str, one_of("throughtime.models.heads:HEADS")] = Field(
+    num_layers: Size = architecture(1, description="layers on top of each other")
+    tied: bool = architecture(True, description="the output's weights are the embedding's")
+    head: Annotated[str, one_of("throughtime.models.heads:HEADS")] = architecture(
         "softmax", description="adaptive: rare words are chosen in two steps; for large vocabularies"
     )
-    experts: Size = Field(1, description="softmaxes that are mixed; with several the last layer is free")
-    residual: bool = Field(False, description="add a layer's input to its output where the widths agree")
-    layer_norm: bool = Field(False, description="normalise what each layer gives")
-    initial: Literal["zero", "learned"] = Field("zero", description="the state before the first token")
-    init: Literal["torch", "xavier", "scratch", "uniform"] = Field(
+    experts: Size = architecture(
+        1, description="softmaxes that are mixed; with several the last layer is free"
+    )
+    residual: bool = architecture(
+        False, description="add a layer's input to its output where the widths agree"
+    )
+    layer_norm: bool = architecture(False, description="normalise what each layer gives")
+    initial: Literal["zero", "learned"] = architecture("zero", description="the state before the first token")
+    init: Literal["torch", "xavier", "scratch", "uniform"] = initialisation(
         "torch",
         description="first weights, but for output_bias; scratch is N(0, 0.01^2), "
         "uniform U(-init_range, init_range)",
     )
-    init_range: Annotated[float, Field(gt=0)] = Field(0.1, description="of uniform")
-    output_bias: OutputBias = "frequencies"
-    forget_bias: float = Field(0.0, description="added to the bias of an LSTM's forget gate at the start")
+    init_range: Annotated[float, Field(gt=0)] = initialisation(0.1, description="of uniform")
+    output_bias: OutputBias = initialisation("frequencies")
+    forget_bias: float = initialisation(
+        0.0, description="added to the bias of an LSTM's forget gate at the start"
+    )
 
     embedding_dropout: Share = Field(0.0, description="share of words that are dropped, wherever they stand")
     input_dropout: Share = Field(0.2, description="on what enters the first layer")
@@ -178,3 +187,7 @@ class LanguageConfig(TrainingConfig):
     def settled(self, dataset: Dataset) -> LanguageConfig:
         """The same with the data set's suggestions filled in, as it is saved."""
         return self.model_copy(update=suggested(dataset, self.tokens, self.normaliser, self.layout))
+
+    def frame(self, codec: Codec) -> Framing:
+        """The framing in which a model with this vocabulary reads text."""
+        return Framing(codec, self.layout == "lines", self.reversed, running=True)

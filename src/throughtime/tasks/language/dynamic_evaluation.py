@@ -1,11 +1,12 @@
-"""The readers that the options of `throughtime evaluate` ask for: a cache, learning while reading."""
+"""Language models that learn from the text they are evaluated on: a neural cache, dynamic evaluation."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -13,49 +14,70 @@ from throughtime.data.batching import SequentialPartition
 from throughtime.errors import InputError
 from throughtime.layers.devices import matmul_precision
 from throughtime.models.readers import DynamicEvaluation, NeuralCache, gradient_scales
-from throughtime.tasks.report import Asked, Progress
+from throughtime.tasks.base import Progress
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-    from throughtime.tasks.language.task import RecurrentLanguage
+    from throughtime.tasks.language.predictor import RecurrentLanguage
 
-READING_OPTIONS = frozenset(
-    "cache cache_theta cache_share dynamic dynamic_decay dynamic_steps dynamic_scaled".split()
-)
 ROWS = 100
-"""Of the training text, read side by side to see how large gradients are."""
+"""Number of rows of the training text that are read side by side to measure gradients."""
 BATCHES = 500
-"""Of such rows, which are enough to see it."""
+"""Maximum number of batches of such rows."""
 
 
-def neural_cache(asked: Asked) -> NeuralCache | None:
+@dataclass(frozen=True)
+class ReadingOptions:
+    """The options of `RecurrentLanguage.evaluate_split` about learning from the text that is read.
+
+    `cache` is the window of a neural cache, `dynamic` the learning rate of dynamic evaluation; the others
+    change their defaults.
+    """
+
+    cache: int | None = None
+    cache_theta: float | None = None
+    cache_share: float | None = None
+    dynamic: float | None = None
+    dynamic_decay: float | None = None
+    dynamic_steps: int | None = None
+    dynamic_scaled: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse options of a reader that is not asked for."""
+        for name, value in vars(self).items():
+            reader, _, option = name.partition("_")
+            if option and value is not None and value is not False and getattr(self, reader) is None:
+                raise InputError(name, f"goes with {reader}, which is missing")
+
+    def arguments(self, reader: str, *names: str) -> dict[str, Any]:
+        """The given arguments of a reader."""
+        given = {name: getattr(self, f"{reader}_{name}") for name in names}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def neural_cache(options: ReadingOptions) -> NeuralCache | None:
     """The cache that the options ask for."""
-    chosen = {name: asked[f"cache_{name}"] for name in ("theta", "share") if f"cache_{name}" in asked}
-    if asked.get("cache"):
-        with _options_named():
-            return NeuralCache(asked["cache"], **chosen)
-    for name in chosen:
-        raise InputError(f"--cache-{name}", "goes with --cache, which turns the cache on")
-    return None
+    if options.cache is None:
+        return None
+    with _parameters_named("cache", "window"):
+        return NeuralCache(options.cache, **options.arguments("cache", "theta", "share"))
 
 
 def dynamic_evaluation(
-    asked: Asked,
+    options: ReadingOptions,
     cache: NeuralCache | None,
     language: RecurrentLanguage,
     dataset: Dataset,
     progress: Progress | None = None,
 ) -> DynamicEvaluation | None:
     """The learning that the options ask for."""
-    for name in ("decay", "steps", "scaled"):
-        if f"dynamic_{name}" in asked and "dynamic" not in asked:
-            raise InputError(f"--dynamic-{name}", "goes with --dynamic, which turns the learning on")
-    if "dynamic" not in asked:
+    if options.dynamic is None:
         return None
-    chosen = {name: asked[f"dynamic_{name}"] for name in ("decay", "steps") if f"dynamic_{name}" in asked}
-    with _options_named():
-        learning = DynamicEvaluation(asked["dynamic"], cache=cache, **chosen)
-    if "dynamic_scaled" in asked:
+    with _parameters_named("dynamic", "rate"):
+        learning = DynamicEvaluation(
+            options.dynamic, cache=cache, **options.arguments("dynamic", "decay", "steps")
+        )
+    if options.dynamic_scaled:
         learning.scales = _scales(language, dataset, learning.steps, progress)
     return learning
 
@@ -63,10 +85,10 @@ def dynamic_evaluation(
 def _scales(
     language: RecurrentLanguage, dataset: Dataset, steps: int, progress: Progress | None
 ) -> list[Tensor]:
-    """How large gradients are on the training text, in pieces as long as those that are learned from."""
+    """The size of gradients on the training text, in pieces as long as those that are learned from."""
     if "train" not in dataset.splits:
-        raise InputError("--dynamic-scaled", f"needs a training text, and {dataset.name} has none")
-    ids, device = language.ids(dataset, "train"), language.model.embedding.weight.device
+        raise InputError("dynamic_scaled", f"needs a training text, and {dataset.name} has none")
+    ids, device = language.ids(dataset, "train"), language.device
     rows = max(1, min(ROWS, (len(ids) - 1) // steps))
     batches = SequentialPartition(ids, rows, steps, random_start=False)
     total = min(BATCHES, len(batches))
@@ -82,10 +104,11 @@ def _scales(
 
 
 @contextlib.contextmanager
-def _options_named() -> Iterator[None]:
-    """Call what a reader refuses by the option that gave it."""
+def _parameters_named(reader: str, main: str) -> Iterator[None]:
+    """Name a parameter that a reader refuses as the option that gave it."""
     try:
         yield
     except InputError as error:
-        option = error.where.removesuffix(" rate").replace(" ", "-")
-        raise InputError(f"--{option}", error.problem) from None
+        raise InputError(
+            reader if error.where == main else f"{reader}_{error.where}", error.problem
+        ) from None

@@ -11,7 +11,7 @@ from throughtime.export.models import embed, log_probs
 from throughtime.export.recurrence import run_stack
 from throughtime.export.write import Case, Exported, draw_ragged, number_names
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
-from throughtime.tasks.language.task import RecurrentLanguage
+from throughtime.tasks.language.predictor import RecurrentLanguage
 
 SHAPES = ((1, 1), (1, 50), (3, 7), (3, 40))
 """Texts and the most tokens of one, that an export is checked at."""

@@ -11,6 +11,7 @@ from throughtime.errors import InputError
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.folder import ModelFolder
     from throughtime.text.codec import Codec
 
 WINDOW = 24
@@ -30,6 +31,10 @@ class Framing:
     marked: bool
     backward: bool = False
     running: bool = False
+
+    def save(self, folder: ModelFolder) -> None:
+        """Write the vocabulary and the tokenizer into a model folder; the configuration says the rest."""
+        self.codec.save(folder.path)
 
     @property
     def given(self) -> int:

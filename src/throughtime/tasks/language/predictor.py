@@ -1,228 +1,222 @@
-"""A language model for people: text in, text and numbers out, whatever counts or learns underneath."""
+"""A trained recurrent language model: texts in, texts and their probabilities out."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import contextlib
+import math
+import shlex
+from collections import Counter
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from throughtime.errors import InputError
+import numpy as np
+import torch
+
+from throughtime.cells import LSTM
+from throughtime.cells.initialise import scratch_, xavier_
+from throughtime.data.idcache import token_ids
+from throughtime.errors import InputError, ThroughtimeError
+from throughtime.folder import ModelFolder
+from throughtime.layers.devices import matmul_precision
 from throughtime.metrics.likelihood import Likelihood
-from throughtime.results import Generated, Scored
-from throughtime.tasks.report import Asked, Progress, Report, refuse_others
-from throughtime.text.texts import check_text, check_texts
+from throughtime.models.language import NOTHING, RecurrentLanguageModel
+from throughtime.models.readers import Reader, surprisals
+from throughtime.results import Evaluation
+from throughtime.tasks.base import Description, Progress, refuse_options, suggest_evaluation
+from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.language.dynamic_evaluation import ReadingOptions, dynamic_evaluation, neural_cache
+from throughtime.tasks.language.framing import Framing
+from throughtime.tasks.language.model import LanguageModel, report_likelihood
+from throughtime.tasks.language.training import LanguageTask
+from throughtime.text.codec import Codec, language_reserved
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from throughtime.data.datasets import Dataset
-    from throughtime.search import Strategy
-    from throughtime.search.interface import Memory, State, Step
-    from throughtime.tasks.language.framing import Framing
 
-SENTENCES_AT_ONCE = 4_096
-
-
-class ScoringModel(Protocol):
-    """A step model that also scores whole sequences at once."""
-
-    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Any, State, Memory]:
-        """See `throughtime.search.StepModel`."""
-        ...
-
-    def step(self, last: Any, state: State, memory: Memory) -> Step:
-        """See `throughtime.search.StepModel`."""
-        ...
-
-    def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float64]]:
-        """ln P of every id given those before it."""
-        ...
+LINES_READ = 1000
+"""Maximum number of lines of the training text that are read to choose a prompt."""
+WORDS, CHARACTERS = 2, 20  # of a prompt, at most; a script without spaces has long words
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """A likelihood and the share of tokens that the vocabulary does not know."""
+class RecurrentLanguage(LanguageModel):
+    """A recurrent language model: `tt.load("RUN").generate("the time")[0].text`."""
 
-    likelihood: Likelihood
-    unknown: int
+    task = "language"
+    config_type = LanguageConfig
+    model: RecurrentLanguageModel
+    config: LanguageConfig
 
-    def values(self) -> dict[str, float | int]:
-        """All of it, by name."""
-        return {**self.likelihood.values(), "unknown": self.unknown}
-
-    def report(self, name: str, how: list[str]) -> Report:
-        """The same for people and for machines; `name` says what was read."""
-        values = self.values()
-        known = 1 - values["unknown"] / values["tokens"]
-        text = (
-            f"{name}: perplexity [bold]{values['perplexity']:.2f}[/bold], "
-            f"{values['bits_per_token']:.3f} bits per token, "
-            f"{values['bits_per_character']:.3f} bits per character\n"
-            f"over {values['tokens']:,} tokens, {known:.1%} of them known to the vocabulary"
+    @classmethod
+    def prepare(cls, config: LanguageConfig, dataset: Dataset) -> tuple[LanguageConfig, Framing]:
+        """Build the vocabulary of the training text."""
+        config = config.settled(dataset)
+        assert config.tokens is not None
+        codec = Codec.build(
+            dataset.texts("train"),
+            config.tokens,
+            min_freq=config.min_freq,
+            max_size=config.max_size,
+            reserved=language_reserved(config.layout),
+            normaliser=config.normaliser or "none",
+            where=dataset.name,
         )
-        return Report(values, how, text)
+        return config, config.frame(codec)
 
+    @classmethod
+    def load_assets(cls, folder: ModelFolder, config: LanguageConfig) -> Framing:
+        """Read the vocabulary."""
+        return config.frame(Codec.load(folder.path))
 
-class LanguageModel:
-    """A scoring model with the framing it reads text in."""
+    @classmethod
+    def build_network(cls, config: LanguageConfig, assets: Framing) -> RecurrentLanguageModel:
+        """The network that a configuration describes."""
+        return RecurrentLanguageModel(
+            len(assets.codec.vocabulary), **config.arguments_for(RecurrentLanguageModel)
+        )
 
-    def __init__(self, model: ScoringModel, framing: Framing) -> None:
-        self.model, self.framing = model, framing
-        self.generation: dict[str, Any] = {}
+    @torch.no_grad()
+    def initialise_weights(self) -> None:
+        """Draw the weights from the distribution of the configuration."""
+        config, model = self.config, self.model
+        if config.init == "xavier":
+            xavier_(model)
+        elif config.init == "scratch":
+            scratch_(model)
+        elif config.init == "uniform":
+            for weight in model.parameters():
+                weight.uniform_(-config.init_range, config.init_range)
+        else:
+            # torch draws embeddings from N(0, 1), far too large for an output that shares them.
+            model.embedding.weight.uniform_(-0.1, 0.1)
+        for part in model.modules():
+            if isinstance(part, LSTM):
+                part.bias[part.hidden_size : 2 * part.hidden_size] += config.forget_bias
+
+    def adapt_to(self, dataset: Dataset) -> None:
+        """Set the bias of the softmax to the frequencies of tokens in the training text."""
+        config = self.config
+        if config.output_bias != "frequencies":
+            return
+        ids = self.ids(dataset, "train")[: config.max_tokens]
+        if config.train_windows is not None:  # the rest may be for validation
+            ids = ids[: config.train_windows + config.num_steps]
+        counts = np.bincount(ids, minlength=len(self.framing.codec.vocabulary))
+        self.model.head.begin_with(torch.from_numpy(counts))
+
+    def training_task(self, dataset: Dataset) -> LanguageTask:
+        """Batches, loss and validation on these data."""
+        train = self.ids(dataset, "train")[: self.config.max_tokens]
+        valid = self.ids(dataset, "valid") if "valid" in dataset.splits else None
+        return LanguageTask(self, train, valid)
+
+    def ids(self, dataset: Dataset, split: str) -> np.ndarray[Any, Any]:
+        """A split as one long text, from the cache where it was read before."""
+        ids = token_ids(dataset, split, self.framing.codec, eos=self.framing.marked).ids
+        if not self.framing.backward:
+            return ids
+        # Turned round, a line begins with its end mark; moved by one, each ends with one again.
+        return np.roll(ids[::-1], -1) if self.framing.marked else ids[::-1].copy()
+
+    def likelihood(
+        self,
+        dataset: Dataset,
+        split: str,
+        *,
+        reader: Reader | None = None,
+        progress: Progress | None = None,
+    ) -> Likelihood:
+        """The likelihood of a split read in one go: the state is carried from its first token to its last."""
+        ids = self.ids(dataset, split)
+        if not len(ids):
+            raise InputError(f"{dataset.name}, split {split}", "holds no token to score")
+        begin = self.framing.begin_id
+        advance = None if progress is None else lambda done: progress(done, len(ids))
+        self.model.eval()
+        first = NOTHING if begin is None else begin
+        nats = torch.zeros((), dtype=torch.float64, device=self.device)
+        with matmul_precision("float32"):
+            for piece in surprisals(self.model, ids, first, reader=reader, progress=advance):
+                nats += piece.double().sum()
+        unk = self.framing.codec.vocabulary.unk_id
+        unknown = int((ids == unk).sum()) if unk is not None else 0
+        return Likelihood(float(nats), len(ids), self.framing.characters(dataset.texts(split)), unknown)
+
+    def evaluate_split(
+        self,
+        dataset: Dataset,
+        split: str,
+        *,
+        progress: Progress | None = None,
+        cache: int | None = None,
+        cache_theta: float | None = None,
+        cache_share: float | None = None,
+        dynamic: float | None = None,
+        dynamic_decay: float | None = None,
+        dynamic_steps: int | None = None,
+        dynamic_scaled: bool = False,
+        **others: Any,
+    ) -> Evaluation:
+        """The perplexity of a split; the model may learn from each token after it was scored.
+
+        `cache` is the number of tokens that a neural cache remembers, `cache_share` its share of the
+        probability and `cache_theta` how sharply it prefers similar states. `dynamic` is the learning rate of
+        dynamic evaluation, which makes an update after `dynamic_steps` tokens and draws the weights back to
+        the trained ones by `dynamic_decay`; with `dynamic_scaled` the updates are divided by the size of
+        gradients on the training text. The model itself stays as it is.
+        """
+        refuse_options(others, (), "is not for language models")
+        options = ReadingOptions(
+            cache, cache_theta, cache_share, dynamic, dynamic_decay, dynamic_steps, dynamic_scaled
+        )
+        memory = neural_cache(options)
+        learning = dynamic_evaluation(options, memory, self, dataset, progress)
+        with learning or contextlib.nullcontext():
+            found = self.likelihood(dataset, split, reader=learning or memory, progress=progress)
+        if learning is not None and not math.isfinite(found.nats):
+            raise ThroughtimeError("dynamic evaluation diverged: its weights became infinite; lower dynamic")
+        readers = [] if memory is None else [f"cache-{memory.window}-{memory.theta:g}-{memory.share:g}"]
+        if learning is not None:
+            scaled = "-scaled" if learning.scales is not None else ""
+            readers.append(f"dynamic-{learning.rate:g}-{learning.decay:g}-{learning.steps}{scaled}")
+        device = f"device:{self.device.type}|precision:float32"
+        signature = f"{self.signature(dataset)}|reader:{'+'.join(readers) or 'plain'}|{device}"
+        return report_likelihood(found, signature)
+
+    def describe(self) -> Description:
+        """The model in words."""
+        config, codec = self.config, self.framing.codec
+        size = f"{len(codec.vocabulary):,}"
+        return Description(
+            f"Recurrent language model of {config.data}",
+            config.network or self._layers,
+            f"vocabulary {size} ({config.tokens}), layout {config.layout}",
+            {"tokens": f"{config.tokens}, vocabulary of {size} (`{codec.hash[:12]}`)"},
+            ['score FOLDER "dog bites man" "man bites dog"', "generate FOLDER --seed 1"],
+            "generate()[0].text",
+        )
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """What should be known of the text that its vocabulary was made of."""
-        return self.framing.codec.notes
+    def _layers(self) -> str:
+        """The layers with their units: of a tied model the last one is as wide as an embedding."""
+        sizes = [layer.output_size for layer in self.model.stack.layers]
+        if len(set(sizes)) > 1:
+            return f"{self.config.cell} of {', '.join(map(str, sizes))}"
+        return f"{len(sizes)} x " * (len(sizes) > 1) + f"{self.config.cell} of {sizes[0]}"
 
-    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self.framing.codec.warnings.of(check_texts(texts), **how)
+    def suggestions(self, dataset: Dataset) -> list[str]:
+        """Evaluate the model, and let it continue words that it knows."""
+        prompt = f" --prompt {shlex.quote(words)}" if (words := self._choose_prompt(dataset)) else ""
+        command = f"generate {{run}}{prompt} --max-new-tokens 200 --temperature 0.8"
+        return [*suggest_evaluation(dataset), command]
 
-    def score(self, texts: Sequence[str]) -> list[Scored]:
-        """How likely each text is, token by token, in the order of the texts.
-
-        A model of a stream has no token for the end of a text, so an empty text has no tokens to score.
-        """
-        texts = check_texts(texts)
-        sequences = [self.framing.ids(text) for text in texts]
-        skip, words = self.framing.given, self.framing.codec.vocabulary
-        found = iter(self.model.log_probs([ids for ids in sequences if ids]))
-        log_probs = [next(found)[skip:].tolist() if ids else [] for ids in sequences]
-        return [
-            Scored(text, tuple(words.tokens(ids[skip:])), tuple(own))
-            for text, ids, own in zip(texts, sequences, log_probs, strict=True)
-        ]
-
-    def evaluate(self, dataset: Dataset, split: str) -> Evaluation:
-        """The likelihood of a whole split. A stream is scored as the one sequence it is."""
-        total, unknown = Likelihood(), 0
-        unk, texts = self.framing.codec.vocabulary.unk_id, iter(dataset.texts(split))
-        while batch := list(islice(texts, SENTENCES_AT_ONCE) if self.framing.marked else texts):
-            sequences = self.framing.sequences(batch)
-            for ids, log_probs in zip(sequences, self.model.log_probs(sequences), strict=True):
-                total += Likelihood.of(float(p) for p in log_probs[self.framing.given :])
-                unknown += ids.count(unk) if unk is not None else 0
-            total += Likelihood(characters=self.framing.characters(batch))
-        if not total.tokens:
-            raise InputError(f"{dataset.name}, split {split}", "holds no token to score")
-        return Evaluation(total, unknown)
-
-    def report(self, dataset: Dataset, split: str, asked: Asked, progress: Progress | None = None) -> Report:
-        """What `throughtime evaluate` shows of a split."""
-        refuse_others(asked, (), "is not for counted models; it is for recurrent or translating ones")
-        return self.evaluate(dataset, split).report(f"{dataset.name}, {split}", self.reading(dataset))
-
-    def reading(self, dataset: Dataset) -> list[str]:
-        """How text is read, as a signature tells it."""
+    def _choose_prompt(self, dataset: Dataset) -> str:
+        """Known words that lines of the training text often begin with; "" if there are none."""
         codec = self.framing.codec
-        return [
-            f"layout:{dataset.layout}",
-            f"tokens:{codec.tokenizer.name}",
-            f"vocabulary:{codec.hash[:12]}",
-        ]
-
-    def generate(
-        self,
-        prompt: str = "",
-        *,
-        max_new_tokens: int | None = None,
-        greedy: bool | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        num_return_sequences: int = 1,
-        seed: int | None = None,
-        strategy: Strategy | None = None,
-    ) -> list[Generated]:
-        """Continue a prompt, the most likely text first; defaults come from generation_config.json.
-
-        The options are those of an exported model. Greedy search gives the same text as the exported model.
-        With sampling, equal seeds give equal texts on the same kind of device; the exported model draws other
-        texts from the same distribution. `strategy` replaces `greedy`, `temperature` and the other options.
-        """
-        from throughtime.search import generate
-
-        options: dict[str, Any] = {
-            "greedy": greedy,
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "num_return_sequences": num_return_sequences,
-            "seed": seed,
-        }
-        if strategy is None:
-            strategy = self.strategy(**options)
-        else:
-            defaults = {"num_return_sequences": 1}
-            for name, value in options.items():
-                if value != defaults.get(name):
-                    raise InputError(name, "cannot be given together with strategy; leave one of them out")
-        ids = self.framing.ids(check_text(prompt, "prompt"), end=False)
-        results = generate(self.model, [ids], strategy, max_new_tokens=self._cap(max_new_tokens))
-        return [
-            Generated(self.framing.text([*ids, *one.tokens]), one.log_prob, one.ended) for one in results[0]
-        ]
-
-    def stream(
-        self, prompt: str = "", *, max_new_tokens: int | None = None, strategy: Strategy | None = None
-    ) -> Iterator[str]:
-        """The prompt and its continuation, piece by piece, as they are written; memory does not grow."""
-        import torch
-
-        from throughtime.search import moments
-        from throughtime.tasks.language.framing import WINDOW
-
-        if self.framing.backward:
-            raise InputError("a right-to-left model cannot stream: its first word comes last")
-        ids = self.framing.ids(check_text(prompt, "prompt"), end=False)
-        window = deque(ids, maxlen=WINDOW)
-        yield self.framing.text(ids)
-        steps = moments(
-            self.model,
-            [ids],
-            strategy or self.strategy(),
-            max_new_tokens=self._cap(max_new_tokens),
-            newest_only=True,
-        )
-        with torch.inference_mode():
-            for moment in steps:
-                for token in moment.hypotheses.last.tolist():
-                    yield self.framing.addition(list(window), token)
-                    window.append(token)
-
-    def strategy(
-        self,
-        *,
-        greedy: bool | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        num_return_sequences: int = 1,
-        seed: int | None = None,
-    ) -> Strategy:
-        """Greedy search or sampling; what is not given comes from generation_config.json."""
-        from throughtime.search import Greedy, Sampling
-
-        chosen = self.generation
-        end = self.framing.end_id
-        if greedy if greedy is not None else not chosen.get("do_sample", True):
-            if num_return_sequences > 1:
-                raise InputError("num_return_sequences", "is for drawn texts; greedy search finds one")
-            return Greedy(end)
-        return Sampling(
-            end,
-            temperature=temperature if temperature is not None else chosen.get("temperature", 1.0),
-            top_k=top_k if top_k is not None else chosen.get("top_k"),
-            top_p=top_p if top_p is not None else chosen.get("top_p"),
-            num_return_sequences=num_return_sequences,
-            seed=seed,
-        )
-
-    def _cap(self, max_new_tokens: int | None) -> int:
-        return (
-            max_new_tokens if max_new_tokens is not None else int(self.generation.get("max_new_tokens", 100))
-        )
+        lines = (line for text in dataset.texts("train") for line in text.splitlines())
+        starts = (" ".join(line.split(maxsplit=WORDS)[:WORDS]) for line in islice(lines, LINES_READ))
+        # A mark at the beginning would be an option's, a list's or a dialogue's.
+        frequent = Counter(words[:CHARACTERS] for words in starts if words[:1].isalnum())
+        for words, _ in frequent.most_common():
+            if (ids := codec.encode(words)) and codec.vocabulary.unk_id not in ids:
+                return words
+        return ""

@@ -27,7 +27,7 @@ from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
     from throughtime.tasks.language.config import LanguageConfig
-    from throughtime.tasks.language.task import RecurrentLanguage
+    from throughtime.tasks.language.predictor import RecurrentLanguage
 
 VALIDATION_STEPS = 128
 SAMPLED_TOKENS = 60

@@ -11,7 +11,7 @@ from torch.nn.functional import dropout
 
 from throughtime.data.batching.sequences import TaggedBatch
 from throughtime.layers.crf import Independent, LinearChain, TagHead
-from throughtime.layers.dropout import variational_dropout
+from throughtime.layers.dropout import check_probability, variational_dropout
 from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.pooling import MaxPooling, MeanPooling
 from throughtime.layers.stack import Stack

@@ -1,0 +1,227 @@
+"""A counted language model: from a text to a model folder and back, without torch."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from throughtime.config import build_config
+from throughtime.errors import InputError
+from throughtime.files import whole_folder
+from throughtime.folder import ModelFolder
+from throughtime.ngram.counts import NgramCounts
+from throughtime.ngram.model import NgramModel
+from throughtime.ngram.smoothing import predicted
+from throughtime.results import Evaluation
+from throughtime.tasks.base import Description, Progress, refuse_options, suggest_evaluation
+from throughtime.tasks.language.model import LanguageModel, report_likelihood
+from throughtime.tasks.ngram.config import NgramConfig
+
+if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+    from throughtime.train.progress import Reporter
+
+
+class NgramLanguageModel(LanguageModel):
+    """A language model that counts n-grams; a new one can only be used after `count` or `fit`."""
+
+    task = "ngram"
+    config_type = NgramConfig
+    model: NgramModel
+    config: NgramConfig
+
+    @classmethod
+    def create(cls, config: NgramConfig, dataset: Dataset, *, network: Any = None) -> Self:
+        """A model that has counted nothing yet; settings and data that do not fit are refused here."""
+        from throughtime.text.tokenizer import check_normaliser
+
+        config.build_smoothing()
+        dataset.texts(config.split)  # refuses data of another kind, and a split that is not there
+        config = config.settled(dataset)
+        check_normaliser(config.normaliser or "none", str(config.tokens))
+        return cls(None, None, config)
+
+    @classmethod
+    def initialise_from(
+        cls, source: Path | str, config: NgramConfig, given: Mapping[str, Any], *, network: Any = None
+    ) -> Self:
+        """Refused: counts come from the data alone."""
+        raise InputError("init_from", "is for models with weights; an n-gram model is counted from its data")
+
+    @classmethod
+    def load(
+        cls, folder: ModelFolder, settings: Mapping[str, Any], device: str, *, network: Any = None
+    ) -> Self:
+        """The model that `save` wrote. Counts are looked up, not computed: the device does not matter."""
+        from throughtime.text.codec import Codec
+
+        config = build_config(NgramConfig, settings, str(folder.path / "config.json"))
+        framing = config.frame(Codec.load(folder.path))
+        size = len(framing.codec.vocabulary)
+        model = NgramModel.from_tensors(
+            folder.read_tensors(), framing.never_predicted, config.build_smoothing()
+        )
+        if size != model.vocabulary_size:
+            raise InputError(
+                str(folder.path),
+                f"has a vocabulary of {size:,} tokens but counts of {model.vocabulary_size:,}; one of its "
+                "files is damaged, so train it again",
+            )
+        predictor = cls(model, framing, config)
+        predictor.folder = folder
+        predictor.load_generation(folder)
+        return predictor
+
+    @classmethod
+    def finished(cls, out: Path, config: NgramConfig) -> str | None:
+        """A folder is written whole, when all is counted."""
+        return "counted"
+
+    def count(self, dataset: Dataset) -> Self:
+        """Build the vocabulary of the split of the configuration, and count its n-grams."""
+        from throughtime.text.codec import Codec
+
+        config = self.config
+        assert config.tokens is not None
+        codec = Codec.build(
+            dataset.texts(config.split),
+            config.tokens,
+            min_freq=config.min_freq,
+            max_size=config.max_size,
+            reserved=("<unk>", "<bos>", "<eos>") if config.layout == "lines" else ("<unk>",),
+            normaliser=config.normaliser or "none",
+            where=dataset.name,
+        )
+        self.assets = config.frame(codec)
+        counts = NgramCounts.of(
+            self.framing.sequences(dataset.texts(config.split)),
+            config.order,
+            len(codec.vocabulary),
+            self.framing.never_predicted,
+        )
+        self.model = NgramModel(counts, config.build_smoothing())
+        return self
+
+    def fit(
+        self,
+        dataset: Dataset,
+        out: Path,
+        *,
+        warn: Callable[[str], None] | None = None,
+        reporter: Reporter | None = None,
+        resume: bool = False,
+        skip_bad: bool = False,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Count, measure the perplexity of the validation split, and save into the new folder `out`."""
+        config, began = self.config, time.perf_counter()
+        if reporter is not None:
+            if resume:
+                reporter.say(f"Nothing saved at {out} yet: starting afresh.")
+            text = f"{config.data} ({config.split}, layout {config.layout})"
+            reporter.say(f"Counting {text} up to order {config.order} ...")
+        self.count(dataset)
+        seconds = time.perf_counter() - began
+        measured: dict[str, Any] = {}
+        if "valid" in dataset.splits and config.split == "train":
+            found = self.likelihood(dataset, "valid").values()
+            measured = {"split": "valid", "data": config.data, **found}
+        with whole_folder(out) as temporary:
+            self._write(ModelFolder(temporary), measured)
+            if skip_bad:
+                ModelFolder(temporary).write_skipping()
+        if warn is not None:
+            for note in self.notes:
+                warn(note)
+        counts = self.model.counts
+        return {
+            "run": str(out),
+            "task": self.task,
+            "order": counts.order,
+            "smoothing": config.smoothing,
+            "tokenizer": config.tokens,
+            "vocabulary": counts.vocabulary_size,
+            "tokens": self.num_tokens,
+            "ngrams": self.num_ngrams,
+            "seconds": round(seconds, 3),
+            "valid_perplexity": measured.get("perplexity"),
+        }
+
+    def summary(self, values: Mapping[str, Any]) -> str:
+        """What was counted, in words."""
+        stored = ", ".join(f"{count:,}" for count in values["ngrams"])
+        perplexity = values["valid_perplexity"]
+        measured = "" if perplexity is None else f"\nValidation perplexity {perplexity:.2f}."
+        return (
+            f"Counted {values['tokens']:,} tokens ({values['tokenizer']}) in {values['seconds']:.1f} s; "
+            f"vocabulary {values['vocabulary']:,}.\n"
+            f"Stored n-grams of length 1 to {values['order']}: {stored}.{measured}"
+        )
+
+    def suggestions(self, dataset: Dataset) -> list[str]:
+        """Evaluate the model, and let it write."""
+        return [*suggest_evaluation(dataset), "generate {run} --seed 1"]
+
+    def evaluate_split(
+        self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
+    ) -> Evaluation:
+        """The perplexity of a split."""
+        refuse_options(options, (), "is for recurrent language models or translators, not for counted ones")
+        return report_likelihood(self.likelihood(dataset, split), self.signature(dataset))
+
+    def save(self, path: Path | str) -> None:
+        """Write the model to a new folder, whole or not at all."""
+        with whole_folder(path) as temporary:
+            self._write(ModelFolder(temporary), self._validation())
+
+    def _write(self, folder: ModelFolder, measured: Mapping[str, Any]) -> None:
+        self.save_description(folder)
+        folder.write_tensors(self.model.tensors())
+        folder.write_metrics([measured] if measured else [])
+        best = {"perplexity": measured["perplexity"]} if measured else {}
+        folder.write_card(self.card({"best": best}))
+
+    def _validation(self) -> dict[str, Any]:
+        """What was measured on the validation split, if its folder tells it."""
+        path = None if self.folder is None else self.folder.path / "metrics.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.is_file() else []
+        return dict(json.loads(lines[0])) if lines else {}
+
+    @property
+    def num_tokens(self) -> int:
+        """The number of tokens that were counted."""
+        return int(predicted(self.model.counts).sum())
+
+    @property
+    def num_ngrams(self) -> list[int]:
+        """The number of stored n-grams of each length, the shortest first."""
+        return [len(level.keys) for level in self.model.counts.levels]
+
+    @property
+    def title(self) -> str:
+        """What it is, in one line."""
+        words = self.describe()
+        return f"{self.config.data}: {words.network}, {sum(self.num_ngrams):,} n-grams, {words.details}"
+
+    def describe(self) -> Description:
+        """The model in words."""
+        config, codec = self.config, self.framing.codec
+        size, direction = (
+            f"{len(codec.vocabulary):,}",
+            "right to left" if config.backward else "left to right",
+        )
+        return Description(
+            f"{config.smoothing} {config.order}-gram model of {config.data}",
+            f"{config.order}-grams with {config.smoothing} smoothing, {direction}",
+            f"vocabulary {size} ({config.tokens}), layout {config.layout}",
+            {
+                "data": f"{config.data}, split {config.split}, {self.num_tokens:,} tokens",
+                "tokens": f"{config.tokens}, vocabulary of {size} (`{codec.hash[:12]}`)",
+                "text": "line by line" if config.layout == "lines" else "one stream",
+            },
+            ['score FOLDER "dog bites man" "man bites dog"', "generate FOLDER --seed 1"],
+            "generate()[0].text",
+        )

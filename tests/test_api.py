@@ -1,0 +1,98 @@
+"""Models trained from Python, beside those of the command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import throughtime as tt
+from throughtime.api import train
+from throughtime.errors import InputError
+
+LINES = ["the cat sees the dog .", "the dog hears a man .", "a man sees the moon ."] * 20
+SMALL = {"embedding_size": 8, "hidden_size": 8, "batch_size": 4, "epochs": 2, "device": "cpu"}
+SETTINGS = {
+    "language": {**SMALL, "num_steps": 8, "cell": "gru", "seed": 3, "lr": 0.01, "tokens": "word"},
+    "classify": {**SMALL, "pooling": "mean", "seed": 5, "word_dropout": 0.2},
+    "ngram": {"order": 4, "smoothing": "laplace", "strengths": [1, 20, 7.5], "backward": True},
+}
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A file for each task."""
+    text, table = tmp_path / "animals.txt", tmp_path / "animals.csv"
+    text.write_text("\n".join(LINES) + "\n")
+    rows = [f"{line} {number},{line.split()[1]}\n" for number, line in enumerate(LINES)]
+    table.write_text("text,label\n" + "".join(rows))
+    return {"language": text, "ngram": text, "classify": table}
+
+
+def as_words(settings):
+    """Settings as --set takes them."""
+    shown = {
+        name: str(value).lower() if isinstance(value, bool) else value for name, value in settings.items()
+    }
+    return [word for name, value in shown.items() for word in ("--set", f"{name}={value}")]
+
+
+@pytest.mark.parametrize("task", SETTINGS)
+def test_python_and_the_command_line_train_the_same_weights(task, data, tmp_path, throughtime):
+    typed, called = tmp_path / "typed", tmp_path / "called"
+    ran = throughtime("train", task, "--data", data[task], *as_words(SETTINGS[task]), "--out", typed)
+    assert ran.code == 0, ran.err
+    model = train(task, data[task], out=called, progress="none", **SETTINGS[task])
+    for name in ("config.json", "model.safetensors"):
+        assert (called / name).read_bytes() == (typed / name).read_bytes(), name
+    assert model.config == tt.load(typed).config
+    assert repr(model).startswith(f"<{type(model).__name__} from {called}: {data[task]}: ")
+
+
+def test_a_language_model_of_a_file_scores_evaluates_and_is_copied(data, tmp_path, capsys):
+    model = train("language", data["language"], progress="none", **SETTINGS["language"])
+    assert len(model.score("the cat sees")[0].tokens) == 4
+    found = model.evaluate(split="test")
+    assert found["perplexity"] == pytest.approx(2 ** found["bits_per_token"])
+    assert found.signature.startswith(f"data:{data['language']}|split:test|layout:lines|tokens:word|")
+    assert f"{data['language']}, test: perplexity " in repr(found)
+    cached = model.evaluate(data["language"], split="test", cache=20, cache_share=0.3)
+    assert "|reader:cache-20-0.3-0.3|" in cached.signature
+    for wrong in ({"cache_share": 0.1}, {"cache": 5, "cache_share": 1}, {"dynamic": -1}, {"num_beams": 3}):
+        with pytest.raises(InputError, match=rf"^{list(wrong)[-1]}: "):
+            model.evaluate(split="test", **wrong)
+    model.save(tmp_path / "copy")
+    assert tt.load(tmp_path / "copy").score(LINES) == model.score(LINES)
+    assert f"perplexity {model.training_values()['best']['perplexity']:.4g}" in (
+        tmp_path / "copy" / "README.md"
+    ).read_text(encoding="utf-8")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_counted_model_is_trained_evaluated_and_copied_without_torch(data, tmp_path):
+    code = f"""
+import sys
+from throughtime.api import train
+from throughtime.tasks import load
+model = train("ngram", {str(data["ngram"])!r}, progress="none", out={str(tmp_path / "run")!r})
+values = model.evaluate(split="valid").values
+assert values["perplexity"] > 1
+model.score("the cat")
+model.save({str(tmp_path / "copy")!r})
+assert load({str(tmp_path / "copy")!r}).score(["the cat"]) == model.score("the cat")
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    for name in ("metrics.jsonl", "README.md", "model.safetensors"):
+        assert (tmp_path / "copy" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
+
+
+def test_what_counting_does_not_take_is_refused_by_name(data, tmp_path):
+    for wrong in ({"strengths": [1]}, {"normaliser": "lower", "tokens": "word"}, {"init_from": tmp_path}):
+        with pytest.raises(InputError, match=rf"^{next(iter(wrong))}: "):
+            train("ngram", data["ngram"], out=tmp_path / "run", progress="none", **wrong)
+    assert not (tmp_path / "run").exists()
+    model = train("ngram", data["ngram"], progress="none")
+    with pytest.raises(InputError, match=r"^cache: "):
+        model.evaluate(split="test", cache=5)
