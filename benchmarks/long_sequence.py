@@ -19,7 +19,7 @@ CHILD = """
 import json, pathlib, re, sys, time
 import torch
 from throughtime.cells import LSTM
-from throughtime.recurrence.checkpointing import scan_in_chunks
+from throughtime.recurrence.backpropagation import scan_in_chunks
 from throughtime.recurrence.scan import named, scan
 
 def peak():

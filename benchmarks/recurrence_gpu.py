@@ -30,9 +30,8 @@ from benchmarks.linear_scan_gpu import over_bytes
 from throughtime.kernels import driver
 from throughtime.kernels.elements import Kind, widened
 from throughtime.layers.stack import Stack
-from throughtime.recurrence.choice import chosen
-from throughtime.recurrence.compiling import compile_ahead
-from throughtime.recurrence.measuring import MAKERS, Case, microseconds, replayed
+from throughtime.recurrence.choice import choose_backend
+from throughtime.recurrence.measuring import MAKERS, Case, compile_ahead, microseconds, replayed
 from throughtime.recurrence.persistent import form_of
 from throughtime.recurrence.persistent_plan import Task, best
 from throughtime.recurrence.persistent_plan import microseconds as expected
@@ -111,7 +110,7 @@ def clock(case: Case) -> dict[str, Any]:
     stack = Stack.of(cells := case.cells())
     ours, theirs = case.step(stack, stack), case.theirs()
     with torch.set_grad_enabled(case.trains):
-        backend = chosen(cells[-1], case.data()[0], None, None, case.layers).name
+        backend = choose_backend(cells[-1], case.data()[0], None, None, case.layers).name
     return {
         "backend": backend,
         "ours": microseconds(ours) / per,

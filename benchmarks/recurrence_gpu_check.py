@@ -20,11 +20,10 @@ from torch import Tensor
 from throughtime.cells import Cell
 from throughtime.kernels import driver
 from throughtime.kernels.elements import Kind, widened
-from throughtime.recurrence import costs, persistent_function, scan
-from throughtime.recurrence.compiling import compile_ahead
-from throughtime.recurrence.measuring import MAKERS, backend_of
-from throughtime.recurrence.persistent import form_of
-from throughtime.recurrence.persistent_function import Recurrence, Settings
+from throughtime.recurrence import costs, scan
+from throughtime.recurrence import persistent as persistent_function
+from throughtime.recurrence.measuring import MAKERS, backend_of, compile_ahead
+from throughtime.recurrence.persistent import Recurrence, Settings, form_of
 from throughtime.recurrence.persistent_plan import Form, Plan, Task, best, candidates
 from throughtime.recurrence.persistent_plan import microseconds as expected
 

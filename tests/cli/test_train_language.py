@@ -158,9 +158,7 @@ def test_resume(train, tmp_path, throughtime, text):
     assert done.code == 0
     assert "nothing to do" in done.out
     assert (out / "model.safetensors").read_bytes() == weights
-    refused(
-        train("--out", out, "--resume", settings=["epochs=2", "cell=gru"]), "error: cell: is 'gru'", "'lstm'"
-    )
+    refused(train("--out", out, "--resume", settings=["epochs=2", "cell=gru"]), "--set cell", "'lstm'")
     counted = tmp_path / "counted"
     assert throughtime("train", "ngram", "--data", text, "--out", counted).code == 0
     refused(train("--out", counted, "--resume"), "'ngram'", "not 'language'")
@@ -220,9 +218,7 @@ def test_init_from_another_run(train, tmp_path, throughtime, text):
     best = json.loads((first / "training.json").read_text())["best"]["perplexity"]
     assert ran.json["best"]["perplexity"] == pytest.approx(best, rel=1e-3)
     assert tt.load(second).config.hidden_size == 8
-    refused(
-        throughtime(*words, "--set", "cell=gru", "--out", tmp_path / "x"), "error: cell: is 'gru'", "'lstm'"
-    )
+    refused(throughtime(*words, "--set", "cell=gru", "--out", tmp_path / "x"), "cell: is 'gru'", "'lstm'")
     drawn = throughtime(*words, "--set", "forget_bias=1", "--out", tmp_path / "x")
     refused(drawn, "forget_bias: has no effect with init_from; leave one of them out")
     none = throughtime(*words[:4], "--init-from", tmp_path / "none", "--out", tmp_path / "x")

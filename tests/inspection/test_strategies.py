@@ -16,7 +16,7 @@ from throughtime.inspection.strategies import (
     gradient_in_chunks,
     random_problem,
 )
-from throughtime.recurrence.truncation import Full, Randomised, Truncated, carries
+from throughtime.recurrence.backpropagation import Full, Randomised, Truncated, carries
 
 
 @pytest.fixture(scope="module")

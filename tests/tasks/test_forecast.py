@@ -243,7 +243,7 @@ def test_what_decides_has_the_name_of_the_loss_that_is_trained(settings, measure
     dataset = open_dataset(str(waves))
     task = task_of(made(ForecastConfig(data=str(waves), **{**SMALL, **settings}), dataset), dataset)
     sums = task.validate(0, 1)
-    found = task.judged(sums)
+    found = task.summarise(sums)
     assert next(iter(found)) == task.measure == measure
     [trained] = task.training_measures(1.0)
     loss = sums["loss"] / sums["taught"]

@@ -145,10 +145,10 @@ def test_training_is_validated_by_the_judge_of_evaluate(columns, tmp_path, monke
     task, expected = task_of(model, dataset), model.report(dataset, "valid", {}).values
     assert "|tok:zh|" in expected["bleu_signature"]
     assert 0 < expected["bleu"] < 100
-    assert task.judged(task.validate(0, 1))["bleu"] == pytest.approx(expected["bleu"])
+    assert task.summarise(task.validate(0, 1))["bleu"] == pytest.approx(expected["bleu"])
     halves = [task.validate(rank, 2) for rank in range(2)]
     added = {name: halves[0][name] + halves[1][name] for name in halves[0]}
-    assert task.judged(added)["bleu"] == pytest.approx(expected["bleu"])
+    assert task.summarise(added)["bleu"] == pytest.approx(expected["bleu"])
 
 
 FRUIT = {
@@ -180,7 +180,7 @@ def test_validation_in_parts_is_judged_as_a_whole(target, tmp_path, monkeypatch)
     assert model.report(dataset, "valid", {}).values["bleu"] == pytest.approx(expected)
     shares = [task.validate(rank, len(rows)) for rank in range(len(rows))]  # a sentence each
     added = {name: sum(share[name] for share in shares) for name in shares[0]}
-    assert task.judged(added)["bleu"] == pytest.approx(expected)
+    assert task.summarise(added)["bleu"] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("language", ["mandarin", None])
@@ -251,9 +251,9 @@ def test_own_words_are_read_where_teaching_stops(new, opened):  # R86
 
 def test_validation_shares_add_up(trained, translator, opened):
     task = task_of(translator, opened)
-    alone = task.judged(task.validate(0, 1))
+    alone = task.summarise(task.validate(0, 1))
     shares = [task.validate(rank, 3) for rank in range(3)]
-    together_ = task.judged({name: sum(share[name] for share in shares) for name in shares[0]})
+    together_ = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
     assert together_ == pytest.approx(alone, rel=1e-5)
 
 

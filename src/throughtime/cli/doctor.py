@@ -86,7 +86,7 @@ def _cells() -> list[dict[str, Any]]:
 
     from throughtime.cells import CELLS
     from throughtime.recurrence import BACKENDS
-    from throughtime.recurrence.choice import chosen
+    from throughtime.recurrence.choice import choose_backend
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     x = torch.zeros(STEPS, BATCH, SIZE, device=device)
@@ -96,13 +96,13 @@ def _cells() -> list[dict[str, Any]]:
     for name, make in CELLS.items():
         cell = make(SIZE, SIZE).to(device)
         backends = {
-            "training": chosen(cell, x, None, None).name,
-            "training, ragged": chosen(cell, x, lengths, None).name,
-            "training, carry": chosen(cell, x, None, carry).name,
+            "training": choose_backend(cell, x, None, None).name,
+            "training, ragged": choose_backend(cell, x, lengths, None).name,
+            "training, carry": choose_backend(cell, x, None, carry).name,
         }
         with torch.no_grad():
-            backends["inference"] = chosen(cell, x, None, None).name
-            backends["inference, ragged"] = chosen(cell, x, lengths, None).name
+            backends["inference"] = choose_backend(cell, x, None, None).name
+            backends["inference, ragged"] = choose_backend(cell, x, lengths, None).name
         refusals = {other: backend.refuses(cell, x, None, None) for other, backend in BACKENDS.items()}
         rows.append(
             {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from throughtime.inspection.strategies import Comparison, Problem
-    from throughtime.recurrence.truncation import Strategy
+    from throughtime.recurrence.backpropagation import Strategy
 
 SENTENCE = "back through time the gradient walks until something cuts its way short"
 KEEP = 0.9
@@ -84,8 +84,8 @@ def truncation(
 
 
 def _backend(problem: Problem, strategy: Strategy) -> str:
+    from throughtime.recurrence.backpropagation import Truncated, carries
     from throughtime.recurrence.scan import named
-    from throughtime.recurrence.truncation import Truncated, carries
 
     carry = None if isinstance(strategy, Truncated) else carries(strategy, *problem.x.shape[:2])
     return named("auto", problem.cell, problem.x, None, carry).name
@@ -93,7 +93,7 @@ def _backend(problem: Problem, strategy: Strategy) -> str:
 
 def _draw_truncation(text: str, comparisons: list[Comparison], plot: Path) -> None:
     from throughtime.plots.segments import Measured, truncation_plot
-    from throughtime.recurrence.truncation import carries
+    from throughtime.recurrence.backpropagation import carries
 
     cuts, measured = {}, {}
     for row in comparisons:

@@ -15,7 +15,7 @@ from throughtime.errors import InputError
 from throughtime.inspection.lag import INPUT, random_cell
 from throughtime.inspection.threads import one_thread
 from throughtime.recurrence import scan
-from throughtime.recurrence.truncation import Full, Randomised, Strategy, Truncated, carries
+from throughtime.recurrence.backpropagation import Full, Randomised, Strategy, Truncated, carries
 
 GROUP = 32  # draws of one batch; each row is one draw
 

@@ -22,7 +22,7 @@ from throughtime.errors import InputError
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.heads import IGNORED
 from throughtime.models.language import RecurrentLanguageModel
-from throughtime.recurrence.truncation import Full, Randomised, Strategy, Truncated, carries
+from throughtime.recurrence.backpropagation import Full, Randomised, Strategy, Truncated, carries
 from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
