@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from throughtime.recurrence.backpropagation import Full, Randomised, Truncated, carries
 
 from throughtime.errors import InputError
 from throughtime.inspection.truncation import (
@@ -17,6 +16,7 @@ from throughtime.inspection.truncation import (
     gradient_in_chunks,
     random_problem,
 )
+from throughtime.recurrence.backpropagation import Full, Randomised, Truncated, carries
 
 
 @pytest.fixture(scope="module")

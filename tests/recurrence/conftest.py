@@ -10,7 +10,7 @@ from tests.emulated import machine
 
 from throughtime.kernels import driver
 from throughtime.recurrence import batched_copies as moves
-from throughtime.recurrence import persistent_function
+from throughtime.recurrence import persistent as persistent_function
 
 
 @pytest.fixture

@@ -16,8 +16,7 @@ from throughtime.cells.base import Cell
 from throughtime.errors import InputError
 from throughtime.recurrence import associative, scan
 from throughtime.recurrence.associative import Associative, scan_linear
-from throughtime.recurrence.backend import Backend
-from throughtime.recurrence.reference import Reference
+from throughtime.recurrence.backend import Backend, Reference
 from throughtime.recurrence.scan import named
 
 LINEAR = {"mingru": MinGRU, "minlstm": MinLSTM}

@@ -14,7 +14,7 @@ from torch import Tensor
 from throughtime.cells import CELLS, GRU, LSTM, Cell, MinGRU
 from throughtime.errors import InputError
 from throughtime.recurrence import Result, scan
-from throughtime.recurrence.checkpointing import scan_in_chunks
+from throughtime.recurrence.backpropagation import scan_in_chunks
 
 Way = Callable[..., Result]
 

@@ -7,7 +7,7 @@ import torch
 
 from throughtime.cells import CELLS, GRU, LSTM, RNN, CoupledLSTM, MinGRU
 from throughtime.recurrence import BACKENDS, scan
-from throughtime.recurrence.choice import SPEED, chosen, ranked
+from throughtime.recurrence.choice import SPEED, choose_backend, rank_backends
 
 LENGTHS = torch.tensor([3, 2])
 
@@ -26,7 +26,7 @@ LENGTHS = torch.tensor([3, 2])
     ],
 )
 def test_training_runs_on_the_measured_best(cell, lengths, backend):
-    assert chosen(cell, torch.zeros(64, 2, 3), lengths, None).name == backend
+    assert choose_backend(cell, torch.zeros(64, 2, 3), lengths, None).name == backend
 
 
 @pytest.mark.parametrize("cell", [GRU(3, 4), RNN(3, 4)])
@@ -41,21 +41,21 @@ def test_the_table_decides(cell, trains, batch, ragged, monkeypatch):
         speeds[best][column], speeds[other][column] = 2.0, 1.0
         monkeypatch.setitem(SPEED, type(cell), {name: tuple(row) for name, row in speeds.items()})
         with torch.set_grad_enabled(trains):
-            assert ranked(cell, x, lengths)[0].name == best
+            assert rank_backends(cell, x, lengths)[0].name == best
 
 
 def test_what_cannot_get_a_gradient_is_not_training(monkeypatch):
     cell, x = GRU(3, 4), torch.zeros(64, 2, 3)
     monkeypatch.setitem(SPEED, GRU, {"fused": (2.0,) * 4 + (0.5,) * 4, "native": (1.0,) * 8})
-    assert chosen(cell, x, None, None).name == "fused"
-    assert chosen(cell.requires_grad_(False), x, None, None).name == "native"
-    assert chosen(cell, x.requires_grad_(), None, None).name == "fused"
+    assert choose_backend(cell, x, None, None).name == "fused"
+    assert choose_backend(cell.requires_grad_(False), x, None, None).name == "native"
+    assert choose_backend(cell, x.requires_grad_(), None, None).name == "fused"
 
 
 def test_a_measured_backend_that_refuses_is_passed_over():
     x, carry = torch.zeros(64, 2, 3), torch.ones(64, 2)
-    assert chosen(LSTM(3, 4), x, None, carry).name == "reference"
-    assert chosen(GRU(3, 4), x, None, carry).name == "fused"
+    assert choose_backend(LSTM(3, 4), x, None, carry).name == "reference"
+    assert choose_backend(GRU(3, 4), x, None, carry).name == "fused"
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_a_measured_backend_that_refuses_is_passed_over():
     [(LSTM(3, 4), "reference"), (GRU(3, 4), "native"), (RNN(3, 4), "native"), (MinGRU(3, 4), "reference")],
 )
 def test_few_steps_do_not_pay_for_what_many_do(cell, few):
-    assert chosen(cell, torch.zeros(1, 2, 3), None, None).name == few
-    assert chosen(cell, torch.zeros(64, 2, 3), None, None).name != few
+    assert choose_backend(cell, torch.zeros(1, 2, 3), None, None).name == few
+    assert choose_backend(cell, torch.zeros(64, 2, 3), None, None).name != few
 
 
 def test_elsewhere_than_on_a_cpu_the_order_is_that_of_the_table_of_backends():
     x = torch.zeros(3, 2, 3, device="meta")
-    assert [backend.name for backend in ranked(GRU(3, 4), x, None)] == list(BACKENDS)
+    assert [backend.name for backend in rank_backends(GRU(3, 4), x, None)] == list(BACKENDS)
 
 
 @pytest.mark.parametrize("name", CELLS)

@@ -15,7 +15,7 @@ from throughtime.errors import InputError
 from throughtime.layers import stack as stack_module
 from throughtime.layers.stack import Stack
 from throughtime.recurrence import costs
-from throughtime.recurrence.choice import BACKENDS, together
+from throughtime.recurrence.choice import BACKENDS, choose_for_layers
 from throughtime.recurrence.native import alike, run_layers
 from throughtime.recurrence.persistent import Persistent
 from throughtime.recurrence.scan import scan_layers
@@ -38,7 +38,7 @@ every_kind = pytest.mark.parametrize("name", KINDS)
 @pytest.fixture
 def left_to_torch(monkeypatch):
     """Take a CPU for a GPU on which torch is faster than we are."""
-    monkeypatch.setattr(scan_module, "together", lambda layers, x: BACKENDS["native"])
+    monkeypatch.setattr(scan_module, "choose_for_layers", lambda layers, x: BACKENDS["native"])
     monkeypatch.setattr(stack_module, "LAYERED", ("cpu",))
 
 
@@ -184,9 +184,9 @@ def test_the_figures_for_so_many_side_by_side_decide(layers, directions, steps, 
     cells = cells_of(build("gru", layers, directions))
     for few, taken in ((steps - 1, True), (steps, False)):
         monkeypatch.setattr(OnGpu, "shape", (few, 16, 3))
-        assert (together(cells, OnGpu).name == "native") is taken
+        assert (choose_for_layers(cells, OnGpu).name == "native") is taken
     monkeypatch.setattr(Persistent, "refuses", lambda *_: "no room")
-    assert together(cells, OnGpu).name == "native"
+    assert choose_for_layers(cells, OnGpu).name == "native"
 
 
 def test_where_the_top_is_trained_the_figures_are_those_of_training(figures, monkeypatch):
@@ -195,14 +195,16 @@ def test_where_the_top_is_trained_the_figures_are_those_of_training(figures, mon
     monkeypatch.setattr(OnGpu, "requires_grad", False)
     lower, upper = build("gru").layers
     lower.requires_grad_(False)
-    assert together([lower.cells, upper.cells], OnGpu).name == "persistent"
+    assert choose_for_layers([lower.cells, upper.cells], OnGpu).name == "persistent"
     upper.requires_grad_(False)
-    assert together([lower.cells, upper.cells], OnGpu).name == "native"
+    assert choose_for_layers([lower.cells, upper.cells], OnGpu).name == "native"
 
 
 def test_what_torch_has_no_kernel_for_is_never_left_to_it(figures):
     figures({})
-    assert together([[GRU(3, 4, reset="before")], [GRU(4, 4, reset="before")]], OnGpu).name == "fused"
+    assert (
+        choose_for_layers([[GRU(3, 4, reset="before")], [GRU(4, 4, reset="before")]], OnGpu).name == "fused"
+    )
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")

@@ -14,8 +14,8 @@ from throughtime.errors import InputError
 from throughtime.kernels import driver
 from throughtime.kernels.elements import KINDS
 from throughtime.recurrence import linear_scan, scan
+from throughtime.recurrence.backend import Reference
 from throughtime.recurrence.linear_scan import LinearScan
-from throughtime.recurrence.reference import Reference
 
 emulated = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
 

@@ -16,9 +16,9 @@ from throughtime.errors import InputError, ThroughtimeError
 from throughtime.kernels import driver
 from throughtime.kernels.elements import Kind
 from throughtime.recurrence import scan
+from throughtime.recurrence.backend import Reference
 from throughtime.recurrence.persistent import Persistent
 from throughtime.recurrence.persistent_plan import Form, Plan, Task, best, candidates, microseconds
-from throughtime.recurrence.reference import Reference
 
 emulated = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
 

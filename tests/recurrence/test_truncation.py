@@ -11,7 +11,7 @@ from torch import Tensor
 from throughtime.cells import CELLS, Cell
 from throughtime.errors import InputError
 from throughtime.recurrence import scan
-from throughtime.recurrence.truncation import Full, Randomised, Truncated, carries
+from throughtime.recurrence.backpropagation import Full, Randomised, Truncated, carries
 
 STEPS, BATCH = 11, 2
 

@@ -141,9 +141,9 @@ def test_the_loss_is_a_sum_over_texts(new, opened, smoothing):
 
 def test_validation_shares_add_up(classifier, opened):
     task = classifier.training_task(opened)
-    alone = task.judged(task.validate(0, 1))
+    alone = task.summarise(task.validate(0, 1))
     shares = [task.validate(rank, 3) for rank in range(3)]
-    together = task.judged({name: sum(share[name] for share in shares) for name in shares[0]})
+    together = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
     assert together == pytest.approx(alone, rel=1e-5)
     values = classifier.evaluate(opened, split="valid").values
     assert alone == pytest.approx({name: values[name] for name in alone}, rel=1e-4)
@@ -153,7 +153,7 @@ def test_validation_shares_add_up(classifier, opened):
 def test_the_measure_that_decides(new, opened, measure, better):
     task = new(choose_by=measure).training_task(opened)
     assert (task.measure, task.better) == (measure, better)
-    assert next(iter(task.judged(task.validate(0, 1)))) == measure
+    assert next(iter(task.summarise(task.validate(0, 1)))) == measure
 
 
 def test_a_measure_of_another_package_decides_and_is_evaluated(new, opened, monkeypatch):
@@ -161,7 +161,7 @@ def test_a_measure_of_another_package_decides_and_is_evaluated(new, opened, monk
     classifier = new(choose_by="equal")
     task = task_of(classifier, opened)
     shares = [task.validate(rank, 2) for rank in range(2)]
-    measures = task.judged({name: sum(share[name] for share in shares) for name in shares[0]})
+    measures = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
     assert (task.better, next(iter(measures))) == ("more", "equal")
     assert measures["equal"] == pytest.approx(measures["accuracy"])
     values = classifier.report(opened, "valid", {"measures": ["equal"]}).values
@@ -257,7 +257,7 @@ def test_labels_that_training_did_not_know_are_counted_wrong(classifier, tmp_pat
     assert values["accuracy"] == 0.5
     assert values["log_loss"] < 1
     task = classifier.training_task(data)
-    assert task.judged(task.validate(0, 1))["accuracy"] == 0.5
+    assert task.summarise(task.validate(0, 1))["accuracy"] == 0.5
 
 
 def test_tagged_sentences_with_labels(tmp_path):

@@ -144,9 +144,9 @@ def test_the_loss_is_a_sum_over_real_tokens_only(new, opened):
 
 def test_validation_shares_add_up(composer, opened):
     task = composer.training_task(opened)
-    alone = task.judged(task.validate(0, 1))
+    alone = task.summarise(task.validate(0, 1))
     shares = [task.validate(rank, 3) for rank in range(3)]
-    together = task.judged({name: sum(share[name] for share in shares) for name in shares[0]})
+    together = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
     assert together == pytest.approx(alone, rel=1e-5)
 
 

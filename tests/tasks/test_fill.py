@@ -143,8 +143,8 @@ def test_an_unknown_word_is_never_guessed_right(filler):
 def test_validation_shares_add_up(filler, opened):
     task = filler.training_task(opened)
     shares = [task.validate(rank, 3) for rank in range(3)]
-    together = task.judged({name: sum(share[name] for share in shares) for name in shares[0]})
-    assert together == pytest.approx(task.judged(task.validate(0, 1)), rel=1e-5)
+    together = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
+    assert together == pytest.approx(task.summarise(task.validate(0, 1)), rel=1e-5)
 
 
 def test_the_loss_is_a_sum_over_masks(filler, opened):

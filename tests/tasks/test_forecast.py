@@ -247,7 +247,7 @@ def test_what_decides_has_the_name_of_the_loss_that_is_trained(settings, measure
         ForecastConfig(data=str(waves), **{**SMALL, **settings}), dataset
     ).training_task(dataset)
     sums = task.validate(0, 1)
-    found = task.judged(sums)
+    found = task.summarise(sums)
     assert next(iter(found)) == task.measure == measure
     [trained] = task.training_measures(1.0)
     loss = sums["loss"] / sums["taught"]

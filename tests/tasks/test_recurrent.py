@@ -285,7 +285,7 @@ def test_validation_does_not_depend_on_how_it_is_cut(task, monkeypatch):
         sums = one.validate(0, 1)
         assert sums["tokens"] == len(ids) - 1
         assert sums["nats"] == pytest.approx(-log_probs[1:].sum(), rel=1e-5)
-    judged = one.judged(sums)
+    judged = one.summarise(sums)
     assert judged["perplexity"] == pytest.approx(np.exp(sums["nats"] / sums["tokens"]))
     assert judged["perplexity"] == pytest.approx(2 ** judged["bits_per_token"])
     shared = [one.validate(rank, 3) for rank in range(3)]
@@ -333,7 +333,7 @@ def test_saved_and_loaded_gives_the_same_numbers(task, text, tmp_path):
     values = trained.language.fit(dataset, tmp_path / "run")
     loaded = tt.load(tmp_path / "run", device="cpu")
     again = loaded.training_task(dataset)
-    assert again.judged(again.validate(0, 1)) == values["best"]
+    assert again.summarise(again.validate(0, 1)) == values["best"]
     first, second = (
         loaded.generate("the", max_new_tokens=6, strategy=loaded.strategy(seed=4))[0].text for _ in range(2)
     )

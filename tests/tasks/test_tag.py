@@ -163,8 +163,8 @@ def test_validation_shares_add_up(tagger, opened_orders):
     shares = [task.validate(rank, 4) for rank in range(4)]
     added = {name: sum(share[name] for share in shares) for name in shares[0]}
     assert added == task.validate(0, 1)
-    assert task.judged(added).keys() == {"f1", "accuracy", "intent_accuracy"}
-    assert next(iter(task.judged(added))) == task.measure == "f1"
+    assert task.summarise(added).keys() == {"f1", "accuracy", "intent_accuracy"}
+    assert next(iter(task.summarise(added))) == task.measure == "f1"
 
 
 def test_order_and_neighbours_do_not_matter(tagger):
@@ -238,7 +238,7 @@ def test_word_classes_are_judged_by_accuracy(tmp_path):
     tagger = Tagger.create(TagConfig(data=str(path), **SMALL), dataset)
     task = tagger.training_task(dataset)
     assert task.measure == "accuracy"
-    assert task.judged(task.validate(0, 1)).keys() == {"accuracy"}
+    assert task.summarise(task.validate(0, 1)).keys() == {"accuracy"}
     assert "f1" not in tagger.evaluate(dataset, split="test").values
 
 

@@ -142,10 +142,10 @@ def test_training_is_validated_by_the_judge_of_evaluate(columns, tmp_path, monke
     task, expected = model.training_task(dataset), model.evaluate(dataset, split="valid").values
     assert "|tok:zh|" in expected["bleu_signature"]
     assert 0 < expected["bleu"] < 100
-    assert task.judged(task.validate(0, 1))["bleu"] == pytest.approx(expected["bleu"])
+    assert task.summarise(task.validate(0, 1))["bleu"] == pytest.approx(expected["bleu"])
     halves = [task.validate(rank, 2) for rank in range(2)]
     added = {name: halves[0][name] + halves[1][name] for name in halves[0]}
-    assert task.judged(added)["bleu"] == pytest.approx(expected["bleu"])
+    assert task.summarise(added)["bleu"] == pytest.approx(expected["bleu"])
 
 
 FRUIT = {
@@ -177,7 +177,7 @@ def test_validation_in_parts_is_judged_as_a_whole(target, tmp_path, monkeypatch)
     assert model.evaluate(dataset, split="valid").values["bleu"] == pytest.approx(expected)
     shares = [task.validate(rank, len(rows)) for rank in range(len(rows))]  # a sentence each
     added = {name: sum(share[name] for share in shares) for name in shares[0]}
-    assert task.judged(added)["bleu"] == pytest.approx(expected)
+    assert task.summarise(added)["bleu"] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("language", ["mandarin", None])
@@ -250,16 +250,16 @@ def test_own_words_are_read_where_teaching_stops(new, opened):  # R86
 
 def test_validation_shares_add_up(trained, translator, opened):
     task = translator.training_task(opened)
-    alone = task.judged(task.validate(0, 1))
+    alone = task.summarise(task.validate(0, 1))
     shares = [task.validate(rank, 3) for rank in range(3)]
-    together_ = task.judged({name: sum(share[name] for share in shares) for name in shares[0]})
+    together_ = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
     assert together_ == pytest.approx(alone, rel=1e-5)
 
 
 def test_another_measure_decides_and_is_evaluated(new, opened):
     translator = new(choose_by="ter", valid_sentences=4)
     task = task_of(translator, opened)
-    measures = task.judged(task.validate(0, 1))
+    measures = task.summarise(task.validate(0, 1))
     assert (task.better, next(iter(measures))) == ("less", "ter")
     assert measures["ter"] > 0
     assert translator.report(opened, "valid", {"measures": ["ter"], "num_beams": 1}).values["ter"] > 0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from throughtime.inspection.gradients import Curve
     from throughtime.inspection.truncation import Comparison, Problem
-    from throughtime.recurrence.truncation import Strategy
+    from throughtime.recurrence.backpropagation import Strategy
 
 COMPARED = ("rnn", "gru", "lstm")
 KEEP, KEEP_TRUNCATED = 0.98, 0.9
@@ -203,8 +203,8 @@ def truncation(
 
 
 def _backend(problem: Problem, strategy: Strategy) -> str:
+    from throughtime.recurrence.backpropagation import Truncated, carries
     from throughtime.recurrence.scan import named
-    from throughtime.recurrence.truncation import Truncated, carries
 
     carry = None if isinstance(strategy, Truncated) else carries(strategy, *problem.x.shape[:2])
     return named("auto", problem.cell, problem.x, None, carry).name
@@ -213,7 +213,7 @@ def _backend(problem: Problem, strategy: Strategy) -> str:
 def _draw_truncation(text: str, comparisons: list[Comparison], plot: Path) -> None:
     from throughtime import plots
     from throughtime.plots.backpropagation import StrategyCosts
-    from throughtime.recurrence.truncation import carries
+    from throughtime.recurrence.backpropagation import carries
 
     cuts, measured = {}, {}
     for row in comparisons:

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from throughtime.cells.base import Cell, State
 from throughtime.cells.minimal import LinearCell
-from throughtime.recurrence.backend import Result
-from throughtime.recurrence.first_order import first_order
+from throughtime.recurrence.backend import Result, first_order
 
 CHUNK = 16
 """Steps taken one after the other inside each chunk, for all chunks at once."""

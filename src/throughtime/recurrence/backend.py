@@ -1,12 +1,16 @@
-"""What a backend is: one way of running a cell through time."""
+"""What a backend is, and the one that all others are tested against: a cell's equations in a loop."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from throughtime.cells.base import Cell, State
+from throughtime.errors import ThroughtimeError
 
 
 class Result(NamedTuple):
@@ -30,3 +34,74 @@ class Backend(Protocol):
     ) -> Result:
         """All steps of x [T, B, I] from left to right."""
         ...
+
+
+Gradients = tuple[Tensor | None, ...]
+
+
+def first_order(backward: Callable[..., Gradients]) -> Callable[..., Gradients]:
+    """Refuse second derivatives with a sentence.
+
+    torch's `once_differentiable` refuses only where the incoming gradient depends on something; elsewhere it
+    gives gradients that pretend to be constant. A backward pass runs with gradients enabled if it is to
+    be differentiated (`create_graph=True`), so this asks for that.
+    """
+
+    @functools.wraps(backward)
+    def run(ctx: Any, *gradients: Tensor) -> Gradients:
+        if torch.is_grad_enabled():
+            raise ThroughtimeError(
+                "this backend of scan gives first derivatives only; "
+                "for create_graph=True pass backend='reference' to it"
+            )
+        return backward(ctx, *gradients)
+
+    return run
+
+
+class Reference:
+    """One step after the other, as the equations are written."""
+
+    name = "reference"
+
+    def refuses(self, cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None) -> str | None:
+        """It serves every cell."""
+        return None
+
+    def run(
+        self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
+    ) -> Result:
+        """Step by step; past a row's length the state freezes and the output is zero."""
+        outputs = []
+        # Not projected[t]: the gradient of each such index would be as large as all steps.
+        for t, projected in enumerate(cell.project(x).unbind()):
+            entered = state if carry is None else scale_gradient(state, carry[t])
+            stepped = cell.step(projected, entered)
+            if lengths is None:
+                state = stepped
+                outputs.append(state[0])
+                continue
+            inside = (t < lengths)[:, None]
+            outputs.append(torch.where(inside, stepped[0], 0.0))
+            state = tuple(torch.where(inside, new, old) for new, old in zip(stepped, state, strict=True))
+        return Result(torch.stack(outputs), state)
+
+
+class _ScaleGradient(torch.autograd.Function):
+    """The identity, whose gradient is multiplied row by row."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, factor: Tensor) -> Tensor:
+        ctx.save_for_backward(factor)
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (factor,) = ctx.saved_tensors
+        return gradients[0] * factor[:, None], None
+
+
+def scale_gradient(state: State, factor: Tensor) -> State:
+    """The same state; gradients through it are multiplied by `factor`, one number a row. [B]"""
+    scaled: State = tuple(_ScaleGradient.apply(value, factor) for value in state)  # type: ignore[no-untyped-call]
+    return scaled

@@ -13,12 +13,11 @@ from throughtime.cells.gru import GRU
 from throughtime.cells.lstm import LSTM
 from throughtime.recurrence import costs
 from throughtime.recurrence.associative import PAYS_FROM, Associative
-from throughtime.recurrence.backend import Backend
+from throughtime.recurrence.backend import Backend, Reference
 from throughtime.recurrence.fused import Fused
 from throughtime.recurrence.linear_scan import LinearScan
 from throughtime.recurrence.native import Native
 from throughtime.recurrence.persistent import Persistent
-from throughtime.recurrence.reference import Reference
 
 BACKENDS: dict[str, Backend] = {
     backend.name: backend
@@ -51,20 +50,22 @@ FEW = 4
 """Fewer steps than this do not pay for rearranging an LSTM's weights or for `fused` laying out its rows."""
 
 
-def chosen(cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None, layers: int = 1) -> Backend:
+def choose_backend(
+    cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None, layers: int = 1
+) -> Backend:
     """The first backend, fastest first, that does not refuse and whose fixed costs so many steps repay.
 
     `layers` is how many such cells torch would run side by side.
     """
     trains = x.device.type != "cpu" and _trains(cell, x)  # on a CPU only the ranking asks
-    for backend in ranked(cell, x, lengths):
+    for backend in rank_backends(cell, x, lengths):
         pays = x.shape[0] >= _pays_from(backend, cell, x, trains, layers)
         if pays and backend.refuses(cell, x, lengths, carry) is None:
             return backend
     raise AssertionError("the reference refuses nothing")
 
 
-def together(layers: Sequence[Sequence[Cell]], x: Tensor) -> Backend:
+def choose_for_layers(layers: Sequence[Sequence[Cell]], x: Tensor) -> Backend:
     """The backend for layers that are `alike`; x as precise as the run would be.
 
     Side by side torch runs all layers of a stack, each some steps behind the one below, or the two directions
@@ -72,14 +73,14 @@ def together(layers: Sequence[Sequence[Cell]], x: Tensor) -> Backend:
     """
     side_by_side = len(layers) if len(layers[0]) == 1 else 2
     # Asked of the top cell: where some are frozen and some are trained, those on top are.
-    return chosen(layers[-1][-1], x, None, None, side_by_side)
+    return choose_backend(layers[-1][-1], x, None, None, side_by_side)
 
 
-def ranked(cell: Cell, x: Tensor, lengths: Tensor | None) -> list[Backend]:
+def rank_backends(cell: Cell, x: Tensor, lengths: Tensor | None) -> list[Backend]:
     """All backends, the fastest for such a call first, whether they serve it or not.
 
     >>> cell, x = GRU(4, 8), torch.zeros(5, 3, 4)
-    >>> [backend.name for backend in ranked(cell, x, None)]
+    >>> [backend.name for backend in rank_backends(cell, x, None)]
     ['fused', 'native', 'persistent', 'linear', 'associative', 'reference']
     """
     speed = SPEED.get(type(cell)) if x.device.type == "cpu" else None

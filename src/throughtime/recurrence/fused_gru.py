@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from throughtime.recurrence import layout as memory
-from throughtime.recurrence.first_order import first_order
+from throughtime.recurrence.backend import first_order
 from throughtime.recurrence.layout import InputGradients, Layout
 
 PART = 1024

@@ -12,8 +12,7 @@ from torch import Tensor
 from throughtime.cells.base import Cell, State
 from throughtime.cells.minimal import MinGRU, MinLSTM
 from throughtime.kernels.elements import KINDS, Kind
-from throughtime.recurrence.backend import Result
-from throughtime.recurrence.first_order import first_order
+from throughtime.recurrence.backend import Result, first_order
 from throughtime.recurrence.persistent_plan import LANES
 
 if TYPE_CHECKING:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,8 +18,8 @@ from throughtime.cells import GRU, LSTM, RNN, Cell, MinGRU, MinLSTM
 from throughtime.errors import InputError
 from throughtime.files import whole_file
 from throughtime.recurrence import costs
-from throughtime.recurrence.compiling import compile_ahead
-from throughtime.recurrence.persistent import form_of, kind_of, task_of
+from throughtime.recurrence.persistent import FILES, form_of, kind_of, task_of
+from throughtime.recurrence.persistent_plan import Task, candidates
 from throughtime.recurrence.scan import scan
 
 Call = Callable[[], Any]
@@ -224,3 +226,28 @@ def measure(say: Callable[[str], None]) -> dict[str, Any]:
         json.dump(everything, file)
     costs.forget()
     return {"gpu": gpu, "file": str(path), **found}
+
+
+Work = tuple[str, tuple[tuple[str, int], ...], tuple[int, int]]
+
+
+def compile_ahead(tasks: Iterable[Task], plans: int = 1) -> None:
+    """The kernels of these tasks, each with so many of the plans that are expected to be fastest."""
+    from throughtime.kernels import driver
+
+    limits = driver.limits(torch.cuda.current_device())
+    capability = torch.cuda.get_device_capability()
+    wanted: dict[Work, None] = {}
+    for task in dict.fromkeys(tasks):
+        for plan in candidates(task, *limits)[:plans]:
+            constants = tuple(sorted(plan.constants(task).items()))
+            wanted["backward" if task.backward else "forward", constants, capability] = None
+    with multiprocessing.get_context("spawn").Pool(min(14, os.cpu_count() or 1)) as pool:
+        pool.map(_compile, wanted, chunksize=2)
+
+
+def _compile(work: Work) -> None:
+    from throughtime.kernels import driver
+
+    name, constants, capability = work
+    driver.machine_code(driver.text((*FILES, f"{name}.cu")), dict(constants), capability)

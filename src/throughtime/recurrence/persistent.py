@@ -2,20 +2,184 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import linear
 
 from throughtime.cells.base import Cell, State
 from throughtime.cells.elman import RNN
 from throughtime.cells.gru import GRU
 from throughtime.cells.lstm import LSTM
 from throughtime.kernels.elements import Kind, widened
-from throughtime.recurrence.backend import Result
-from throughtime.recurrence.persistent_function import Recurrence, Settings
-from throughtime.recurrence.persistent_plan import Form, Task, best
+from throughtime.recurrence import costs, persistent_layer
+from throughtime.recurrence.backend import Result, first_order
+from throughtime.recurrence.batched_copies import Moves
+from throughtime.recurrence.persistent_layer import OWN, Kept
+from throughtime.recurrence.persistent_plan import Form, Plan, Task, best
+
+if TYPE_CHECKING:
+    from throughtime.kernels import driver
+
+
+FILES = ("primitives.cuh", "elements.cuh", "product.cuh")
+AS_IT_IS = contextlib.nullcontext()
+
+
+class Settings(NamedTuple):
+    """All that is no tensor."""
+
+    form: Form
+    kind: Kind
+    size: int  # hidden units
+    device: int
+    keeps: bool = True  # what a backward pass needs; the function cannot ask whether one will follow
+    plans: tuple[Plan, Plan] | None = None  # forward and backward, in place of the best known
+
+
+@functools.cache
+def _prepared(settings: Settings, batch: int, backward: bool) -> tuple[driver.Kernel, int, int]:
+    """The kernel for these settings, how many blocks it wants, and how long they pause."""
+    from throughtime.kernels import driver
+
+    task = Task(settings.form, settings.kind, widened(settings.size), batch, backward)
+    if settings.plans is not None:
+        plan: Plan | None = settings.plans[backward]
+    else:
+        plan = costs.plan(settings.device, task) or best(task, *driver.limits(settings.device))
+    assert plan is not None
+    name = "backward" if backward else "forward"
+    files, constants = (*FILES, f"{name}.cu"), plan.constants(task)
+    kernel = driver.build(name, files, constants, settings.device, together=True)
+    return kernel, plan.blocks(task), plan.pause
+
+
+class Recurrence(torch.autograd.Function):
+    """Layers of RNN, GRU or LSTM, each over all steps of what the one below it wrote.
+
+    Units are padded with zeros to a multiple of 8, and stay so from layer to layer. Layers are one function
+    because each call of a function costs the host more than a short sequence costs the GPU.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        settings: Settings,
+        lengths: Tensor | None,
+        carry: Tensor | None,
+        x: Tensor,
+        *own: Tensor | None,
+    ) -> tuple[Tensor, ...]:
+        """The outputs [T, B, H] of the last layer, and the last state of each layer, each part [B, H].
+
+        `own` is what each layer has of `OWN`, the lowest first.
+        """
+        form, size, keeps = settings.form, settings.size, settings.keeps
+        (steps, batch, given), width = x.shape, widened(size)
+        inputs = widened(given)  # rows that begin on no such boundary are multiplied at half the speed
+        moves = Moves(x.element_size(), settings.device)
+        entering = rows = moves.wide(x.reshape(steps * batch, given), given, inputs)
+        layers = []
+        for at in range(0, len(own), len(OWN)):
+            layers.append(
+                persistent_layer.laid_out(moves, form, size, own[at : at + len(OWN)], x, inputs, keeps)
+            )
+            inputs = width
+        moves.launch()
+        kernel, blocks, pause = _prepared(settings, batch, False)
+        numbers = steps, batch, pause, int(keeps)
+        kept: list[Tensor | None] = []
+        ends: list[Tensor] = []
+        with _precision(settings.kind):
+            for layer in layers:
+                gates = linear(rows, layer.into_gates, layer.shift)
+                own_ends = [x.new_empty(batch, width) for _ in range(form.parts)]
+                kernel(
+                    blocks,
+                    persistent_layer.forward_arguments(numbers, form, layer, gates, own_ends, lengths),
+                )
+                rows = layer.states[1:].view(steps * batch, width)
+                kept += Kept(
+                    layer.into_gates, layer.recurrent, gates, layer.states, layer.memories, layer.extra
+                )
+                ends += own_ends
+        if keeps:
+            ctx.save_for_backward(entering, lengths, carry, *kept)
+            ctx.settings, ctx.given = settings, given
+            ctx.set_materialize_grads(False)
+        outputs = layers[-1].states[1:]
+        if size < width:
+            outputs, *ends = [moves.tight(part, size, width) for part in (outputs, *ends)]
+            moves.launch()
+        return outputs, *ends
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        """From the top layer down: a launch for the gradients of all sums, a product for each weight."""
+        settings: Settings = ctx.settings
+        form, size, given, wanted = settings.form, settings.size, ctx.given, ctx.needs_input_grad
+        entering, lengths, carry, *kept = ctx.saved_tensors
+        layers = [Kept(*kept[at : at + len(Kept._fields)]) for at in range(0, len(kept), len(Kept._fields))]
+        after, batch, width = layers[0].states.shape
+        moves = Moves(entering.element_size(), settings.device)
+        outputs, *ends = [None if part is None else moves.wide(part, size, width) for part in gradients]
+        sums = [
+            persistent_layer.turned(moves, form, layer, ends[form.parts * at : form.parts * (at + 1)])
+            for at, layer in enumerate(layers)
+        ]
+        moves.launch()
+        if outputs is None:
+            outputs = entering.new_zeros(after - 1, batch, width)
+        kernel, blocks, pause = _prepared(settings, batch, True)
+        numbers = after - 1, batch, pause
+        found: list[Tensor | None] = []
+        with _precision(settings.kind):
+            for at, layer, own in reversed(list(zip(range(len(layers)), layers, sums, strict=True))):
+                assert outputs is not None
+                kernel(
+                    blocks,
+                    persistent_layer.backward_arguments(numbers, form, layer, own, outputs, lengths, carry),
+                )
+                fed = persistent_layer.into_sums(form, own.gradients)
+                outputs = fed.mm(layer.into_gates) if at or wanted[3] else None
+                rows = layers[at - 1].states[1:].view(-1, width) if at else entering
+                weights = persistent_layer.of_weights(form, layer, own, rows)
+                weights = persistent_layer.tightened(moves, form, size, size if at else given, weights)
+                first = 4 + at * len(OWN) + OWN.index("h")
+                initial = [
+                    own.initial[part] if part < form.parts and wanted[first + part] else None
+                    for part in range(2)
+                ]
+                if size < width:
+                    initial = [None if part is None else moves.tight(part, size, width) for part in initial]
+                found = [*weights, *initial, *found]
+        if outputs is not None and given < outputs.shape[1]:
+            outputs = moves.tight(outputs, given, outputs.shape[1])
+        moves.launch()
+        into_x = None if outputs is None else outputs.view(-1, batch, given)
+        return None, None, None, into_x, *found
+
+
+def _precision(kind: Kind) -> contextlib.AbstractContextManager[None]:
+    """Multiply in the large as in the recurrence."""
+    if kind > Kind.TF32 or torch.backends.cuda.matmul.allow_tf32 == (kind is Kind.TF32):
+        return AS_IT_IS
+    return _changed(kind is Kind.TF32)
+
+
+@contextlib.contextmanager
+def _changed(allow_tf32: bool) -> Iterator[None]:
+    torch.backends.cuda.matmul.allow_tf32 = allow_tf32
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = not allow_tf32
+
 
 FORMS: dict[tuple[type[Cell], str], Form] = {
     (RNN, "tanh"): Form.TANH,

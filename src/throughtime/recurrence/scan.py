@@ -13,7 +13,7 @@ from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError, unknown
 from throughtime.recurrence import native, persistent
 from throughtime.recurrence.backend import Backend, Result
-from throughtime.recurrence.choice import BACKENDS, chosen, together
+from throughtime.recurrence.choice import BACKENDS, choose_backend, choose_for_layers
 
 AT_ONCE = {
     ("native", 1): native.run_layers,
@@ -89,7 +89,10 @@ def scan_layers(
     narrow = torch.is_autocast_enabled(device)
     if narrow:
         x = x.to(torch.get_autocast_dtype(device))
-    if 0 in x.shape or (run_layers := AT_ONCE.get((together(layers, x).name, len(layers[0])))) is None:
+    if (
+        0 in x.shape
+        or (run_layers := AT_ONCE.get((choose_for_layers(layers, x).name, len(layers[0])))) is None
+    ):
         return None
     cells = [cell for layer in layers for cell in layer]
     if state is None and any(len(cell.learned_state) for cell in cells):
@@ -129,7 +132,7 @@ def named(
 ) -> Backend:
     """The backend of this name, or for `auto` the one that serves this best."""
     if name == "auto":
-        return chosen(cell, x, lengths, carry)
+        return choose_backend(cell, x, lengths, carry)
     if name not in BACKENDS:
         raise unknown("backend", name, ["auto", *BACKENDS])
     if (reason := BACKENDS[name].refuses(cell, x, lengths, carry)) is not None:

@@ -109,11 +109,13 @@ class CudaGraphs:
 
     def __call__(self, batch: Batch, carried: State, count: int) -> State:
         """One step, recorded or not."""
+        if self._failed:
+            return self._step(batch, carried, count)
         key = _key(batch, carried, count)
         if key not in self._recordings:
             self._seen[key] += 1
             early = self._seen[key] <= SEEN_BEFORE or len(self) >= MOST_GRAPHS
-            if self._failed or early or not self._record(key, batch, carried, count):
+            if early or not self._record(key, batch, carried, count):
                 return self._step(batch, carried, count)
         return self._replay(self._recordings[key], batch, carried)
 
