@@ -191,7 +191,7 @@ class Training:
         return {**self.settings, "data": name, **({} if network is None else {"network": network})}
 
     def _data_name(self, config: Any) -> str:
-        """What the configuration calls the data: data in memory have a name that follows from their content."""
+        """The name of the data in the configuration; that of data in memory follows from their content."""
         assert self.dataset is not None
         return config.data if isinstance(self.settings["data"], str | Path) else self.dataset.name
 

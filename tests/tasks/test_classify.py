@@ -110,7 +110,7 @@ def test_probabilities_are_ranked_and_sum_to_one(classifier):
         [alone] = classifier.classify([text], k=1)
         assert alone.ranked == (pytest.approx(own.ranked[0]),)
     assert classifier.classify([]) == []
-    with pytest.raises(InputError, match="^k: "):
+    with pytest.raises(InputError, match=r"^k: "):
         classifier.classify(["a"], k=0)
 
 
@@ -159,7 +159,7 @@ def test_the_measure_that_decides(new, opened, measure, better):
 def test_a_measure_of_another_package_decides_and_is_evaluated(new, opened, monkeypatch):
     monkeypatch.setitem(MEASURES._own, "equal", "tests.metrics.test_measures:EQUAL")
     classifier = new(choose_by="equal")
-    task = task_of(classifier, opened)
+    task = classifier.training_task(opened)
     shares = [task.validate(rank, 2) for rank in range(2)]
     measures = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
     assert (task.better, next(iter(measures))) == ("more", "equal")
@@ -299,7 +299,7 @@ def test_one_is_told_as_one(classifier, tmp_path):
 
 
 def test_other_models_options_are_refused(classifier, opened):
-    with pytest.raises(InputError, match="^num_beams: "):
+    with pytest.raises(InputError, match=r"^num_beams: "):
         classifier.evaluate(opened, split="test", num_beams=3)
 
 

@@ -290,7 +290,7 @@ def test_what_does_not_fit_is_refused(forecaster, waves, tmp_path):
         forecaster.predict(panel.until(251), 7)
     with pytest.raises(InputError, match="one day"):
         forecaster.predict(Panel((Series.of("a", np.arange(50.0)),), None), 7)
-    with pytest.raises(InputError, match="^num_beams: "):
+    with pytest.raises(InputError, match=r"^num_beams: "):
         forecaster.evaluate(str(waves), num_beams=3)
     with pytest.raises(InputError, match="--split: is 'dev'"):
         forecaster.evaluate(open_dataset(str(waves)), split="dev")
@@ -356,9 +356,9 @@ def test_what_is_known_of_the_future_helps(tmp_path, settings):
     model.fit(dataset, tmp_path / "run")
     [one] = model.forecast(future=future)
     assert np.corrcoef(one.mean, truth)[0, 1] > 0.9
-    with pytest.raises(InputError, match="^future: is missing: the model needs temp"):
+    with pytest.raises(InputError, match=r"^future: is missing: the model needs temp"):
         model.forecast()
-    with pytest.raises(InputError, match="^future: lacks temp"):
+    with pytest.raises(InputError, match=r"^future: lacks temp"):
         model.forecast(future=table)
 
 

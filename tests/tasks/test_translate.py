@@ -258,7 +258,7 @@ def test_validation_shares_add_up(trained, translator, opened):
 
 def test_another_measure_decides_and_is_evaluated(new, opened):
     translator = new(choose_by="ter", valid_sentences=4)
-    task = task_of(translator, opened)
+    task = translator.training_task(opened)
     measures = task.summarise(task.validate(0, 1))
     assert (task.better, next(iter(measures))) == ("less", "ter")
     assert measures["ter"] > 0
@@ -397,7 +397,7 @@ def test_a_beam_gives_its_best_first(translator):
     assert scores == sorted(scores, reverse=True)
     assert len({one.text for one in found}) == len(found) == 4
     assert found[0].score == pytest.approx(found[0].log_prob / 4**0.75)  # deux cinq ! <eos>
-    with pytest.raises(InputError, match="^num_return_sequences: "):
+    with pytest.raises(InputError, match=r"^num_return_sequences: "):
         translator.translate(["two ."], num_beams=2, num_return_sequences=3)
 
 
@@ -480,7 +480,7 @@ def test_wishes_that_cannot_be_granted_are_refused(translator, wishes, sentence)
 
 
 def test_a_blank_prefix_is_refused():
-    with pytest.raises(InputError, match="^prefix: is empty"):
+    with pytest.raises(InputError, match=r"^prefix: is empty"):
         DecodingConstraints(prefix="  ")
 
 
@@ -532,11 +532,11 @@ def test_the_settings_allow_what_a_beam_does():
 
 
 def test_beams_wider_than_memory_are_refused(translator):
-    with pytest.raises(InputError, match="^num_beams: is 100000, expected at most 1,000"):
+    with pytest.raises(InputError, match=r"^num_beams: is 100000, expected at most 1,000"):
         translator.translate(["one ."], num_beams=100_000)
-    with pytest.raises(InputError, match="^num_return_sequences: is 1001, expected at most 1,000"):
+    with pytest.raises(InputError, match=r"^num_return_sequences: is 1001, expected at most 1,000"):
         translator.translate(["one ."], num_return_sequences=1_001)
-    with pytest.raises(InputError, match="^alternatives: is 400, expected at most 332"):
+    with pytest.raises(InputError, match=r"^alternatives: is 400, expected at most 332"):
         translator.unlike_each_other(400)
     with pytest.raises(InputError, match="num_beams is 1001: expected at most 1000"):
         build_config(TranslateConfig, {"data": "x", "num_beams": 1_001}, "settings")
@@ -609,7 +609,7 @@ def test_a_model_starts_from_another(trained, pairs):
     assert texts(model.translate(["one ."])) == ["un !"]
     with pytest.raises(InputError, match="hidden_size"):
         Translator.initialise_from(out, config, {"hidden_size": 7})
-    with pytest.raises(InputError, match="^output_bias: has no effect"):
+    with pytest.raises(InputError, match=r"^output_bias: has no effect"):
         Translator.initialise_from(out, config, {"output_bias": "zeros"})
 
 
@@ -646,7 +646,7 @@ def test_a_narrow_beam_misses_what_exact_search_finds(new, opened):
 
 
 def test_other_options_and_other_data_are_refused(translator, opened, tmp_path):
-    with pytest.raises(InputError, match="^cache: "):
+    with pytest.raises(InputError, match=r"^cache: "):
         translator.evaluate(opened, cache=5)
     text = tmp_path / "text.txt"
     text.write_text("only text\n" * 9)
@@ -718,7 +718,7 @@ def test_byte_pairs_need_room_for_all_bytes(new):
 
 
 def test_a_language_is_not_translated_into_itself(new):
-    with pytest.raises(InputError, match="^target: is 'en'"):
+    with pytest.raises(InputError, match=r"^target: is 'en'"):
         new(target="en")
 
 

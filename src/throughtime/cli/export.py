@@ -15,7 +15,9 @@ from throughtime.errors import import_optional
 def export(
     run: Annotated[Path, typer.Argument(help="The folder of a trained model.", metavar="RUN")],
     out: Annotated[Path, typer.Option("--out", help="The folder that the export becomes.")],
-    format: Annotated[str, typer.Option("--format", help="What to write: onnx.")] = "onnx",
+    format: Annotated[  # noqa: A002
+        str, typer.Option("--format", help="What to write: onnx.")
+    ] = "onnx",
     int8: Annotated[
         bool, typer.Option("--int8", help="Weights of one byte: smaller and faster, a little off.")
     ] = False,

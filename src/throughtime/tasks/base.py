@@ -277,8 +277,8 @@ class Predictor:
     def export(self, out: Path | str, *, format: str = "onnx", int8: bool = False) -> dict[str, Any]:  # noqa: A002
         """Write the model to a folder that runs without torch, with `throughtime.runtime.load`.
 
-        It is checked against torch; what was written and how far its numbers are off is returned. `int8` keeps
-        weights in one byte each: smaller and faster, with numbers that are a little off.
+        It is checked against torch; what was written and how far its numbers are off is returned. With
+        `int8`, weights have one byte each: smaller and faster, with numbers that are a little off.
         """
         from throughtime.export.write import FORMATS, check_out, write_export
 

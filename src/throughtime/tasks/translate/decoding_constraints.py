@@ -33,7 +33,7 @@ class DecodingConstraints:
                 raise InputError(option, "is empty; give a word, or leave it out")
 
     def check(self, codec: Codec) -> None:
-        """Refuse what a model of this vocabulary can never say, or may not by another of these constraints."""
+        """Refuse what a model of this vocabulary can never write, or what another constraint rules out."""
         barred = [(word, ids) for word in self.forbidden for ids in forms(word, codec)]
         for option, text in self._asked:
             ids = inside(text, codec) if option == "require" else codec.encode(text)
