@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from throughtime.data.datasets import Dataset, open_dataset
-from throughtime.tasks import load
+from throughtime.tasks.base import load
 
 if TYPE_CHECKING:
-
     from throughtime.tasks.fill.predictor import Filler
     from throughtime.tasks.translate.predictor import Translator
 

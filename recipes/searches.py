@@ -14,7 +14,7 @@ from throughtime.config import Config, build_config
 from throughtime.data.datasets import open_dataset
 from throughtime.search import Beam, DiverseBeam, Greedy, Strategy, search_errors, within_hypothesis
 from throughtime.search.interface import Finished
-from throughtime.tasks import load
+from throughtime.tasks.base import load
 from throughtime.tasks.translate.translation import SentenceTranslator
 from throughtime.tasks.translate.translation_scores import Judge, SentencePairs, most_likely
 from throughtime.version import __version__

@@ -15,7 +15,7 @@ from recipes.measure import trained_run
 from throughtime.config import Config, build_config
 from throughtime.data import embedded
 from throughtime.data.readers.panel import read_panel
-from throughtime.tasks import load
+from throughtime.tasks.base import load
 from throughtime.version import __version__
 
 NOISE = 0.04

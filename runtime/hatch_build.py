@@ -100,20 +100,25 @@ def path_of(module: str) -> Path | None:
 
 
 def imported(path: Path) -> list[str]:
-    """All names that a module may import from throughtime, and the entries of its registries."""
+    """All names that a module may import from throughtime, entries of registries and runners included."""
     found: list[str] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             found += [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
         elif isinstance(node, ast.Import):
             found += [one.name for one in node.names]
-        elif (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and (entry := ENTRY.match(node.value))
-        ):
-            found.append(entry[0])
+        elif isinstance(node, ast.Dict):  # of a registry
+            found += [module for value in node.values if (module := entry_module(value)) is not None]
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", None) == "runner":
+            found += [module for module in [entry_module(node.value)] if module is not None]
     return [name for name in found if name.split(".")[0] == OLD]
+
+
+def entry_module(node: ast.expr | None) -> str | None:
+    """The module of a `module:attribute`, as registries and declarations of tasks hold them."""
+    text = node.value if isinstance(node, ast.Constant) else None
+    found = ENTRY.match(text) if isinstance(text, str) else None
+    return found[0] if found else None
 
 
 def check_imports(module: str, path: Path) -> None:

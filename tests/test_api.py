@@ -74,7 +74,7 @@ def test_a_counted_model_is_trained_evaluated_and_copied_without_torch(data, tmp
     code = f"""
 import sys
 from throughtime.api import train
-from throughtime.tasks import load
+from throughtime.tasks.base import load
 model = train("ngram", {str(data["ngram"])!r}, progress="none", out={str(tmp_path / "run")!r})
 values = model.evaluate(split="valid").values
 assert values["perplexity"] > 1

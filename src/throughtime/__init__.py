@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from throughtime.ngram.model import NgramModel as NgramModel
     from throughtime.recurrence import scan as scan
     from throughtime.search.generate import generate as generate
-    from throughtime.tasks import load as load
+    from throughtime.tasks.base import load as load
     from throughtime.text.codec import Codec as Codec
     from throughtime.text.tokenizers import tokenizer as tokenizer
     from throughtime.text.vocabulary import Vocabulary as Vocabulary

@@ -15,7 +15,8 @@ from throughtime.data.memory import MEMORY
 from throughtime.errors import InputError
 from throughtime.files import check_place, has_content
 from throughtime.folder import ModelFolder
-from throughtime.tasks import TASKS, Task, load
+from throughtime.tasks import TASKS, Task
+from throughtime.tasks.base import load
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset

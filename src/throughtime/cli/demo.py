@@ -64,7 +64,7 @@ def shown_off(out: Path, settings: dict[str, Any]) -> Outcome:
     """The demo with these settings."""
     from throughtime.api import Training
     from throughtime.files import check_place
-    from throughtime.tasks import load
+    from throughtime.tasks.base import load
 
     run, picture = out / "en-fr", out / "attention.png"
     check_place(run)

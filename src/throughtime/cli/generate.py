@@ -94,7 +94,7 @@ def choose_prompt(text: str | None, prompt: str | None) -> str:
 
 def opened(run: Path, device: str) -> Any:
     """The language model of a run; one that reads from both ends says why it cannot write."""
-    from throughtime.tasks import load
+    from throughtime.tasks.base import load
 
     if kind_of(run) == "fill":
         raise InputError(str(run), load(run, device).refuses_generation)

@@ -37,7 +37,7 @@ def kind_of(run: Path) -> str:
 
 def loaded(run: Path, device: str, *wanted: str) -> Any:
     """The model of a run that one of these tasks made, or any; another is refused by what it is."""
-    from throughtime.tasks import load
+    from throughtime.tasks.base import load
 
     task = kind_of(run)
     if wanted and task in KINDS and task not in wanted:

@@ -10,7 +10,7 @@ from typing import Any
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
 from throughtime.serve.requests import RefusalError
-from throughtime.tasks import load
+from throughtime.tasks.base import load
 
 WRITERS = ("ngram", "language")
 TASKS = {

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from throughtime.folder import ModelFolder
 from throughtime.registry import Registry
 
 Options = Mapping[str, tuple[Any, str]]
@@ -81,14 +79,3 @@ TASKS = Registry[type[Task]](
         "forecast": "throughtime.tasks.forecast:Forecast",
     },
 )
-
-
-def load(path: Path | str, device: str = "auto", *, network: Any = None) -> Any:
-    """Open a trained model, whatever its task: `tt.load("RUN").generate("the time")`.
-
-    The model computes on a GPU where there is one, whatever it was trained on; `device="cpu"` keeps it off.
-    A model that was trained with a network of your own needs that `network` again.
-    """
-    folder = ModelFolder.at(path)
-    task, settings = folder.read_config()
-    return TASKS[task].part("predictor").load(folder, settings, device, network=network)

@@ -353,6 +353,17 @@ In Python: `throughtime.load("FOLDER").{words.python}`. All settings are in conf
         yield from self.describe().commands
 
 
+def load(path: Path | str, device: str = "auto", *, network: Any = None) -> Any:
+    """Open a trained model, whatever its task: `tt.load("RUN").generate("the time")`.
+
+    The model computes on a GPU where there is one, whatever it was trained on; `device="cpu"` keeps it off.
+    A model that was trained with a network of your own needs that `network` again.
+    """
+    folder = ModelFolder.at(path)
+    task, settings = folder.read_config()
+    return TASKS[task].part("predictor").load(folder, settings, device, network=network)
+
+
 def architecture_of(
     folder: ModelFolder, task: str, config_type: type[Config], given: Mapping[str, Any]
 ) -> dict[str, Any]:

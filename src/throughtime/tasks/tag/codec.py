@@ -19,7 +19,7 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models.language import NOTHING, FrozenReader
 from throughtime.models.weights import save_weights
-from throughtime.tasks import load
+from throughtime.tasks.base import load
 from throughtime.tasks.tag.network import UNKNOWN
 from throughtime.text.subword import SubwordTokenizer
 from throughtime.text.tokenizer import CharTokenizer
