@@ -230,7 +230,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(text, tmp_path, throughtime):
     assert out == ""
     last = err.splitlines()[-1]
     saved = max(path.name for path in (run / "checkpoints").glob("step-*"))
-    assert last == f"Interrupted; {saved} is saved. Go on with the same command and --resume."
+    assert last == f"Interrupted; {saved} is saved. Continue with the same command and --resume."
     assert "Traceback" not in err
     assert not (run / "training.json").exists()
     epochs = measured(run)[-1]["epoch"] + 1

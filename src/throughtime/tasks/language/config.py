@@ -10,7 +10,7 @@ from pydantic import Field
 
 from throughtime.config import Effect, architecture, initialisation, one_of, only_with
 from throughtime.models.widths import layer_widths, tied_widths
-from throughtime.tasks.language.framing import Framing, suggested
+from throughtime.tasks.language.framing import Framing, follow_suggestions
 from throughtime.tasks.translate.config import MIN_FREQ
 from throughtime.train.config import HIDDEN_DROPOUT, OutputBias, Positive, Share, TrainingConfig
 
@@ -186,7 +186,7 @@ class LanguageConfig(TrainingConfig):
 
     def settled(self, dataset: Dataset) -> LanguageConfig:
         """The same with the data set's suggestions filled in, as it is saved."""
-        return self.model_copy(update=suggested(dataset, self.tokens, self.normaliser, self.layout))
+        return self.model_copy(update=follow_suggestions(dataset, self.tokens, self.normaliser, self.layout))
 
     def frame(self, codec: Codec) -> Framing:
         """The framing in which a model with this vocabulary reads text."""

@@ -105,10 +105,10 @@ class Framing:
         return mark
 
 
-def suggested(
+def follow_suggestions(
     dataset: Dataset, tokens: str | None, normaliser: str | None, layout: str | None
 ) -> dict[str, str]:
-    """How text is cut, with what the data set suggests where nothing was said."""
+    """How text is read: the given settings, and where there is none what the data set suggests."""
     chosen = tokens or dataset.tokens
     return {
         "tokens": chosen,

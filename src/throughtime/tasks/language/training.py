@@ -101,7 +101,7 @@ class LanguageTask:
             [part[span.start - first : span.stop - first] for span in spans]
             for part in (read.outputs, read.dropped)
         )
-        hidden, wanted = joined(dropped), joined([labels[span.start : span.stop] for span in spans])
+        hidden, wanted = concatenate(dropped), concatenate([labels[span.start : span.stop] for span in spans])
         total = self.model.head.loss(hidden, wanted)
         handed = tuple(part.detach() for part in read.state) if self.config.goes_on else ()
         return Loss(total, self._penalty(outputs, hidden)), handed
@@ -170,7 +170,7 @@ class LanguageTask:
         if alpha:
             penalty = penalty + alpha * dropped.float().square().mean()
         if beta and any(len(span) > 1 for span in outputs):
-            changes = joined([span.float().diff(dim=0) for span in outputs])
+            changes = concatenate([span.float().diff(dim=0) for span in outputs])
             penalty = penalty + beta * changes.square().mean()
         return penalty * tokens
 
@@ -232,7 +232,7 @@ class LanguageTask:
         )
 
 
-def joined(parts: Sequence[Tensor]) -> Tensor:
+def concatenate(parts: Sequence[Tensor]) -> Tensor:
     """One after another in time; a single part without a copy."""
     return parts[0] if len(parts) == 1 else torch.cat([*parts])
 

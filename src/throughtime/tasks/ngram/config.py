@@ -9,7 +9,7 @@ from pydantic import Field
 from throughtime.config import Config
 from throughtime.errors import InputError
 from throughtime.ngram.smoothing import Smoothing, build_smoothing
-from throughtime.tasks.language.framing import Framing, suggested
+from throughtime.tasks.language.framing import Framing, follow_suggestions
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -46,7 +46,7 @@ class NgramConfig(Config):
 
     def settled(self, dataset: Dataset) -> NgramConfig:
         """The same with the data set's suggestions filled in, as it is saved."""
-        return self.model_copy(update=suggested(dataset, self.tokens, self.normaliser, self.layout))
+        return self.model_copy(update=follow_suggestions(dataset, self.tokens, self.normaliser, self.layout))
 
     def frame(self, codec: Codec) -> Framing:
         """The framing in which a model with this vocabulary reads text."""
