@@ -8,8 +8,9 @@ keyword that is annotated `Annotated[type, "help"]`. Another package adds one wi
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -92,7 +93,11 @@ def strategy_options(name: str) -> dict[str, Option]:
     >>> list(strategy_options("sampling"))
     ['temperature', 'top_k', 'top_p', 'num_return_sequences', 'seed']
     """
-    constructor = STRATEGIES[name]
+    return dict(_declared_options(STRATEGIES[name]))
+
+
+@cache
+def _declared_options(constructor: Callable[..., Strategy]) -> Mapping[str, Option]:
     function = constructor.__init__ if isinstance(constructor, type) else constructor  # type: ignore[misc]
     hints = get_type_hints(function, include_extras=True)
     found = {}
@@ -107,6 +112,11 @@ def strategy_options(name: str) -> dict[str, Option]:
     return found
 
 
+@cache
+def _takes_max_length(constructor: Callable[..., Strategy]) -> bool:
+    return "max_length" in inspect.signature(constructor).parameters
+
+
 def build_strategy(
     name: str, end_id: int | None, *, max_length: int | None = None, **options: Any
 ) -> Strategy:
@@ -119,13 +129,14 @@ def build_strategy(
     throughtime.errors.InputError: groups: is not an option of beam search, which takes eager, length_penalty,
     limit, num_beams, num_return_sequences
     """
-    constructor, known = STRATEGIES[name], strategy_options(name)
+    constructor = STRATEGIES[name]
+    known = _declared_options(constructor)
     for option in options:
         if option not in known:
             takes = f"which takes {', '.join(sorted(known))}" if known else "which takes none"
             raise InputError(option, f"is not an option of {name} search, {takes}")
     values = {option: known[option].read(value) for option, value in options.items()}
-    if "max_length" in inspect.signature(constructor).parameters:
+    if _takes_max_length(constructor):
         values["max_length"] = max_length
     return constructor(end_id, **values)
 
