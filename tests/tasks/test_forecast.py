@@ -286,7 +286,7 @@ def test_what_does_not_fit_is_refused(forecaster, waves, tmp_path):
         forecaster.predict(Panel((Series.of("a", np.arange(50.0)),), None), 7)
     with pytest.raises(InputError, match="--num-beams"):
         forecaster.report(open_dataset(str(waves)), "test", {"num_beams": 3})
-    with pytest.raises(InputError, match="--split: is 'dev'"):
+    with pytest.raises(InputError, match=r"^split: is 'dev'"):
         forecaster.report(open_dataset(str(waves)), "dev", {})
     with pytest.raises(InputError, match="leave 0 to train"):
         made(ForecastConfig(data="x", valid_size=200, test_size=60), open_dataset(str(waves)))
