@@ -139,7 +139,7 @@ def test_parts_along_time():
     assert Timeline(None, 0.5, 0.25).part("all", 8) == range(8)
     with pytest.raises(InputError, match="lower some"):
         Timeline(None, 60, 40).parts(100)
-    with pytest.raises(InputError, match="--split"):
+    with pytest.raises(InputError, match=r"^split: "):
         Timeline(None, 1, 1).part("dev", 100)
 
 

@@ -20,8 +20,8 @@ from throughtime.inspection.gates import LayerGates, gates, unit_gates
 from throughtime.inspection.next_tokens import next_tokens
 from throughtime.inspection.translation import attention, beam_tree
 from throughtime.inspection.views import Table, table, tables
-from throughtime.tasks.classify import task as classify
 from throughtime.tasks.classify.config import ClassifyConfig
+from throughtime.tasks.classify.predictor import Classifier
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.predictor import RecurrentLanguage
 from throughtime.tasks.ngram.config import NgramConfig
@@ -199,7 +199,7 @@ def test_taggers_and_classifiers_show_their_gates(tmp_path: Path) -> None:
     labelled = tmp_path / "labelled.csv"
     labelled.write_text("text,label\n" + "the cat,animal\nsome jazz,music\n" * 10)
     config = ClassifyConfig(data=str(labelled), hidden_size=8, embedding_size=8, **PLAIN)
-    classifier = classify.made(config, open_dataset(str(labelled)))
+    classifier = Classifier.create(config, open_dataset(str(labelled)))
     assert len(unit_gates(classifier, "some jazz")) >= 2
     assert table(tagger).ids("bring zebra") != []
 

@@ -15,7 +15,7 @@ from throughtime.inspection.gates import LayerGates
 from throughtime.inspection.translation import BeamTree, Candidate, Result
 from throughtime.plots.style import INK
 from throughtime.tasks.translate.alignment import Alignment
-from throughtime.tasks.translate.predictor import Translation
+from throughtime.tasks.translate.translation import Translation
 
 TREE = BeamTree(
     "go", 2, 0.75,

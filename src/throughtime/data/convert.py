@@ -57,7 +57,7 @@ def check_output(out: Path, force: bool) -> None:
         raise InputError(str(out), str(unknown("output format", out.suffix, FORMATS)))
     check_file(out)
     if out.exists() and not force:
-        raise InputError(str(out), "exists already; choose another name, or overwrite it with --force")
+        raise InputError(str(out), "exists already; choose another name, or overwrite it with force=True")
 
 
 class _UnwritableError(Exception):

@@ -158,8 +158,8 @@ class QuantileIntervals(Intervals):
             widest, narrowest = (f"{100 * _level(each):g}" for each in (known[0], known[-1]))
             raise InputError(
                 f"level {100 * _level(p):g}",
-                f"lies outside of those of the saved intervals, {narrowest} to {widest}; make them anew with "
-                f"`throughtime backtest RUN --save-intervals --level {100 * _level(p):g}`",
+                f"lies outside of those of the saved intervals, {narrowest} to {widest}; measure them anew "
+                f"with `save_intervals(level=[{100 * _level(p):g}])`",
             )
         above = next(place for place, each in enumerate(known) if each > low)
         one, other = known[above - 1], known[above]
@@ -201,8 +201,8 @@ class Conformal(ForecastModel):
                 raise InputError(
                     f"level {100 * _level(p):g}",
                     f"takes {windows_needed(_level(p))} windows, more than the saved intervals have with a "
-                    f"value of series {window.series[place]!r} {several(int(step) + 1, 'step')} ahead; make "
-                    "them anew with `throughtime backtest RUN --save-intervals --level ...`, or ask for less",
+                    f"value of series {window.series[place]!r} {several(int(step) + 1, 'step')} ahead; "
+                    "measure them anew with `save_intervals(level=...)`, or ask for less",
                 )
         places = {name: place for place, name in enumerate(window.series)}
         return [
@@ -260,7 +260,7 @@ def _of_steps(scores: Array, forecasts: Rolled) -> Array:
         raise InputError(
             "h",
             f"is {h}, and the intervals were measured up to {scores.shape[-1]} steps ahead; "
-            f"make them anew with `throughtime backtest RUN --h {h} --save-intervals`",
+            f"measure them anew with `save_intervals(h={h})`",
         )
     return scores[..., :h]
 
@@ -272,8 +272,8 @@ def _of_series(scores: Array, series: tuple[str, ...], forecasts: Rolled) -> Arr
         if name not in places:
             raise InputError(
                 f"series {name!r}",
-                "was not there when the intervals were measured; make them anew with "
-                "`throughtime backtest RUN --data DATA --save-intervals`, or with --intervals scaled",
+                "was not there when the intervals were measured; measure them anew with its data by "
+                "`save_intervals(data)`, or with intervals=scaled",
             )
     return _of_steps(scores, forecasts)[:, [places[name] for name in forecasts.series]]
 
@@ -282,7 +282,7 @@ FILE = "intervals.safetensors"
 
 
 def save_intervals(folder: ModelFolder, intervals: Intervals) -> None:
-    """Keep intervals with the model; `forecast --level` uses them from then on."""
+    """Keep intervals with the model; forecasts with a level use them from then on."""
     from safetensors.numpy import save
 
     about = {"kind": intervals.kind, "series": list(intervals.series), "season": intervals.season}
@@ -305,6 +305,6 @@ def load_intervals(folder: ModelFolder) -> Intervals | None:
         found = kind.restored(tuple(about["series"]), about["season"], tensors)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(
-            str(path), f"cannot be read ({error}); make it anew with `throughtime backtest --save-intervals`"
+            str(path), f"cannot be read ({error}); measure the intervals anew with `save_intervals`"
         ) from None
     return found

@@ -64,7 +64,7 @@ class Timeline(NamedTuple):
         if split == "all":
             return range(parts["test"].stop)
         if split not in parts:
-            raise InputError("--split", f"is {split!r}; known are train, valid, test, heldout and all")
+            raise InputError("split", f"is {split!r}; known are train, valid, test, heldout and all")
         return parts[split]
 
     def part_of_each(self, split: str, lengths: Sequence[int]) -> list[range]:
@@ -157,9 +157,7 @@ class PanelScaling:
             return
         if panel.frequency != self.frequency and all(len(one) > 1 for one in panel.series):
             steps = [str(each) if each else "position" for each in (panel.frequency, self.frequency)]
-            raise InputError(
-                "--data", f"has steps of one {steps[0]}, the model was trained on one {steps[1]}"
-            )
+            raise InputError("data", f"has steps of one {steps[0]}, the model was trained on one {steps[1]}")
 
     def arrays(self, panel: Panel, scales: Sequence[SeriesScale]) -> PanelArrays:
         """The panel scaled, gaps filled with what was there before them, series one after another."""

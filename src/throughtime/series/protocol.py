@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.batching.series import PanelArrays, PanelWindows
 from throughtime.data.panel import Panel, Times
 from throughtime.series.scaling import PLAIN, SeriesScale
+
+if TYPE_CHECKING:
+    from throughtime.data.batching.series import PanelArrays, PanelWindows
 
 Array = NDArray[np.float64]
 Progress = Callable[[int, int], None]
