@@ -31,11 +31,13 @@ _HOME = {
     "Vocabulary": "throughtime.text.vocabulary",
     "corpus_bleu": "throughtime.metrics.bleu",
     "generate": "throughtime.search.generate",
-    "load": "throughtime.tasks",
+    "export": "throughtime.api",
+    "load": "throughtime.api",
     "notes_bleu": "throughtime.metrics.sentence_bleu",
     "open_dataset": "throughtime.data.datasets",
     "scan": "throughtime.recurrence",
     "tokenizer": "throughtime.text.tokenizers",
+    "train": "throughtime.api",
 }
 
 __all__ = [*_HOME]  # noqa: PLE0604 - the names are the table's
@@ -43,6 +45,9 @@ __all__ = [*_HOME]  # noqa: PLE0604 - the names are the table's
 if TYPE_CHECKING:
     from throughtime import plots as plots
     from throughtime import runtime as runtime
+    from throughtime.api import export as export
+    from throughtime.api import load as load
+    from throughtime.api import train as train
     from throughtime.cells import GRU as GRU
     from throughtime.cells import LSTM as LSTM
     from throughtime.cells import RNN as RNN
@@ -60,7 +65,6 @@ if TYPE_CHECKING:
     from throughtime.ngram.model import NgramModel as NgramModel
     from throughtime.recurrence import scan as scan
     from throughtime.search.generate import generate as generate
-    from throughtime.tasks.base import load as load
     from throughtime.text.codec import Codec as Codec
     from throughtime.text.tokenizers import tokenizer as tokenizer
     from throughtime.text.vocabulary import Vocabulary as Vocabulary

@@ -475,7 +475,8 @@ def test_a_frame_is_trained_on_and_forecast_as_the_same_file_is(tmp_path):
     file = tmp_path / "shop.csv"
     frame.to_csv(file, index=False)
     config = ForecastConfig(data=str(file), model="linear", head="point", horizon=3, lookback=7)
-    models = [SeriesForecaster.create(config, open_dataset(data, kind="series")) for data in (str(file), frame)]
+    both = (open_dataset(data, kind="series") for data in (str(file), frame))
+    models = [SeriesForecaster.create(config, dataset) for dataset in both]
     for one, other in zip(models[0].model.parameters(), models[1].model.parameters(), strict=True):
         assert torch.equal(one, other)
     told = [model.forecast(data)[0] for model in models for data in (str(file), frame)]
@@ -493,7 +494,7 @@ def test_training_windows_come_in_an_order_of_the_seed_and_the_epoch(tmp_path): 
             data=str(file), model="linear", head="point", horizon=3, lookback=7, seed=seed
         )
         dataset = open_dataset(file)
-        batches = task_of(SeriesForecaster.create(config, dataset), dataset).batches(0, 1)
+        batches = SeriesForecaster.create(config, dataset).training_task(dataset).batches(0, 1)
         return [[index for batch in batches for index in batch.indices.tolist()] for _ in range(2)]
 
     first, second = orders(1)
