@@ -1,12 +1,17 @@
-"""The results of models as plain data, returned by a trained model and by its exported copy.
+"""The answers of models as plain data, the same from a trained model and from its exported copy.
 
-Only the standard library is imported here, so that using a result needs neither torch nor onnxruntime.
+Only the standard library is imported here, so that using an answer needs neither torch nor onnxruntime. Every
+prediction method returns a list with one answer for each input; further answers to the same input, where they
+were asked for, are its `alternatives`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Answer:
@@ -41,20 +46,8 @@ class Evaluation(Answer):
         return f"{self.text}\n{self.signature}"
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Answer):
-        return value.to_dict()
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if hasattr(value, "_asdict"):
-        return {name: _plain(one) for name, one in value._asdict().items()}
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
-
-
 @dataclass(frozen=True)
-class Scored:
+class Scored(Answer):
     """A text with the log-probability of each of its tokens."""
 
     text: str
@@ -73,12 +66,13 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Generated:
-    """A text that the model generated: `text` begins with the prompt."""
+class Generated(Answer):
+    """A text that continues a prompt, and begins with it; `ended` is False where the maximum length cut it."""
 
     text: str
     log_prob: float
     ended: bool
+    alternatives: tuple[Generated, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,6 +86,40 @@ class Composed(Answer):
     score: float
     log_prob: float
     ended: bool
+    alternatives: tuple[Composed, ...] = ()
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """How much each target word attended to each source word; both sides end with their end mark."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    weights: tuple[tuple[float, ...], ...]  # [target words][source words], rows sum to 1
+
+    def best(self, word: int) -> str:
+        """The source word that a target word attended to most, the end mark apart.
+
+        >>> Alignment(("go", "home", "</s>"), ("rentre",), ((0.2, 0.5, 0.3),)).best(0)
+        'home'
+        """
+        row = self.weights[word][: len(self.source) - 1]
+        return self.source[row.index(max(row))] if row else ""
+
+
+@dataclass(frozen=True)
+class Translation(Answer):
+    """A translation, and the score that the search ranks it by.
+
+    `ended` is False where the maximum length cut it; the alignment is there if it was asked for.
+    """
+
+    text: str
+    score: float
+    log_prob: float
+    ended: bool
+    alignment: Alignment | None = None
+    alternatives: tuple[Translation, ...] = ()
 
 
 class TaggedWord(NamedTuple):
@@ -107,12 +135,22 @@ class TaggedWord(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tagged:
+class Tagged(Answer):
     """Words with their tags, and the label of the whole sentence where the model gives one."""
 
     words: tuple[TaggedWord, ...]
     label: str = ""
     label_probability: float | None = None
+
+    @property
+    def text(self) -> str:
+        """One line: word/tag, and the label behind a tab.
+
+        >>> Tagged((TaggedWord("play", "O", 0.9), TaggedWord("jazz", "B-genre", 0.8)), "Play").text
+        'play/O jazz/B-genre\\tPlay'
+        """
+        line = " ".join(f"{word.word}/{word.tag}" for word in self.words)
+        return f"{line}\t{self.label}" if self.label else line
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -121,11 +159,11 @@ class Tagged:
 
 
 @dataclass(frozen=True)
-class Classified:
-    """A text and its labels, the most likely first."""
+class Classified(Answer):
+    """A text and its labels with their probabilities, the most likely first."""
 
     text: str
-    ranked: tuple[tuple[str, float], ...]  # label and probability
+    ranked: tuple[tuple[str, float], ...]
 
     @property
     def label(self) -> str:
@@ -137,20 +175,52 @@ class Classified:
         """The probability of the most likely label."""
         return self.ranked[0][1]
 
-    def values(self) -> dict[str, Any]:
-        """Everything by name, ready for JSON."""
+    def to_dict(self) -> dict[str, Any]:
+        """Everything by name."""
         head = {"text": self.text, "label": self.label, "probability": self.probability}
         return {**head, "probabilities": dict(self.ranked)}
 
+    def __str__(self) -> str:
+        """The most likely label."""
+        return self.label
+
 
 @dataclass(frozen=True)
-class Filling:
-    """A sentence with its blanks filled, the words put in, and their joint probability."""
+class Filling(Answer):
+    """A text with its blanks filled, the tokens put in, and their joint probability."""
 
     text: str
     tokens: tuple[str, ...]
     probability: float
+    alternatives: tuple[Filling, ...] = ()
 
-    def values(self) -> dict[str, Any]:
-        """Everything by name, ready for JSON."""
-        return {"text": self.text, "tokens": list(self.tokens), "probability": self.probability}
+
+@dataclass(frozen=True)
+class Forecast(Answer):
+    """The next `h` values of one series.
+
+    `quantiles` maps probabilities to values, and is empty for a model without intervals; `samples` are drawn
+    paths. `ds` are the times, None where the series has none.
+    """
+
+    unique_id: str
+    mean: NDArray[Any]  # [h]
+    quantiles: dict[float, NDArray[Any]]  # each [h]
+    samples: NDArray[Any] | None = None  # [paths, h]
+    ds: NDArray[Any] | None = None  # [h]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Answer):
+        return value.to_dict()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if hasattr(value, "_asdict"):
+        return {name: _plain(one) for name, one in value._asdict().items()}
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value if value is None or isinstance(value, str | int | float) else str(value)

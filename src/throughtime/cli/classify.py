@@ -60,7 +60,7 @@ def classify(
         with bar("classifying") as advance:
             found = classifier.classify(given, k=k, progress=advance)
         warn_about(classifier, given, None if texts else 0)
-        return Outcome({"run": str(run), "texts": [one.values() for one in found]})
+        return Outcome({"run": str(run), "texts": [one.to_dict() for one in found]})
     if texts:
         found = classifier.classify(texts, k=k or SHOWN)
         warn_about(classifier, texts)

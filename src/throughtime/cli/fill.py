@@ -125,4 +125,4 @@ def print_lines(number: int, found: list[Filling], *, numbered: bool) -> None:
 
 
 def _values(sentence: str, found: list[Filling]) -> dict[str, Any]:
-    return {"sentence": sentence, "fillings": [one.values() for one in found]}
+    return {"sentence": sentence, "fillings": [one.to_dict() for one in found]}
