@@ -24,7 +24,7 @@ LEFT_OUT = (
     "recipes.measure",
     "recipes.recipe",
 )
-TRAINER = ("throughtime.train", "throughtime.models")
+TRAINER = ("throughtime.train", "throughtime.models", "throughtime.layers", "throughtime.export")
 BESIDE = (".cu", ".cuh", ".gz", ".json", ".txt")
 """Files that modules of a package read, such as kernels and texts; they count byte by byte."""
 TRAINS = {"backtests": "forecast", "sine": "forecast"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 
@@ -48,6 +49,16 @@ class MissingPackageError(ThroughtimeError):
         super().__init__(
             f"{feature} needs {package}, which is not installed; run: pip install 'throughtime[{extra}]'"
         )
+
+
+class InterruptedRunError(ThroughtimeError):
+    """The run was interrupted, and has saved a checkpoint."""
+
+    exit_code = 130
+
+    def __init__(self, checkpoint: Path | None) -> None:
+        super().__init__("interrupted")
+        self.checkpoint = checkpoint
 
 
 def import_optional(package: str, *, feature: str, extra: str) -> Any:

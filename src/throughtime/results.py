@@ -67,7 +67,7 @@ class Scored(Answer):
 
 @dataclass(frozen=True)
 class Generated(Answer):
-    """A text that continues a prompt, and begins with it; `ended` is False where the maximum length cut it."""
+    """A text that begins with the prompt; `ended` is False where the maximum length cut it."""
 
     text: str
     log_prob: float

@@ -262,7 +262,7 @@ def test_another_measure_decides_and_is_evaluated(new, opened):
     measures = task.summarise(task.validate(0, 1))
     assert (task.better, next(iter(measures))) == ("less", "ter")
     assert measures["ter"] > 0
-    assert translator.report(opened, "valid", {"measures": ["ter"], "num_beams": 1}).values["ter"] > 0
+    assert translator.evaluate(opened, split="valid", measures=["ter"], num_beams=1)["ter"] > 0
 
 
 def test_a_sample_shows_three_sentences(translator, opened):

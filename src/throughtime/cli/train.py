@@ -91,7 +91,7 @@ DATA_OPTIONS: dict[str, dict[str, Any]] = {
 
 def train_command(task: type[Task]) -> Callable[..., None]:
     """The command that trains a model of this task."""
-    named = {*task.options, *DATA_OPTIONS[task.data], "data"}
+    named = ("data", *DATA_OPTIONS[task.data], *task.options)
 
     def command(**given: Any) -> Outcome:
         settings = read_given(given.get("config"), given.get("set"), {name: given[name] for name in named})
@@ -162,7 +162,7 @@ def show_config(task: type[Task], given: Mapping[str, Any]) -> Outcome:
 def run_training(task: type[Task], settings: Mapping[str, Any], given: Mapping[str, Any]) -> Outcome:
     """Start a run, continue one, or look for its learning rate."""
     from throughtime.api import Training
-    from throughtime.train.processes import InterruptedRunError
+    from throughtime.errors import InterruptedRunError
 
     out, search = given["out"], bool(given.get("find_lr"))
     if out is None and not search:

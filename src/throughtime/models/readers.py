@@ -93,11 +93,11 @@ class NeuralCache:
 
     def __init__(self, window: int = 500, theta: float = 0.3, share: float = 0.1) -> None:
         if window < 1:
-            raise InputError("cache", f"is {window}, expected a window of 1 token or more")
+            raise InputError("window", f"is {window}, expected 1 token or more")
         if not 0 <= share < 1:
-            raise InputError("cache share", f"is {share}, expected a number in [0, 1)")
+            raise InputError("share", f"is {share}, expected a number in [0, 1)")
         if not math.isfinite(theta):
-            raise InputError("cache theta", f"is {theta}, expected a finite number")
+            raise InputError("theta", f"is {theta}, expected a finite number")
         self.window, self.theta, self.share = window, theta, share
         self._past: tuple[Tensor, Tensor] | None = None  # outputs [W, B, H] and what came after them [W, B]
 

@@ -8,14 +8,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
 import torch
 from torch import Tensor, distributed
-
-from throughtime.errors import ThroughtimeError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -118,16 +115,6 @@ class Meetings:
         self._last, self._next = step, step + int(min(max(updates, 1.0), self.MOST_UPDATES))
         self._held = now
         return [one > 0 for one in counts]
-
-
-class InterruptedRunError(ThroughtimeError):
-    """The run was interrupted, and has saved a checkpoint."""
-
-    exit_code = 130
-
-    def __init__(self, checkpoint: Path | None) -> None:
-        super().__init__("interrupted")
-        self.checkpoint = checkpoint
 
 
 class Interrupts:

@@ -9,8 +9,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 Now = Callable[[], float]
 """A clock, in seconds."""
@@ -35,6 +37,8 @@ class Clock:
             yield
             self._inside += time.perf_counter() - began
             return
+        import torch  # counted models report their progress without it
+
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
         yield

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from throughtime.errors import InterruptedRunError
 from throughtime.layers.devices import autocast, matmul_precision
 from throughtime.train.checkpoint import Checkpoint, Checkpoints
 from throughtime.train.config import TrainingConfig
@@ -35,7 +36,7 @@ from throughtime.train.metrics import (
 )
 from throughtime.train.objective import Objective
 from throughtime.train.optimizers import first_trigger
-from throughtime.train.processes import InterruptedRunError, Interrupts, Meetings, Processes
+from throughtime.train.processes import Interrupts, Meetings, Processes
 from throughtime.train.progress import Reporter
 from throughtime.train.schedules import Standing, rate
 from throughtime.train.timing import Clock, Report
