@@ -34,7 +34,8 @@ def test_each_cell_is_served_or_refused_with_a_reason(told):
 
 def _serves(backend, name):
     try:
-        scan(CELLS[name](3, 4), torch.zeros(2, 1, 3), backend=backend)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        scan(CELLS[name](3, 4).to(device), torch.zeros(2, 1, 3, device=device), backend=backend)
     except ValueError:
         return False
     return True
