@@ -103,11 +103,11 @@ def measure_translator(path: Path, folder: Path, amount: Amount) -> dict[str, An
     systems = compared(model, runners)
     taken = in_turns(systems, sources[: amount.sentences], amount.rounds)
     bleu = {
-        name: corpus_bleu([own[0].text for own in runner.translate(sources, num_beams=BEAMS)], targets).value
+        name: corpus_bleu([one.text for one in runner.translate(sources, num_beams=BEAMS)], targets).value
         for name, runner in runners.items()
     }
     same = [
-        [own[0].text for own in one.translate(sources[: amount.sentences], num_beams=BEAMS)]
+        [own.text for own in one.translate(sources[: amount.sentences], num_beams=BEAMS)]
         for one in (in_float32(model), runners["float32"])
     ]
     return {

@@ -189,7 +189,7 @@ def translated(
         max_length=max_length,
         search=lambda most: Beam(end_id, beams, length_penalty=alpha, max_length=most, eager=eager),
     )
-    return [own[0].text for own in found]
+    return [one.text for one in found]
 
 
 def for_joeynmt(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -23,7 +23,7 @@ def training_loss(run: Path) -> float:
 def translations(run: Path, sentences: Sequence[str]) -> list[str]:
     """The translation of each sentence, with the default search."""
     translator: Translator = load(run)
-    return [own[0].text for own in translator.translate(list(sentences))]
+    return [one.text for one in translator.translate(list(sentences))]
 
 
 def fillings(run: Path, sentences: Sequence[str]) -> list[str]:

@@ -51,7 +51,7 @@ model = tt.load(sys.argv[2])
 uses = {
     "ngram": lambda: model.score(["one two"])[0].total,
     "language": lambda: model.generate("one two", max_new_tokens=4)[0].text,
-    "translate": lambda: model.translate(["one two"])[0][0].text,
+    "translate": lambda: model.translate(["one two"])[0].text,
     "tag": lambda: model.tag(["one two"])[0].tags,
     "fill": lambda: model.fill("one ___ three")[0].text,
     "classify": lambda: model.classify(["one two"])[0].label,
@@ -66,7 +66,7 @@ import sys, time
 import throughtime_runtime
 folder = sys.argv[1]
 translator = throughtime_runtime.load(f"{folder}/translate", threads=1)
-assert translator.translate(["one two"])[0][0].text is not None
+assert translator.translate(["one two"])[0].text is not None
 assert throughtime_runtime.load(f"{folder}/classify").classify(["one two"])[0].label
 began = time.perf_counter()
 for _ in range(20):

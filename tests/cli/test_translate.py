@@ -10,7 +10,7 @@ import pytest
 from throughtime.cli.lines import one_line
 from throughtime.cli.main import main
 from throughtime.cli.translate import divided, print_one
-from throughtime.tasks.translate.translation import Translation
+from throughtime.results import Translation
 
 NUMBERS = {"one": "un", "two": "deux", "three": "trois", "four": "quatre", "five": "cinq"}
 SMALL = ["tokens=space", "embedding_size=24", "hidden_size=32", "batch_size=16", "lr=0.01", "device=cpu"]
@@ -239,7 +239,7 @@ def test_compare_tells_chance_from_difference(run, untrained, throughtime):
 
 
 def test_control_characters_do_not_reach_the_terminal(capsys):
-    print_one(0, [Translation("un\x1b[2J\ndeux\x07\u200d", 0.0, 0.0, True)], numbered=False)
+    print_one(0, Translation("un\x1b[2J\ndeux\x07\u200d", 0.0, 0.0, True), numbered=False)
     assert capsys.readouterr().out == "un[2J deux\u200d\n"
 
 

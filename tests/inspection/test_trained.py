@@ -78,7 +78,7 @@ def test_a_translation_comes_with_what_it_looked_at(trained: Any) -> None:
 
 def test_the_tree_ends_in_what_the_search_finds(trained: Any) -> None:
     tree = beam_tree(trained, "two three .", 3)
-    [[best]] = trained.translate(["two three ."], num_beams=3)
+    [best] = trained.translate(["two three ."], num_beams=3)
     assert tree.results[0].text == best.text
     assert tree.results[0].score == pytest.approx(best.score)
     way = [node for node in tree.nodes if node.best]

@@ -14,8 +14,7 @@ from throughtime.inspection.embeddings import EmbeddingMap, Point
 from throughtime.inspection.gates import LayerGates
 from throughtime.inspection.translation import BeamTree, Candidate, Result
 from throughtime.plots.style import INK
-from throughtime.tasks.translate.alignment import Alignment
-from throughtime.tasks.translate.translation import Translation
+from throughtime.results import Alignment, Translation
 
 TREE = BeamTree(
     "go", 2, 0.75,

@@ -21,7 +21,7 @@ sys.path.insert(0, sys.argv[1])
 sys.modules["throughtime"] = None  # whoever imports it fails
 import throughtime_runtime
 translator, classifier = (throughtime_runtime.load(folder, threads=1) for folder in sys.argv[2:])
-print(translator.translate(["the cat"], max_length=5)[0][0].text)
+print(translator.translate(["the cat"], max_length=5)[0].text)
 print(classifier.classify(["the cat"])[0].label, throughtime_runtime.__version__)
 assert not {"torch", "pydantic", "onnx", "rich", "typer"} & set(sys.modules)
 """
@@ -55,7 +55,7 @@ def test_what_is_built_runs_exports_without_throughtime(build, tmp_path):
     assert done.returncode == 0, done.stderr
     translator, classifier = (tt.load(run, device="cpu") for run in runs)
     assert done.stdout.splitlines() == [
-        translator.translate(["the cat"], max_length=5)[0][0].text,
+        translator.translate(["the cat"], max_length=5)[0].text,
         f"{classifier.classify(['the cat'])[0].label} {tt.__version__}",
     ]
     assert build.read_version() == tt.__version__

@@ -22,7 +22,7 @@ import throughtime as tt
 for task, folder in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
     model = tt.runtime.load(folder, threads=1)
     answers = {
-        "translate": lambda: model.translate(["the cat"], num_beams=2, max_length=5)[0][0].text,
+        "translate": lambda: model.translate(["the cat"], num_beams=2, max_length=5)[0].text,
         "language": lambda: model.generate("the", max_new_tokens=4, greedy=True)[0].text,
         "tag": lambda: " ".join(model.tag(["the cat"])[0].tags),
         "classify": lambda: model.classify(["the cat"])[0].label,
@@ -60,7 +60,7 @@ def test_no_task_needs_torch_to_run(tmp_path):
     assert done.returncode == 0, done.stderr
     answers = dict(zip(runs, done.stdout.splitlines(), strict=True))
     model = tt.load(runs["translate"], device="cpu")
-    assert answers["translate"] == model.translate(["the cat"], num_beams=2, max_length=5)[0][0].text
+    assert answers["translate"] == model.translate(["the cat"], num_beams=2, max_length=5)[0].text
     assert answers["language"].startswith("the")
     assert answers["classify"] == tt.load(runs["classify"], device="cpu").classify(["the cat"])[0].label
     assert answers["forecast"] == "6"

@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from throughtime.serve.translation import LinkedText, links_of, translate_pages
-from throughtime.tasks.translate.alignment import Alignment
-from throughtime.tasks.translate.translation import Translation
+from throughtime.results import Alignment, Translation
 from throughtime.text.codec import END
 
 

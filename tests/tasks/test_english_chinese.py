@@ -58,13 +58,13 @@ def test_what_was_learned_comes_back_word_for_word(learned):  # R104
     translator, dataset = learned
     sources, targets = (list(dataset.texts("train", side)) for side in ("source", "target"))
     found = translator.translate(sources)
-    assert [own[0].text for own in found] == targets
+    assert [one.text for one in found] == targets
     assert all(own[0].ended for own in found)
 
 
 def test_spaces_that_belong_to_a_sentence_stay(learned):  # R104
     translator, _ = learned
-    assert translator.translate([SPACED[0]])[0][0].text == SPACED[1]
+    assert translator.translate([SPACED[0]])[0].text == SPACED[1]
 
 
 def test_the_loss_is_one_of_real_tokens_with_the_end_among_them(learned):  # R104

@@ -7,7 +7,6 @@ import json
 import random
 import re
 from contextlib import nullcontext
-from functools import partial
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -30,7 +29,8 @@ from throughtime.tasks.translate.config import ATTENTIVE, TranslateConfig
 from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
 from throughtime.tasks.translate.network import PRESETS
 from throughtime.tasks.translate.predictor import Translator, combine_translators
-from throughtime.tasks.translate.translation import Translation, batches_by_length
+from throughtime.results import Translation
+from throughtime.tasks.translate.translation import batches_by_length
 from throughtime.tasks.translate.translation_scores import Judge, search_errors
 from throughtime.text.codec import Codec
 from throughtime.train.progress import Reporter
@@ -319,7 +319,7 @@ def test_every_structure_trains_and_translates(new, opened, structure):
         losses.append(loss.total.item() / batch.count)
     assert losses[-1] < losses[0]
     model.model.eval()
-    [[one]] = model.translate(["one two"], max_length=5, align=True)
+    [one] = model.translate(["one two"], max_length=5, align=True)
     assert (one.alignment is not None) == (structure in ("attention", "attention-no-feeding", "conditional"))
 
 
@@ -330,8 +330,8 @@ def test_translations_come_in_the_order_of_the_texts(translator):
     assert texts(found) == [french(row) + " !" for row in rows]
     for source, own in zip(sources, found, strict=True):
         [alone] = translator.translate([source])
-        assert alone[0].text == own[0].text
-        assert alone[0].log_prob == pytest.approx(own[0].log_prob, abs=1e-4)
+        assert alone.text == own.text
+        assert alone.log_prob == pytest.approx(own.log_prob, abs=1e-4)
 
 
 def test_no_text_is_lost_whatever_it_is(translator):
@@ -350,38 +350,38 @@ def test_no_text_is_lost_whatever_it_is(translator):
     found = translator.translate(strange, num_beams=1, max_length=6)
     assert len(found) == len(strange)
     assert texts(found)[:3] == ["", "", ""]
-    assert all(len(own) == 1 for own in found)
+    assert all(one.alternatives == () for one in found)
 
 
 def test_a_long_text_is_translated_in_parts(trained):
     translator = tt.load(trained[0], device="cpu")
     translator.generation = translator.generation.model_copy(update={"max_source_tokens": 6})
-    [[whole]] = translator.translate(["one two . three four . five six ."], align=True)
+    [whole] = translator.translate(["one two . three four . five six ."], align=True)
     assert whole.text == "un deux ! trois quatre ! cinq six !"
     assert whole.ended
     assert len(whole.alignment.weights) == len(whole.alignment.target)
     parts = translator.translate(["one two .", "three four .", "five six ."])
-    assert whole.log_prob == pytest.approx(sum(own[0].log_prob for own in parts), abs=1e-4)
+    assert whole.log_prob == pytest.approx(sum(one.log_prob for one in parts), abs=1e-4)
 
 
 def test_alignment_points_to_the_words(translator):
-    [[one]] = translator.translate(["three eight one ."], align=True)
+    [one] = translator.translate(["three eight one ."], align=True)
     alignment = one.alignment
     assert alignment.source == ("three", "eight", "one", ".", "⟨end⟩")
     assert alignment.target == ("trois", "huit", "un", "!", "⟨end⟩")
     assert [sum(row) for row in alignment.weights] == pytest.approx([1.0] * 5, abs=1e-4)
     assert [alignment.best(word) for word in range(3)] == ["three", "eight", "one"]
-    assert alignment.values()["source"] == list(alignment.source)
+    assert one.to_dict()["alignment"]["source"] == list(alignment.source)
 
 
 def test_it_searches_in_its_precision(trained):
     model = tt.load(trained[0], device="cpu")
     sources = ["one three .", "seven seven two .", "four .", "two eight six one ."]
-    exact = [own[0] for own in model.translate(sources)]
+    exact = model.translate(sources)
     assert model.step_model is model.model
     assert "searched:float32" in model.searching()
     model.precision = "bf16"
-    rounded = [own[0] for own in model.translate(sources)]
+    rounded = model.translate(sources)
     assert "searched:bf16" in model.searching()
     assert [one.text for one in rounded] == [one.text for one in exact]
     assert [one.log_prob for one in rounded] == pytest.approx([one.log_prob for one in exact], abs=0.1)
@@ -392,7 +392,8 @@ def test_it_searches_in_its_precision(trained):
 
 
 def test_a_beam_gives_its_best_first(translator):
-    [found] = translator.translate(["two five ."], num_beams=4, num_return_sequences=4)
+    [best] = translator.translate(["two five ."], num_beams=4, num_return_sequences=4)
+    found = [best, *best.alternatives]
     scores = [one.score for one in found]
     assert scores == sorted(scores, reverse=True)
     assert len({one.text for one in found}) == len(found) == 4
@@ -409,15 +410,13 @@ def test_a_strategy_is_chosen_by_its_name(translator):
     assert translator.translate(text, search="greedy") == translator.translate(
         text, num_beams=1, length_penalty=0.0
     )
-    [found] = translator.translate(text, search="diverse", search_options={"num_beams": 6, "groups": 3})
+    [best] = translator.translate(text, search="diverse", num_beams=6, groups=3, num_return_sequences=3)
+    found = [best, *best.alternatives]
     assert len({one.text for one in found}) == len(found)
-    drawn = [
-        translator.translate(text, search="sampling", search_options={"seed": seed, "temperature": 3.0})
-        for seed in (1, 1, 2)
-    ]
+    drawn = [translator.translate(text, search="sampling", seed=seed, temperature=3.0) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
     with pytest.raises(InputError, match="groups: is not an option of beam search"):
-        translator.translate(text, search="beam", search_options={"groups": 3})
+        translator.translate(text, search="beam", groups=3)
     with pytest.raises(InputError, match="num_beams: is 5000"):
         translator.translate(text, search="beam", num_beams=5_000)
     with pytest.raises(InputError, match="unknown search strategy 'beem'"):
@@ -432,7 +431,7 @@ def test_one_beam_is_greedy_search(translator):
 
 def test_a_translation_is_as_likely_as_its_score_says(translator):
     sources = ["one three .", "seven seven two .", "four ."]
-    found = [own[0] for own in translator.translate(sources)]
+    found = translator.translate(sources)
     scored = translator.score([Pair(source, one.text) for source, one in zip(sources, found, strict=True)])
     assert [one.total for one in scored] == pytest.approx([one.log_prob for one in found], abs=1e-4)
     assert scored[2].tokens == ("quatre", "!", "<eos>")
@@ -443,13 +442,13 @@ def test_a_translation_is_as_likely_as_its_score_says(translator):
 
 def test_wishes_are_granted(translator):
     def wished(source, **wishes):
-        return texts(translator.translate([source], constraints=DecodingConstraints(**wishes)))[0]
+        return texts(translator.translate([source], **wishes))[0]
 
     assert wished("one two .", prefix="trois").startswith("trois")
-    assert "deux" not in wished("one two .", forbidden=("deux",))
-    assert "sept" in wished("one two .", required=("sept",))
+    assert "deux" not in wished("one two .", forbid=("deux",))
+    assert "sept" in wished("one two .", require=("sept",))
     assert len(wished("one .", min_length=5).split()) >= 5
-    said = wished("one .", min_length=6, no_repeated_ngram=1).split()
+    said = wished("one .", min_length=6, no_repeat_ngram=1).split()
     assert len(set(said)) == len(said)
 
 
@@ -465,18 +464,18 @@ def spelling(pairs, opened):
 @pytest.mark.parametrize(
     ("wishes", "sentence"),
     [
-        ({"forbidden": ("sept",), "required": ("un", "sept")}, "^require: is 'sept', which forbid='sept'"),
-        ({"forbidden": ("sept",), "prefix": "un sept"}, "^prefix: is 'un sept', which forbid='sept'"),
-        ({"required": ("zèbre",)}, "^require: is 'zèbre', which is not in the model's vocabulary"),
+        ({"forbid": ("sept",), "require": ("un", "sept")}, "^require: is 'sept', which forbid='sept'"),
+        ({"forbid": ("sept",), "prefix": "un sept"}, "^prefix: is 'un sept', which forbid='sept'"),
+        ({"require": ("zèbre",)}, "^require: is 'zèbre', which is not in the model's vocabulary"),
         ({"prefix": "un zèbre"}, "^prefix: is 'un zèbre', which is not in"),
         ({"prefix": "un " * 8}, "^prefix: needs 8 tokens, but at most 3 may come; raise max_length"),
-        ({"required": ("un deux", "six")}, "^require: needs 4 tokens, but at most 3 may come; raise max"),
-        ({"prefix": "un deux", "required": ("six",)}, "^prefix and require: need 4 tokens, but at most 3"),
+        ({"require": ("un deux", "six")}, "^require: needs 4 tokens, but at most 3 may come; raise max"),
+        ({"prefix": "un deux", "require": ("six",)}, "^prefix and require: need 4 tokens, but at most 3"),
     ],
 )
 def test_wishes_that_cannot_be_granted_are_refused(translator, wishes, sentence):
     with pytest.raises(InputError, match=sentence):
-        translator.translate(["one two ."], constraints=DecodingConstraints(**wishes), max_length=3)
+        translator.translate(["one two ."], **wishes, max_length=3)
 
 
 def test_a_blank_prefix_is_refused():
@@ -489,8 +488,8 @@ def test_prefix_and_required_words_are_said_whatever_the_model_would(spelling, m
     long = "un deux trois quatre cinq six sept huit " * 12
     room = most and most + len(spelling.codecs.target.encode(long))
     for prefix, required in (("", "huit"), ("un", "huit"), ("huit", "huit"), (long.strip(), "un")):
-        wishes = DecodingConstraints(prefix=prefix, required=(required,))
-        [[one]] = spelling.translate(["one two ."], constraints=wishes, max_length=room)
+        wishes = dict(prefix=prefix, require=(required,))
+        [one] = spelling.translate(["one two ."], **wishes, max_length=room)
         assert one.text.startswith(prefix)
         assert required in one.text
         assert one.text == one.text.strip()  # inside a sentence a word brings its space
@@ -500,15 +499,15 @@ def test_prefix_and_required_words_are_said_whatever_the_model_would(spelling, m
 def test_a_required_word_that_the_prefix_says_is_not_said_again(spelling, prefix):
     room, wishes = (
         len(spelling.codecs.target.encode(prefix)),
-        DecodingConstraints(prefix=prefix, required=("huit",)),
+        dict(prefix=prefix, require=("huit",)),
     )
-    [[one]] = spelling.translate(["one two ."], constraints=wishes, max_length=room)
+    [one] = spelling.translate(["one two ."], **wishes, max_length=room)
     assert one.text == prefix
 
 
 def test_no_rule_cuts_a_prefix_short(translator):
-    wishes = DecodingConstraints(prefix="trois trois deux", no_repeated_ngram=1)
-    [[one]] = translator.translate(["one two ."], constraints=wishes)
+    wishes = dict(prefix="trois trois deux", no_repeat_ngram=1)
+    [one] = translator.translate(["one two ."], **wishes)
     first, *rest = one.text.split()[1:]
     assert [first, rest[0]] == ["trois", "deux"]
     assert len({first, *rest}) == len(rest) + 1
@@ -516,9 +515,9 @@ def test_no_rule_cuts_a_prefix_short(translator):
 
 @pytest.mark.parametrize("alpha", [300.0, 1e308, float("inf"), -1.0])
 def test_a_strange_length_penalty_is_refused_before_anything_is_read(translator, alpha):
-    for search in (translator.beam, partial(translator.unlike_each_other, 2)):
+    for search in ("beam", "diverse"):
         with pytest.raises(InputError, match=f"length_penalty: is {re.escape(str(alpha))}, expected"):
-            search(length_penalty=alpha)
+            translator.strategy(search, 3, length_penalty=alpha)
     with pytest.raises(InputError, match="length_penalty is"):
         build_config(TranslateConfig, {"data": "x", "length_penalty": alpha}, "settings")
 
@@ -536,8 +535,8 @@ def test_beams_wider_than_memory_are_refused(translator):
         translator.translate(["one ."], num_beams=100_000)
     with pytest.raises(InputError, match=r"^num_return_sequences: is 1001, expected at most 1,000"):
         translator.translate(["one ."], num_return_sequences=1_001)
-    with pytest.raises(InputError, match=r"^alternatives: is 400, expected at most 332"):
-        translator.unlike_each_other(400)
+    with pytest.raises(InputError, match=r"^num_return_sequences: is 400, expected at most 333"):
+        translator.translate(["one ."], search="diverse", num_return_sequences=400)
     with pytest.raises(InputError, match="num_beams is 1001: expected at most 1000"):
         build_config(TranslateConfig, {"data": "x", "num_beams": 1_001}, "settings")
 
@@ -594,9 +593,9 @@ def test_several_models_translate_together(trained, new):
         models[0].translate(["six two ."], align=True),
         combine_translators(models).translate(["six two ."], align=True),
     )
-    assert both[0][0].text == one[0][0].text
-    assert both[0][0].log_prob == pytest.approx(one[0][0].log_prob, abs=1e-5)
-    assert both[0][0].alignment.target == one[0][0].alignment.target
+    assert both[0].text == one[0].text
+    assert both[0].log_prob == pytest.approx(one[0].log_prob, abs=1e-5)
+    assert both[0].alignment.target == one[0].alignment.target
     with pytest.raises(InputError, match="same vocabularies"):
         combine_translators([models[0], new(tokens="bpe")])
 
@@ -627,7 +626,12 @@ def test_a_forbidden_unknown_word_is_no_search_error(trained):
     with torch.no_grad():
         model.model.head.bias[unk] += 6.0
     prompts = [model.codecs.prompt(source) for source in sources]
-    best = [one.results[0] for one in model.searched(prompts, model.beam(20, 0.0), unknown=True)]
+    best = [
+        one.results[0]
+        for one in model.searched(
+            prompts, model.strategy("beam", num_beams=20, length_penalty=0.0), unknown=True
+        )
+    ]
     assert any(unk in one.tokens for one in best)  # so that a beam without it would lie below
     found = search_errors(model, sources, num_beams=20)
     assert (found.errors, found.resolved) == (0, 2)

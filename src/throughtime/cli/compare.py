@@ -74,7 +74,7 @@ def compare(
             told = model.translate(
                 pairs.sources, num_beams=num_beams, length_penalty=length_penalty, progress=advance
             )
-        systems[str(run)] = [own[0].text for own in told]
+        systems[str(run)] = [one.text for one in told]
     found = paired_bootstrap(
         systems,
         pairs.references,

@@ -12,8 +12,7 @@ from throughtime.cli.train import pasted
 from throughtime.errors import ThroughtimeError
 
 if TYPE_CHECKING:
-    from throughtime.tasks.translate.alignment import Alignment
-    from throughtime.tasks.translate.translation import Translation
+    from throughtime.results import Alignment, Translation
 
 SETTINGS: dict[str, Any] = {
     "data": "embedded/en-fr",
@@ -76,7 +75,7 @@ def shown_off(out: Path, settings: dict[str, Any]) -> Outcome:
     model = load(run)
     say("Translating the test sentences, none of which it was trained on ...")
     measured = model.evaluate(split="test").values
-    translated = [best[0] for best in model.translate(NEW, align=True)]
+    translated = model.translate(NEW, align=True)
     values = {
         "run": str(run),
         "data": settings["data"],

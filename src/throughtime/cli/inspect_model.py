@@ -174,7 +174,7 @@ def _named(run: Path) -> Iterator[None]:
 def _attention(model: Any, sentence: str, plot: Path | None) -> Outcome:
     from throughtime.inspection.translation import attention
 
-    best = attention(model, sentence)[0]
+    best = attention(model, sentence)
     alignment = best.alignment
     assert alignment is not None, "models without attention are refused"
     if plot is not None:
@@ -188,7 +188,7 @@ def _attention(model: Any, sentence: str, plot: Path | None) -> Outcome:
         table.add_row(
             word, ", ".join(source for _, source in shown), ", ".join(f"{weight:.2f}" for weight, _ in shown)
         )
-    return Outcome(best.values(), [best.text, "", table])
+    return Outcome(best.to_dict(), [best.text, "", table])
 
 
 def _beam(model: Any, sentence: str, num_beams: int | None, plot: Path | None) -> Outcome:

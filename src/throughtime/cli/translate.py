@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,9 +17,10 @@ from throughtime.cli.usage import is_run
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
-    from throughtime.tasks.translate.translation import SentenceTranslator, Translation
+    from throughtime.results import Translation
+    from throughtime.tasks.translate.translation import SentenceTranslator
 
-RULES = "Constraints"
+RULES, SEARCH = "Constraints", "Search"
 
 
 @reported
@@ -46,7 +47,7 @@ def translate(
     alternatives: Annotated[
         int,
         typer.Option(
-            help="Number of alternative translations to show, each different from the others.", min=0
+            help="Number of alternative translations to show, each different from the others.", min=0, max=332
         ),
     ] = 0,
     max_length: Annotated[
@@ -54,6 +55,44 @@ def translate(
         typer.Option(
             help="Maximum number of tokens of a translation; by default it follows from the source.", min=1
         ),
+    ] = None,
+    search: Annotated[
+        str,
+        typer.Option(
+            help="greedy, beam, diverse, stochastic, sampling or exhaustive.", rich_help_panel=SEARCH
+        ),
+    ] = "beam",
+    groups: Annotated[
+        int | None, typer.Option(help="diverse: number of groups of beams.", rich_help_panel=SEARCH)
+    ] = None,
+    diversity_penalty: Annotated[
+        float | None,
+        typer.Option(help="diverse: penalty on tokens that earlier groups chose.", rich_help_panel=SEARCH),
+    ] = None,
+    limit: Annotated[
+        float | None,
+        typer.Option(
+            help="beam: drop candidates whose probability is this far below the best one's.",
+            rich_help_panel=SEARCH,
+        ),
+    ] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option(help="sampling: below 1 likelier tokens become likelier still.", rich_help_panel=SEARCH),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option(help="sampling: draw from this number of likeliest tokens.", rich_help_panel=SEARCH),
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(
+            help="sampling: draw from the fewest tokens of this probability together.", rich_help_panel=SEARCH
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="sampling and stochastic: seed of the random numbers.", rich_help_panel=SEARCH),
     ] = None,
     prefix: Annotated[
         str, typer.Option(help="What the translation begins with.", rich_help_panel=RULES)
@@ -97,8 +136,6 @@ def translate(
 
       throughtime translate runs/en-fr --require chat --json "I have a cat."
     """
-    from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
-
     if alternatives and num_return_sequences > 1:
         raise InputError("--alternatives", "cannot be used beside --num-return-sequences; choose one")
     if alternatives:
@@ -106,40 +143,41 @@ def translate(
     runs, sentences = divided(words)
     if sentences and file is not None:
         raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
-    constraints = DecodingConstraints(prefix, tuple(forbid or ()), tuple(require or ()), no_repeat_ngram)
     translator = opened_together(runs, device)
-    if copy_unknown:
-        translator.check_copying()
-    search = translator.unlike_each_other(alternatives, length_penalty) if alternatives else None
+    options = {"groups": groups, "diversity_penalty": diversity_penalty, "limit": limit}
+    options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
 
-    def told(texts: list[str], title: str) -> list[list[Translation]]:
+    def told(texts: list[str], title: str) -> list[Translation]:
         with bar(title) as advance:
-            found = translator.translate(
+            return translator.translate(
                 texts,
                 num_beams=num_beams,
                 length_penalty=length_penalty,
-                num_return_sequences=num_return_sequences,
+                num_return_sequences=alternatives + 1 if alternatives else num_return_sequences,
                 max_length=max_length,
-                search=search,
-                constraints=constraints if constraints != DecodingConstraints() else None,
+                search="diverse" if alternatives else search,
+                prefix=prefix,
+                forbid=forbid or (),
+                require=require or (),
+                no_repeat_ngram=no_repeat_ngram,
                 copy_unknown=copy_unknown,
                 align=json,
                 progress=advance,
+                **options,
             )
-        return [own[: max(num_return_sequences, alternatives + 1)] for own in found]
 
     if json:
         texts = sentences or [text for block in lines(file) for text in block]
         found = told(texts, "translating")
         warn_about(translator, texts, None if sentences else 0)
-        values = [_values(*one) for one in zip(texts, found, strict=True)]
+        values = [{"source": text, **one.to_dict()} for text, one in zip(texts, found, strict=True)]
         return Outcome({"runs": [str(run) for run in runs], "translations": values})
     done = 0
     for block in [sentences] if sentences else lines(file):
         found = told(block, f"lines {done + 1:,} to {done + len(block):,}")
         warn_about(translator, block, None if sentences else done)
-        for number, own in enumerate(found, done):
-            print_one(number, own, numbered=num_return_sequences > 1)
+        for number, one in enumerate(found, done):
+            print_one(number, one, numbered=num_return_sequences > 1)
         done += len(block)
     return Outcome({})
 
@@ -158,17 +196,12 @@ def opened_together(runs: list[Path], device: str) -> SentenceTranslator:
     return combine_translators(models)
 
 
-def print_one(number: int, found: list[Translation], *, numbered: bool) -> None:
+def print_one(number: int, best: Translation, *, numbered: bool) -> None:
     """A line for each translation, as other tools read them or the others indented below the best."""
     if numbered:
-        for one in found:
+        for one in (best, *best.alternatives):
             print(f"{number} ||| {one_line(one.text)} ||| {one.score:.4f}")
         return
-    print(one_line(found[0].text), flush=True)
-    for one in found[1:]:
+    print(one_line(best.text), flush=True)
+    for one in best.alternatives:
         print(f"    {one.score:.2f}  {one_line(one.text)}")
-
-
-def _values(source: str, found: list[Translation]) -> dict[str, Any]:
-    first, *others = found
-    return {"source": source, **first.values(), "alternatives": [one.values() for one in others]}

@@ -15,20 +15,21 @@ from throughtime.text.codec import label, piece
 from throughtime.text.texts import signed
 
 if TYPE_CHECKING:
-    from throughtime.tasks.translate.translation import Search, SentenceTranslator, Translation
+    from throughtime.results import Translation
+    from throughtime.tasks.translate.translation import SentenceTranslator
     from throughtime.text.codec import Codec
 
 CUT = 3  # number of rejected candidates to show per step, the likeliest ones
 MOST_TOKENS = 120
 
 
-def attention(translator: SentenceTranslator, text: str, search: Search | None = None) -> list[Translation]:
-    """The translations of a text, best first, with their alignments; refused where the model has none."""
+def attention(translator: SentenceTranslator, text: str, **options: Any) -> Translation:
+    """The translation of a text with its alignment, by the options of `translate`."""
     require_translator(translator)
     if not text.strip():
         raise InputError("sentence", "is empty; give some words to translate")
-    [found] = translator.translate([text], search=search, align=True)
-    if any(one.alignment is None for one in found):
+    [found] = translator.translate([text], align=True, **options)
+    if found.alignment is None:
         raise InputError("attention", "this translator has none: it reads the source into one vector")
     return found
 

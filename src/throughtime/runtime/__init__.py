@@ -1,7 +1,7 @@
 """Exported models at work, on onnxruntime, numpy and tokenizers alone: nothing here imports torch.
 
 model = throughtime.runtime.load("FOLDER")
-model.translate(["Where is the station?"])[0][0].text
+model.translate(["Where is the station?"])[0].text
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ class Beam:
         if not 0 <= self.alpha <= MOST_ALPHA:
             raise InputError("length_penalty", f"is {self.alpha}, expected 0 to {MOST_ALPHA:g}")
         if not 1 <= self.n_best <= self.width:
-            raise InputError("n_best", f"is {self.n_best}, expected 1 to {self.width}, the number of beams")
+            problem = f"is {self.n_best}, expected 1 to {self.width}, the number of beams"
+            raise InputError("num_return_sequences", problem)
 
     def search(self, step: Step, sentences: int, begin_id: int) -> list[list[Finished]]:
         """What is found for each sentence, best first.

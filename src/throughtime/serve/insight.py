@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -80,8 +81,9 @@ async def attention(request: Request, asked: AttentionRequest) -> dict[str, Any]
     served = admit(request, [asked.q]).models.choose(asked.model, "translate")
 
     def look(text: str, left: Left) -> dict[str, Any]:
-        (found,) = search_translations(served.model, [text], asked.alternatives, left, align=True)
-        return {"source": text, "translations": [one.values() for one in found]}
+        (best,) = search_translations(served.model, [text], asked.alternatives, left, align=True)
+        found = [replace(best, alternatives=()), *best.alternatives]
+        return {"source": text, "translations": [one.to_dict() for one in found]}
 
     return await _look(request, served, ("attention", asked.alternatives), look, asked.q, warn=True)
 

@@ -20,8 +20,9 @@ from throughtime.text.html_tags import Link, word_links
 from throughtime.text.languages import language_name
 
 if TYPE_CHECKING:
-    from throughtime.search import Moment, Strategy
-    from throughtime.tasks.translate.translation import SentenceTranslator, Translation
+    from throughtime.results import Translation
+    from throughtime.search import Moment
+    from throughtime.tasks.translate.translation import SentenceTranslator
 
 MOST_ALTERNATIVES = 10
 
@@ -210,8 +211,8 @@ async def _translations(
         def compute(items: list[str], left: Left) -> list[list[LinkedText]]:
             found = search_translations(served.model, items, asked.alternatives, left, align=linked)
             return [
-                [LinkedText(one.text, links_of(item, one)) for one in own]
-                for item, own in zip(items, found, strict=True)
+                [LinkedText(one.text, links_of(item, one)) for one in (best, *best.alternatives)]
+                for item, best in zip(items, found, strict=True)
             ]
 
         key = ("translate", asked.alternatives, linked)
@@ -224,22 +225,15 @@ async def _translations(
 
 def search_translations(
     translator: SentenceTranslator, texts: list[str], alternatives: int, left: Left, align: bool
-) -> list[list[Translation]]:
+) -> list[Translation]:
     """The best translation of each text and the alternatives; given up as soon as all have left."""
-    search = translator.unlike_each_other(alternatives) if alternatives else translator.beam()
-    found = translator.translate(texts, search=lambda most: abandonable(search(most), left), align=align)
-    return [own[: alternatives + 1] for own in found]
-
-
-def abandonable(strategy: Strategy, left: Left) -> Strategy:
-    """The same strategy, stopped as soon as nobody waits for its results any more."""
-    from throughtime.search import Watched
 
     def watch(moment: Moment) -> None:
         if left():
             raise AbandonedError
 
-    return Watched(strategy, watch)
+    search, count = "diverse" if alternatives else "beam", alternatives + 1
+    return translator.translate(texts, search=search, num_return_sequences=count, align=align, watch=watch)
 
 
 async def translate_pages(pages: Sequence[str], translate: Translate) -> list[list[str]]:

@@ -23,4 +23,4 @@ class Translate(Task):
     config = "throughtime.tasks.translate.config:TranslateConfig"
     predictor = "throughtime.tasks.translate.predictor:Translator"
     exporter = "throughtime.tasks.translate.export:build_export"
-    runner = "throughtime.tasks.translate.runner:Translator"
+    runner = "throughtime.tasks.translate.runner:TranslatorRunner"

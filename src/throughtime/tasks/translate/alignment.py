@@ -3,57 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from throughtime.results import Alignment
 from throughtime.text.codec import END
 
 if TYPE_CHECKING:
     import numpy as np
 
     from throughtime.text.tokenizer import Tokenizer
-
-
-@dataclass(frozen=True)
-class Alignment:
-    """How much each target word looked at each source word; both sides end with their end mark."""
-
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-    weights: tuple[tuple[float, ...], ...]  # [target words][source words], rows sum to 1
-
-    def values(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        weights = [[round(weight, 4) for weight in row] for row in self.weights]
-        return {"source": list(self.source), "target": list(self.target), "weights": weights}
-
-    def best(self, word: int) -> str:
-        """The source word that a target word looked at most, the end mark apart.
-
-        >>> Alignment(("go", "home", END), ("rentre",), ((0.2, 0.5, 0.3),)).best(0)
-        'home'
-        """
-        row = self.weights[word][: len(self.source) - 1]
-        return self.source[row.index(max(row))] if row else ""
-
-
-def joined(parts: Sequence[Alignment]) -> Alignment:
-    """The alignment of a text that was translated in parts.
-
-    >>> one = Alignment(("a",), ("b",), ((1.0,),))
-    >>> joined([one, one]).weights
-    ((1.0, 0.0), (0.0, 1.0))
-    """
-    source = tuple(word for part in parts for word in part.source)
-    target = tuple(word for part in parts for word in part.target)
-    rows: list[tuple[float, ...]] = []
-    before = 0
-    for part in parts:
-        after = len(source) - before - len(part.source)
-        rows += [(0.0,) * before + row + (0.0,) * after for row in part.weights]
-        before += len(part.source)
-    return Alignment(source, target, tuple(rows))
 
 
 def aligned(

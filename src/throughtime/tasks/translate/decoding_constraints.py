@@ -32,8 +32,8 @@ class DecodingConstraints:
             if not word.strip():
                 raise InputError(option, "is empty; give a word, or leave it out")
 
-    def check(self, codec: Codec) -> None:
-        """Refuse what a model of this vocabulary can never write, or what another constraint rules out."""
+    def check(self, codec: Codec) -> DecodingConstraints | None:
+        """Refuse what a model can never write, or another constraint rules out; None if nothing is asked."""
         barred = [(word, ids) for word in self.forbidden for ids in forms(word, codec)]
         for option, text in self._asked:
             ids = inside(text, codec) if option == "require" else codec.encode(text)
@@ -48,6 +48,7 @@ class DecodingConstraints:
                     raise InputError(
                         option, f"is {text!r}, which forbid={word!r} rules out; leave one of them out"
                     )
+        return None if self == DecodingConstraints() else self
 
     def tokens(self, codec: Codec) -> int:
         """How many tokens these constraints need, at least, and the end where words are required."""

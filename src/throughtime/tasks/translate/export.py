@@ -41,7 +41,7 @@ def build_export(translator: Translator) -> Exported:
         },
         lambda path: codecs.save(ModelFolder(path)),
         lambda: _cases(model, len(codecs.source.vocabulary), len(codecs.target.vocabulary)),
-        'translate(["a sentence"], num_beams=5)[0][0].text',
+        'translate(["a sentence"], num_beams=5)[0].text',
     )
 
 

@@ -181,7 +181,7 @@ class Translator(SentenceTranslator, Predictor):
         found = combine_translators([self, *others]).translate(
             pairs.sources, num_beams=beams, length_penalty=alpha, progress=progress
         )
-        translations = [own[0].text for own in found]
+        translations = [one.text for one in found]
         scores = judge.judged(translations, pairs)
         measures = options.get("measures") or ()
         further = compute_measures(measures, self.task, translations, pairs.references)

@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from throughtime.errors import InputError
+from throughtime.results import Translation
 from throughtime.runtime.runner import TextRunner, pad
 from throughtime.runtime.search import Beam, Finished, Likeliest, batches_by_length
 from throughtime.runtime.session import ExportFolder
+from throughtime.tasks.translate.long_texts import translate_in_parts
 from throughtime.text.codec import Codec
-from throughtime.text.texts import check_texts, join_texts, split_text
 
 SENTENCES_AT_ONCE = 32
 
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Translation:
-    """One translation of a text."""
-
-    text: str
-    score: float  # what the search ranks by
-    log_prob: float
-    ended: bool  # False where the length cap cut it
-
-
-class Translator(TextRunner):
+class TranslatorRunner(TextRunner):
     """An encoder, one step of a decoder, and the codecs of both languages."""
 
     def __init__(self, folder: ExportFolder) -> None:
@@ -43,34 +34,54 @@ class Translator(TextRunner):
 
     def translate(
         self,
-        texts: Sequence[str],
+        texts: str | Sequence[str],
         *,
         num_beams: int | None = None,
         length_penalty: float | None = None,
-        n_best: int = 1,
+        num_return_sequences: int = 1,
         max_length: int | None = None,
-    ) -> list[list[Translation]]:
-        """The best translations of each text, best first; what is not given is the model's own.
+        search: str = "beam",
+        prefix: str = "",
+        forbid: Sequence[str] = (),
+        require: Sequence[str] = (),
+        no_repeat_ngram: int | None = None,
+        min_length: int = 0,
+        copy_unknown: bool = False,
+        align: bool = False,
+        **search_options: Any,
+    ) -> list[Translation]:
+        """Translate one text or several; one answer per text, its other translations are `alternatives`.
 
-        Nothing but spaces gives an empty translation; a long text is translated sentence by sentence.
+        Nothing but spaces gives an empty translation; a long text is translated sentence by sentence. The
+        search is "beam" or "greedy"; other keywords than those of a beam need the trained model.
         """
-        width = num_beams or max(self.generation["num_beams"], n_best)
+        constraints = {"prefix": prefix, "forbid": forbid, "require": require, "min_length": min_length}
+        constraints |= {"no_repeat_ngram": no_repeat_ngram, "copy_unknown": copy_unknown, "align": align}
+        needed = [name for name, value in (constraints | search_options).items() if value]
+        if search not in ("beam", "greedy"):
+            needed.insert(0, "search")
+        if needed:
+            raise InputError(needed[0], "needs the trained model; an exported one has plain beam search only")
+        if search == "greedy":
+            for name, value in (("num_beams", num_beams), ("length_penalty", length_penalty)):
+                if value is not None:
+                    raise InputError(name, "is not an option of greedy search, which takes none")
+            num_beams, length_penalty = 1, 0.0
+        width = num_beams or max(self.generation["num_beams"], num_return_sequences)
         alpha = self.generation["length_penalty"] if length_penalty is None else length_penalty
+
+        def translate_parts(parts: list[str]) -> list[list[Translation]]:
+            prompts, results = [self._prompt(part) for part in parts], {}
+            for most, batch in batches_by_length(prompts, max_length, SENTENCES_AT_ONCE):
+                end_id, barred = self.settings["end_id"], self.settings["barred"]
+                beam = Beam(end_id, width, alpha, num_return_sequences, most, barred)
+                decoding = _Decoding(self, [prompts[number] for number in batch])
+                found = beam.search(decoding, len(batch), self.settings["begin_id"])
+                results.update(zip(batch, found, strict=True))
+            return [self._translations(results[number]) for number in range(len(prompts))]
+
         limit = self.generation["max_source_tokens"]
-        cut = [
-            split_text(text.strip(), limit, lambda part: len(self._prompt(part))) if text.strip() else []
-            for text in check_texts(texts)
-        ]
-        prompts = [self._prompt(part) for own in cut for part in own]
-        results: dict[int, list[Finished]] = {}
-        for most, batch in batches_by_length(prompts, max_length, SENTENCES_AT_ONCE):
-            beam = Beam(self.settings["end_id"], width, alpha, n_best, most, self.settings["barred"])
-            found = beam.search(
-                _Decoding(self, [prompts[number] for number in batch]), len(batch), self.settings["begin_id"]
-            )
-            results.update(zip(batch, found, strict=True))
-        rest = iter([self._translations(results[number]) for number in range(len(prompts))])
-        return [_join_parts([next(rest) for _ in own]) for own in cut]
+        return translate_in_parts(texts, limit, lambda part: len(self._prompt(part)), translate_parts)
 
     def _prompt(self, text: str) -> list[int]:
         return self.codec.encode(text, eos=True)
@@ -84,7 +95,7 @@ class Translator(TextRunner):
 class _Decoding:
     """The decoder's state while some sentences are searched."""
 
-    def __init__(self, translator: Translator, prompts: Sequence[Sequence[int]]) -> None:
+    def __init__(self, translator: TranslatorRunner, prompts: Sequence[Sequence[int]]) -> None:
         encoder, self.decoder = translator.encoder, translator.decoder
         source, lengths = pad(prompts)
         states, kept = (encoder.numbered(stem, encoder.outputs) for stem in ("state", "kept"))
@@ -104,21 +115,3 @@ class _Decoding:
         given["last"], given["k"] = last, np.array([count])
         log_probs, ids, *self.state = self.decoder.run(self.asked, given)
         return Likeliest(log_probs, ids)
-
-
-def _join_parts(split_text: list[list[Translation]]) -> list[Translation]:
-    """Translations of a text from those of its parts: the best of each, then the second best, and so on."""
-    if not split_text:
-        return [Translation("", 0.0, 0.0, True)]
-    whole = []
-    for rank in range(max(len(own) for own in split_text)):
-        chosen = [own[min(rank, len(own) - 1)] for own in split_text]
-        whole.append(
-            Translation(
-                join_texts([one.text for one in chosen]),
-                sum(one.score for one in chosen),
-                sum(one.log_prob for one in chosen),
-                all(one.ended for one in chosen),
-            )
-        )
-    return whole

@@ -159,11 +159,11 @@ class TranslateTask:
             return None
         found = self.translator.translate([pair.source for pair in pairs], num_beams=self.config.valid_beams)
         both = zip(pairs, found, strict=True)
-        return "\n".join(f"{one_line(pair.source)} → {one_line(own[0].text)}" for pair, own in both)
+        return "\n".join(f"{one_line(pair.source)} → {one_line(one.text)}" for pair, one in both)
 
     def _translations(self, pairs: list[Pair]) -> list[str]:
         found = self.translator.translate([pair.source for pair in pairs], num_beams=self.config.valid_beams)
-        return [own[0].text for own in found]
+        return [one.text for one in found]
 
 
 def warn_of_swapped_sides(dataset: Dataset, source: str | None, target: str | None) -> tuple[str, ...]:

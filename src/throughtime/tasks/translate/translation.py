@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from throughtime.config import Config
 from throughtime.errors import InputError
 from throughtime.layers.devices import matmul_precision
+from throughtime.results import Translation
 from throughtime.runtime.search import batches_by_length
 from throughtime.search import (
     Constraint,
@@ -25,12 +26,13 @@ from throughtime.search import (
     no_token,
     strategy_options,
 )
-from throughtime.tasks.translate.alignment import Alignment, aligned, joined
+from throughtime.tasks.translate.alignment import aligned
 from throughtime.tasks.translate.codecs import Codecs
 from throughtime.tasks.translate.config import MOST_BEAMS, Beams, LengthPenalty
 from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
+from throughtime.tasks.translate.long_texts import translate_in_parts
 from throughtime.text.subword import SUBWORDS
-from throughtime.text.texts import check_texts, join_texts, split_text
+from throughtime.text.texts import check_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,27 +40,11 @@ if TYPE_CHECKING:
     from throughtime.tasks.base import Progress
 
 SENTENCES_AT_ONCE, ROWS_AT_ONCE = 128, 2_048
-GROUP_WIDTH, DIVERSITY = 3, 2.0  # of a search for translations unlike each other
+GROUP_WIDTH, DIVERSE = 3, {"diversity_penalty": 2.0, "per_group": 2}
+"""Of a search for translations unlike each other; a sure model's groups may well agree on the best."""
 
 Search = Callable[[int], Strategy]
 """A strategy for results of at most so many tokens."""
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One translation of a text."""
-
-    text: str
-    score: float  # what the search ranks by
-    log_prob: float
-    ended: bool  # False where the length cap cut it
-    alignment: Alignment | None = None
-
-    def values(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        alignment = None if self.alignment is None else self.alignment.values()
-        found = {"text": self.text, "score": self.score, "log_prob": self.log_prob, "ended": self.ended}
-        return {**found, "alignment": alignment}
 
 
 class Found(NamedTuple):
@@ -101,54 +87,61 @@ class SentenceTranslator:
 
     def translate(
         self,
-        texts: Sequence[str],
+        texts: str | Sequence[str],
         *,
         num_beams: int | None = None,
         length_penalty: float | None = None,
         num_return_sequences: int = 1,
         max_length: int | None = None,
-        search: str | Search | None = None,
-        search_options: Mapping[str, Any] | None = None,
-        constraints: DecodingConstraints | None = None,
+        search: str | Search = "beam",
+        prefix: str = "",
+        forbid: Sequence[str] = (),
+        require: Sequence[str] = (),
+        no_repeat_ngram: int | None = None,
+        min_length: int = 0,
         copy_unknown: bool = False,
         align: bool = False,
         progress: Progress | None = None,
-    ) -> list[list[Translation]]:
-        """The best translations of each text, best first, in the order of the texts.
+        watch: Callable[[Moment], None] | None = None,
+        **search_options: Any,
+    ) -> list[Translation]:
+        """Translate one text or several; one answer per text, its other translations are `alternatives`.
 
         Nothing but spaces gives an empty translation; a text of more than `max_source_tokens` is translated
-        sentence by sentence. `search` names a strategy instead of the beam, such as "diverse", whose further
-        options are `search_options`. `copy_unknown` allows `<unk>` and puts the source word there that
-        attention points to.
+        sentence by sentence. `search` names a strategy of `throughtime.search.STRATEGIES`, whose further
+        options are keywords: `search="diverse", groups=3`. `copy_unknown` allows `<unk>` and puts the source
+        word there that attention points to. `watch` is called at every step, and may raise to stop.
         """
-        if constraints is not None:
-            constraints.check(self.codecs.target)
+        constraints = DecodingConstraints(
+            prefix, tuple(forbid), tuple(require), no_repeat_ngram, min_length
+        ).check(self.codecs.target)
         if copy_unknown:
             self.check_copying()
         if isinstance(search, str):
-            given = {"num_beams": num_beams, "length_penalty": length_penalty}
-            given["num_return_sequences"] = num_return_sequences if num_return_sequences > 1 else None
-            options = {name: value for name, value in given.items() if value is not None}
-            search = self.strategy(search, **options, **(search_options or {}))
-        search = search or self.beam(num_beams, length_penalty, num_return_sequences)
-        cut = [self._parts(text) for text in check_texts(texts)]
-        flat = [part for own in cut for part in own]
-        prompts = [self.codecs.prompt(part) for part in flat]
-        found = self.searched(
-            prompts,
-            search,
-            max_length=max_length,
-            constraints=constraints,
-            unknown=copy_unknown,
-            attend=align or copy_unknown,
-            progress=progress,
-        )
-        told = [self._in_words(part, one, copy_unknown) for part, one in zip(flat, found, strict=True)]
-        if constraints is not None:
-            # A required word that comes first has brought the space before it.
-            told = [[replace(one, text=one.text.strip()) for one in own] for own in told]
-        rest = iter(told)
-        return [_whole([next(rest) for _ in own], align) for own in cut]
+            given = {"num_beams": num_beams, "length_penalty": length_penalty, **search_options}
+            search = self.strategy(search, num_return_sequences, **given)
+
+        def translate_parts(parts: list[str]) -> list[list[Translation]]:
+            found = self.searched(
+                [self.codecs.prompt(part) for part in parts],
+                search,
+                max_length=max_length,
+                constraints=constraints,
+                unknown=copy_unknown,
+                attend=align or copy_unknown,
+                progress=progress,
+                watch=watch,
+            )
+            both = zip(parts, found, strict=True)
+            told = [self._in_words(part, one, copy_unknown) for part, one in both]
+            if constraints is not None:  # a required word that comes first has brought the space before it
+                told = [[replace(one, text=one.text.strip()) for one in own] for own in told]
+            if not align:
+                told = [[replace(one, alignment=None) for one in own] for own in told]
+            return told
+
+        limit = self.generation.max_source_tokens
+        return translate_in_parts(texts, limit, lambda part: len(self.codecs.prompt(part)), translate_parts)
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
         """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
@@ -169,54 +162,38 @@ class SentenceTranslator:
                 "one with structure=attention",
             )
 
-    def strategy(self, name: str, **options: Any) -> Search:
-        """The search strategy of this name; see `throughtime.search.strategy_options` for its options."""
-        known = strategy_options(name)
-        if "length_penalty" in known and options.get("length_penalty") is None:
-            options["length_penalty"] = self.generation.length_penalty
-        for option in ("num_beams", "num_return_sequences"):
-            given = known[option].read(options[option]) if option in known and option in options else None
-            if given is not None and given > MOST_BEAMS:
-                raise InputError(option, f"is {given}, expected at most {MOST_BEAMS:,}")
+    def strategy(self, name: str, num_return_sequences: int = 1, **options: Any) -> Search:
+        """The strategy of this name with its options; what is not given is the model's own.
+
+        Without `num_beams` a beam is as wide as `num_return_sequences` needs, and diverse search has a group
+        for each of them.
+        """
+        known, count = strategy_options(name), num_return_sequences
+        options = {option: value for option, value in options.items() if value is not None}
+        if "length_penalty" in known:
+            options.setdefault("length_penalty", self.generation.length_penalty)
+        if "groups" in known:
+            if count > 1 and not {"groups", "num_beams"} & options.keys():
+                options = {**DIVERSE, "groups": count, "num_beams": count * GROUP_WIDTH, **options}
+        elif "num_beams" in known:
+            options.setdefault("num_beams", max(self.generation.num_beams, count))
+        given = {"num_return_sequences": count, "num_beams": options.get("num_beams", 1)}
+        for option, value in given.items():
+            if option in known and (value := known[option].read(value)) > MOST_BEAMS:
+                by_groups = "groups" in known and options.get("groups") == count
+                most = MOST_BEAMS // GROUP_WIDTH if by_groups else MOST_BEAMS
+                option, value = ("num_return_sequences", count) if by_groups else (option, value)
+                raise InputError(option, f"is {value}, expected at most {most:,}")
+        if "num_return_sequences" in known:
+            options["num_return_sequences"] = count
+        elif count > given["num_beams"]:
+            raise InputError("num_return_sequences", f"is {count}, expected at most {given['num_beams']}")
 
         def search(most: int) -> Strategy:
             return build_strategy(name, self.codecs.end_id, max_length=most, **options)
 
         search(1)  # so that what it refuses is refused before any sentence is read
         return search
-
-    def beam(
-        self,
-        num_beams: int | None = None,
-        length_penalty: float | None = None,
-        num_return_sequences: int = 1,
-    ) -> Search:
-        """Beam search with the model's own defaults; wide enough for `num_return_sequences` if not given."""
-        width = num_beams or max(self.generation.num_beams, num_return_sequences)
-        if width > MOST_BEAMS:
-            option = "num_beams" if num_beams else "num_return_sequences"
-            raise InputError(option, f"is {width}, expected at most {MOST_BEAMS:,}")
-        return self.strategy(
-            "beam",
-            num_beams=width,
-            length_penalty=length_penalty,
-            num_return_sequences=num_return_sequences,
-        )
-
-    def unlike_each_other(self, alternatives: int, length_penalty: float | None = None) -> Search:
-        """Diverse beam search with a group for the best translation and for each of its alternatives."""
-        groups = alternatives + 1
-        if groups * GROUP_WIDTH > MOST_BEAMS:
-            most_groups = MOST_BEAMS // GROUP_WIDTH
-            raise InputError("alternatives", f"is {alternatives}, expected at most {most_groups - 1}")
-        return self.strategy(
-            "diverse",
-            num_beams=groups * GROUP_WIDTH,
-            groups=groups,
-            diversity_penalty=DIVERSITY,
-            length_penalty=length_penalty,
-            per_group=2,  # a sure model's groups may well agree on the best
-        )
 
     @torch.inference_mode()
     def searched(
@@ -229,6 +206,7 @@ class SentenceTranslator:
         unknown: bool = False,
         attend: bool = False,
         progress: Progress | None = None,
+        watch: Callable[[Moment], None] | None = None,
     ) -> list[Found]:
         """What the search finds for source ids: batches of like lengths, results in the order given."""
         found: dict[int, Found] = {}
@@ -243,27 +221,20 @@ class SentenceTranslator:
                 rules = [] if unknown else self._known_words()
                 if constraints is not None:
                     rules += constraints.rules(len(batch), self.codecs.target, end_id, most)
-                seen = _Seen() if attend else None
+                seen = _Seen(watch) if attend else None
                 results = generate(
                     self.step_model,
                     [prompts[number] for number in batch],
                     search(most),
                     max_new_tokens=most,
                     constraints=rules,
-                    watch=seen,
+                    watch=seen or watch,
                 )
                 for number, own in zip(batch, results, strict=True):
                     found[number] = Found(own, [seen.along(one) for one in own] if seen else [])
                 if progress is not None:
                     progress(len(found), len(prompts))
         return [found[number] for number in range(len(prompts))]
-
-    def _parts(self, text: str) -> list[str]:
-        if not text.strip():
-            return []
-        return split_text(
-            text.strip(), self.generation.max_source_tokens, lambda part: len(self.codecs.prompt(part))
-        )
 
     def _known_words(self) -> list[Constraint]:
         """Never `<unk>`: where tokens are parts of words none is ever learned, and barring it costs time."""
@@ -306,10 +277,13 @@ class SentenceTranslator:
 class _Seen:
     """Watches a search, and keeps the attention of every step."""
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Callable[[Moment], None] | None) -> None:
         self.steps: list[Tensor] = []  # [rows, source] each
+        self.watch = watch
 
     def __call__(self, moment: Moment) -> None:
+        if self.watch is not None:
+            self.watch(moment)
         if (attention := moment.extras.get("attention")) is not None:
             self.steps.append(attention.float())
 
@@ -318,27 +292,6 @@ class _Seen:
         if not self.steps:
             return torch.empty(0, 0)
         return torch.stack([self.steps[time][row] for time, row in enumerate(result.path)])
-
-
-def _whole(told: list[list[Translation]], align: bool) -> list[Translation]:
-    """Translations of a text from those of its parts: the best of each, then the second best, and so on."""
-    if not told:
-        return [Translation("", 0.0, 0.0, True)]
-    ranks = max(len(own) for own in told)
-    whole = []
-    for rank in range(ranks):
-        chosen = [own[min(rank, len(own) - 1)] for own in told]
-        alignments = [one.alignment for one in chosen if one.alignment is not None]
-        whole.append(
-            Translation(
-                join_texts([one.text for one in chosen]),
-                sum(one.score for one in chosen),
-                sum(one.log_prob for one in chosen),
-                all(one.ended for one in chosen),
-                joined(alignments) if align and len(alignments) == len(chosen) else None,
-            )
-        )
-    return whole
 
 
 def sentences_at_once(strategy: Strategy) -> int:
