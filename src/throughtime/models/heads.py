@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from throughtime.cells.base import Ops, no_graph
 from throughtime.errors import InputError
 from throughtime.layers.dropout import check_probability, variational_dropout
 from throughtime.models.chunked_loss import (
@@ -58,6 +59,10 @@ class Head(nn.Module, ABC):
     @abstractmethod
     def log_probs(self, hidden: Tensor) -> Tensor:
         """ln P of every word. [N, H] -> [N, V]"""
+
+    def graph_log_probs(self, ops: Ops, hidden: str) -> str:
+        """`log_probs` in a graph: [..., H] -> [..., V]."""
+        raise no_graph(self, "graph_log_probs")
 
     @abstractmethod
     def begin_with(self, counts: Tensor) -> None:
@@ -125,6 +130,10 @@ class SoftmaxHead(Head):
             return _log_softmax_in_cache(functional.linear(hidden, self.weight), self.bias)
         return _log_softmax_in_cache(logits(hidden, self.weight, None), self.bias)
 
+    def graph_log_probs(self, ops: Ops, hidden: str) -> str:
+        """See `Head`."""
+        return ops.op("LogSoftmax", ops.linear(hidden, self.weight, self.bias), axis=-1)
+
     def begin_with(self, counts: Tensor) -> None:
         """Set the bias, if there is one."""
         if self.bias is not None:
@@ -180,6 +189,17 @@ class AdaptiveHead(Head):
             for i, tail in enumerate(self.softmax.tail)
         )
         return torch.cat([first[:, :frequent], *rare], 1)
+
+    def graph_log_probs(self, ops: Ops, hidden: str) -> str:
+        """See `Head`."""
+        softmax, frequent = self.softmax, self.softmax.shortlist_size
+        first = ops.op("LogSoftmax", ops.linear(hidden, softmax.head.weight, softmax.head.bias), axis=-1)
+        parts = [ops.slice(first, 0, frequent)]
+        for place, tail in enumerate(softmax.tail, frequent):
+            narrow, wide = (cast(nn.Linear, part) for part in cast(nn.Sequential, tail))
+            within = ops.op("LogSoftmax", ops.linear(ops.linear(hidden, narrow.weight), wide.weight), axis=-1)
+            parts.append(ops.op("Add", ops.slice(first, place, place + 1), within))
+        return ops.concat(parts)
 
     def begin_with(self, counts: Tensor) -> None:
         """Set the bias of frequent words and classes; within a class words have none."""
@@ -305,6 +325,19 @@ class MixtureHead(Head):
         each = log_softmax(scores)
         return (each.view(*log_shares.shape, -1) + log_shares[..., None]).logsumexp(1)
 
+    def graph_log_probs(self, ops: Ops, hidden: str) -> str:
+        """Expert after expert, so that no more than two distributions are there at once."""
+        shares = ops.op("LogSoftmax", ops.linear(hidden, self.shares.weight), axis=-1)
+        states = ops.op("Tanh", ops.linear(hidden, self.states.weight, self.states.bias))
+        width = self.softmax.weight.shape[1]
+        together = ""
+        for expert in range(self.experts):
+            state = ops.slice(states, expert * width, (expert + 1) * width)
+            each = self.softmax.graph_log_probs(ops, state)
+            joint = ops.op("Add", each, ops.slice(shares, expert, expert + 1))
+            together = _graph_log_sum(ops, together, joint) if together else joint
+        return together
+
     def begin_with(self, counts: Tensor) -> None:
         """Set the bias that all softmaxes share."""
         self.softmax.begin_with(counts)
@@ -318,3 +351,10 @@ class MixtureHead(Head):
             states = functional.dropout(states, self.dropout, self.training)
         each = states.flatten(0, -2).unflatten(1, (self.experts, -1))
         return Mixed(each, log_softmax(self.shares(hidden.flatten(0, -2))))
+
+
+def _graph_log_sum(ops: Ops, first: str, second: str) -> str:
+    """ln(exp a + exp b), which is the larger one and ln(1 + exp(-|a - b|))."""
+    apart = ops.op("Neg", ops.op("Abs", ops.op("Sub", first, second)))
+    more = ops.op("Log", ops.op("Add", ops.op("Exp", apart), ops.constant(1.0)))
+    return ops.op("Add", ops.op("Max", first, second), more)
