@@ -10,7 +10,8 @@ from throughtime.cells import GRU, LSTM
 from throughtime.errors import InputError
 from throughtime.layers.attention import Additive
 from throughtime.layers.stack import Stack
-from throughtime.models.decoders import CONTEXTS, AttentionDecoder, ConditionalDecoder, ContextDecoder
+from throughtime.models.conditional import ConditionalDecoder
+from throughtime.models.decoders import CONTEXTS, AttentionDecoder, ContextDecoder
 from throughtime.models.seq2seq import Bridge, Encoded
 from throughtime.search.interface import Memory
 

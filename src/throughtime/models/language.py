@@ -17,7 +17,8 @@ from throughtime.cells.building import build_cell
 from throughtime.errors import InputError
 from throughtime.layers.dropout import check_probability, embedding_dropout, variational_dropout
 from throughtime.layers.stack import Stack
-from throughtime.models.heads import HEADS, Head, MixtureHead, SoftmaxHead
+from throughtime.models.heads import HEADS, Head, SoftmaxHead
+from throughtime.models.mixture import MixtureHead
 from throughtime.models.widths import layer_widths
 from throughtime.search.interface import Memory, Step
 
