@@ -20,7 +20,8 @@ from torch.nn import functional
 
 from benchmarks.linear_scan_gpu import BANDWIDTH
 from benchmarks.recurrence_gpu import PEAK, TF32_PEAK
-from throughtime.models.heads import Head, MixtureHead, SoftmaxHead, log_softmax
+from throughtime.models.heads import Head, SoftmaxHead, log_softmax
+from throughtime.models.mixture import MixtureHead
 from throughtime.recurrence.measuring import microseconds, replayed
 
 

@@ -11,10 +11,11 @@ import torch
 
 from throughtime.cells import CELLS, LSTM, RNN, LinearCell
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.export.graph import Graph, quantise
+from throughtime.export.graph import Graph
 from throughtime.export.onnx import to_onnx
-from throughtime.export.recurrence import run_stack, step_stack
+from throughtime.export.weights import quantise
 from throughtime.export.write import Case, number_names, verify
+from throughtime.layers.attention import Attention
 from throughtime.layers.stack import Stack
 from throughtime.tasks.translate.export import _cases, decoder_graph, encoder_graph
 from throughtime.tasks.translate.network import PRESETS, build
@@ -29,7 +30,7 @@ def whole(stack, lengths=True):
         for name, size in number_names("state", stack.state_sizes).items()
     )
     given = graph.input("lengths", "int64", ["batch"]) if lengths else None
-    y, reached = run_stack(graph, stack, x, state, given)
+    y, reached = stack.graph(graph, x, state, given)
     graph.output(y, "y", "float32", ["time", "batch", stack.output_size])
     for (name, value), size in zip(number_names("next", reached).items(), stack.state_sizes, strict=True):
         graph.output(value, name, "float32", ["batch", size])
@@ -75,7 +76,7 @@ def test_one_step_of_every_cell(cell):
     state = tuple(
         graph.input(name, "float32", ["batch", size]) for name, size in number_names("state", sizes).items()
     )
-    y, reached = step_stack(graph, stack, x, state)
+    y, reached = stack.graph_step(graph, x, state)
     for (name, value), size in zip(
         {"y": y, **number_names("next", reached)}.items(), (6, *sizes), strict=True
     ):
@@ -109,6 +110,39 @@ def test_every_attention(attention):
         "decoder": to_onnx(decoder_graph(model, False)),
     }
     assert verify(models, _cases(model, 30, 40), "float32")
+
+
+class Distance(Attention):
+    """An attention of another package: -|q - h|^2."""
+
+    def __init__(self, query_size, memory_size, *, scaled=False):
+        super().__init__(query_size, memory_size, memory_size, scaled=scaled)
+
+    def scores(self, query, keys):
+        return -torch.cdist(query, keys).square()
+
+
+class ExportedDistance(Distance):
+    """The same with its own graph."""
+
+    def graph_scores(self, ops, query, keys):
+        apart = ops.op("Sub", ops.op("Unsqueeze", query, ops.axes(2)), ops.op("Unsqueeze", keys, ops.axes(1)))
+        return ops.op("Neg", ops.op("ReduceSumSquare", apart, ops.axes(3), keepdims=0))
+
+
+def test_an_outside_attention_exports_by_what_it_declares():
+    torch.manual_seed(1)
+    model = build("attention", 30, 40, bos_id=1, embedding_size=8, hidden_size=16).eval()
+    attention = model.decoder.attention
+    model.decoder.attention = ExportedDistance(attention.query_size, attention.memory_size)
+    models = {
+        "encoder": to_onnx(encoder_graph(model, False)),
+        "decoder": to_onnx(decoder_graph(model, False)),
+    }
+    assert verify(models, _cases(model, 30, 40), "float32")
+    model.decoder.attention = Distance(attention.query_size, attention.memory_size)
+    with pytest.raises(InputError, match=r"Distance .*`graph_scores`"):
+        decoder_graph(model, False)
 
 
 class Slower(LSTM):
@@ -194,11 +228,10 @@ import sys
 import numpy as np
 import throughtime.api
 from throughtime.export.graph import Graph, Value
-from throughtime.export.recurrence import run_stack
 from throughtime.layers.stack import Stack
 graph = Graph("loop")
 x = graph.input("x", "float32", ["time", "batch", 3])
-y, _ = run_stack(graph, Stack("mingru", 3, 4), x)
+y, _ = Stack("mingru", 3, 4).graph(graph, x)
 graph.output(y, "y", "float32", ["time", "batch", 4])
 [loop] = [node for node in graph.program() if node.body is not None]
 assert loop.kind == "Scan" and loop.body.outputs[0].dtype == "float32"

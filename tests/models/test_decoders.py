@@ -10,7 +10,8 @@ from throughtime.cells import GRU, LSTM
 from throughtime.errors import InputError
 from throughtime.layers.attention import Additive
 from throughtime.layers.stack import Stack
-from throughtime.models.decoders import CONTEXTS, AttentionDecoder, ConditionalDecoder, ContextDecoder
+from throughtime.models.conditional import ConditionalDecoder
+from throughtime.models.decoders import CONTEXTS, AttentionDecoder, ContextDecoder
 from throughtime.models.seq2seq import Bridge, Encoded
 from throughtime.search.interface import Memory
 
@@ -32,11 +33,14 @@ def memory_of(kept):
 def test_contexts_are_last_mean_and_max_of_real_steps(length):  # R81
     source = encoded((length, 2, 0))
     inside = source.outputs[:length, 0]
-    torch.testing.assert_close(CONTEXTS["mean"](source)[0], inside.mean(0))
-    torch.testing.assert_close(CONTEXTS["max"](source)[0], inside.amax(0))
-    assert torch.equal(CONTEXTS["last"](source), source.final)
-    assert not CONTEXTS["mean"](source)[2].any()
-    assert not CONTEXTS["max"](source)[2].any()
+    stack = Stack("gru", source.outputs.shape[2], 4)
+    decoders = (ContextDecoder(stack, context=name, context_size=stack.input_size) for name in CONTEXTS)
+    last, mean, most = (decoder.start(source)[1][0] for decoder in decoders)
+    torch.testing.assert_close(mean[0], inside.mean(0))
+    torch.testing.assert_close(most[0], inside.amax(0))
+    assert torch.equal(last, source.final)
+    assert not mean[2].any()
+    assert not most[2].any()
 
 
 def test_the_context_stays_the_same_through_decoding():  # R82, R85

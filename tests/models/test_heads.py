@@ -15,15 +15,8 @@ from throughtime.errors import InputError, ThroughtimeError
 from throughtime.models import chunked_loss
 from throughtime.models import softmax_loss as chunks
 from throughtime.models import softmax_loss as judge
-from throughtime.models.heads import (
-    HEADS,
-    IGNORED,
-    AdaptiveHead,
-    Head,
-    MixtureHead,
-    SoftmaxHead,
-    default_cutoffs,
-)
+from throughtime.models.heads import HEADS, IGNORED, AdaptiveHead, Head, SoftmaxHead, default_cutoffs
+from throughtime.models.mixture import MixtureHead
 
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-5}
 

@@ -11,8 +11,9 @@ from torch.nn import functional
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.models import softmax_loss as judge
 from throughtime.models.chunked_loss import IGNORED
-from throughtime.models.heads import MixtureHead, SoftmaxHead
+from throughtime.models.heads import SoftmaxHead
 from throughtime.models.language import RecurrentLanguageModel
+from throughtime.models.mixture import MixtureHead
 
 
 def mixture(hidden_size, words, experts=3, width=4, dtype=torch.float64, **options):
@@ -107,7 +108,7 @@ def test_one_mask_through_time(monkeypatch):
         head = mixture(5, 13, dropout=0.5, variational=variational)
         seen = []
         monkeypatch.setattr(
-            "throughtime.models.heads.mixed_surprisal",
+            "throughtime.models.mixture.mixed_surprisal",
             lambda mixed, *_, seen=seen: seen.append(mixed.states),
         )
         head.loss(hidden, labels)

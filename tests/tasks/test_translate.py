@@ -22,6 +22,7 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.metrics.bleu import BleuSums, corpus_bleu
 from throughtime.models.weights import save_weights
+from throughtime.results import Translation
 from throughtime.search import Beam, Greedy
 from throughtime.search.scoring import MAX_LENGTH_PENALTY
 from throughtime.tasks.translate.codecs import Codecs
@@ -29,7 +30,6 @@ from throughtime.tasks.translate.config import ATTENTIVE, TranslateConfig
 from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
 from throughtime.tasks.translate.network import PRESETS
 from throughtime.tasks.translate.predictor import Translator, combine_translators
-from throughtime.results import Translation
 from throughtime.tasks.translate.translation import batches_by_length
 from throughtime.tasks.translate.translation_scores import Judge, search_errors
 from throughtime.text.codec import Codec

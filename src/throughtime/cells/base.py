@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,9 +27,9 @@ INITIAL = ("zero", "learned")
 
 
 class Ops(Protocol):
-    """The operators in which a cell writes its equations for an exported graph; `export.Graph` has them.
+    """The operators in which cells and other modules write their equations for an exported graph.
 
-    Values are names. `op` takes the kinds of ONNX: `Add`, `Mul`, `Sub`, `Sigmoid`, `Tanh`, `Relu` and so on.
+    `export.Graph` has them. Values are names; `op` takes the kinds of ONNX: `Add`, `Sigmoid` and so on.
     """
 
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
@@ -57,7 +57,41 @@ class Ops(Protocol):
         ...
 
     def weight(self, tensor: Tensor) -> str:
-        """A weight of the cell."""
+        """A weight of the module."""
+        ...
+
+    def lookup(self, table: Tensor, ids: str) -> str:
+        """The rows of a table [V, E] for ids [...]: [..., E]."""
+        ...
+
+    def concat(self, parts: Sequence[str], axis: int = -1) -> str:
+        """Values side by side."""
+        ...
+
+    def axes(self, *numbers: int) -> str:
+        """Axes or sizes, as operators take them."""
+        ...
+
+    def size(self, value: str, axis: int) -> str:
+        """The size of one axis, as a vector of one number."""
+        ...
+
+    def sizes(self, *parts: str | int) -> str:
+        """A shape of given numbers and of sizes that are known only when the graph runs."""
+        ...
+
+    def steps(self, value: str, axis: int) -> str:
+        """The numbers 0, 1, ... of the steps along one axis."""
+        ...
+
+    def inside(self, x: str, lengths: str) -> str:
+        """Which positions of x [T, B, ...] lie inside their row: [T, B, 1]."""
+        ...
+
+    def scan(
+        self, cells: Sequence[Cell], x: str, state: GraphState | None, lengths: str | None
+    ) -> tuple[str, GraphState]:
+        """Outputs [T, B, H] of one cell, or of two in both directions, and the last state."""
         ...
 
 
@@ -71,6 +105,11 @@ class GraphOperator:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     activations: tuple[str, ...] = ()
     """Where the operator takes them: the activations of one direction."""
+
+
+def no_graph(module: nn.Module, method: str) -> InputError:
+    """The error of a module that has no equations for a graph."""
+    return InputError("export", f"{type(module).__name__} has no graph; add `{method}` to export it")
 
 
 def check_whole(name: str, number: int) -> None:
@@ -137,6 +176,13 @@ class Cell(nn.Module, ABC):
         """`step` in a graph: the names of the next state, from those of [B, P] and of the state."""
         raise NotImplementedError
 
+    def graph_initial_state(self, ops: Ops, batch: str) -> GraphState:
+        """`initial_state` in a graph, for a batch of this size."""
+        return tuple(
+            ops.op("Expand", ops.constant(part.detach().cpu()), ops.sizes(batch, part.shape[-1]))
+            for part in self.initial_state(1)
+        )
+
     def graph_operator(self) -> GraphOperator | None:
         """The operator of ONNX that has this cell's equations; without one, the graph loops over steps."""
         return None
@@ -147,6 +193,16 @@ class Cell(nn.Module, ABC):
             if not self.is_written_for(f"graph_{equation}", equation):
                 return f"writes its `{equation}` for torch alone; add `graph_{equation}` to export it"
         return None
+
+    def graph_advance(self, ops: Ops, x: str, state: GraphState) -> GraphState:
+        """One whole step in a graph: x [B, I] and the state, to the next state."""
+        self.check_graph()
+        return self.graph_step(ops, self.graph_project(ops, x), state)
+
+    def check_graph(self) -> None:
+        """Refuse a cell that cannot be exported, and say why."""
+        if (problem := self.graph_problem()) is not None:
+            raise InputError(f"cell {type(self).__name__}", problem)
 
     def is_written_for(self, method: str, *equations: str) -> bool:
         """Whether a method was written for this class's equations, not for those of a base class."""

@@ -11,16 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-MICROSOFT = "com.microsoft"
-"""The domain of onnxruntime's own operators: products in int8 are among them."""
-LARGEST = 63
-"""Seven bits of the eight: processors without instructions of their own for int8 add two products in 16 bits,
-where two of 127 times 255 would not fit."""
-
-Array = NDArray[Any]
+from throughtime.cells.base import Cell, GraphState
+from throughtime.export.recurrence import through_time
+from throughtime.export.weights import MICROSOFT, Array, as_array, quantise
 
 
 @dataclass(frozen=True)
@@ -183,7 +178,18 @@ class Graph:
         zero, one = self.constant(0, "int64"), self.constant(1, "int64")
         return self.op("Range", zero, self.op("Squeeze", self.size(value, axis)), one)
 
-    def inside(self, name: str) -> Graph:
+    def inside(self, x: str, lengths: str) -> str:
+        """Which positions of x [T, B, ...] lie inside their row: [T, B, 1]."""
+        steps = self.op("Unsqueeze", self.steps(x, 0), self.axes(-1))
+        return self.op("Unsqueeze", self.op("Less", steps, lengths), self.axes(-1))
+
+    def scan(
+        self, cells: Sequence[Cell], x: str, state: GraphState | None = None, lengths: str | None = None
+    ) -> tuple[str, GraphState]:
+        """Run one cell, or two in both directions, through time; see `through_time`."""
+        return through_time(self, cells, x, state, lengths)
+
+    def loop_body(self, name: str) -> Graph:
         """The body of a loop in this graph; it sees all that stands here, and its weights stand here."""
         return Graph(name, around=self)
 
@@ -244,23 +250,6 @@ class Graph:
         name = self.fresh("weight")
         self._root.constants[name] = array.copy(order="C")
         return name
-
-
-def as_array(tensor: Tensor) -> Array:
-    """A weight as numpy has it."""
-    return tensor.detach().float().cpu().numpy()
-
-
-def quantise(table: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """A table [rows, columns] as whole numbers and the scale of each row.
-
-    >>> values, scale = quantise(np.array([[-1.26, 0.4], [0.0, 0.0]]))
-    >>> values.tolist(), scale.tolist()
-    ([[-63, 20], [0, 0]], [0.0199..., 1.0])
-    """
-    largest = np.abs(table).max(axis=1)
-    scale = np.where(largest > 0, largest / LARGEST, 1.0).astype(np.float32)
-    return np.rint(table / scale[:, None]).astype(np.int8), scale
 
 
 def _identity(tensor: Tensor) -> tuple[Any, ...]:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from throughtime.errors import import_optional
-from throughtime.export.graph import MICROSOFT, Graph, Node, Value
+from throughtime.export.graph import Graph, Node, Value
+from throughtime.export.weights import MICROSOFT
 
 OPSET, IR_VERSION = 18, 9
 

@@ -1,73 +1,18 @@
-"""Stacks and their cells as operators: ONNX's own RNN, GRU and LSTM, or for other cells a loop over steps."""
+"""Cells through time as operators: ONNX's own RNN, GRU and LSTM, or for other cells a loop over steps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from torch import nn
 
 from throughtime.cells.base import Cell, GraphOperator
 from throughtime.cells.base import GraphState as State
-from throughtime.errors import InputError
-from throughtime.export.graph import MICROSOFT, Graph, as_array, quantise
-from throughtime.layers.layer import Layer
-from throughtime.layers.stack import Stack
+from throughtime.export.weights import MICROSOFT, Array, as_array, quantise
 
-Array = NDArray[np.float32]
-
-
-def run_stack(
-    graph: Graph, stack: Stack, x: str, state: State | None = None, lengths: str | None = None
-) -> tuple[str, State]:
-    """Outputs [T, B, H] of the last layer, and the last state of all, flat."""
-    reached: list[str] = []
-    for number, layer in enumerate(_layers(stack)):
-        own = None if state is None else state[len(reached) : len(reached) + len(layer.state_sizes)]
-        y, last = through_time(graph, layer.cells, x, own, lengths)
-        x = _finish(graph, stack, number, x, y)
-        if lengths is not None and (stack.residual or stack.norms):
-            x = graph.op("Where", within_lengths(graph, x, lengths), x, graph.constant(0.0))
-        reached += last
-    return x, tuple(reached)
-
-
-def step_stack(graph: Graph, stack: Stack, x: str, state: State) -> tuple[str, State]:
-    """One step of every layer: x [B, I] to y [B, H], and the next state."""
-    reached: list[str] = []
-    for number, layer in enumerate(_layers(stack)):
-        own = state[len(reached) : len(reached) + len(layer.state_sizes)]
-        stepped = step_cell(graph, layer.from_left, x, own)
-        x = _finish(graph, stack, number, x, stepped[0])
-        reached += stepped
-    return x, tuple(reached)
-
-
-def within_lengths(graph: Graph, x: str, lengths: str) -> str:
-    """Which positions of x [T, B, ...] lie inside their row: [T, B, 1]."""
-    steps = graph.op("Unsqueeze", graph.steps(x, 0), graph.axes(-1))
-    return graph.op("Unsqueeze", graph.op("Less", steps, lengths), graph.axes(-1))
-
-
-def nonempty(graph: Graph, lengths: str) -> str:
-    """Which rows are not empty, [B, 1]."""
-    return graph.op("Unsqueeze", graph.op("Greater", lengths, graph.constant(0, "int64")), graph.axes(-1))
-
-
-def _finish(graph: Graph, stack: Stack, number: int, x: str, y: str) -> str:
-    layer = _layers(stack)[number]
-    if stack.residual and layer.input_size == layer.output_size:
-        y = graph.op("Add", x, y)
-    if stack.norms:
-        norm = cast(nn.LayerNorm, stack.norms[number])
-        y = graph.layer_norm(y, norm.weight, norm.bias, norm.eps)
-    return y
-
-
-def _layers(stack: Stack) -> list[Layer]:
-    return cast(list[Layer], list(stack.layers))
+if TYPE_CHECKING:
+    from throughtime.export.graph import Graph
 
 
 def through_time(
@@ -79,10 +24,10 @@ def through_time(
     and outputs are zero. Without a `state` the cells begin with their own.
     """
     for cell in cells:
-        _check(cell)
+        cell.check_graph()
     if state is None:
         batch = graph.size(x, 1)
-        state = tuple(part for cell in cells for part in first_state(graph, cell, batch))
+        state = tuple(part for cell in cells for part in cell.graph_initial_state(graph, batch))
     operators = [_operator_of(cell) for cell in cells]
     alike = all(one == operators[0] for one in operators) and len({cell.hidden_size for cell in cells}) == 1
     if operators[0] is not None and alike:
@@ -95,25 +40,6 @@ def through_time(
         outputs.append(y)
         reached += last
     return graph.concat(outputs), tuple(reached)
-
-
-def first_state(graph: Graph, cell: Cell, batch: str) -> State:
-    """Zeros, or what was learned, for a batch of so many rows."""
-    return tuple(
-        graph.op("Expand", graph.constant(as_array(part)), graph.sizes(batch, part.shape[-1]))
-        for part in cell.initial_state(1)
-    )
-
-
-def step_cell(graph: Graph, cell: Cell, x: str, state: State) -> State:
-    """One step of a cell: x [B, I] and the state, to the next state."""
-    _check(cell)
-    return cell.graph_step(graph, cell.graph_project(graph, x), state)
-
-
-def _check(cell: Cell) -> None:
-    if (problem := cell.graph_problem()) is not None:
-        raise InputError(f"cell {type(cell).__name__}", problem)
 
 
 def _operator_of(cell: Cell) -> GraphOperator | None:
@@ -166,7 +92,7 @@ def _run_operator(
     ]
     if lengths is not None:
         # onnxruntime gives zeros as the last state of an empty row, which should be its first.
-        some = nonempty(graph, lengths)
+        some = graph.op("Unsqueeze", graph.op("Greater", lengths, graph.constant(0, "int64")), graph.axes(-1))
         reached = [graph.op("Where", some, new, old) for new, old in zip(reached, state, strict=True)]
     return y, tuple(reached)
 
@@ -211,7 +137,7 @@ def _loop(
     graph: Graph, cell: Cell, x: str, state: State, lengths: str | None, *, reverse: bool
 ) -> tuple[str, State]:
     """Step after step, by ONNX's Scan. From the right, the state waits until a row's last real step."""
-    body = graph.inside("steps")
+    body = graph.loop_body("steps")
     sizes = cell.state_sizes
     before = tuple(body.input(graph.fresh("before"), "float32", ["batch", size]) for size in sizes)
     scanned = [cell.graph_project(graph, x)]

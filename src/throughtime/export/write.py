@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.export.graph import Array, Graph
+from throughtime.export.graph import Graph
 from throughtime.export.onnx import to_onnx
+from throughtime.export.weights import Array
 from throughtime.files import check_place, whole_folder
 from throughtime.folder import ModelFolder
 from throughtime.runtime.session import import_onnxruntime

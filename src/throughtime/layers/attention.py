@@ -13,6 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from throughtime.cells.base import GraphState, Ops, no_graph
 from throughtime.errors import InputError
 from throughtime.registry import Registry
 from throughtime.search.interface import Memory
@@ -24,9 +25,10 @@ COMPARED_AT_ONCE = 2**18
 class Attention(nn.Module, ABC):
     """Scores of keys under queries, made weights by a softmax over the real positions.
 
-    A new kind gives `scores`, and `keys` unless the keys are the outputs themselves; in `ATTENTIONS`, or as
-    an entry point of the group `throughtime.attentions`, it is reached by name. `scaled` divides the scores
-    by the square root of the keys' width.
+    A new kind gives `scores`, and `keys` unless the keys are the outputs themselves; with `graph_scores` (and
+    `graph_keys`) it can be exported. In `ATTENTIONS`, or as an entry point of the group
+    `throughtime.attentions`, it is reached by name. `scaled` divides the scores by the square root of the
+    keys' width.
     """
 
     def __init__(self, query_size: int, memory_size: int, key_size: int, *, scaled: bool = False) -> None:
@@ -55,6 +57,32 @@ class Attention(nn.Module, ABC):
         """
         weights = masked_softmax(self.scores(query, keys) * self.scale, padding[:, None])
         return torch.bmm(weights.to(values.dtype), values), weights
+
+    def graph_keys(self, ops: Ops, outputs: str) -> str:
+        """`keys` in a graph."""
+        return outputs
+
+    def graph_scores(self, ops: Ops, query: str, keys: str) -> str:
+        """`scores` in a graph."""
+        raise no_graph(self, "graph_scores")
+
+    def graph_memory(self, ops: Ops, outputs: str, lengths: str) -> tuple[str, str, str]:
+        """`build_memory` in a graph."""
+        values = ops.op("Transpose", outputs, perm=[1, 0, 2])
+        ends = ops.op("Unsqueeze", lengths, ops.axes(-1))
+        return self.graph_keys(ops, values), values, ops.op("GreaterOrEqual", ops.steps(values, 1), ends)
+
+    def graph(self, ops: Ops, query: str, memory: GraphState) -> tuple[str, str]:
+        """Context [rows, H] and weights [rows, T] of queries [rows, Q]; each sentence has as many rows."""
+        keys, values, padding = memory
+        by_sentence = ops.op("Reshape", query, ops.sizes(ops.size(keys, 0), -1, self.query_size))
+        scores = self.graph_scores(ops, by_sentence, keys)  # [S, n, T]
+        if self.scaled:
+            scores = ops.op("Mul", scores, ops.constant(self.scale))
+        weights = graph_masked_softmax(ops, scores, ops.op("Unsqueeze", padding, ops.axes(1)))
+        context = ops.op("MatMul", weights, values)
+        by_row = [ops.op("Reshape", each, ops.sizes(-1, ops.size(each, 2))) for each in (context, weights)]
+        return by_row[0], by_row[1]
 
     def extra_repr(self) -> str:
         """The options, for `print`."""
@@ -102,8 +130,34 @@ class Additive(Attention):
             found = [torch.matmul(one, 2 * energy) for one in seen]
             return (found[0] if len(found) == 1 else torch.cat(found)) - energy.sum()
 
+    def graph_keys(self, ops: Ops, outputs: str) -> str:
+        """2 (U h + b)."""
+        return ops.op("Mul", ops.constant(2.0), ops.linear(outputs, self.key.weight, self.key.bias))
 
-class Dot(Attention):
+    def graph_scores(self, ops: Ops, query: str, keys: str) -> str:
+        """2 v' sigmoid(2 W q + key): less the sum of v, which a softmax does not see."""
+        asked = ops.op("Mul", ops.constant(2.0), ops.linear(query, self.query.weight))
+        pairs = ops.op(
+            "Add", ops.op("Unsqueeze", asked, ops.axes(2)), ops.op("Unsqueeze", keys, ops.axes(1))
+        )  # [S, n, T, D]
+        # A column, not a vector: onnxruntime takes six times as long for a vector.
+        energy = ops.constant(2 * self.energy.detach().cpu()[:, None])
+        return ops.op("Squeeze", ops.op("MatMul", ops.op("Sigmoid", pairs), energy), ops.axes(-1))
+
+
+class ProductAttention(Attention):
+    """q' key: the score is a product."""
+
+    def scores(self, query: Tensor, keys: Tensor) -> Tensor:
+        """q' key."""
+        return torch.bmm(query, keys.transpose(1, 2))
+
+    def graph_scores(self, ops: Ops, query: str, keys: str) -> str:
+        """q' key."""
+        return ops.op("MatMul", query, ops.op("Transpose", keys, perm=[0, 2, 1]))
+
+
+class Dot(ProductAttention):
     """q' h (Luong et al., 2015): queries are as wide as what they look at."""
 
     def __init__(self, query_size: int, memory_size: int, *, scaled: bool = False) -> None:
@@ -115,12 +169,8 @@ class Dot(Attention):
             )
         super().__init__(query_size, memory_size, memory_size, scaled=scaled)
 
-    def scores(self, query: Tensor, keys: Tensor) -> Tensor:
-        """q' key."""
-        return torch.bmm(query, keys.transpose(1, 2))
 
-
-class General(Attention):
+class General(ProductAttention):
     """q' W h (Luong et al., 2015): W h is the key."""
 
     def __init__(self, query_size: int, memory_size: int, *, scaled: bool = False) -> None:
@@ -132,9 +182,9 @@ class General(Attention):
         projected: Tensor = self.key(outputs)
         return projected
 
-    def scores(self, query: Tensor, keys: Tensor) -> Tensor:
-        """q' key."""
-        return torch.bmm(query, keys.transpose(1, 2))
+    def graph_keys(self, ops: Ops, outputs: str) -> str:
+        """W h."""
+        return ops.linear(outputs, self.key.weight)
 
 
 ATTENTIONS = Registry[Callable[..., Attention]](
@@ -163,6 +213,12 @@ def masked_softmax(scores: Tensor, padding: Tensor) -> Tensor:
     # The least number, not -inf: of an empty sentence a softmax of -inf would be NaN, and so its gradient.
     shown = wide.masked_fill(padding, torch.finfo(wide.dtype).min)
     return torch.softmax(shown, dim=-1).masked_fill(padding, 0.0)
+
+
+def graph_masked_softmax(ops: Ops, scores: str, padding: str) -> str:
+    """`masked_softmax` in a graph."""
+    shown = ops.op("Where", padding, ops.constant(torch.finfo(torch.float32).min), scores)
+    return ops.op("Where", padding, ops.constant(0.0), ops.op("Softmax", shown, axis=-1))
 
 
 def build_memory(attention: Attention, outputs: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from throughtime.layers.attention import masked_softmax
+from throughtime.cells.base import Ops, no_graph
+from throughtime.layers.attention import graph_masked_softmax, masked_softmax
 from throughtime.registry import Registry
 
 
@@ -22,6 +23,10 @@ class Pooling(nn.Module, ABC):
     def forward(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> Tensor:
         """The vector of each row, [B, H]; `final` [B, H] is the last output of each direction."""
 
+    def graph(self, ops: Ops, outputs: str, final: str, lengths: str) -> str:
+        """`forward` in a graph."""
+        raise no_graph(self, "graph")
+
 
 class LastPooling(Pooling):
     """The last output; of a layer that reads both ways, each direction's at its own end."""
@@ -30,6 +35,10 @@ class LastPooling(Pooling):
         """See `Pooling`."""
         return torch.where(lengths.to(final.device)[:, None] > 0, final, 0.0)
 
+    def graph(self, ops: Ops, outputs: str, final: str, lengths: str) -> str:
+        """See `Pooling`."""
+        return _graph_zero_where_empty(ops, final, lengths)
+
 
 class MeanPooling(Pooling):
     """The mean of all outputs."""
@@ -37,6 +46,12 @@ class MeanPooling(Pooling):
     def forward(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> Tensor:
         """See `Pooling`."""
         return outputs.sum(0) / lengths.to(outputs.device).clamp(min=1)[:, None]
+
+    def graph(self, ops: Ops, outputs: str, final: str, lengths: str) -> str:
+        """See `Pooling`."""
+        count = ops.op("Cast", ops.op("Max", lengths, ops.constant(1, "int64")), to="float32")
+        total = ops.op("ReduceSum", outputs, ops.axes(0), keepdims=0)
+        return ops.op("Div", total, ops.op("Unsqueeze", count, ops.axes(-1)))
 
 
 class MaxPooling(Pooling):
@@ -47,6 +62,11 @@ class MaxPooling(Pooling):
         padding = _padding(outputs, lengths)  # [B, T]
         shown = outputs.masked_fill(padding.T[..., None], -torch.inf).amax(0)
         return torch.where(padding.all(1)[:, None], 0.0, shown)
+
+    def graph(self, ops: Ops, outputs: str, final: str, lengths: str) -> str:
+        """See `Pooling`."""
+        shown = ops.op("Where", ops.inside(outputs, lengths), outputs, ops.constant(-torch.inf))
+        return _graph_zero_where_empty(ops, ops.op("ReduceMax", shown, ops.axes(0), keepdims=0), lengths)
 
 
 class AttentionPooling(Pooling):
@@ -72,6 +92,15 @@ class AttentionPooling(Pooling):
         scores = self.energy(torch.tanh(self.key(outputs)))[..., 0]  # [T, B]
         return masked_softmax(scores.T, _padding(outputs, lengths))
 
+    def graph(self, ops: Ops, outputs: str, final: str, lengths: str) -> str:
+        """See `Pooling`."""
+        seen = ops.op("Tanh", ops.linear(outputs, self.key.weight, self.key.bias))
+        scores = ops.op("Transpose", ops.linear(seen, self.energy.weight), perm=[1, 2, 0])  # [B, 1, T]
+        padding = ops.op("Transpose", ops.op("Not", ops.inside(outputs, lengths)), perm=[1, 2, 0])
+        weights = graph_masked_softmax(ops, scores, padding)
+        mixed = ops.op("MatMul", weights, ops.op("Transpose", outputs, perm=[1, 0, 2]))
+        return ops.op("Squeeze", mixed, ops.axes(1))
+
 
 POOLINGS = Registry[type[Pooling]](
     "pooling",
@@ -93,3 +122,9 @@ def build_pooling(name: str, size: int) -> Pooling:
 def _padding(outputs: Tensor, lengths: Tensor) -> Tensor:
     """Which positions lie past their row's end, [B, T]."""
     return torch.arange(len(outputs), device=outputs.device) >= lengths.to(outputs.device)[:, None]
+
+
+def _graph_zero_where_empty(ops: Ops, vectors: str, lengths: str) -> str:
+    """Vectors [B, H], with zeros for rows of length 0."""
+    some = ops.op("Unsqueeze", ops.op("Greater", lengths, ops.constant(0, "int64")), ops.axes(-1))
+    return ops.op("Where", some, vectors, ops.constant(0.0))

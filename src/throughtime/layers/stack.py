@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
-from throughtime.cells.base import Cell, State
+from throughtime.cells.base import Cell, GraphState, Ops, State
 from throughtime.cells.building import Builder, build_cell
 from throughtime.cells.exchange import TorchRecurrence, counterpart, empty_module, load_torch, store_torch
 from throughtime.errors import InputError
@@ -200,6 +200,35 @@ class Stack(nn.Module):
             reached += stepped
         return x, tuple(reached)
 
+    def graph(
+        self, ops: Ops, x: str, state: GraphState | None = None, lengths: str | None = None
+    ) -> tuple[str, GraphState]:
+        """`forward` in a graph: outputs [T, B, H] of the last layer, and the last state of all."""
+        reached: list[str] = []
+        for number, layer in enumerate(self._layers()):
+            own = None if state is None else state[len(reached) : len(reached) + len(layer.state_sizes)]
+            y, last = ops.scan(layer.cells, x, own, lengths)
+            x = self._graph_finished(ops, number, x, y)
+            if lengths is not None and (self.residual or self.norms):
+                x = ops.op("Where", ops.inside(x, lengths), x, ops.constant(0.0))
+            reached += last
+        return x, tuple(reached)
+
+    def graph_step(self, ops: Ops, x: str, state: GraphState) -> tuple[str, GraphState]:
+        """`step` in a graph."""
+        reached: list[str] = []
+        for number, layer in enumerate(self._layers()):
+            own = state[len(reached) : len(reached) + len(layer.state_sizes)]
+            stepped = layer.from_left.graph_advance(ops, x, own)
+            x = self._graph_finished(ops, number, x, stepped[0])
+            reached += stepped
+        return x, tuple(reached)
+
+    def graph_initial_state(self, ops: Ops, batch: str) -> GraphState:
+        """`initial_state` in a graph."""
+        cells = [cell for layer in self._layers() for cell in layer.cells]
+        return tuple(part for cell in cells for part in cell.graph_initial_state(ops, batch))
+
     @classmethod
     def from_torch(cls, module: TorchRecurrence) -> Self:
         """The same layers, with the weights of an nn.RNN, nn.GRU or nn.LSTM.
@@ -281,6 +310,12 @@ class Stack(nn.Module):
             y = self.norms[number](y)
         return y
 
+    def _graph_finished(self, ops: Ops, number: int, x: str, y: str) -> str:
+        layer = self._layers()[number]
+        if self.residual and layer.input_size == layer.output_size:
+            y = ops.op("Add", x, y)
+        return graph_norm(ops, cast(nn.LayerNorm, self.norms[number]), y) if self.norms else y
+
     def _check_input(self, x: Tensor, axes: tuple[str, ...]) -> None:
         if x.dim() != len(axes) + 1 or x.shape[-1] != self.input_size:
             expected = f"[{', '.join(axes)}, {self.input_size}]"
@@ -294,3 +329,8 @@ class Stack(nn.Module):
         if got != wanted:
             raise InputError("state", f"has shapes {got}, this stack expects a flat tuple of {wanted}")
         return parts
+
+
+def graph_norm(ops: Ops, norm: nn.LayerNorm | None, x: str) -> str:
+    """A layer normalisation in a graph; without one, x as it is."""
+    return x if norm is None else ops.layer_norm(x, norm.weight, norm.bias, norm.eps)

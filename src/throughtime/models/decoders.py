@@ -1,35 +1,22 @@
-"""Decoders: by one context for all steps, by attention, or by attention between two cells."""
+"""Decoders: by one context for all steps, or by attention."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from throughtime.cells.base import Cell, State
+from throughtime.cells.base import Cell, GraphState, Ops, State
 from throughtime.errors import InputError, unknown
 from throughtime.layers.attention import Attention, attend, build_memory
 from throughtime.layers.dropout import check_probability
-from throughtime.layers.pooling import build_pooling
-from throughtime.layers.stack import Stack
+from throughtime.layers.pooling import POOLINGS
+from throughtime.layers.stack import Stack, graph_norm
 from throughtime.models.input_feeding import refuses, run_input_feeding
-from throughtime.models.seq2seq import Bridge, Decoded, Decoder, Encoded, Kept
+from throughtime.models.seq2seq import Bridge, Decoded, Decoder, Encoded, GraphDecoded, GraphEncoded, Kept
 from throughtime.search.interface import Memory
 
-
-def _pooled(name: str) -> Callable[[Encoded], Tensor]:
-    pooling = build_pooling(name, 0)  # these have no weights, so any size does
-    return lambda encoded: cast(Tensor, pooling(encoded.outputs, encoded.final, encoded.lengths))
-
-
-CONTEXTS: dict[str, Callable[[Encoded], Tensor]] = {
-    "last": lambda encoded: encoded.final,
-    "mean": _pooled("mean"),
-    "max": _pooled("max"),
-}
-"""q of c = q(h_1..h_T): the whole source in one vector [B, H]; zero for an empty one."""
+CONTEXTS = ("last", "mean", "max")
+"""q of c = q(h_1..h_T), the whole source in one vector [B, H]: the encoder's last output, or a pooling."""
 
 
 class ContextDecoder(Decoder):
@@ -69,6 +56,7 @@ class ContextDecoder(Decoder):
                 "decoder", "has no state from the encoder and no context: it would know no source"
             )
         self.stack, self.embedding, self.bridge, self.context = stack, embedding, bridge, context
+        self.pooling = POOLINGS[context](0) if context in ("mean", "max") else None  # no weights, any size
         self.dropout = nn.Dropout(check_probability("dropout", dropout))
         self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
         self.output_size = output_size or stack.output_size
@@ -78,7 +66,11 @@ class ContextDecoder(Decoder):
     def start(self, encoded: Encoded) -> tuple[State, Kept]:
         """The first state, and c."""
         state = first_state(self.stack, self.bridge, encoded)
-        return state, () if self.context is None else (CONTEXTS[self.context](encoded),)
+        if self.context is None:
+            return state, ()
+        if self.pooling is None:
+            return state, (encoded.final,)
+        return state, (self.pooling(encoded.outputs, encoded.final, encoded.lengths),)
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Decoded:
         """Read one token a row."""
@@ -106,10 +98,45 @@ class ContextDecoder(Decoder):
             return next(self.parameters()).new_zeros(*ids.shape, 1)
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
+    def graph_start(self, ops: Ops, encoded: GraphEncoded) -> tuple[GraphState, GraphState]:
+        """See `Decoder`."""
+        state = graph_first_state(ops, self.stack, self.bridge, encoded)
+        if self.context is None:
+            return state, ()
+        if self.pooling is None:
+            return state, (encoded.final,)
+        return state, (self.pooling.graph(ops, encoded.outputs, encoded.final, encoded.lengths),)
 
-def first_state(stack: Stack, bridge: Bridge | None, encoded: Encoded) -> State:
+    def graph_step(self, ops: Ops, last: str, state: GraphState, kept: GraphState) -> GraphDecoded:
+        """See `Decoder`."""
+        parts, rows = [], ops.size(last, 0)
+        if self.embedding is not None:
+            parts.append(ops.lookup(self.embedding.weight, last))
+        if self.context is not None:
+            sentences, width = ops.size(kept[0], 0), ops.size(kept[0], 1)
+            shape = ops.sizes(sentences, ops.op("Div", rows, sentences), width)
+            whole = ops.op("Expand", ops.op("Unsqueeze", kept[0], ops.axes(1)), shape)
+            parts.append(ops.op("Reshape", whole, ops.sizes(-1, width)))
+        if not parts:
+            parts.append(ops.op("Expand", ops.constant([[0.0]]), ops.sizes(rows, 1)))
+        y, reached = self.stack.graph_step(ops, ops.concat(parts), state)
+        if self.output is not None:
+            y = ops.linear(y, self.output.weight, self.output.bias)
+        return GraphDecoded(y, reached)
+
+
+def first_state(first: Stack | Cell, bridge: Bridge | None, encoded: Encoded) -> State:
     """The encoder's through the bridge, or where there is none the stack's own: zero or learned."""
-    return bridge(encoded.state) if bridge is not None else stack.initial_state(len(encoded.lengths))
+    return bridge(encoded.state) if bridge is not None else first.initial_state(len(encoded.lengths))
+
+
+def graph_first_state(
+    ops: Ops, first: Stack | Cell, bridge: Bridge | None, encoded: GraphEncoded
+) -> GraphState:
+    """`first_state` in a graph."""
+    if bridge is not None:
+        return bridge.graph(ops, encoded.state)
+    return first.graph_initial_state(ops, ops.size(encoded.final, 0))
 
 
 def check_stack(stack: Stack, input_size: int) -> None:
@@ -208,6 +235,27 @@ class AttentionDecoder(Decoder):
         mixed = self.from_state(seen) + context
         return torch.tanh(mixed if self.norm is None else self.norm(mixed))
 
+    def graph_start(self, ops: Ops, encoded: GraphEncoded) -> tuple[GraphState, GraphState]:
+        """See `Decoder`."""
+        state = graph_first_state(ops, self.stack, self.bridge, encoded)
+        keys, values, padding = self.attention.graph_memory(ops, encoded.outputs, encoded.lengths)
+        if self.input_feeding:
+            nothing = ops.constant([[0.0] * self.output_size])
+            shape = ops.sizes(ops.size(encoded.final, 0), self.output_size)
+            state += (ops.op("Expand", nothing, shape),)
+        return state, (keys, ops.linear(values, self.from_context.weight), padding)
+
+    def graph_step(self, ops: Ops, last: str, state: GraphState, kept: GraphState) -> GraphDecoded:
+        """See `Decoder`."""
+        x = ops.lookup(self.embedding.weight, last)
+        if self.input_feeding:
+            x, state = ops.concat([x, state[-1]]), state[:-1]
+        seen, reached = self.stack.graph_step(ops, x, state)
+        context, weights = self.attention.graph(ops, seen, kept)
+        mixed = ops.op("Add", ops.linear(seen, self.from_state.weight, self.from_state.bias), context)
+        output = ops.op("Tanh", graph_norm(ops, self.norm, mixed))
+        return GraphDecoded(output, (*reached, output) if self.input_feeding else reached, weights)
+
 
 def check_query(attention: Attention, width: int) -> None:
     """Refuse an attention made for queries of another width."""
@@ -215,86 +263,3 @@ def check_query(attention: Attention, width: int) -> None:
         raise InputError(
             "attention", f"is made for queries of {attention.query_size} values, the decoder's have {width}"
         )
-
-
-class ConditionalDecoder(Decoder):
-    r"""The first cell reads the last token and asks, the second reads the answer.
-
-    .. math::
-        s'_t &= g_1(y_{t-1}, s_{t-1}) \\
-        c_t &= \mathrm{attention}(s'_t; h_1 \ldots h_T) \\
-        s_t &= g_2(c_t, s'_t) \\
-        o_t &= \tanh(W_1 s_t + W_2 y_{t-1} + W_3 c_t + b)
-
-    `layer_norm` normalises the sum inside o_t. Dropout falls on the embedded tokens and on the outputs.
-    """
-
-    def __init__(
-        self,
-        embedding: nn.Embedding,
-        first: Cell,
-        second: Cell,
-        attention: Attention,
-        *,
-        output_size: int,
-        bridge: Bridge | None = None,
-        dropout: float = 0.0,
-        output_dropout: float = 0.0,
-        layer_norm: bool = False,
-    ) -> None:
-        super().__init__()
-        if first.state_sizes != second.state_sizes:
-            raise InputError(
-                "decoder", f"its cells hand states {first.state_sizes} and {second.state_sizes} to each other"
-            )
-        if (first.input_size, second.input_size) != (embedding.embedding_dim, attention.memory_size):
-            raise InputError(
-                "decoder",
-                f"its cells read {first.input_size} and {second.input_size} values, but are fed "
-                f"{embedding.embedding_dim} of a token and {attention.memory_size} of the source",
-            )
-        check_query(attention, first.output_size)
-        self.embedding, self.first, self.second = embedding, first, second
-        self.attention, self.bridge, self.output_size = attention, bridge, output_size
-        width = second.output_size + embedding.embedding_dim + attention.memory_size
-        self.mix = nn.Linear(width, output_size)  # W_1, W_2, W_3
-        self.norm = nn.LayerNorm(output_size) if layer_norm else None
-        self.dropout = nn.Dropout(check_probability("dropout", dropout))
-        self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
-
-    def start(self, encoded: Encoded) -> tuple[State, Kept]:
-        """The first state: the encoder's, or the first cell's own; keys, values and padding."""
-        kept = build_memory(self.attention, encoded.outputs, encoded.lengths)
-        if self.bridge is None:
-            return self.first.initial_state(len(encoded.lengths)), kept
-        return self.bridge(encoded.state), kept
-
-    def step(self, last: Tensor, state: State, memory: Memory) -> Decoded:
-        """Read one token a row."""
-        y = self.dropout(self.embedding(last))
-        state, context, weights = self._advance(self.first.project(y[None])[0], state, memory)
-        output = self._output(state[0], y, context)
-        return Decoded(output, state, {"attention": weights})
-
-    def run(self, inputs: Tensor, state: State, memory: Memory) -> Decoded:
-        """Read a whole target: what needs no state is one product, before and after the steps."""
-        y = self.dropout(self.embedding(inputs))
-        seen, contexts, looks = [], [], []
-        for projected in self.first.project(y).unbind():
-            state, context, weights = self._advance(projected, state, memory)
-            seen.append(state[0])
-            contexts.append(context)
-            looks.append(weights)
-        output = self._output(torch.stack(seen), y, torch.stack(contexts))
-        return Decoded(output, state, {"attention": torch.stack(looks)})
-
-    def _advance(self, projected: Tensor, state: State, memory: Memory) -> tuple[State, Tensor, Tensor]:
-        """Both cells and the look between them: the next state, the context, the weights."""
-        asking = self.first.step(projected, state)
-        context, weights = attend(self.attention, asking[0], memory)
-        return self.second.step(self.second.project(context[None])[0], asking), context, weights
-
-    def _output(self, seen: Tensor, y: Tensor, context: Tensor) -> Tensor:
-        mixed = self.mix(torch.cat([seen, y, context], dim=-1))
-        output: Tensor = self.output_dropout(torch.tanh(mixed if self.norm is None else self.norm(mixed)))
-        return output

@@ -5,20 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from throughtime.cells.base import Ops, no_graph
 from throughtime.errors import InputError
-from throughtime.layers.dropout import check_probability, variational_dropout
 from throughtime.models.chunked_loss import (
     IGNORED,
-    Mixed,
     Smoothed,
-    mixed_surprisal,
-    mixed_surprisals,
     smoothed_surprisal,
     summed_surprisal,
     surprisals,
@@ -26,7 +23,7 @@ from throughtime.models.chunked_loss import (
 from throughtime.models.softmax_loss import check_labels, flatten_rows, logits, sum_dtype
 from throughtime.registry import Registry
 
-__all__ = ["HEADS", "IGNORED", "AdaptiveHead", "Head", "MixtureHead", "SoftmaxHead", "default_cutoffs"]
+__all__ = ["HEADS", "IGNORED", "AdaptiveHead", "Head", "SoftmaxHead", "default_cutoffs"]
 
 ADAPTIVE_ROWS = 1024
 SOFTMAX_ROWS = 32  # as many as a CPU has in its cache
@@ -58,6 +55,10 @@ class Head(nn.Module, ABC):
     @abstractmethod
     def log_probs(self, hidden: Tensor) -> Tensor:
         """ln P of every word. [N, H] -> [N, V]"""
+
+    def graph_log_probs(self, ops: Ops, hidden: str) -> str:
+        """`log_probs` in a graph: [..., H] -> [..., V]."""
+        raise no_graph(self, "graph_log_probs")
 
     @abstractmethod
     def begin_with(self, counts: Tensor) -> None:
@@ -125,6 +126,10 @@ class SoftmaxHead(Head):
             return _log_softmax_in_cache(functional.linear(hidden, self.weight), self.bias)
         return _log_softmax_in_cache(logits(hidden, self.weight, None), self.bias)
 
+    def graph_log_probs(self, ops: Ops, hidden: str) -> str:
+        """See `Head`."""
+        return ops.op("LogSoftmax", ops.linear(hidden, self.weight, self.bias), axis=-1)
+
     def begin_with(self, counts: Tensor) -> None:
         """Set the bias, if there is one."""
         if self.bias is not None:
@@ -180,6 +185,17 @@ class AdaptiveHead(Head):
             for i, tail in enumerate(self.softmax.tail)
         )
         return torch.cat([first[:, :frequent], *rare], 1)
+
+    def graph_log_probs(self, ops: Ops, hidden: str) -> str:
+        """See `Head`."""
+        softmax, frequent = self.softmax, self.softmax.shortlist_size
+        first = ops.op("LogSoftmax", ops.linear(hidden, softmax.head.weight, softmax.head.bias), axis=-1)
+        parts = [ops.slice(first, 0, frequent)]
+        for place, tail in enumerate(softmax.tail, frequent):
+            narrow, wide = (cast(nn.Linear, part) for part in cast(nn.Sequential, tail))
+            within = ops.op("LogSoftmax", ops.linear(ops.linear(hidden, narrow.weight), wide.weight), axis=-1)
+            parts.append(ops.op("Add", ops.slice(first, place, place + 1), within))
+        return ops.concat(parts)
 
     def begin_with(self, counts: Tensor) -> None:
         """Set the bias of frequent words and classes; within a class words have none."""
@@ -246,75 +262,3 @@ HEADS = Registry[Callable[[int, int], Head]](
     },
 )
 """Heads by name, each built from a hidden size and a vocabulary size."""
-
-
-class MixtureHead(Head):
-    r"""Several softmaxes over all words, mixed in shares that the hidden state decides (Yang et al., 2018).
-
-    .. math:: P(w | h) = \sum_k \pi_k(h)\, \text{softmax}(W \tanh(L_k h) + b)_w
-
-    Over all contexts the logits of one softmax are a matrix of rank E at most, however many ways to go on a
-    language has; a mixture is not bound by that. `weight` ties W to an embedding table [V, E], with E the
-    `width`. `dropout` falls on what the tanh gives, in training only; `variational` keeps one mask through
-    the time of a loss whose rows are [T, B, H].
-
-    >>> head = MixtureHead(650, 10_000, experts=3, width=280)
-    >>> head.log_probs(torch.zeros(7, 650)).shape
-    torch.Size([7, 10000])
-    """
-
-    fixed_shapes = True
-
-    def __init__(
-        self,
-        hidden_size: int,
-        vocabulary_size: int,
-        *,
-        experts: int,
-        width: int,
-        weight: nn.Parameter | None = None,
-        dropout: float = 0.0,
-        variational: bool = False,
-        chunk: int | None = None,
-    ) -> None:
-        super().__init__()
-        if experts < 1:
-            raise InputError("experts", f"is {experts}, expected 1 or more")
-        self.shares = nn.Linear(hidden_size, experts, bias=False)
-        self.states = nn.Linear(hidden_size, experts * width)
-        self.softmax = SoftmaxHead(width, vocabulary_size, weight=weight, chunk=chunk)
-        self.experts, self.dropout = experts, check_probability("expert_dropout", dropout)
-        self.variational = variational
-
-    def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """The sum of -ln P(label); its gradient is computed at once, and `backward` may be called once."""
-        mixed, softmax = self._mixed(hidden), self.softmax
-        _, labels = flatten_rows(hidden, labels)
-        return mixed_surprisal(mixed, labels, softmax.weight, softmax.bias, softmax.chunk)
-
-    @torch.no_grad()
-    def surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """-ln P(label) of each row, with the memory of one chunk's logits."""
-        softmax = self.softmax
-        return mixed_surprisals(self._mixed(hidden), labels, softmax.weight, softmax.bias, softmax.chunk)
-
-    def log_probs(self, hidden: Tensor) -> Tensor:
-        """ln P of every word; gradients of any order flow."""
-        states, log_shares = self._mixed(hidden)
-        scores = logits(states.flatten(0, 1), self.softmax.weight, self.softmax.bias)
-        each = log_softmax(scores)
-        return (each.view(*log_shares.shape, -1) + log_shares[..., None]).logsumexp(1)
-
-    def begin_with(self, counts: Tensor) -> None:
-        """Set the bias that all softmaxes share."""
-        self.softmax.begin_with(counts)
-
-    def _mixed(self, hidden: Tensor) -> Mixed:
-        hidden = hidden.to(self.states.weight.dtype)
-        states = self.states(hidden).tanh()
-        if self.variational and states.dim() > 2:
-            states = variational_dropout(states, self.dropout, self.training)
-        else:
-            states = functional.dropout(states, self.dropout, self.training)
-        each = states.flatten(0, -2).unflatten(1, (self.experts, -1))
-        return Mixed(each, log_softmax(self.shares(hidden.flatten(0, -2))))

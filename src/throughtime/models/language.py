@@ -12,12 +12,13 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, embedding
 from torch.nn.utils.rnn import pad_sequence
 
-from throughtime.cells.base import Cell, State
+from throughtime.cells.base import Cell, Ops, State
 from throughtime.cells.building import build_cell
 from throughtime.errors import InputError
 from throughtime.layers.dropout import check_probability, embedding_dropout, variational_dropout
 from throughtime.layers.stack import Stack
-from throughtime.models.heads import HEADS, Head, MixtureHead, SoftmaxHead
+from throughtime.models.heads import HEADS, Head, SoftmaxHead
+from throughtime.models.mixture import MixtureHead
 from throughtime.models.widths import layer_widths
 from throughtime.search.interface import Memory, Step
 
@@ -174,6 +175,13 @@ class RecurrentLanguageModel(nn.Module):
             # Batches hold real tokens only. Dropping words here costs no pass over the whole table.
             return embedding_dropout(vectors, ids, self.vocabulary_size, self.embedding_dropout)
         return vectors * (ids >= 0)[..., None]
+
+    def graph_embedded(self, ops: Ops, ids: str) -> str:
+        """Vectors of ids [T, B] in a graph; NOTHING is zeros."""
+        zero = ops.constant(0, "int64")
+        real = ops.op("Unsqueeze", ops.op("GreaterOrEqual", ids, zero), ops.axes(-1))
+        vectors = ops.lookup(self.embedding.weight, ops.op("Max", ids, zero))
+        return ops.op("Where", real, vectors, ops.constant(0.0))
 
     def _dropped(self, x: Tensor, p: float) -> Tensor:
         if not self.training or p == 0:

@@ -7,15 +7,16 @@ any pair, so that every search serves it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
-from throughtime.cells.base import State
+from throughtime.cells.base import GraphState, Ops, State, no_graph
 from throughtime.errors import InputError
 from throughtime.layers.dropout import check_probability
 from throughtime.layers.layer import Layer
@@ -25,6 +26,7 @@ from throughtime.search.interface import Memory, Step
 
 Kept = tuple[Tensor, ...]
 """What stays the same while a sentence is decoded: each tensor [sentences, ...]."""
+T = TypeVar("T", Tensor, str)
 
 
 class Encoded(NamedTuple):
@@ -44,8 +46,25 @@ class Decoded(NamedTuple):
     extras: Mapping[str, Tensor] = {}  # attention: [rows, T], or [L, B, T]
 
 
+class GraphEncoded(NamedTuple):
+    """`Encoded` in a graph."""
+
+    outputs: str
+    state: GraphState
+    final: str
+    lengths: str
+
+
+class GraphDecoded(NamedTuple):
+    """One step of a decoder in a graph."""
+
+    output: str  # [rows, H]
+    state: GraphState
+    attention: str | None = None  # [rows, T]
+
+
 class Encoder(nn.Module, ABC):
-    """Reads source ids [T, B] of given lengths."""
+    """Reads source ids [T, B] of given lengths. With `graph` it can be exported."""
 
     output_size: int
     state_sizes: tuple[int, ...]
@@ -54,9 +73,16 @@ class Encoder(nn.Module, ABC):
     def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
         """Outputs of all steps and the last state."""
 
+    def graph(self, ops: Ops, source: str, lengths: str) -> GraphEncoded:
+        """`forward` in a graph."""
+        raise no_graph(self, "graph")
+
 
 class Decoder(nn.Module, ABC):
-    """Writes a target, one token at a time, from what an encoder knows."""
+    """Writes a target, one token at a time, from what an encoder knows.
+
+    With `graph_start` and `graph_step` it can be exported.
+    """
 
     output_size: int
 
@@ -75,6 +101,14 @@ class Decoder(nn.Module, ABC):
             steps.append(self.step(last, state, memory))
             state = steps[-1].state
         return _together(steps)
+
+    def graph_start(self, ops: Ops, encoded: GraphEncoded) -> tuple[GraphState, GraphState]:
+        """`start` in a graph."""
+        raise no_graph(self, "graph_start")
+
+    def graph_step(self, ops: Ops, last: str, state: GraphState, kept: GraphState) -> GraphDecoded:
+        """`step` in a graph; each sentence has as many rows."""
+        raise no_graph(self, "graph_step")
 
 
 class EncoderDecoder(nn.Module):
@@ -186,8 +220,14 @@ class RecurrentEncoder(Encoder):
         if not len(source):
             source = pad(source, (0, 0, 0, 1))  # a recurrence has a step at least, be all sentences empty
         outputs, last = self.stack(self.dropout(self.embedding(source)), None, lengths)
-        state = self._side_by_side(last)
+        state = self._side_by_side(last, partial(torch.cat, dim=-1))
         return Encoded(self.output_dropout(outputs), state, state[-len(self._sizes()[-1])], lengths)
+
+    def graph(self, ops: Ops, source: str, lengths: str) -> GraphEncoded:
+        """See `Encoder`."""
+        outputs, flat = self.stack.graph(ops, ops.lookup(self.embedding.weight, source), None, lengths)
+        state = self._side_by_side(flat, ops.concat)
+        return GraphEncoded(outputs, state, state[-len(self._sizes()[-1])], lengths)
 
     def _sizes(self) -> list[list[int]]:
         """For each layer the width of each tensor of its state, both directions together."""
@@ -197,15 +237,14 @@ class RecurrentEncoder(Encoder):
             for one in layers
         ]
 
-    def _side_by_side(self, flat: State) -> State:
+    def _side_by_side(self, flat: tuple[T, ...], join: Callable[[tuple[T, T]], T]) -> tuple[T, ...]:
+        """The states of all layers, with those of both directions joined."""
         if not self.stack.bidirectional:
             return flat
-        joined: list[Tensor] = []
+        joined: list[T] = []
         for sizes in self._sizes():
             own, flat = flat[: 2 * len(sizes)], flat[2 * len(sizes) :]
-            joined += (
-                torch.cat(parts, -1) for parts in zip(own[: len(sizes)], own[len(sizes) :], strict=True)
-            )
+            joined += map(join, zip(own[: len(sizes)], own[len(sizes) :], strict=True))
         return tuple(joined)
 
 
@@ -243,3 +282,14 @@ class Bridge(nn.Module):
             return state
         sources: Sequence[Tensor] = state if self.pairwise else [torch.cat(state, dim=-1)] * len(self.layers)
         return tuple(torch.tanh(layer(s)) for layer, s in zip(self.layers, sources, strict=True))
+
+    def graph(self, ops: Ops, state: GraphState) -> GraphState:
+        """`forward` in a graph."""
+        if not self.layers:
+            return state
+        layers = cast(list[nn.Linear], list(self.layers))
+        sources = state if self.pairwise else (ops.concat(state),) * len(layers)
+        return tuple(
+            ops.op("Tanh", ops.linear(source, layer.weight, layer.bias))
+            for layer, source in zip(layers, sources, strict=True)
+        )

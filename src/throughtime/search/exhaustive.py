@@ -11,7 +11,7 @@ from torch import Tensor
 
 from throughtime.errors import InputError
 from throughtime.search.generate import generate
-from throughtime.search.interface import Finished, Hypotheses, Memory, State, Step, StepModel, Strategy
+from throughtime.search.interface import Finished, Hypotheses, StepModel, Strategy
 from throughtime.search.scoring import check_length_penalty, normalise_score
 from throughtime.search.strategies import LengthPenalty, NumReturnSequences
 
@@ -163,24 +163,15 @@ def count_candidates(
     model: StepModel, prompts: Sequence[Sequence[int]], strategy: Strategy, *, max_new_tokens: int
 ) -> int:
     """How many candidates a search really scored: the tokens weighed, over all its rows and steps."""
-    counting = _Counting(model)
-    generate(counting, prompts, strategy, max_new_tokens=max_new_tokens)
-    return counting.scored
-
-
-class _Counting:
-    """A model that counts what is asked of it."""
-
-    def __init__(self, model: StepModel) -> None:
-        self.model, self.scored = model, 0
-
-    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
-        return self.model.start(prompts)
-
-    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
-        step = self.model.step(last, state, memory)
-        self.scored += step.log_probs.numel()
-        return step
+    scored: list[int] = []
+    generate(
+        model,
+        prompts,
+        strategy,
+        max_new_tokens=max_new_tokens,
+        watch=lambda moment: scored.append(moment.log_probs.numel()),
+    )
+    return sum(scored)
 
 
 def _short(count: int) -> str:

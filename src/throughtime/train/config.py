@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from throughtime.config import Config, Effect, architecture, only_with
+from throughtime.config import Config, Effect, architecture, one_of, only_with
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -14,6 +14,7 @@ OutputBias = Annotated[
     Literal["frequencies", "zeros"],
     Field(description="first bias of the softmax: the tokens' log frequencies, or zeros"),
 ]
+Schedule = Annotated[str, one_of("throughtime.train.schedules:SCHEDULES")]
 LARGEST_SEED = 2**63 - 1
 """Of what torch and numpy both take."""
 
@@ -74,9 +75,7 @@ class TrainingConfig(Config):
     weight_decay: float = Field(0.0, ge=0, description="adamw: decoupled; others: added to the gradient")
     clip: Positive | None = Field(1.0, description="largest global norm of the gradient; null for none")
 
-    schedule: Literal["constant", "step", "plateau", "cosine", "one-cycle"] = Field(
-        "constant", description="constant, step, plateau, cosine or one-cycle"
-    )
+    schedule: Schedule = Field("constant", description="constant, step, plateau, cosine or one-cycle")
     warmup_steps: int = Field(
         0, ge=0, description="updates in which the rate rises from 0; one-cycle rises by itself"
     )

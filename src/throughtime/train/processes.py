@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 import torch
@@ -118,29 +118,29 @@ class Meetings:
 
 
 class Interrupts:
+    """Whether Ctrl-C or SIGTERM asked to stop."""
+
+    asked = False
+
+
+@contextmanager
+def listen_for_interrupts() -> Iterator[Interrupts]:
     """Inside the block the first Ctrl-C or SIGTERM only sets `asked`; a second acts at once, as always."""
+    interrupts = Interrupts()
+    before: dict[signal.Signals, Any] = {}
 
-    def __init__(self) -> None:
-        self.asked = False
-        self._before: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> Interrupts:
-        """Listen; only the main thread may."""
-        if threading.current_thread() is threading.main_thread():
-            for one in SIGNALS:
-                self._before[one] = signal.signal(one, self._ask)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        """Listen no more."""
-        self._restore()
-
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
-        self._restore()
-
-    def _restore(self) -> None:
-        for one, handler in self._before.items():
+    def restore() -> None:
+        for one, handler in before.items():
             signal.signal(one, handler)
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        interrupts.asked = True
+        restore()
+
+    if threading.current_thread() is threading.main_thread():  # no other may listen
+        for one in SIGNALS:
+            before[one] = signal.signal(one, ask)
+    try:
+        yield interrupts
+    finally:
+        restore()

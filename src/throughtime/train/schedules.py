@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from throughtime.errors import unknown
+from throughtime.registry import Registry
 from throughtime.train.config import TrainingConfig
 
 
@@ -44,9 +44,7 @@ def rate(config: TrainingConfig, standing: Standing) -> float:
     >>> [rate(config, Standing(step, steps_per_epoch=1, epochs=5)) for step in range(5)]
     [1.0, 1.0, 0.5, 0.25, 0.125]
     """
-    schedule = SCHEDULES.get(config.schedule)
-    if schedule is None:
-        raise unknown("schedule", config.schedule, SCHEDULES)
+    schedule = SCHEDULES[config.schedule]
     factor = schedule(config, standing)
     if schedule is not one_cycle:  # which has a rise of its own
         factor *= min(1.0, (standing.step + 1) / (config.warmup_steps + 1))
@@ -97,10 +95,14 @@ def _half_cosine(first: float, final: float, done: float, whole: float) -> float
     return final + (first - final) * (1 + math.cos(math.pi * progress)) / 2
 
 
-SCHEDULES: dict[str, Schedule] = {
-    "constant": constant,
-    "step": step,
-    "plateau": plateau,
-    "cosine": cosine,
-    "one-cycle": one_cycle,
-}
+SCHEDULES = Registry[Schedule](
+    "schedule",
+    "throughtime.schedules",
+    {
+        "constant": "throughtime.train.schedules:constant",
+        "step": "throughtime.train.schedules:step",
+        "plateau": "throughtime.train.schedules:plateau",
+        "cosine": "throughtime.train.schedules:cosine",
+        "one-cycle": "throughtime.train.schedules:one_cycle",
+    },
+)

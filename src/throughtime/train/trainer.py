@@ -36,7 +36,12 @@ from throughtime.train.metrics import (
 )
 from throughtime.train.objective import Objective
 from throughtime.train.optimizers import first_trigger
-from throughtime.train.processes import Interrupts, Meetings, Processes
+from throughtime.train.processes import (
+    InterruptedRunError,
+    Meetings,
+    Processes,
+    listen_for_interrupts,
+)
 from throughtime.train.progress import Reporter
 from throughtime.train.schedules import Standing, rate
 from throughtime.train.timing import Clock, Report
@@ -88,7 +93,7 @@ class Trainer:
             self.checkpoints.sweep()
         self.clock.restore(self.clock_before)
         with contextlib.ExitStack() as stack:
-            self.interrupts = stack.enter_context(Interrupts())
+            self.interrupts = stack.enter_context(listen_for_interrupts())
             stack.enter_context(matmul_precision(self.learner.precision))
             stack.enter_context(own_stream(self.device))
             stack.callback(self._close)

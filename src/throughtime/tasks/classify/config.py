@@ -9,7 +9,7 @@ from pydantic import Field
 from throughtime.config import Effect, architecture, one_of
 from throughtime.tasks.labels import column_settings
 from throughtime.tasks.translate.config import MIN_FREQ, pieces_for
-from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
+from throughtime.train.config import HIDDEN_DROPOUT, Positive, Schedule, Share, TrainingConfig
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -77,9 +77,7 @@ class ClassifyConfig(TrainingConfig):
     epochs: int = Field(10, ge=1, description="number of passes over the training data")
     max_tokens: int | None = Field(None, ge=1, description="positions of a batch at most, padding included")
     lr: Positive = Field(2e-3, description="learning rate; `--find-lr` looks for a good one")
-    schedule: Literal["constant", "step", "plateau", "cosine", "one-cycle"] = Field(
-        "cosine", description="constant, step, plateau, cosine or one-cycle"
-    )
+    schedule: Schedule = Field("cosine", description="constant, step, plateau, cosine or one-cycle")
     precision: Literal["auto", "float32", "tf32", "bf16"] = Field(
         "auto", description="of products; auto: bf16 where the hardware has it, else float32"
     )

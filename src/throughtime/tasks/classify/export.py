@@ -7,11 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from throughtime.export.graph import Graph
-from throughtime.export.layers import pool, pool_by_attention
-from throughtime.export.models import encode, log_probs
-from throughtime.export.recurrence import nonempty
 from throughtime.export.write import Case, Exported, draw_ragged
-from throughtime.layers.pooling import POOLINGS, AttentionPooling
 from throughtime.tasks.classify.network import SequenceClassifier
 from throughtime.tasks.classify.predictor import Classifier
 
@@ -35,15 +31,10 @@ def classifier_graph(model: SequenceClassifier, int8: bool) -> Graph:
     graph = Graph("classifier", int8=int8)
     ids = graph.input("ids", "int64", ["time", "batch"])
     lengths = graph.input("lengths", "int64", ["batch"])
-    outputs, _, final, _ = encode(graph, model.encoder, ids, lengths)
-    if isinstance(model.pooling, AttentionPooling):
-        vector = pool_by_attention(graph, model.pooling, outputs, lengths)
-    else:
-        kind = next(name for name, one in POOLINGS.items() if type(model.pooling) is one)
-        vector = pool(graph, kind, outputs, final, lengths)
-        vector = graph.op("Where", nonempty(graph, lengths), vector, graph.constant(0.0))
+    encoded = model.encoder.graph(graph, ids, lengths)
+    vector = model.pooling.graph(graph, encoded.outputs, encoded.final, lengths)
     labels = model.head.weight.shape[0]
-    graph.output(log_probs(graph, model.head, vector), "log_probs", "float32", ["batch", labels])
+    graph.output(model.head.graph_log_probs(graph, vector), "log_probs", "float32", ["batch", labels])
     return graph
 
 

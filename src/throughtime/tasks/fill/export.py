@@ -8,8 +8,6 @@ import torch
 from torch import nn
 
 from throughtime.export.graph import Graph
-from throughtime.export.models import log_probs
-from throughtime.export.recurrence import run_stack
 from throughtime.export.write import Case, Exported, draw_ragged
 from throughtime.tasks.fill.network import MaskedTokens
 from throughtime.tasks.fill.predictor import Filler
@@ -38,13 +36,13 @@ def filler_graph(model: MaskedTokens, int8: bool) -> Graph:
     mask = graph.op("Expand", graph.axes(model.mask_id), graph.op("Shape", places))
     flat = graph.op("ScatterElements", graph.op("Reshape", ids, graph.axes(-1)), places, mask)
     vectors = graph.lookup(model.embedding.weight, graph.op("Reshape", flat, graph.op("Shape", ids)))
-    outputs, _ = run_stack(graph, model.stack, vectors, None, lengths)
+    outputs, _ = model.stack.graph(graph, vectors, None, lengths)
     rows = graph.op("Reshape", outputs, graph.axes(-1, model.stack.output_size))
     asked = graph.op("Gather", rows, places)
     if isinstance(model.projection, nn.Linear):
         asked = graph.linear(asked, model.projection.weight, model.projection.bias)
     words = model.head.weight.shape[0]
-    graph.output(log_probs(graph, model.head, asked), "log_probs", "float32", ["places", words])
+    graph.output(model.head.graph_log_probs(graph, asked), "log_probs", "float32", ["places", words])
     return graph
 
 

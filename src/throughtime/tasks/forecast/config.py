@@ -12,7 +12,7 @@ from throughtime.data.readers.panel import Roles
 from throughtime.errors import InputError
 from throughtime.series.panels import Timeline
 from throughtime.series.scaling import Scaling, Transform
-from throughtime.train.config import Positive, Share, TrainingConfig
+from throughtime.train.config import Positive, Schedule, Share, TrainingConfig
 
 Count = Annotated[int, Field(ge=1)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
@@ -119,9 +119,7 @@ class ForecastConfig(TrainingConfig):
     epochs: int = Field(50, ge=1, description="how often all training windows are seen")
     batch_size: int = Field(32, ge=1, description="windows of one batch, over all processes")
     lr: Positive = Field(5e-3, description="learning rate; `--find-lr` looks for a good one")
-    schedule: Literal["constant", "step", "plateau", "cosine", "one-cycle"] = Field(
-        "cosine", description="constant, step, plateau, cosine or one-cycle"
-    )
+    schedule: Schedule = Field("cosine", description="constant, step, plateau, cosine or one-cycle")
     choose_by: Literal["loss", "mse", "mae"] = Field(
         "loss", description="the validation measure, of scaled values, that decides which weights are kept"
     )

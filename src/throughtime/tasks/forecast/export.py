@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.errors import InputError
-from throughtime.export.graph import Graph, as_array
-from throughtime.export.recurrence import run_stack, step_stack
+from throughtime.export.graph import Graph
+from throughtime.export.weights import as_array
 from throughtime.export.write import Case, Exported, number_names
 from throughtime.tasks.forecast import heads as forecast_heads
 from throughtime.tasks.forecast.network import (
@@ -101,8 +101,8 @@ def _reading(model: LatentAutoregression, known: int, int8: bool) -> Graph:
     offset, spread = _level(graph, model, graph.slice(values, 0, model.warm_up, 0))
     taken = graph.op("Div", graph.op("Sub", values, offset), spread)
     rows = graph.input("known", "float32", [model.lookback, "batch", known]) if known else None
-    outputs, state = run_stack(
-        graph, model.stack, columns(graph, GraphWindow(taken, rows, None, None), model.lookback)
+    outputs, state = model.stack.graph(
+        graph, columns(graph, GraphWindow(taken, rows, None, None), model.lookback)
     )
     last = graph.op("Gather", outputs, graph.constant(-1, "int64"), axis=0)
     said = graph.linear(last, model.readout.weight, model.readout.bias)
@@ -122,7 +122,7 @@ def _stepping(model: LatentAutoregression, known: int, int8: bool) -> Graph:
         parts.append(graph.input("known", "float32", ["batch", known]))
     sizes = model.stack.state_sizes
     state = graph.state_inputs("state", sizes)
-    last, reached = step_stack(graph, model.stack, graph.concat(parts), state)
+    last, reached = model.stack.graph_step(graph, graph.concat(parts), state)
     said = graph.linear(last, model.readout.weight, model.readout.bias)
     graph.output(said, "said", "float32", ["batch", model.head.width])
     graph.state_outputs("next", reached, sizes)
@@ -164,7 +164,7 @@ def _window(graph: Graph, module: WindowNetwork, window: GraphWindow) -> str:
 
 
 def _recurrent(graph: Graph, module: RecurrentNetwork, window: GraphWindow, rows: int) -> str:
-    outputs, _ = run_stack(graph, module.stack, columns(graph, window, rows))
+    outputs, _ = module.stack.graph(graph, columns(graph, window, rows))
     read = graph.op("Gather", outputs, graph.constant(-1, "int64"), axis=0)
     if window.known is not None:
         ahead = graph.op("Transpose", _flat(graph, graph.slice(window.known, rows, 2**31, 0)))
@@ -176,13 +176,13 @@ def _recurrent(graph: Graph, module: RecurrentNetwork, window: GraphWindow, rows
 def _segment(graph: Graph, module: SegmentNetwork, window: GraphWindow, rows: int) -> str:
     read = _segments(graph, columns(graph, window, rows), module.segment, module.lacking, 0)
     read = graph.op("Relu", graph.linear(read, module.read.weight, module.read.bias))
-    _, state = run_stack(graph, module.stack, read)
+    _, state = module.stack.graph(graph, read)
     places, batch = module.places, graph.size(window.values, 1)
     begun = tuple(graph.op("Tile", part, graph.axes(places, 1)) for part in state)  # [places * B, H]
     asked = _asked(graph, module, window, rows, batch)
     width = module.stack.input_size
     asked = graph.op("Reshape", asked, graph.axes(1, -1, width))
-    written, _ = run_stack(graph, module.stack, asked, begun)
+    written, _ = module.stack.graph(graph, asked, begun)
     said = graph.linear(graph.op("Squeeze", written, graph.axes(0)), module.write.weight, module.write.bias)
     said = graph.op("Reshape", said, graph.sizes(places, batch, module.segment, module.width))
     said = graph.op("Transpose", said, perm=[0, 2, 1, 3])

@@ -12,7 +12,7 @@ from throughtime.config import Effect, architecture, initialisation, one_of, onl
 from throughtime.models.widths import layer_widths, tied_widths
 from throughtime.tasks.language.framing import Framing, follow_suggestions
 from throughtime.tasks.translate.config import MIN_FREQ
-from throughtime.train.config import HIDDEN_DROPOUT, OutputBias, Positive, Share, TrainingConfig
+from throughtime.train.config import HIDDEN_DROPOUT, OutputBias, Positive, Schedule, Share, TrainingConfig
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -147,9 +147,7 @@ class LanguageConfig(TrainingConfig):
     valid_rows: Size = Field(10, description="rows in which validation text is read while training")
 
     lr: Positive = Field(4e-3, description="learning rate; `--find-lr` looks for a good one")
-    schedule: Literal["constant", "step", "plateau", "cosine", "one-cycle"] = Field(
-        "cosine", description="constant, step, plateau, cosine or one-cycle"
-    )
+    schedule: Schedule = Field("cosine", description="constant, step, plateau, cosine or one-cycle")
 
     @classmethod
     def following(cls, given: Mapping[str, Any]) -> dict[str, Any]:

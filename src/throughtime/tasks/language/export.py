@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import torch
 
-from throughtime.export.graph import Graph, as_array
-from throughtime.export.models import embed, log_probs
-from throughtime.export.recurrence import run_stack
+from throughtime.export.graph import Graph
+from throughtime.export.weights import as_array
 from throughtime.export.write import Case, Exported, draw_ragged, number_names
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
 from throughtime.tasks.language.predictor import RecurrentLanguage
@@ -42,9 +41,9 @@ def language_graph(model: RecurrentLanguageModel, int8: bool) -> Graph:
     lengths = graph.input("lengths", "int64", ["batch"])
     sizes = model.stack.state_sizes
     state = graph.state_inputs("state", sizes)
-    outputs, reached = run_stack(graph, model.stack, embed(graph, model, ids), state, lengths)
+    outputs, reached = model.stack.graph(graph, model.graph_embedded(graph, ids), state, lengths)
     graph.output(
-        log_probs(graph, model.head, outputs),
+        model.head.graph_log_probs(graph, outputs),
         "log_probs",
         "float32",
         ["time", "batch", model.vocabulary_size],

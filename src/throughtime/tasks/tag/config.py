@@ -10,7 +10,7 @@ from pydantic import Field
 from throughtime.config import Effect, architecture
 from throughtime.data.records import Tagged
 from throughtime.errors import InputError
-from throughtime.train.config import HIDDEN_DROPOUT, Positive, Share, TrainingConfig
+from throughtime.train.config import HIDDEN_DROPOUT, Positive, Schedule, Share, TrainingConfig
 
 Size = Annotated[int, Field(ge=1)]
 
@@ -74,9 +74,7 @@ class TagConfig(TrainingConfig):
 
     epochs: int = Field(20, ge=1, description="number of passes over the training data")
     batch_size: int = Field(32, ge=1, description="sentences of one batch, over all processes")
-    schedule: Literal["constant", "step", "plateau", "cosine", "one-cycle"] = Field(
-        "cosine", description="constant, step, plateau, cosine or one-cycle"
-    )
+    schedule: Schedule = Field("cosine", description="constant, step, plateau, cosine or one-cycle")
     precision: Literal["auto", "float32", "tf32", "bf16"] = Field(
         "auto", description="of products; auto: bf16 where the hardware has it, else float32"
     )

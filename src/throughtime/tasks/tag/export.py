@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
 
 from throughtime.data.batching.sequences import TaggedBatches
-from throughtime.export.graph import Graph, as_array
-from throughtime.export.layers import pool
-from throughtime.export.models import embed
-from throughtime.export.recurrence import run_stack
+from throughtime.export.graph import Graph
+from throughtime.export.weights import as_array
 from throughtime.export.write import Case, Exported
 from throughtime.layers.crf import LinearChain
+from throughtime.layers.pooling import Pooling
 from throughtime.tasks.tag.codec import TagLanguage
 from throughtime.tasks.tag.network import SequenceTagger, SpellingReader
 from throughtime.tasks.tag.predictor import Tagger
@@ -67,21 +67,20 @@ def tagger_graph(model: SequenceTagger, int8: bool) -> Graph:
     if model.language is not None:
         read = [_read(graph, model, number) for number in range(len(model.readers))]
         parts.append(graph.linear(graph.concat(read), model.language.weight, model.language.bias))
-    states, _ = run_stack(graph, model.stack, graph.concat(parts), None, lengths)
+    states, _ = model.stack.graph(graph, graph.concat(parts), None, lengths)
     scores = graph.linear(states, model.scores.weight, model.scores.bias)
     graph.output(scores, "tags", "float32", ["time", "batch", model.scores.out_features])
     if model.labels is not None:
-        both = [pool(graph, kind, states, "", lengths) for kind in ("mean", "max")]
-        labels = graph.linear(graph.op("Concat", *both, axis=-1), model.labels.weight, model.labels.bias)
+        both = [cast(Pooling, pooling).graph(graph, states, states, lengths) for pooling in model.poolings]
+        labels = graph.linear(graph.concat(both), model.labels.weight, model.labels.bias)
         graph.output(labels, "labels", "float32", ["batch", model.labels.out_features])
     return graph
 
 
 def _spellings(graph: Graph, reader: SpellingReader, characters: str, lengths: str) -> str:
     """The last states from either end: [forms, 2 H]."""
-    _, state = run_stack(
-        graph, reader.stack, graph.lookup(reader.embedding.weight, characters), None, lengths
-    )
+    vectors = graph.lookup(reader.embedding.weight, characters)
+    _, state = reader.stack.graph(graph, vectors, None, lengths)
     return graph.op("Concat", state[0], state[len(state) // 2], axis=-1)
 
 
@@ -90,7 +89,7 @@ def _read(graph: Graph, model: SequenceTagger, number: int) -> str:
     language = model.readers[number].model
     ids = graph.input(f"read_{number}", "int64", [f"read_{number}", "batch"])
     places = graph.input(f"places_{number}", "int64", ["time", "batch"])
-    outputs, _ = run_stack(graph, language.stack, embed(graph, language, ids))
+    outputs, _ = language.stack.graph(graph, language.graph_embedded(graph, ids))
     width = language.stack.output_size
     wide = graph.op(
         "Expand",

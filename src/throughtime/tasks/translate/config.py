@@ -9,7 +9,7 @@ from pydantic import Field
 
 from throughtime.config import Effect, architecture, initialisation, one_of, only_with
 from throughtime.errors import InputError
-from throughtime.train.config import HIDDEN_DROPOUT, OutputBias, Positive, Share, TrainingConfig
+from throughtime.train.config import HIDDEN_DROPOUT, OutputBias, Positive, Schedule, Share, TrainingConfig
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -117,9 +117,7 @@ class TranslateConfig(TrainingConfig):
         None, ge=1, description="positions of a batch's larger side at most, padding included"
     )
     lr: Positive = Field(1e-3, description="learning rate; `--find-lr` looks for a good one")
-    schedule: Literal["constant", "step", "plateau", "cosine", "one-cycle"] = Field(
-        "cosine", description="constant, step, plateau, cosine or one-cycle"
-    )
+    schedule: Schedule = Field("cosine", description="constant, step, plateau, cosine or one-cycle")
 
     precision: Literal["auto", "float32", "tf32", "bf16"] = Field(
         "auto", description="of products; auto: bf16 where the hardware has it, else float32"

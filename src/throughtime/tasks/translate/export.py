@@ -8,12 +8,10 @@ import torch
 from torch import Tensor
 
 from throughtime.cells.base import State
-from throughtime.errors import InputError
 from throughtime.export.graph import Graph
-from throughtime.export.models import encode, log_probs, start_decoder, step_decoder
 from throughtime.export.write import Case, Exported, draw_ragged, number_names
 from throughtime.folder import ModelFolder
-from throughtime.models.seq2seq import EncoderDecoder, Kept, RecurrentEncoder
+from throughtime.models.seq2seq import EncoderDecoder, Kept
 from throughtime.search.interface import Memory
 from throughtime.tasks.translate.predictor import Translator
 from throughtime.text.subword import SUBWORDS
@@ -26,8 +24,6 @@ LIKELIEST = 5
 def build_export(translator: Translator) -> Exported:
     """The parts of a translator."""
     model, codecs = translator.model, translator.codecs
-    if not isinstance(model.encoder, RecurrentEncoder):
-        raise InputError("export", f"knows no ONNX operators for the encoder {type(model.encoder).__name__}")
     unk = codecs.target.vocabulary.unk_id
     return Exported(
         lambda int8: {"encoder": encoder_graph(model, int8), "decoder": decoder_graph(model, int8)},
@@ -50,9 +46,7 @@ def encoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
     graph = Graph("encoder", int8=int8)
     source = graph.input("source", "int64", ["time", "sentences"])
     lengths = graph.input("lengths", "int64", ["sentences"])
-    encoder = model.encoder
-    assert isinstance(encoder, RecurrentEncoder)
-    state, kept = start_decoder(graph, model.decoder, encode(graph, encoder, source, lengths))
+    state, kept = model.decoder.graph_start(graph, model.encoder.graph(graph, source, lengths))
     like_state, like_kept = _likes(model)
     graph.state_outputs("state", state, [like.shape[1] for like in like_state], "sentences")
     for (name, value), like in zip(number_names("kept", kept).items(), like_kept, strict=True):
@@ -72,8 +66,8 @@ def decoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
         for name, like in number_names("kept", like_kept).items()
     )
     count = graph.input("k", "int64", [1])
-    stepped = step_decoder(graph, model.decoder, last, state, kept)
-    found = log_probs(graph, model.head, stepped.output)
+    stepped = model.decoder.graph_step(graph, last, state, kept)
+    found = model.head.graph_log_probs(graph, stepped.output)
     count = graph.op("Min", count, graph.size(found, 1))
     values, ids = graph.ops("TopK", [found, count], 2, {"axis": -1})
     graph.output(found, "log_probs", "float32", ["rows", "vocabulary"])

@@ -14,7 +14,8 @@ from throughtime.errors import InputError, unknown
 from throughtime.layers.attention import build_attention
 from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.stack import Stack
-from throughtime.models.decoders import AttentionDecoder, ConditionalDecoder, ContextDecoder
+from throughtime.models.conditional import ConditionalDecoder
+from throughtime.models.decoders import AttentionDecoder, ContextDecoder
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.seq2seq import Bridge, Decoder, EncoderDecoder, RecurrentEncoder
 from throughtime.tasks.translate.config import TranslateConfig

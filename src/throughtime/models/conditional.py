@@ -1,0 +1,110 @@
+"""The conditional decoder: attention between two cells."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from throughtime.cells.base import Cell, GraphState, Ops, State
+from throughtime.errors import InputError
+from throughtime.layers.attention import Attention, attend, build_memory
+from throughtime.layers.dropout import check_probability
+from throughtime.layers.stack import graph_norm
+from throughtime.models.decoders import check_query, first_state, graph_first_state
+from throughtime.models.seq2seq import Bridge, Decoded, Decoder, Encoded, GraphDecoded, GraphEncoded, Kept
+from throughtime.search.interface import Memory
+
+
+class ConditionalDecoder(Decoder):
+    r"""The first cell reads the last token and asks, the second reads the answer.
+
+    .. math::
+        s'_t &= g_1(y_{t-1}, s_{t-1}) \\
+        c_t &= \mathrm{attention}(s'_t; h_1 \ldots h_T) \\
+        s_t &= g_2(c_t, s'_t) \\
+        o_t &= \tanh(W_1 s_t + W_2 y_{t-1} + W_3 c_t + b)
+
+    `layer_norm` normalises the sum inside o_t. Dropout falls on the embedded tokens and on the outputs.
+    """
+
+    def __init__(
+        self,
+        embedding: nn.Embedding,
+        first: Cell,
+        second: Cell,
+        attention: Attention,
+        *,
+        output_size: int,
+        bridge: Bridge | None = None,
+        dropout: float = 0.0,
+        output_dropout: float = 0.0,
+        layer_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        if first.state_sizes != second.state_sizes:
+            raise InputError(
+                "decoder", f"its cells hand states {first.state_sizes} and {second.state_sizes} to each other"
+            )
+        if (first.input_size, second.input_size) != (embedding.embedding_dim, attention.memory_size):
+            raise InputError(
+                "decoder",
+                f"its cells read {first.input_size} and {second.input_size} values, but are fed "
+                f"{embedding.embedding_dim} of a token and {attention.memory_size} of the source",
+            )
+        check_query(attention, first.output_size)
+        self.embedding, self.first, self.second = embedding, first, second
+        self.attention, self.bridge, self.output_size = attention, bridge, output_size
+        width = second.output_size + embedding.embedding_dim + attention.memory_size
+        self.mix = nn.Linear(width, output_size)  # W_1, W_2, W_3
+        self.norm = nn.LayerNorm(output_size) if layer_norm else None
+        self.dropout = nn.Dropout(check_probability("dropout", dropout))
+        self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
+
+    def start(self, encoded: Encoded) -> tuple[State, Kept]:
+        """The first state: the encoder's, or the first cell's own; keys, values and padding."""
+        state = first_state(self.first, self.bridge, encoded)
+        return state, build_memory(self.attention, encoded.outputs, encoded.lengths)
+
+    def step(self, last: Tensor, state: State, memory: Memory) -> Decoded:
+        """Read one token a row."""
+        y = self.dropout(self.embedding(last))
+        state, context, weights = self._advance(self.first.project(y[None])[0], state, memory)
+        output = self._output(state[0], y, context)
+        return Decoded(output, state, {"attention": weights})
+
+    def run(self, inputs: Tensor, state: State, memory: Memory) -> Decoded:
+        """Read a whole target: what needs no state is one product, before and after the steps."""
+        y = self.dropout(self.embedding(inputs))
+        seen, contexts, looks = [], [], []
+        for projected in self.first.project(y).unbind():
+            state, context, weights = self._advance(projected, state, memory)
+            seen.append(state[0])
+            contexts.append(context)
+            looks.append(weights)
+        output = self._output(torch.stack(seen), y, torch.stack(contexts))
+        return Decoded(output, state, {"attention": torch.stack(looks)})
+
+    def _advance(self, projected: Tensor, state: State, memory: Memory) -> tuple[State, Tensor, Tensor]:
+        """Both cells and the look between them: the next state, the context, the weights."""
+        asking = self.first.step(projected, state)
+        context, weights = attend(self.attention, asking[0], memory)
+        return self.second.step(self.second.project(context[None])[0], asking), context, weights
+
+    def _output(self, seen: Tensor, y: Tensor, context: Tensor) -> Tensor:
+        mixed = self.mix(torch.cat([seen, y, context], dim=-1))
+        output: Tensor = self.output_dropout(torch.tanh(mixed if self.norm is None else self.norm(mixed)))
+        return output
+
+    def graph_start(self, ops: Ops, encoded: GraphEncoded) -> tuple[GraphState, GraphState]:
+        """See `Decoder`."""
+        kept = self.attention.graph_memory(ops, encoded.outputs, encoded.lengths)
+        return graph_first_state(ops, self.first, self.bridge, encoded), kept
+
+    def graph_step(self, ops: Ops, last: str, state: GraphState, kept: GraphState) -> GraphDecoded:
+        """See `Decoder`."""
+        y = ops.lookup(self.embedding.weight, last)
+        asking = self.first.graph_advance(ops, y, state)
+        context, weights = self.attention.graph(ops, asking[0], kept)
+        reached = self.second.graph_advance(ops, context, asking)
+        mixed = ops.linear(ops.concat([reached[0], y, context]), self.mix.weight, self.mix.bias)
+        return GraphDecoded(ops.op("Tanh", graph_norm(ops, self.norm, mixed)), reached, weights)
