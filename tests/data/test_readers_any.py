@@ -168,7 +168,7 @@ def test_old_line_ends_give_the_same_records(tmp_path: Path, name: str, content:
 
 def test_another_package_adds_a_reader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     place = EntryPoint("backwards", f"{__name__}:Backwards", "throughtime.readers")
-    monkeypatch.setattr("throughtime.registry.entry_points", lambda group: [place] * (group == READERS.group))
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [place] * (group == READERS.group))
     monkeypatch.setattr("throughtime.data.readers.READERS", Registry("reader", READERS.group, READERS._own))
     file = tmp_path / "a.txt"
     file.write_text("Go.\nHi.\n")
