@@ -68,7 +68,7 @@ class RaggedIds:
         return self.offsets[rows + 1] - self.offsets[rows]
 
     def __len__(self) -> int:
-        """How many rows."""
+        """The number of rows."""
         return len(self.offsets) - 1
 
     def __getitem__(self, row: int) -> NDArray[Any]:
@@ -156,8 +156,8 @@ class Buckets:
     def shuffled(self, generator: np.random.Generator, jitter: float) -> RaggedIds:
         """Batches of pair numbers, themselves in random order.
 
-        Equal lengths are drawn in random order. `jitter` also blurs the target lengths by so much, up or
-        down: then more pairs can meet, and more is padding.
+        Equal lengths are drawn in random order. `jitter` also changes each target length by up to this
+        number, up or down: then more pairs can meet, and more is padding.
         """
         ties = permutation(len(self._sources), generator)
         blur = jitter * (2 * uniform(len(self._sources), generator) - 1)
