@@ -13,7 +13,6 @@ from throughtime.errors import InputError, unknown
 from throughtime.files import check_file, whole_file
 
 Record = Any  # one of the named tuples of `throughtime.data.records`
-Write = Callable[[Record], None]
 
 
 def write_records(
@@ -42,10 +41,12 @@ def write_records(
     if first is None:
         raise InputError(str(out), "not written; no record is left to write")
     with whole_file(out) as file:
-        write = FORMATS[out.suffix.lower()](file, first._fields)
+        write = FORMATS[out.suffix.lower()]
+        if write is _write_csv:
+            csv.writer(file, lineterminator="\n").writerow(first._fields)
         for number, record in enumerate(itertools.chain([first], records), start=1):
             try:
-                write(record)
+                write(file, record)
             except _UnwritableError as error:
                 raise InputError(str(out), f"cannot hold record {number}: {error}") from None
     return number, first._fields
@@ -64,40 +65,26 @@ class _UnwritableError(Exception):
     """Why a format cannot hold a record."""
 
 
-def _csv(file: IO[str], columns: tuple[str, ...]) -> Write:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(columns)
-
-    def write(record: Record) -> None:
-        writer.writerow(_cells(record))
-
-    return write
+def _write_csv(file: IO[str], record: Record) -> None:
+    csv.writer(file, lineterminator="\n").writerow(_cells(record))
 
 
-def _tsv(file: IO[str], columns: tuple[str, ...]) -> Write:
-    def write(record: Record) -> None:
-        cells = _cells(record)
-        for column, cell in zip(columns, cells, strict=True):
-            if "\t" in cell or "\n" in cell:
-                raise _UnwritableError(
-                    f"its {column} has a tab or a line break; write .csv or .jsonl instead"
-                )
-        file.write("\t".join(cells) + "\n")
-
-    return write
+def _write_tsv(file: IO[str], record: Record) -> None:
+    cells = _cells(record)
+    for column, cell in zip(record._fields, cells, strict=True):
+        if "\t" in cell or "\n" in cell:
+            raise _UnwritableError(f"its {column} has a tab or a line break; write .csv or .jsonl instead")
+    file.write("\t".join(cells) + "\n")
 
 
-def _jsonl(file: IO[str], columns: tuple[str, ...]) -> Write:
-    def write(record: Record) -> None:
-        file.write(json.dumps(dict(zip(columns, record, strict=True)), ensure_ascii=False) + "\n")
-
-    return write
+def _write_jsonl(file: IO[str], record: Record) -> None:
+    file.write(json.dumps(record._asdict(), ensure_ascii=False) + "\n")
 
 
-FORMATS: dict[str, Callable[[IO[str], tuple[str, ...]], Write]] = {
-    ".csv": _csv,
-    ".tsv": _tsv,
-    ".jsonl": _jsonl,
+FORMATS: dict[str, Callable[[IO[str], Record], None]] = {
+    ".csv": _write_csv,
+    ".tsv": _write_tsv,
+    ".jsonl": _write_jsonl,
 }
 
 

@@ -259,8 +259,6 @@ class Dataset:
 
     def read_dates_as(self, date_format: str) -> None:
         """Read the dates of series in this format of `strptime`, such as %d.%m.%Y."""
-        from throughtime.data.dataset import FileStore
-
         if not isinstance(self._store, FileStore):
             raise InputError(
                 "date_format", f"is for tables in a file, which {self.name} is not; leave it out"
@@ -270,7 +268,7 @@ class Dataset:
         self._store, self.date_format = self._store.with_date_format(date_format), date_format
 
     def stretch(self, split: str, steps: int) -> slice:
-        """The part of a series of so many steps, out of the files of a split, that is in the split."""
+        """The part of a series with this number of steps that belongs to the split."""
         return slice(*bounds(split, steps)) if self._own(split) == ("all",) else slice(steps)
 
     def _read(self, part: str, bad: BadRecords) -> Iterator[Any]:
@@ -281,7 +279,7 @@ class Dataset:
         return Pair(record.target, record.source) if self._reverse and self.kind == "pairs" else record
 
     def _counts(self) -> Counter[str]:
-        """How many records the one file has, of each series: cutting it costs reading it once more."""
+        """The number of records in the one file, per series; this reads the file once more."""
         if self._count is None:
             records = self._read("all", BadRecords(self.bad.skip))
             self._count = Counter(_group(record) for record in records)

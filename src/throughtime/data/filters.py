@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 
 from throughtime.data.records import Pair
 from throughtime.errors import InputError
@@ -14,7 +15,7 @@ Rule = Callable[[Pair], bool]  # whether to drop the pair
 
 
 def count_words(text: str) -> int:
-    """How many words separated by white space.
+    """The number of words separated by white space.
 
     >>> count_words("Va vite !")
     3
@@ -25,8 +26,9 @@ def count_words(text: str) -> int:
 LENGTHS: dict[str, Length] = {"words": count_words, "characters": len}
 
 
+@dataclass(kw_only=True)
 class PairFilters:
-    """Drops pairs that are empty, identical, too long, too unlike in length, or there already.
+    """Drops pairs that are empty, identical, too long, too different in length, or repeated.
 
     `length` measures a side for `max_length` and `max_ratio`: words, characters, or a tokenizer's count.
     `duplicates` drops a pair that came before, `same_source` also another translation of the same source.
@@ -39,28 +41,23 @@ class PairFilters:
     'kept 1 of 3 pairs: 1 identical sides, 1 too long'
     """
 
-    def __init__(
-        self,
-        *,
-        max_length: int | None = None,
-        max_ratio: float | None = None,
-        length: Length = count_words,
-        empty: bool = False,
-        identical: bool = False,
-        duplicates: bool = False,
-        same_source: bool = False,
-    ) -> None:
-        if max_length is not None and max_length < 1:
-            raise InputError("max_length", f"is {max_length}, expected at least 1")
-        if max_ratio is not None and max_ratio < 1:
-            raise InputError(
-                "max_ratio", f"is {max_ratio:g}, expected at least 1, the longer over the shorter"
-            )
-        self.max_length, self.max_ratio, self.length = max_length, max_ratio, length
-        self.empty, self.identical = empty, identical
-        self.duplicates, self.same_source = duplicates, same_source
-        self.kept = 0
-        self.counts: Counter[str] = Counter()
+    max_length: int | None = None
+    max_ratio: float | None = None
+    length: Length = count_words
+    empty: bool = False
+    identical: bool = False
+    duplicates: bool = False
+    same_source: bool = False
+    kept: int = field(default=0, init=False)
+    counts: Counter[str] = field(default_factory=Counter, init=False)
+
+    def __post_init__(self) -> None:
+        """Refuse limits that no pair could meet."""
+        if self.max_length is not None and self.max_length < 1:
+            raise InputError("max_length", f"is {self.max_length}, expected at least 1")
+        if self.max_ratio is not None and self.max_ratio < 1:
+            problem = f"is {self.max_ratio:g}, expected at least 1, the longer over the shorter"
+            raise InputError("max_ratio", problem)
 
     def apply(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
         """Yield the pairs that pass. Counts add up over calls; duplicates are those of one call."""
@@ -80,11 +77,11 @@ class PairFilters:
 
     @property
     def dropped(self) -> int:
-        """How many pairs were dropped so far, for whatever reason."""
+        """The number of pairs dropped so far, for any reason."""
         return self.counts.total()
 
     def report(self) -> str:
-        """One sentence: how many passed, and what became of the others."""
+        """One sentence: the number of pairs kept, and why the others were dropped."""
         kept = f"kept {self.kept:,} of {self.kept + self.dropped:,} pairs"
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.counts.most_common())
         return f"{kept}: {reasons}" if reasons else kept
@@ -92,12 +89,12 @@ class PairFilters:
     def _rules(self) -> list[tuple[str, Rule]]:
         # Duplicates come last: only what passed everything else is worth remembering.
         rules: list[tuple[str, Rule, bool]] = [
-            ("empty side", _has_empty_side, self.empty),
-            ("identical sides", _has_identical_sides, self.identical),
+            ("empty side", lambda pair: not all(map(str.strip, pair)), self.empty),
+            ("identical sides", lambda pair: len(set(map(str.strip, pair))) == 1, self.identical),
             ("too long", self._is_too_long, self.max_length is not None),
             ("length ratio", self._is_lopsided, self.max_ratio is not None),
-            ("same source", _Seen(lambda pair: pair.source), self.same_source),
-            ("duplicate", _Seen("\0".join), self.duplicates),
+            ("same source", _seen_before(lambda pair: pair.source), self.same_source),
+            ("duplicate", _seen_before("\0".join), self.duplicates),
         ]
         return [(reason, drops) for reason, drops, wanted in rules if wanted]
 
@@ -111,24 +108,13 @@ class PairFilters:
         return longer > self.max_ratio * max(shorter, 1)
 
 
-def _has_empty_side(pair: Pair) -> bool:
-    return not (pair.source.strip() and pair.target.strip())
+def _seen_before(key: Callable[[Pair], str]) -> Rule:
+    """A rule that drops pairs with a key that came before; it remembers 16 bytes of each, not the text."""
+    digests: set[bytes] = set()
 
+    def drops(pair: Pair) -> bool:
+        known = len(digests)
+        digests.add(hashlib.blake2b(key(pair).encode(), digest_size=16).digest())
+        return len(digests) == known
 
-def _has_identical_sides(pair: Pair) -> bool:
-    return pair.source.strip() == pair.target.strip()
-
-
-class _Seen:
-    """Whether a text came before. Remembers 16 bytes of each, not the text: corpora are long."""
-
-    def __init__(self, key: Callable[[Pair], str]) -> None:
-        self.key = key
-        self.digests: set[bytes] = set()
-
-    def __call__(self, pair: Pair) -> bool:
-        digest = hashlib.blake2b(self.key(pair).encode(), digest_size=16).digest()
-        if digest in self.digests:
-            return True
-        self.digests.add(digest)
-        return False
+    return drops

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,26 +19,13 @@ from throughtime.data.dataset import Dataset
 from throughtime.errors import InputError
 from throughtime.files import sha256_of, whole_file, whole_folder
 
+if TYPE_CHECKING:
+    from throughtime.text.codec import Codec
+
 # A change of what the files below mean: caches of older versions are then never looked at.
 VERSION = 1
 # Characters encoded at a time: enough to make looking up in bulk pay, little beside the ids of a corpus.
 CHUNK = 1 << 20
-
-
-class Codec(Protocol):
-    """What the cache needs of `throughtime.text.codec.Codec`."""
-
-    @property
-    def hash(self) -> str:
-        """What the ids depend on besides the text."""
-
-    @property
-    def tokenizer(self) -> Any:
-        """Has `tokenize(text)`."""
-
-    @property
-    def vocabulary(self) -> Any:
-        """Has `encode_array(tokens)`, `eos_id` and a length."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +37,7 @@ class TokenIds:
     folder: Path
 
     def __len__(self) -> int:
-        """How many tokens there are."""
+        """The number of tokens."""
         return len(self.ids)
 
     def text(self, number: int) -> npt.NDArray[Any]:
@@ -72,7 +59,7 @@ def token_ids(
 
     The cache knows a split by the content of its files and by the codec, so a changed file or vocabulary is
     another entry. `eos` ends each text (of layout `stream`: the one text) with the end token; `progress` is
-    told how many tokens there are so far.
+    called with the number of tokens so far.
     """
     cache = cache_folder() if cache is None else cache
     folder = cache / "ids" / _key(dataset, split, codec, eos, side, cache)
@@ -119,7 +106,9 @@ def _build(
     progress: Callable[[int], None] | None,
 ) -> None:
     dtype = np.dtype(np.uint16 if len(codec.vocabulary) <= 1 << 16 else np.int32)
-    end = _end_id(codec) if eos else None
+    end = codec.vocabulary.eos_id if eos else None
+    if eos and end is None:
+        raise InputError("vocabulary", "has no end token (<eos> or [SEP]); reserve one when building it.")
     one_text = dataset.layout == "stream"
     tokens = texts = 0
     with (folder / "ids.bin").open("wb") as ids_file, (folder / "starts.bin").open("wb") as starts_file:
@@ -166,13 +155,6 @@ def _encoded(
     if end is None:
         return ids, ends
     return np.insert(ids, ends, end).astype(np.int32), ends + np.arange(1, len(ends) + 1)
-
-
-def _end_id(codec: Codec) -> int:
-    end: int | None = codec.vocabulary.eos_id
-    if end is None:
-        raise InputError("vocabulary", "has no end token (<eos> or [SEP]); reserve one when building it.")
-    return end
 
 
 def _key(dataset: Dataset, split: str, codec: Codec, eos: bool, side: str | None, cache: Path) -> str:

@@ -205,7 +205,7 @@ class Series:
         return replace(self, ds=self.ds[part], y=self.y[part], known=self.known[part], past=self.past[part])
 
     def __len__(self) -> int:
-        """How many rows it has."""
+        """The number of rows."""
         return len(self.ds)
 
 
@@ -246,7 +246,7 @@ class Panel:
 
 
 def make_regular(series: Sequence[Series]) -> Panel:
-    """Sorted series put on the grid of their common frequency; gaps become rows of NaN, and are told.
+    """Put sorted series on the grid of their common frequency; gaps become rows of NaN, listed in `notes`.
 
     >>> days = np.array(["2020-01-01", "2020-01-02", "2020-01-04"], "datetime64[ns]")
     >>> panel = make_regular([Series.of("rain", [3.0, 1.0, 2.0], days)])

@@ -33,15 +33,14 @@ def bounds(split: str, count: int) -> tuple[int, int]:
     (5, 6)
     """
     share = max(1, (count + 10) // 20) if count > 2 else 0
-    edges = {"train": 0, "valid": count - 2 * share, "test": count - share, "end": count}
-    first, after = {
-        "train": ("train", "valid"),
-        "valid": ("valid", "test"),
-        "test": ("test", "end"),
-        "heldout": ("valid", "end"),
-        "all": ("train", "end"),
+    valid, test = count - 2 * share, count - share
+    return {
+        "train": (0, valid),
+        "valid": (valid, test),
+        "test": (test, count),
+        "heldout": (valid, count),
+        "all": (0, count),
     }[split]
-    return edges[first], edges[after]
 
 
 def lot(text: str) -> int:
@@ -64,7 +63,7 @@ def lots_of(split: str, lots: Iterable[int]) -> range:
 
 
 def split_of(name: str) -> str | None:
-    """The split that a file's or folder's name tells of.
+    """The split that the name of a file or folder means.
 
     >>> [split_of(name) for name in ("ptb.valid.txt", "dev.en", "test_2016_flickr.de", "readme.txt")]
     ['valid', 'valid', 'test', None]
@@ -74,7 +73,7 @@ def split_of(name: str) -> str | None:
 
 
 def language_of(name: str) -> str | None:
-    """The language that a file's last suffix tells of, where that is no format.
+    """The language in the last suffix of a file's name, unless that is a format.
 
     >>> language_of("train.lc.norm.tok.en"), language_of("train.fr.gz"), language_of("train.tsv")
     ('en', 'fr', None)

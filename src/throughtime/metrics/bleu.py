@@ -144,15 +144,8 @@ def corpus_bleu(
     predictions, sets = align_references(predictions, references)
     metric = bleu_metric(tokenize, lowercase, language, every_text(sets))
     found = metric.corpus_score(predictions, sets)
-    return CorpusBleu(
-        found.name,
-        found.score,
-        str(metric.get_signature()),
-        tuple(found.precisions),
-        found.bp,
-        found.sys_len,
-        found.ref_len,
-    )
+    details = (tuple(found.precisions), found.bp, found.sys_len, found.ref_len)
+    return CorpusBleu(found.name, found.score, str(metric.get_signature()), *details)
 
 
 @dataclass(frozen=True)
@@ -280,6 +273,8 @@ def align_references(
     >>> align_references(["one", "two"], [["1", "I"], "2"])
     (['one', 'two'], [['1', '2'], ['I', None]])
     """
+    if isinstance(predictions, str):
+        raise InputError("predictions", "is one text; give a list of them")
     predictions = check_texts(predictions, "predictions")
     if isinstance(references, str):
         raise InputError("references", "is one text; give a list with the references of each prediction")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,8 @@ class Likelihood:
 
     def __add__(self, other: Likelihood) -> Likelihood:
         """Both texts together."""
-        return Likelihood(
-            self.nats + other.nats,
-            self.tokens + other.tokens,
-            self.characters + other.characters,
-            self.unknown + other.unknown,
-        )
+        sums = (mine + its for mine, its in zip(astuple(self), astuple(other), strict=True))
+        return Likelihood(*sums)
 
     @property
     def cross_entropy(self) -> float:

@@ -40,7 +40,7 @@ class NgramModel:
 
     @property
     def vocabulary_size(self) -> int:
-        """How many ids there are."""
+        """The number of ids."""
         return self.counts.vocabulary_size
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
@@ -154,7 +154,7 @@ def _mix(context: Ints, node: Ints, own: Floats, back: Floats, lower: Floats) ->
 
 
 def _words_before(count: int, starts: Ints) -> Ints:
-    """How many words of its own sequence stand before each of so many."""
+    """The number of words before each position in its own sequence."""
     place = np.arange(count)
     begun = np.zeros(count, dtype=np.int64)
     begun[starts] = starts
@@ -163,7 +163,7 @@ def _words_before(count: int, starts: Ints) -> Ints:
 
 
 def _whole(contexts: Ints, words: int) -> npt.NDArray[np.bool_]:
-    """Which rows have so many words: what a longer context would be is not known of the others."""
+    """Which rows have at least this number of words."""
     if contexts.shape[1] < words:
         return np.zeros(len(contexts), dtype=bool)
     found: npt.NDArray[np.bool_] = contexts[:, contexts.shape[1] - words] != MISSING

@@ -70,15 +70,8 @@ class RelativeFrequency:
     name: ClassVar[str] = "relative-frequency"
 
     def fit(self, counts: NgramCounts) -> Interpolation:
-        """Divide."""
-        single = predicted(counts)
-        own, back = [np.empty(0)], [np.empty(0)]
-        for n in range(2, counts.order + 1):
-            level = counts.levels[n - 1]
-            total = context_total(counts, n, level.count)
-            own.append(level.count / total[level.context])
-            back.append(np.where(total > 0, 0.0, np.nan))
-        return Interpolation(single / single.sum(), tuple(own), tuple(back), shortened_to_nothing=False)
+        """Divide: the recursive smoothing without pseudo-counts."""
+        return Dirichlet((0.0,)).fit(counts)
 
 
 @dataclass(frozen=True)

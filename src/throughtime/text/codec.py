@@ -76,7 +76,7 @@ class Codec:
         coverage = TokenizerCoverage(tokenizer, where)
         for text in texts:
             counts.update(coverage.tokenize(text))
-        notes = coverage.notes()
+        notes = coverage.notes()  # refuses texts without tokens
         codec = cls(tokenizer, Vocabulary.from_counts(counts, min_freq, max_size, reserved))
         codec.notes = notes
         return codec

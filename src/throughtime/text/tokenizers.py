@@ -11,9 +11,7 @@ from typing import Any
 from throughtime.errors import InputError, unknown
 from throughtime.registry import Registry
 from throughtime.text.subword import SUBWORDS, FileTokenizer
-from throughtime.text.tokenizer import (
-    Tokenizer,
-)
+from throughtime.text.tokenizer import Tokenizer
 
 __all__ = ["TOKENIZERS", "Tokenizer", "tokenizer"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -68,7 +68,7 @@ class RaggedIds:
         return self.offsets[rows + 1] - self.offsets[rows]
 
     def __len__(self) -> int:
-        """How many rows."""
+        """The number of rows."""
         return len(self.offsets) - 1
 
     def __getitem__(self, row: int) -> NDArray[Any]:
@@ -156,8 +156,8 @@ class Buckets:
     def shuffled(self, generator: np.random.Generator, jitter: float) -> RaggedIds:
         """Batches of pair numbers, themselves in random order.
 
-        Equal lengths are drawn in random order. `jitter` also blurs the target lengths by so much, up or
-        down: then more pairs can meet, and more is padding.
+        Equal lengths are drawn in random order. `jitter` also changes each target length by up to this
+        number, up or down: then more pairs can meet, and more is padding.
         """
         ties = permutation(len(self._sources), generator)
         blur = jitter * (2 * uniform(len(self._sources), generator) - 1)
@@ -207,6 +207,47 @@ class Buckets:
         if longer[pair] > max_tokens:
             problem = f"is {max_tokens}, but pair {pair} alone has {longer[pair]} tokens"
             raise InputError("max_tokens", f"{problem}; raise it or set max_length")
+
+
+class WindowOptions(TypedDict, total=False):
+    """Options of all batches of windows."""
+
+    seed: int
+    shuffle: bool
+    keep_last: bool
+    rank: int
+    world_size: int
+
+
+class ShuffledWindows(Batches[RaggedIds, BatchType]):
+    """Every window once per epoch, shuffled by seed and epoch, or in the order of time without `shuffle`.
+
+    `about` holds further settings of the windows; a saved position is restored only if they are the same.
+    """
+
+    def __init__(
+        self,
+        windows: Sized,
+        about: Mapping[str, Any],
+        batch_size: int,
+        *,
+        seed: int = 0,
+        shuffle: bool = True,
+        keep_last: bool = True,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        own = {"batch_size": at_least("batch_size", batch_size, 1), "shuffle": shuffle, "seed": seed}
+        super().__init__({"windows": len(windows), **about, **own}, rank=rank, world_size=world_size)
+        if not keep_last and len(windows) < batch_size:
+            raise InputError("batch_size", f"is {batch_size}, more than the {len(windows)} windows; lower it")
+        self._count, self._batch_size = len(windows), batch_size
+        self._seed, self._shuffle, self._keep_last = seed, shuffle, keep_last
+
+    def _plan(self, epoch: int) -> RaggedIds:
+        count = self._count
+        order = permutation(count, draws(self._seed, epoch)) if self._shuffle else np.arange(count)
+        return RaggedIds.chunks(order, self._batch_size, self._keep_last)
 
 
 class BucketOptions(TypedDict, total=False):

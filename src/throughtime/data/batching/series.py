@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -13,55 +13,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from throughtime.data.batching.batches import Batch, Batches, BatchType, at_least, draws, permutation
-from throughtime.data.batching.buckets import RaggedIds
+from throughtime.data.batching.batches import Batch, at_least
+from throughtime.data.batching.buckets import RaggedIds, ShuffledWindows, WindowOptions
 from throughtime.errors import InputError
-
-
-class WindowOptions(TypedDict, total=False):
-    """Options of all batches of windows."""
-
-    seed: int
-    shuffle: bool
-    keep_last: bool
-    rank: int
-    world_size: int
-
-
-class ShuffledWindows(Batches[RaggedIds, BatchType]):
-    """Every window once per epoch, shuffled by seed and epoch, or in the order of time without `shuffle`.
-
-    `about` holds further settings of the windows; a saved position is restored only if they are the same.
-    """
-
-    def __init__(
-        self,
-        windows: Sized,
-        about: Mapping[str, Any],
-        batch_size: int,
-        *,
-        seed: int = 0,
-        shuffle: bool = True,
-        keep_last: bool = True,
-        rank: int = 0,
-        world_size: int = 1,
-    ) -> None:
-        settings = {
-            "windows": len(windows),
-            **about,
-            "batch_size": at_least("batch_size", batch_size, 1),
-            "shuffle": shuffle,
-            "seed": seed,
-        }
-        super().__init__(settings, rank=rank, world_size=world_size)
-        self._count, self._batch_size = len(windows), batch_size
-        self._seed, self._shuffle, self._keep_last = seed, shuffle, keep_last
-
-    def _plan(self, epoch: int) -> RaggedIds:
-        count = self._count
-        order = permutation(count, draws(self._seed, epoch)) if self._shuffle else np.arange(count)
-        return RaggedIds.chunks(order, self._batch_size, self._keep_last)
-
 
 Values = NDArray[np.floating[Any]]
 
@@ -117,7 +71,7 @@ class SeriesWindows:
         self.first, self.stride = first, stride
 
     def __len__(self) -> int:
-        """How many windows."""
+        """The number of windows."""
         return len(self.inputs)
 
 
@@ -139,15 +93,12 @@ class SeriesBatches(ShuffledWindows[SeriesBatch]):
     """
 
     def __init__(self, windows: SeriesWindows, batch_size: int, **options: Unpack[WindowOptions]) -> None:
-        keep_last = options.get("keep_last", True)
-        if not keep_last and len(windows) < batch_size:
-            raise InputError("batch_size", f"is {batch_size}, more than the {len(windows)} windows; lower it")
         about = {
             "first_target": windows.first,
             "stride": windows.stride,
             "lookback": windows.inputs.shape[1],
             "horizon": windows.targets.shape[1],
-            "keep_last": keep_last,
+            "keep_last": options.get("keep_last", True),
         }
         super().__init__(windows, about, batch_size, **options)
         self._windows = windows
@@ -217,8 +168,8 @@ class PanelWindows:
     """All windows of `lookback` and then `horizon` rows whose horizon lies in its series' part of `times`.
 
     They may look back to before that part, so that each part is forecast from its first row on. The last
-    `counted` rows of a window are what a loss is taken of, the horizon unless told otherwise. Windows
-    without a value there are left out, and so are series that are too short.
+    `counted` rows of a window count in the loss, by default the horizon. Windows without a value there are
+    left out, and so are series that are too short.
     """
 
     def __init__(
@@ -235,13 +186,11 @@ class PanelWindows:
             at_least(name, value, 1)
         self.arrays, self.lookback, self.horizon, self.stride = arrays, lookback, horizon, stride
         self.counted = horizon if counted is None else counted
-        starts, series = [], []
-        for number, part in enumerate(times):
-            first, last = max(part.start, lookback), part.stop - horizon
-            own = arrays.offsets[number] + np.arange(first, last + 1, stride, dtype=np.int64) - lookback
-            starts.append(own)
-            series.append(np.full(len(own), number, dtype=np.int64))
-        begins, owners = np.concatenate(starts), np.concatenate(series)
+        starts = [
+            offset + np.arange(max(part.start, lookback), part.stop - horizon + 1, stride) - lookback
+            for offset, part in zip(arrays.offsets[:-1], times, strict=True)
+        ]
+        begins, owners = np.concatenate(starts), np.repeat(np.arange(len(starts)), list(map(len, starts)))
         seen = np.append(0, np.cumsum(arrays.observed))
         ends = begins + self.length
         full = seen[ends] > seen[ends - self.counted]

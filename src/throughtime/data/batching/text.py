@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from throughtime.data.batching.batches import (
     real_positions,
     uniform,
 )
-from throughtime.data.batching.buckets import RaggedIds
+from throughtime.data.batching.buckets import RaggedIds, ShuffledWindows, WindowOptions
 from throughtime.errors import InputError
 
 Ids = ArrayLike | Sequence[int]
@@ -167,27 +167,14 @@ class SequentialPartition(Batches[Rows, LanguageBatch]):
         )
 
 
-class _TextWindows(Batches[RaggedIds, LanguageBatch]):
-    """Whole windows of the text in any order; a plan says where they start."""
-
-    def __init__(self, stream: Stream, own: Mapping[str, float | None], rank: int, world_size: int) -> None:
-        super().__init__({**stream.settings(), **own}, rank=rank, world_size=world_size)
-        self._stream = stream
-
-    def _collate(self, plan: RaggedIds, index: int) -> LanguageBatch:
-        starts, steps = plan[index], self._stream.num_steps
-        mine = self._mine(starts)
-        tokens = self._stream.tokens(mine + np.arange(steps + 1)[:, None])
-        return LanguageBatch(
-            count=len(starts) * steps,
-            inputs=tokens[:-1],
-            labels=tokens[1:],
-            lengths=torch.full((len(mine),), steps),
-            continues=False,
-        )
+def _window_batch(stream: Stream, mine: NDArray[np.int64], windows: int) -> LanguageBatch:
+    """A batch of `windows` windows over all processes, of which this one has those that start at `mine`."""
+    steps = stream.num_steps
+    tokens = stream.tokens(mine + np.arange(steps + 1)[:, None])
+    return LanguageBatch(windows * steps, tokens[:-1], tokens[1:], torch.full((len(mine),), steps), False)
 
 
-class RandomWindows(_TextWindows):
+class RandomWindows(Batches[RaggedIds, LanguageBatch]):
     """Windows that do not overlap, every one once an epoch, in random order.
 
     Each epoch first leaves out d ~ U[0, num_steps) tokens, unless `random_start` is off. A last batch with
@@ -219,7 +206,8 @@ class RandomWindows(_TextWindows):
     ) -> None:
         stream = Stream(ids, batch_size, num_steps)
         own = {"seed": seed, "random_start": random_start, "keep_last": keep_last}
-        super().__init__(stream, own, rank, world_size)
+        super().__init__({**stream.settings(), **own}, rank=rank, world_size=world_size)
+        self._stream = stream
         self._seed, self._random_start, self._keep_last = seed, random_start, keep_last
         self._spare = stream.spare(num_steps if keep_last else num_steps * batch_size)
 
@@ -230,8 +218,11 @@ class RandomWindows(_TextWindows):
         starts = offset + stream.num_steps * permutation(windows, generator)
         return RaggedIds.chunks(starts, stream.batch_size, self._keep_last)
 
+    def _collate(self, plan: RaggedIds, index: int) -> LanguageBatch:
+        return _window_batch(self._stream, self._mine(plan[index]), len(plan[index]))
 
-class OverlappingWindows(_TextWindows):
+
+class OverlappingWindows(ShuffledWindows[LanguageBatch]):
     """Window i starts at token i * stride; `windows` picks some of them, all by default.
 
     The first 10,000 to train and the next 5,000 to validate are `range(10_000)` and `range(10_000,
@@ -252,38 +243,21 @@ class OverlappingWindows(_TextWindows):
         *,
         windows: range | None = None,
         stride: int = 1,
-        seed: int = 0,
-        shuffle: bool = True,
-        keep_last: bool = True,
-        rank: int = 0,
-        world_size: int = 1,
+        **options: Unpack[WindowOptions],
     ) -> None:
-        stream = Stream(ids, batch_size, num_steps)
+        self._stream = stream = Stream(ids, batch_size, num_steps)
         present = stream.spare(num_steps) // at_least("stride", stride, 1) + 1
         windows = range(present) if windows is None else windows
         if not windows or min(windows) < 0 or max(windows) >= present:
             asked = f"{windows[0]} to {windows[-1]}" if windows else "none"
             raise InputError("windows", f"are {asked}, but the text has windows 0 to {present - 1}")
-        if not keep_last and len(windows) < batch_size:
-            raise InputError("batch_size", f"is {batch_size}, more than the {len(windows)} windows; lower it")
-        own = {
-            "first_window": windows[0],
-            "last_window": windows[-1],
-            "windows": len(windows),
-            "stride": stride,
-            "seed": seed,
-            "shuffle": shuffle,
-            "keep_last": keep_last,
-        }
-        super().__init__(stream, own, rank, world_size)
+        own = {"first_window": windows[0], "last_window": windows[-1], "stride": stride}
+        keep_last = options.get("keep_last", True)
+        super().__init__(windows, {**stream.settings(), **own, "keep_last": keep_last}, batch_size, **options)
         self._starts = np.array(windows, dtype=np.int64) * stride
-        self._seed, self._shuffle, self._keep_last = seed, shuffle, keep_last
 
-    def _plan(self, epoch: int) -> RaggedIds:
-        starts = self._starts
-        if self._shuffle:
-            starts = starts[permutation(len(starts), draws(self._seed, epoch))]
-        return RaggedIds.chunks(starts, self._stream.batch_size, self._keep_last)
+    def _collate(self, plan: RaggedIds, index: int) -> LanguageBatch:
+        return _window_batch(self._stream, self._starts[self._mine(plan[index])], len(plan[index]))
 
 
 SAMPLINGS: Mapping[str, Callable[..., Batches[Any, LanguageBatch]]] = {

@@ -32,7 +32,7 @@ class HskCards:
 
 
 class HskPairs:
-    """Two fields of each flashcard as a pair: English to Mandarin unless told otherwise."""
+    """Two fields of each flashcard as a pair, by default English to Mandarin."""
 
     name: ClassVar[str] = "hsk-pairs"
     kind: ClassVar[Kind] = "pairs"

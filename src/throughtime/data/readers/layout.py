@@ -60,6 +60,7 @@ class Layout:
     values: tuple[int, ...]
     columns: tuple[str, ...]
     form: DateForm = ISO
+    missing: bool = False  # whether a value may be missing: it is then NaN
 
     def row(self, line: int, cells: list[str]) -> Row:
         """Read one row, or raise what is wrong with it."""
@@ -104,6 +105,8 @@ class Layout:
         return moment
 
     def _number(self, line: int, text: str, column: str) -> float:
+        if self.missing and text.strip().lower() in MISSING:
+            return math.nan
         number = as_number(text)
         if number is not None and math.isfinite(number):
             return number

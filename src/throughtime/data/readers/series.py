@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -24,7 +23,7 @@ from throughtime.data.readers.dates import (
     like_date,
     settle_form,
 )
-from throughtime.data.readers.layout import MISSING, WHOLE, Columns, Layout, Row, find_layout
+from throughtime.data.readers.layout import WHOLE, Columns, Layout, Row, find_layout
 from throughtime.data.readers.tables import NumberedRow, number_rows
 from throughtime.data.records import Kind, Observation
 from throughtime.data.source import BadRecords, Place, text_stem
@@ -155,19 +154,12 @@ class SeriesTable:
         if form == ISO and layout.dated and unread:
             layout = replace(layout, form=settle_form(self._dates(path, layout), str(path)))
         if self.missing:
-            layout = _WithGaps(**vars(layout))
+            layout = replace(layout, missing=True)
         if not layout.header:
             return layout, [(number, first), *waiting]
         if not waiting:
             raise InputError(str(path), "has a header but no rows of values", line=1)
         return layout, waiting
-
-
-class _WithGaps(Layout):
-    """A layout in which a value may be missing."""
-
-    def _number(self, line: int, text: str, column: str) -> float:
-        return math.nan if text.strip().lower() in MISSING else super()._number(line, text, column)
 
 
 def read_series(
