@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -144,7 +144,7 @@ def translate(
     if sentences and file is not None:
         raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
     translator = opened_together(runs, device)
-    options = {"groups": groups, "diversity_penalty": diversity_penalty, "limit": limit}
+    options: dict[str, Any] = {"groups": groups, "diversity_penalty": diversity_penalty, "limit": limit}
     options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
 
     def told(texts: list[str], title: str) -> list[Translation]:

@@ -37,7 +37,6 @@ from throughtime.train.metrics import (
 from throughtime.train.objective import Objective
 from throughtime.train.optimizers import first_trigger
 from throughtime.train.processes import (
-    InterruptedRunError,
     Meetings,
     Processes,
     listen_for_interrupts,

@@ -71,7 +71,8 @@ class TranslatorRunner(TextRunner):
         alpha = self.generation["length_penalty"] if length_penalty is None else length_penalty
 
         def translate_parts(parts: list[str]) -> list[list[Translation]]:
-            prompts, results = [self._prompt(part) for part in parts], {}
+            prompts = [self._prompt(part) for part in parts]
+            results: dict[int, list[Finished]] = {}
             for most, batch in batches_by_length(prompts, max_length, SENTENCES_AT_ONCE):
                 end_id, barred = self.settings["end_id"], self.settings["barred"]
                 beam = Beam(end_id, width, alpha, num_return_sequences, most, barred)
