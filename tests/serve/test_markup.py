@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from throughtime.serve.translation import LinkedText, links_of, translate_pages
 from throughtime.results import Alignment, Translation
+from throughtime.serve.translation import LinkedText, links_of, translate_pages
 from throughtime.text.codec import END
 
 

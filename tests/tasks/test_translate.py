@@ -22,6 +22,7 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.metrics.bleu import BleuSums, corpus_bleu
 from throughtime.models.weights import save_weights
+from throughtime.results import Translation
 from throughtime.search import Beam, Greedy
 from throughtime.search.scoring import MAX_LENGTH_PENALTY
 from throughtime.tasks.translate.codecs import Codecs
@@ -29,7 +30,6 @@ from throughtime.tasks.translate.config import ATTENTIVE, TranslateConfig
 from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
 from throughtime.tasks.translate.network import PRESETS
 from throughtime.tasks.translate.predictor import Translator, combine_translators
-from throughtime.results import Translation
 from throughtime.tasks.translate.translation import batches_by_length
 from throughtime.tasks.translate.translation_scores import Judge, search_errors
 from throughtime.text.codec import Codec
@@ -103,7 +103,7 @@ def translator(trained):
 
 
 def texts(found):
-    return [own[0].text for own in found]
+    return [one.text for one in found]
 
 
 def test_it_learns_to_translate(trained, translator, opened):  # R8, of unaligned sequences
@@ -488,7 +488,7 @@ def test_prefix_and_required_words_are_said_whatever_the_model_would(spelling, m
     long = "un deux trois quatre cinq six sept huit " * 12
     room = most and most + len(spelling.codecs.target.encode(long))
     for prefix, required in (("", "huit"), ("un", "huit"), ("huit", "huit"), (long.strip(), "un")):
-        wishes = dict(prefix=prefix, require=(required,))
+        wishes = {"prefix": prefix, "require": (required,)}
         [one] = spelling.translate(["one two ."], **wishes, max_length=room)
         assert one.text.startswith(prefix)
         assert required in one.text
@@ -499,14 +499,14 @@ def test_prefix_and_required_words_are_said_whatever_the_model_would(spelling, m
 def test_a_required_word_that_the_prefix_says_is_not_said_again(spelling, prefix):
     room, wishes = (
         len(spelling.codecs.target.encode(prefix)),
-        dict(prefix=prefix, require=("huit",)),
+        {"prefix": prefix, "require": ("huit",)},
     )
     [one] = spelling.translate(["one two ."], **wishes, max_length=room)
     assert one.text == prefix
 
 
 def test_no_rule_cuts_a_prefix_short(translator):
-    wishes = dict(prefix="trois trois deux", no_repeat_ngram=1)
+    wishes = {"prefix": "trois trois deux", "no_repeat_ngram": 1}
     [one] = translator.translate(["one two ."], **wishes)
     first, *rest = one.text.split()[1:]
     assert [first, rest[0]] == ["trois", "deux"]
