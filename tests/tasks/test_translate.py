@@ -272,7 +272,7 @@ def test_a_sample_shows_three_sentences(translator, opened):
 
 
 def test_a_sample_is_a_line_a_sentence_whatever_the_model_says(translator, opened, monkeypatch):
-    said = [[Translation("un\n\ndeux\x1b[2J\x07\u2028!", 0.0, 0.0, True)]]
+    said = [Translation("un\n\ndeux\x1b[2J\x07\u2028!", 0.0, 0.0, True)]
     monkeypatch.setattr(translator, "translate", lambda texts, **options: said * len(texts))
     sample = translator.training_task(opened).sample()
     assert [line.split(" → ")[1] for line in sample.splitlines()] == ["un  deux[2J !"] * 3
