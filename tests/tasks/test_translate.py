@@ -137,7 +137,7 @@ def test_training_is_validated_by_the_judge_of_evaluate(columns, tmp_path, monke
     model = Translator.create(config, dataset)
     wrong = {one: other.replace("零", "十") for one, other in rows}
     monkeypatch.setattr(
-        model, "translate", lambda texts, **options: [[SimpleNamespace(text=wrong[text])] for text in texts]
+        model, "translate", lambda texts, **options: [SimpleNamespace(text=wrong[text]) for text in texts]
     )
     task, expected = model.training_task(dataset), model.evaluate(dataset, split="valid").values
     assert "|tok:zh|" in expected["bleu_signature"]
@@ -166,7 +166,7 @@ def test_validation_in_parts_is_judged_as_a_whole(target, tmp_path, monkeypatch)
     model = Translator.create(config, dataset)
     said = {one: other.replace("苹果", "桃子", 1) for one, other in rows}
     monkeypatch.setattr(
-        model, "translate", lambda texts, **options: [[SimpleNamespace(text=said[text])] for text in texts]
+        model, "translate", lambda texts, **options: [SimpleNamespace(text=said[text]) for text in texts]
     )
     expected, words = (
         corpus_bleu(list(said.values()), [other for _, other in rows], tokenize=tokenize).value
@@ -262,7 +262,7 @@ def test_another_measure_decides_and_is_evaluated(new, opened):
     measures = task.summarise(task.validate(0, 1))
     assert (task.better, next(iter(measures))) == ("less", "ter")
     assert measures["ter"] > 0
-    assert translator.report(opened, "valid", {"measures": ["ter"], "num_beams": 1}).values["ter"] > 0
+    assert translator.evaluate(opened, split="valid", measures=["ter"], num_beams=1).values["ter"] > 0
 
 
 def test_a_sample_shows_three_sentences(translator, opened):
