@@ -103,7 +103,7 @@ def translator(trained):
 
 
 def texts(found):
-    return [own[0].text for own in found]
+    return [one.text for one in found]
 
 
 def test_it_learns_to_translate(trained, translator, opened):  # R8, of unaligned sequences
@@ -137,7 +137,7 @@ def test_training_is_validated_by_the_judge_of_evaluate(columns, tmp_path, monke
     model = Translator.create(config, dataset)
     wrong = {one: other.replace("零", "十") for one, other in rows}
     monkeypatch.setattr(
-        model, "translate", lambda texts, **options: [[SimpleNamespace(text=wrong[text])] for text in texts]
+        model, "translate", lambda texts, **options: [SimpleNamespace(text=wrong[text]) for text in texts]
     )
     task, expected = model.training_task(dataset), model.evaluate(dataset, split="valid").values
     assert "|tok:zh|" in expected["bleu_signature"]
@@ -166,7 +166,7 @@ def test_validation_in_parts_is_judged_as_a_whole(target, tmp_path, monkeypatch)
     model = Translator.create(config, dataset)
     said = {one: other.replace("苹果", "桃子", 1) for one, other in rows}
     monkeypatch.setattr(
-        model, "translate", lambda texts, **options: [[SimpleNamespace(text=said[text])] for text in texts]
+        model, "translate", lambda texts, **options: [SimpleNamespace(text=said[text]) for text in texts]
     )
     expected, words = (
         corpus_bleu(list(said.values()), [other for _, other in rows], tokenize=tokenize).value
@@ -272,7 +272,7 @@ def test_a_sample_shows_three_sentences(translator, opened):
 
 
 def test_a_sample_is_a_line_a_sentence_whatever_the_model_says(translator, opened, monkeypatch):
-    said = [[Translation("un\n\ndeux\x1b[2J\x07\u2028!", 0.0, 0.0, True)]]
+    said = [Translation("un\n\ndeux\x1b[2J\x07\u2028!", 0.0, 0.0, True)]
     monkeypatch.setattr(translator, "translate", lambda texts, **options: said * len(texts))
     sample = translator.training_task(opened).sample()
     assert [line.split(" → ")[1] for line in sample.splitlines()] == ["un  deux[2J !"] * 3
@@ -488,7 +488,7 @@ def test_prefix_and_required_words_are_said_whatever_the_model_would(spelling, m
     long = "un deux trois quatre cinq six sept huit " * 12
     room = most and most + len(spelling.codecs.target.encode(long))
     for prefix, required in (("", "huit"), ("un", "huit"), ("huit", "huit"), (long.strip(), "un")):
-        wishes = dict(prefix=prefix, require=(required,))
+        wishes = {"prefix": prefix, "require": (required,)}
         [one] = spelling.translate(["one two ."], **wishes, max_length=room)
         assert one.text.startswith(prefix)
         assert required in one.text
@@ -499,14 +499,14 @@ def test_prefix_and_required_words_are_said_whatever_the_model_would(spelling, m
 def test_a_required_word_that_the_prefix_says_is_not_said_again(spelling, prefix):
     room, wishes = (
         len(spelling.codecs.target.encode(prefix)),
-        dict(prefix=prefix, require=("huit",)),
+        {"prefix": prefix, "require": ("huit",)},
     )
     [one] = spelling.translate(["one two ."], **wishes, max_length=room)
     assert one.text == prefix
 
 
 def test_no_rule_cuts_a_prefix_short(translator):
-    wishes = dict(prefix="trois trois deux", no_repeat_ngram=1)
+    wishes = {"prefix": "trois trois deux", "no_repeat_ngram": 1}
     [one] = translator.translate(["one two ."], **wishes)
     first, *rest = one.text.split()[1:]
     assert [first, rest[0]] == ["trois", "deux"]
