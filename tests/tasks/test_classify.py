@@ -164,7 +164,7 @@ def test_a_measure_of_another_package_decides_and_is_evaluated(new, opened, monk
     measures = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
     assert (task.better, next(iter(measures))) == ("more", "equal")
     assert measures["equal"] == pytest.approx(measures["accuracy"])
-    values = classifier.report(opened, "valid", {"measures": ["equal"]}).values
+    values = classifier.evaluate(opened, split="valid", measures=["equal"]).values
     assert values["equal"] == pytest.approx(values["accuracy"])
 
 
