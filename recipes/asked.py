@@ -31,7 +31,7 @@ def fillings(run: Path, sentences: Sequence[str]) -> list[str]:
     filler: Filler = load(run)
     return [
         ", ".join(f"{' '.join(one.tokens)} {one.probability:.2f}" for one in own)
-        for own in filler.fill_all(list(sentences))
+        for own in filler.fill(list(sentences))
     ]
 
 

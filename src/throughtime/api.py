@@ -134,7 +134,7 @@ class Training:
             if given["data"] == MEMORY:
                 del given["data"]
             config = continue_config(predictor.config_type, self.out, self.task, given)
-            if (why := predictor.finished(self.out, config)) is not None:
+            if (why := predictor.finish_reason(self.out, config)) is not None:
                 self.values = {"run": str(self.out), "resumed": True, "why": why}
                 return str(why)
             self.skip_bad = self.skip_bad or ModelFolder.at(self.out).skips_bad
