@@ -30,8 +30,8 @@ def fillings(run: Path, sentences: Sequence[str]) -> list[str]:
     """The best words for the blanks of each sentence, with their probabilities."""
     filler: Filler = load(run)
     return [
-        ", ".join(f"{' '.join(one.tokens)} {one.probability:.2f}" for one in own)
-        for own in filler.fill_all(list(sentences))
+        ", ".join(f"{' '.join(one.tokens)} {one.probability:.2f}" for one in (own, *own.alternatives))
+        for own in filler.fill(list(sentences))
     ]
 
 

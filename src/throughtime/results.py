@@ -7,11 +7,15 @@ were asked for, are its `alternatives`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+AnswerType = TypeVar("AnswerType", bound="Answer")
 
 
 class Answer:
@@ -19,11 +23,19 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything by name, as plain lists, dictionaries and numbers."""
-        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        found = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        for one in found.get("alternatives", ()):
+            del one["alternatives"]  # an alternative has none of its own
+        return found
 
     def __str__(self) -> str:
         """The text of the answer."""
         return str(getattr(self, "text", None) or repr(self))
+
+
+def with_alternatives(answers: Sequence[AnswerType]) -> AnswerType:
+    """The first of some answers to one input, with the others as its alternatives."""
+    return replace(answers[0], alternatives=tuple(answers[1:]))  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)
@@ -67,7 +79,7 @@ class Scored(Answer):
 
 @dataclass(frozen=True)
 class Generated(Answer):
-    """A text that begins with the prompt; `ended` is False where the maximum length cut it."""
+    """A text that begins with a prompt and continues it; `ended` is False where the maximum length cut it."""
 
     text: str
     log_prob: float
@@ -141,6 +153,8 @@ class Tagged(Answer):
     words: tuple[TaggedWord, ...]
     label: str = ""
     label_probability: float | None = None
+    chunks: tuple[tuple[str, str], ...] = ()
+    """The type and text of each chunk, where tags such as B-PER and I-PER mark some."""
 
     @property
     def text(self) -> str:
@@ -156,6 +170,13 @@ class Tagged(Answer):
     def tags(self) -> tuple[str, ...]:
         """The tags alone."""
         return tuple(word.tag for word in self.words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything by name; a label only where there is one."""
+        words = [{**word._asdict(), "likely": dict(word.likely)} for word in self.words]
+        chunks = [{"type": kind, "text": text} for kind, text in self.chunks]
+        label = {"label": self.label, "label_probability": self.label_probability} if self.label else {}
+        return {"words": words, "chunks": chunks, **label}
 
 
 @dataclass(frozen=True)

@@ -80,25 +80,25 @@ def test_the_notes_three_sentences(tmp_path, throughtime):  # R67
     assert throughtime(*words(text, tmp_path / "run", "epochs=8")).code == 0
     blanks = ["I am ___.", "I am ___ hungry.", "I am ___ hungry and I can eat half a cow."]
     found = throughtime("fill", tmp_path / "run", *blanks, "--k", 3, "--json").json["sentences"]
-    assert [own["fillings"][0]["text"] for own in found] == lines
+    assert [own["text"] for own in found] == lines
     for own in found:
-        chances = [one["probability"] for one in own["fillings"]]
+        chances = [one["probability"] for one in (own, *own["alternatives"])]
         assert len(chances) == 3
         assert chances == sorted(chances, reverse=True)
         assert 0.5 < chances[0] < sum(chances) <= 1
 
 
 def test_json_has_fillings(run, throughtime):
-    one = throughtime("fill", run, "___ goes [MASK].", "--k", 4, "--json").json
+    [one] = throughtime("fill", run, "___ goes [MASK].", "--k", 4, "--json").json["sentences"]
     assert one["sentence"] == "___ goes [MASK]."
-    best = one["fillings"][0]
-    assert best.keys() == {"text", "tokens", "probability"}
-    colour, way = best["tokens"]
+    assert one.keys() == {"sentence", "text", "tokens", "probability", "alternatives"}
+    assert [other.keys() for other in one["alternatives"]] == [{"text", "tokens", "probability"}] * 3
+    colour, way = one["tokens"]
     assert WAYS[colour] == way
-    assert best["text"] == f"{colour} goes {way}."
-    assert 0 < best["probability"] <= 1
+    assert one["text"] == f"{colour} goes {way}."
+    assert 0 < one["probability"] <= 1
     both = throughtime("fill", run, "a ___ b", "a ___", "--json").json
-    assert [len(own["fillings"]) for own in both["sentences"]] == [5, 5]
+    assert [len(own["alternatives"]) for own in both["sentences"]] == [4, 4]
 
 
 def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, given_nothing, tmp_path, monkeypatch):
@@ -114,7 +114,7 @@ def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, given_nothin
     assert [line.split(" ||| ")[0] for line in numbered] == "0 0 1 1 2 2 3 3".split()
     assert numbered[2].split(" ||| ")[1] == expected[1]
     told = throughtime("fill", run, "--file", file, "--json").json["sentences"]
-    assert [len(own["fillings"]) for own in told] == [5, 5, 5, 5, 0]
+    assert [len(own["alternatives"]) for own in told] == [4, 4, 4, 4, 0]
     assert given_nothing("fill", run)["sentences"] == []
 
 

@@ -10,8 +10,7 @@ from rich.console import Console
 
 from throughtime.cli.main import main
 from throughtime.cli.tag import print_one
-from throughtime.results import TaggedWord
-from throughtime.tasks.tag.answers import TaggedSentence
+from throughtime.results import Tagged, TaggedWord
 
 SMALL = [
     "word_size=12",
@@ -137,7 +136,7 @@ def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, given_nothin
 
 def test_a_terminal_shows_colours():
     console = Console(file=io.StringIO(), force_terminal=True, color_system="standard")
-    sentence = TaggedSentence((TaggedWord("[b]Rome", "B-LOC", 0.9), TaggedWord(".", "O", 0.9)), "Travel")
+    sentence = Tagged((TaggedWord("[b]Rome", "B-LOC", 0.9), TaggedWord(".", "O", 0.9)), "Travel")
     print_one(console, sentence)
     shown = console.file.getvalue()
     assert "[b]Rome" in shown

@@ -49,7 +49,7 @@ def test_from_text_to_a_model_that_writes(train, tmp_path, throughtime):
     judged = throughtime("evaluate", out, "--split", "test", "--json").json
     assert judged["perplexity"] < 20
     written = throughtime("generate", out, "--prompt", "the", "--max-new-tokens", 5, "--seed", 1, "--json")
-    assert written.json["texts"][0]["text"].startswith("the")
+    assert written.json["text"].startswith("the")
     assert tt.load(out).config.hidden_size == 8
 
 
@@ -103,7 +103,7 @@ def test_the_hint_begins_with_words_of_the_text(throughtime, tmp_path, settings,
     assert f"throughtime generate {out}{prompt}--max-new-tokens" in shown
     [line] = [line for line in shown.splitlines() if " generate " in line]
     written = throughtime(*shlex.split(line)[1:], "--seed", 1, "--json").json
-    assert not written["prompt"] or "<unk>" not in written["texts"][0]["text"][: len(written["prompt"])]
+    assert not written["prompt"] or "<unk>" not in written["text"][: len(written["prompt"])]
 
 
 def test_what_is_missing_is_named(throughtime, text, tmp_path):

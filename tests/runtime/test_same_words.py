@@ -141,10 +141,40 @@ def test_draws_follow_the_model_and_the_seed(tmp_path):
         how = {"max_new_tokens": 6, "temperature": 0.8, "top_p": 0.9, "num_return_sequences": 3}
         drawn = [one.generate("the", seed=seed, **how) for seed in (1, 1, 2)]
         assert drawn[0] == drawn[1] != drawn[2]
-        assert len(drawn[0]) == 3
-        assert all(text.text.startswith("the") for text in drawn[0])
+        [best] = drawn[0]
+        assert len(best.alternatives) == 2
+        assert all(text.text.startswith("the") for text in (best, *best.alternatives))
         likely = one.generate("the", max_new_tokens=6, top_k=1, seed=3)
         assert likely == one.generate("the", max_new_tokens=6, greedy=True)
+
+
+@pytest.mark.parametrize("settings", [{"layout": "lines"}, {"layout": "stream"}, {"reversed": True}])
+def test_a_seed_draws_the_same_texts_from_a_model_and_its_export(tmp_path, settings):  # law 9
+    model, runner = both(untrained.language(tmp_path, **settings), tmp_path / "exported")
+    ways = ({}, {"temperature": 0.7, "top_p": 0.9}, {"temperature": 1.3, "top_k": 5})
+    for seed in range(20):
+        how = {"max_new_tokens": 8, "num_return_sequences": 3, "seed": seed, **ways[seed % 3]}
+        told, ours = (one.generate(["the old", "", "cat"], **how) for one in (model, runner))
+        assert [texts(one) for one in ours] == [texts(one) for one in told]
+        alone = model.generate("the old", **{**how, "num_return_sequences": 1})[0]
+        assert alone.text in texts(told[0])  # neither other prompts nor other texts change a draw
+
+
+def texts(answer):
+    return [one.text for one in (answer, *answer.alternatives)]
+
+
+def test_an_exported_model_refuses_what_needs_the_trained_one(tmp_path):
+    model, runner = both(untrained.language(tmp_path), tmp_path / "exported")
+    assert len(model.generate("the", num_beams=3, num_return_sequences=2)[0].alternatives) == 1
+    with pytest.raises(InputError, match=r"^num_beams: .* needs the trained model"):
+        runner.generate("the", num_beams=3)
+    with pytest.raises(InputError, match=r"^search: .* needs the trained model"):
+        runner.generate("the", search="stochastic")
+    for one in (model, runner):
+        assert one.generate("the", search="greedy") == one.generate("the", greedy=True)
+        with pytest.raises(InputError, match=r"^length_penalty: is not an option of sampling"):
+            one.generate("the", length_penalty=0.5)
 
 
 def test_the_keywords_of_a_model_are_those_of_its_strategy(tmp_path):
@@ -161,7 +191,7 @@ def test_the_keywords_of_a_model_are_those_of_its_strategy(tmp_path):
     ("options", "sentence"),
     [
         ({"num_return_sequences": 0}, "num.return.sequences: is 0, expected 1 or more"),
-        ({"num_return_sequences": 2, "greedy": True}, "is for drawn texts; greedy search finds one"),
+        ({"num_return_sequences": 2, "greedy": True}, "is 2, but greedy search finds at most 1"),
         ({"max_new_tokens": 0}, "max_new_tokens: is 0, expected 1 or more"),
         ({"temperature": float("inf")}, "temperature: is inf, expected a finite number above 0"),
     ],
@@ -235,7 +265,7 @@ def test_a_classifier_gives_the_same_labels(tmp_path, pooling):
 def test_blanks_are_filled_the_same(tmp_path, tokens):
     model, runner = both(untrained.filler(tmp_path, tokens=tokens), tmp_path / "exported")
     for text in ("the ___ sees.", "___ old ___ likes the ___"):
-        ours, told = (one.fill(text, k=4) for one in (runner, model))
+        ours, told = ([best, *best.alternatives] for one in (runner, model) for best in one.fill(text, k=4))
         assert [one.text for one in ours] == [one.text for one in told]
         assert [one.probability for one in ours] == pytest.approx([one.probability for one in told], rel=1e-3)
 
@@ -367,7 +397,7 @@ def test_threads_of_torch_stay_as_they_are(translators):
         ("language", "score"),
         ("tagger", "tag"),
         ("classifier", "classify"),
-        ("filler", "fill_all"),
+        ("filler", "fill"),
     ],
 )
 def test_one_text_is_a_list_of_one(kind, method, tmp_path):
@@ -386,7 +416,7 @@ def test_one_text_is_a_list_of_one(kind, method, tmp_path):
             with pytest.raises(InputError, match="sentences: is one text; give a list of sentences"):
                 model.tag_words("the dog")
         if kind == "language":
-            with pytest.raises(InputError, match="prompt: is no valid text"):
+            with pytest.raises(InputError, match=r"prompts\[0\]: is no valid text"):
                 model.generate("\ud800")
 
 

@@ -40,8 +40,8 @@ def test_texts_from_labels_are_those_of_the_library(client, runs):
     composer = tt.load(runs["composer"], "cpu")
     told = composer.compose(body["label"], num_return_sequences=3, seed=5, temperature=0.7, max_new_tokens=6)
     assert [one["condition"] for one in found] == body["label"]
-    assert [[text["text"] for text in one["texts"]] for one in found] == [
-        [text.text for text in own] for own in told
+    assert found == [
+        {"condition": one, **own.to_dict()} for one, own in zip(body["label"], told, strict=True)
     ]
     assert asked(client, **body) == found  # by its seed, whatever others ask meanwhile
     assert [one["condition"] for one in asked(client, label="music", n=2, max_tokens=3)] == ["music"]

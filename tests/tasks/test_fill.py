@@ -67,17 +67,22 @@ def filler(trained):
     return tt.load(trained[0], device="cpu")
 
 
+def ranked(filler, text, k):
+    [best] = filler.fill(text, k=k)
+    return [best, *best.alternatives]
+
+
 def test_it_learns_what_stands_in_a_blank(trained, filler, opened):  # R67
     _, values = trained
     assert values["best"]["perplexity"] < 3
     assert values["best"]["top5"] > values["best"]["accuracy"] > 0.5
-    found = filler.fill("blue goes ___.")
-    assert found[0].text == "blue goes back."
-    assert found[0].tokens == ("back",)
-    assert found[0].probability > 0.8
-    ways = {one.tokens[0]: one.probability for one in filler.fill("red goes ___.", k=3)}
+    [found] = filler.fill("blue goes ___.")
+    assert found.text == "blue goes back."
+    assert found.tokens == ("back",)
+    assert found.probability > 0.8
+    ways = {one.tokens[0]: one.probability for one in ranked(filler, "red goes ___.", 3)}
     assert ways == pytest.approx({"left": 1 / 3, "right": 1 / 3, "up": 1 / 3}, abs=0.15)
-    colours = [one.tokens[0] for one in filler.fill("[MASK] goes back.", k=2)]
+    colours = [one.tokens[0] for one in ranked(filler, "[MASK] goes back.", 2)]
     assert sorted(colours) == ["blue", "green"]
 
 
@@ -86,7 +91,7 @@ def test_two_blanks_are_filled_together(filler):
     places = torch.tensor(blanks.places)
     alone = filler.model.log_probs(torch.tensor(blanks.ids)[:, None], places).argmax(1)
     assert filler.codec.vocabulary.tokens(alone.tolist()) == ["red", "back"]
-    best = filler.fill("___ goes ___.", k=3)
+    best = ranked(filler, "___ goes ___.", 3)
     assert best[0].tokens in (("blue", "back"), ("green", "back"))
     assert ("red", "back") not in [one.tokens for one in best]
     assert best[0].probability == pytest.approx(4 / 14, abs=0.15)
@@ -96,7 +101,7 @@ def test_only_words_are_filled_in_and_their_probabilities_sum_to_one(filler):
     with torch.no_grad():
         filler.model.head.bias[:2] += 20.0  # <unk> and [MASK]
     try:
-        found = filler.fill("___ goes back.", k=600)
+        found = ranked(filler, "___ goes back.", 600)
         assert not {"<unk>", "[MASK]"} & {one.tokens[0] for one in found}
         assert len(found) == len(filler.codec.vocabulary) - 2
         assert sum(one.probability for one in found) == pytest.approx(1, abs=1e-5)
@@ -107,15 +112,16 @@ def test_only_words_are_filled_in_and_their_probabilities_sum_to_one(filler):
 
 def test_several_texts_are_each_alone(filler):
     texts = ["___ goes left.", "___ green ___ back.", "___", "Nobody goes ____ , never!"]
-    together = filler.fill_all(texts, k=2)
+    together = filler.fill(texts, k=2)
     for text, own in zip(texts, together, strict=True):
-        alone = filler.fill(text, k=2)
-        assert [one.text for one in own] == [one.text for one in alone]
-        assert [one.probability for one in own] == pytest.approx([one.probability for one in alone], rel=1e-4)
-    assert together[3][0].text.startswith("Nobody goes ")
-    assert together[3][0].text.endswith(" , never!")
+        [alone] = filler.fill(text, k=2)
+        assert [one.text for one in (own, *own.alternatives)] == [alone.text, alone.alternatives[0].text]
+        assert own.probability == pytest.approx(alone.probability, rel=1e-4)
+    assert together[3].text.startswith("Nobody goes ")
+    assert together[3].text.endswith(" , never!")
+    assert filler.fill([" ", "___"])[0].text == " "  # nothing to fill
     with pytest.raises(InputError, match="no blank"):
-        filler.fill_all(["the ___ goes", "the ball goes"])
+        filler.fill(["the ___ goes", "the ball goes"])
     with pytest.raises(InputError, match=r"^k: "):
         filler.fill("___", k=0)
 

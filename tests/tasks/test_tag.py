@@ -123,7 +123,7 @@ def test_it_learns_tags_and_labels(trained, tagger, opened_orders):  # R8, of al
     assert report.values["types"]["drink"]["given"] == report.values["confusion"]["B-drink"]["B-drink"]
     [one] = tagger.tag(["please bring green tea and milk"])
     assert one.tags == ("O", "O", "B-drink", "I-drink", "O", "B-drink")
-    assert one.chunks == [("drink", "green tea"), ("drink", "milk")]
+    assert one.chunks == (("drink", "green tea"), ("drink", "milk"))
     assert one.label == "order"
     assert "|tags:crf|" in report.signature
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from throughtime.cli.evaluate import Device, Run, bar
+from throughtime.cli.generate import refuse_unused
 from throughtime.cli.lines import lines, one_line
 from throughtime.cli.output import Debug, Json, Outcome, reported
-from throughtime.cli.refusal import refuse
 from throughtime.cli.seed import SEED
 from throughtime.cli.task_kinds import loaded
 from throughtime.cli.translate import RULES
@@ -19,32 +19,36 @@ from throughtime.errors import InputError
 if TYPE_CHECKING:
     from throughtime.tasks.compose.predictor import Composer, Condition
 
-LENGTH_PENALTY = 0.75
-
 
 @reported
 def compose(
     run: Run,
-    label: Annotated[
-        list[str] | None, typer.Option(help="What the text is to be; may be given again.")
-    ] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Label to write a text from; repeatable.")] = None,
     vector: Annotated[
-        list[str] | None, typer.Option(help="Numbers such as 0.1,0.2; may be given again.")
+        list[str] | None, typer.Option(help="Vector to write a text from, such as 0.1,0.2; repeatable.")
     ] = None,
-    num_return_sequences: Annotated[int, typer.Option(help="How many texts of each.", min=1, max=10_000)] = 1,
-    greedy: Annotated[bool, typer.Option("--greedy", help="Always the most likely token.")] = False,
+    num_return_sequences: Annotated[
+        int, typer.Option(help="Number of texts for each label or vector.", min=1, max=10_000)
+    ] = 1,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="Take the most likely token at each step.")
+    ] = False,
     num_beams: Annotated[
-        int | None, typer.Option(help="The likeliest texts, by a beam of so many.", min=1)
+        int | None, typer.Option(help="Search for likely texts with this number of beams.", min=1)
     ] = None,
     length_penalty: Annotated[
         float | None,
-        typer.Option(help="Of a beam, alpha: a score is log P / length^alpha; 0.75 if not given.", min=0),
+        typer.Option(
+            help="With --num-beams: the power of the length that log P is divided by; 0.75 by default.", min=0
+        ),
     ] = None,
     temperature: Annotated[
-        float | None, typer.Option(help="Below 1 is more careful, above 1 more daring.")
+        float | None, typer.Option(help="Below 1 likelier tokens become likelier still, above 1 less so.")
     ] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw from the k most likely tokens only.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest tokens of this mass.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Draw from this number of likeliest tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Draw from the fewest tokens that have this probability together.")
+    ] = None,
     seed: Annotated[int | None, SEED] = None,
     max_new_tokens: Annotated[
         int | None, typer.Option(help="Maximum number of tokens; 100 unless the model sets another.", min=1)
@@ -77,20 +81,7 @@ def compose(
 
       throughtime compose runs/reviewer --label good --require food --seed 1 --json
     """
-    from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
-
-    if num_beams is not None and greedy:
-        raise InputError("--greedy", "cannot be used beside --num-beams; choose one")
-    if num_beams is not None or greedy:
-        refuse(
-            "is for texts that are drawn; leave out --greedy and --num-beams",
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            seed=seed,
-        )
-    if num_beams is None:
-        refuse("goes with --num-beams; leave it out", length_penalty=length_penalty)
+    refuse_unused(greedy, num_beams, length_penalty, temperature, top_k, top_p, seed)
     composer: Composer = loaded(run, device, "compose")
     given: list[Condition] = [*(label or []), *(_vector(one) for one in vector or [])]
     if composer.labels is not None and vector:
@@ -99,30 +90,28 @@ def compose(
         raise InputError("--label", "is given, but this model writes from a vector; use --vector")
     if not given:
         given = from_stdin(composer)
-    constraints = DecodingConstraints(prefix, tuple(forbid or ()), tuple(require or ()), no_repeat_ngram)
-    constraints.check(composer.codec)
     with bar("composing") as advance:
         found = composer.compose(
             given,
             num_return_sequences=num_return_sequences,
             greedy=greedy or None,
             num_beams=num_beams,
-            length_penalty=LENGTH_PENALTY if length_penalty is None else length_penalty,
+            length_penalty=length_penalty,
             temperature=temperature,
             top_k=top_k,
             top_p=top_p,
             seed=seed,
             max_new_tokens=max_new_tokens,
-            constraints=constraints if constraints != DecodingConstraints() else None,
+            prefix=prefix,
+            forbid=forbid or (),
+            require=require or (),
+            no_repeat_ngram=no_repeat_ngram,
             progress=advance,
         )
     from rich.text import Text
 
-    values = [
-        {"condition": one, "texts": [text.to_dict() for text in own]}
-        for one, own in zip(given, found, strict=True)
-    ]
-    shown = [Text(one_line(text.text)) for own in found for text in own]
+    values = [{"condition": one, **own.to_dict()} for one, own in zip(given, found, strict=True)]
+    shown = [Text(one_line(one.text)) for own in found for one in (own, *own.alternatives)]
     return Outcome({"run": str(run), "seed": seed, "composed": values}, [*shown])
 
 

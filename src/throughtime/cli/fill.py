@@ -31,12 +31,10 @@ def fill(
     file: Annotated[Path | None, typer.Option(help="A file with a sentence a line.")] = None,
     k: Annotated[
         int | None,
-        typer.Option(
-            "--k", help="How many fillings of each sentence; 5, or only the best one of a line.", min=1
-        ),
+        typer.Option("--k", help="Number of fillings of each sentence; 5, or for lines 1.", min=1),
     ] = None,
-    beam: Annotated[
-        int, typer.Option(help="Partial fillings that are kept where there are several blanks.", min=1)
+    num_beams: Annotated[
+        int, typer.Option(help="Number of partial fillings to keep where there are several blanks.", min=1)
     ] = 10,
     device: Device = "auto",
     json: Json = False,
@@ -45,17 +43,16 @@ def fill(
     """Fill the blanks of a sentence: the best words with their probabilities.
 
     A blank is written ___ (two or more underscores) or [MASK] and stands for one token. Several blanks are
-    filled together: the most certain one first, then the next in its light, for --beam fillings side by side.
+    filled together, the most certain one first and the others in its light; --num-beams fillings are kept.
 
     Lines of a file or of stdin give a line each, the best filling; with --k, lines `number ||| text |||
-    probability`. With --json a sentence of the command line has its `fillings`; of several sentences, a file
-    or stdin, each of the `sentences` has them.
+    probability`. With --json each of the `sentences` has its best filling and the others as `alternatives`.
 
     [bold]Examples[/bold]
 
       throughtime fill runs/blanks "I am ___ hungry and I can eat half a cow." --k 10
 
-      throughtime fill runs/blanks "She ___ the ___ every day." --beam 50
+      throughtime fill runs/blanks "She ___ the ___ every day." --num-beams 50
 
       throughtime fill runs/blanks --file blanks.txt > filled.txt
     """
@@ -64,20 +61,15 @@ def fill(
     filler: Filler = loaded(run, device, "fill")
     if sentences:
         check(sentences, "SENTENCE")
-        found = filled(filler, sentences, k or SHOWN, beam, "filling")
-        warn_about(filler, sentences)
-        values = [_values(*one) for one in zip(sentences, found, strict=True)]
-        told: dict[str, Any] = values[0] if len(values) == 1 else {"sentences": values}
-        return Outcome({"run": str(run), **told}, [shown(own) for own in found])
-    if json:
-        texts = [text for block in checked_lines(file) for text in block]
-        found = filled(filler, texts, k or SHOWN, beam, "filling")
-        warn_about(filler, texts, 0)
-        values = [_values(*one) for one in zip(texts, found, strict=True)]
-        return Outcome({"run": str(run), "sentences": values})
+    if sentences or json:
+        texts = sentences or [text for block in checked_lines(file) for text in block]
+        found = filled(filler, texts, k or SHOWN, num_beams, "filling")
+        warn_about(filler, texts, None if sentences else 0)
+        values = [{"sentence": text, **one.to_dict()} for text, one in zip(texts, found, strict=True)]
+        return Outcome({"run": str(run), "sentences": values}, [shown(own) for own in found])
     done = 0
     for block in checked_lines(file):
-        found = filled(filler, block, k or 1, beam, f"lines {done + 1:,} to {done + len(block):,}")
+        found = filled(filler, block, k or 1, num_beams, f"lines {done + 1:,} to {done + len(block):,}")
         warn_about(filler, block, done)
         for number, own in enumerate(found, done):
             print_lines(number, own, numbered=k is not None)
@@ -103,26 +95,24 @@ def checked_lines(file: Path | None) -> Iterator[list[str]]:
         done += len(block)
 
 
-def filled(filler: Filler, texts: list[str], k: int, beam: int, title: str) -> list[list[Filling]]:
-    """The fillings of each text; an empty one has none."""
+def filled(filler: Filler, texts: list[str], k: int, num_beams: int, title: str) -> list[Filling]:
+    """The best filling of each text, with others as its alternatives."""
     with bar(title) as advance:
-        return filler.fill_all(texts, k=k, beam=beam, progress=advance)
+        return filler.fill(texts, k=k, num_beams=num_beams, progress=advance)
 
 
-def shown(found: list[Filling]) -> Any:
+def shown(found: Filling) -> Any:
     """A line for each filling of a sentence, the likeliest first."""
     from rich.text import Text
 
-    return Text("\n".join(f"{one.probability:.4f}  {one_line(one.text)}" for one in found))
+    return Text(
+        "\n".join(f"{one.probability:.4f}  {one_line(one.text)}" for one in (found, *found.alternatives))
+    )
 
 
-def print_lines(number: int, found: list[Filling], *, numbered: bool) -> None:
+def print_lines(number: int, found: Filling, *, numbered: bool) -> None:
     """The best filling of a line, or several with the line's number and their probabilities."""
     if not numbered:
-        print(one_line(found[0].text) if found else "", flush=True)
-    for one in found if numbered else []:
+        print(one_line(found.text), flush=True)
+    for one in (found, *found.alternatives) if numbered and found.tokens else ():
         print(f"{number} ||| {one_line(one.text)} ||| {one.probability:.6f}")
-
-
-def _values(sentence: str, found: list[Filling]) -> dict[str, Any]:
-    return {"sentence": sentence, "fillings": [one.to_dict() for one in found]}

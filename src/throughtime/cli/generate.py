@@ -20,20 +20,33 @@ from throughtime.errors import InputError
 def generate(
     run: Run,
     text: Annotated[
-        str | None, typer.Argument(help="What the text begins with.", metavar="PROMPT", show_default=False)
+        str | None, typer.Argument(help="Beginning of the text.", metavar="PROMPT", show_default=False)
     ] = None,
     prompt: Annotated[str | None, typer.Option(help="The same, given as an option.")] = None,
     max_new_tokens: Annotated[
         int | None,
         typer.Option(help="Maximum number of tokens to add; 100 unless the model sets another.", min=1),
     ] = None,
-    greedy: Annotated[bool, typer.Option("--greedy", help="Always the most likely token.")] = False,
-    temperature: Annotated[
-        float | None, typer.Option(help="Below 1 is more careful, above 1 more daring.")
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="Take the most likely token at each step.")
+    ] = False,
+    num_beams: Annotated[
+        int | None, typer.Option(help="Search for likely texts with this number of beams.", min=1)
     ] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw from the k most likely tokens only.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest tokens of this mass.")] = None,
-    num_return_sequences: Annotated[int, typer.Option(help="How many texts.", min=1, max=10_000)] = 1,
+    length_penalty: Annotated[
+        float | None,
+        typer.Option(
+            help="With --num-beams: the power of the length that log P is divided by; 0.75 by default.", min=0
+        ),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Below 1 likelier tokens become likelier still, above 1 less so.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="Draw from this number of likeliest tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Draw from the fewest tokens that have this probability together.")
+    ] = None,
+    num_return_sequences: Annotated[int, typer.Option(help="Number of texts.", min=1, max=10_000)] = 1,
     seed: Annotated[int | None, SEED] = None,
     device: Device = "auto",
     json: Json = False,
@@ -48,18 +61,13 @@ def generate(
       throughtime generate runs/letters "the time " --max-new-tokens 300 --temperature 0.8
     """
     prompt = choose_prompt(text, prompt)
-    if greedy:
-        refuse(
-            "is for texts that are drawn; leave out --greedy",
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            num_return_sequences=num_return_sequences if num_return_sequences > 1 else None,
-            seed=seed,
-        )
+    refuse_unused(greedy, num_beams, length_penalty, temperature, top_k, top_p, seed)
     model = opened(run, device)
     strategy = model.strategy(
+        max_new_tokens=max_new_tokens,
         greedy=greedy or None,
+        num_beams=num_beams,
+        length_penalty=length_penalty,
         temperature=temperature,
         top_k=top_k,
         top_p=top_p,
@@ -68,21 +76,36 @@ def generate(
     )
     if prompt:
         warn(model.input_warnings([prompt]))
-    if sys.stdout.isatty() and not json and num_return_sequences == 1 and not model.framing.backward:
+    if (
+        sys.stdout.isatty()
+        and not json
+        and num_return_sequences == 1
+        and num_beams is None
+        and not model.framing.backward
+    ):
         for piece in model.stream(prompt, max_new_tokens=max_new_tokens, strategy=strategy):
             print(piece, end="", flush=True)
         print()
         return Outcome({})
-    texts = model.generate(prompt, max_new_tokens=max_new_tokens, strategy=strategy)
-    values = {
-        "run": str(run),
-        "prompt": prompt,
-        "seed": seed,
-        "texts": [{"text": one.text, "log_prob": one.log_prob, "ended": one.ended} for one in texts],
-    }
+    [found] = model.generate(prompt, max_new_tokens=max_new_tokens, strategy=strategy)
     from rich.text import Text
 
-    return Outcome(values, [Text(one.text) for one in texts])
+    values = {"run": str(run), "prompt": prompt, "seed": seed, **found.to_dict()}
+    return Outcome(values, [Text(one.text) for one in (found, *found.alternatives)])
+
+
+def refuse_unused(
+    greedy: bool, num_beams: int | None, length_penalty: float | None, *drawing: float | None
+) -> None:
+    """Refuse options that the chosen search would ignore."""
+    if num_beams is not None and greedy:
+        raise InputError("--greedy", "cannot be used beside --num-beams; choose one")
+    if num_beams is not None or greedy:
+        names = ("temperature", "top_k", "top_p", "seed")
+        given = dict(zip(names, drawing, strict=True))
+        refuse("is for texts that are drawn; leave out --greedy and --num-beams", **given)
+    if num_beams is None:
+        refuse("goes with --num-beams; leave it out", length_penalty=length_penalty)
 
 
 def choose_prompt(text: str | None, prompt: str | None) -> str:

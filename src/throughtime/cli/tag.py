@@ -16,7 +16,7 @@ from throughtime.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from throughtime.tasks.tag.answers import TaggedSentence
+    from throughtime.results import Tagged
     from throughtime.tasks.tag.predictor import Tagger
 
 COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red", "bright_cyan", "bright_green")
@@ -57,19 +57,19 @@ def tag(
         raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
     tagger: Tagger = loaded(run, device, "tag")
 
-    def told(texts: list[str], title: str) -> list[TaggedSentence]:
+    def tagged(texts: list[str], title: str) -> list[Tagged]:
         with bar(title) as advance:
             return tagger.tag(texts, tokenize=tokenize, progress=advance)
 
     if json:
         texts = sentences or [text for block in lines(file) for text in block]
-        found = told(texts, "tagging")
+        found = tagged(texts, "tagging")
         warn_about(tagger, texts, None if sentences else 0)
-        values = [{"text": text, **one.values()} for text, one in zip(texts, found, strict=True)]
+        values = [{"text": text, **one.to_dict()} for text, one in zip(texts, found, strict=True)]
         return Outcome({"run": str(run), "sentences": values})
     console, done = stdout(), 0
     for block in [sentences] if sentences else lines(file):
-        found = told(block, f"lines {done + 1:,} to {done + len(block):,}")
+        found = tagged(block, f"lines {done + 1:,} to {done + len(block):,}")
         warn_about(tagger, block, None if sentences else done)
         for one in found:
             print_one(console, one)
@@ -77,10 +77,10 @@ def tag(
     return Outcome({})
 
 
-def print_one(console: Console, sentence: TaggedSentence) -> None:
+def print_one(console: Console, sentence: Tagged) -> None:
     """The line of a sentence, on a terminal with a colour for each tag."""
     if not console.is_terminal:
-        print(sentence.line(), flush=True)
+        print(sentence.text, flush=True)
         return
     from rich.text import Text
 

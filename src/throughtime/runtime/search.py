@@ -5,9 +5,9 @@ Beam search finds the same hypotheses, scores and order of equals as `throughtim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,35 +154,21 @@ def _plain(tokens: Array) -> tuple[int, ...]:
 class Sampling:
     """Draw from P^(1/temperature), cut to the `top_k` likeliest tokens and the smallest set of mass `top_p`.
 
-    >>> draws = Sampling(top_k=1, seed=0)
-    >>> draws.draw(np.log([[0.2, 0.7, 0.1], [0.5, 0.2, 0.3]])).tolist()
-    [1, 0]
+    >>> Sampling(top_k=2).choose(np.log([[0.2, 0.7, 0.1], [0.5, 0.2, 0.3]]), np.array([0.1, 0.9])).tolist()
+    [0, 2]
     """
 
     def __init__(
-        self,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        seed: int | None = None,
+        self, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
     ) -> None:
-        if not 0 < temperature < np.inf:
-            raise InputError(
-                "temperature", f"is {temperature}, expected a finite number above 0 (greedy is greedy=True)"
-            )
-        if top_k is not None and top_k < 1:
-            raise InputError("top_k", f"is {top_k}, expected 1 or more")
-        if top_p is not None and not 0 < top_p <= 1:
-            raise InputError("top_p", f"is {top_p}, expected a number in (0, 1]")
+        check_sampling(temperature, top_k, top_p)
         self.temperature, self.top_k, self.top_p = temperature, top_k, top_p
-        self._draws = np.random.default_rng(seed)
 
-    def draw(self, log_probs: Array) -> Array:
-        """One token for each row [rows, V]."""
-        below = self.probabilities(log_probs).cumsum(axis=1)
-        at = self._draws.random((len(below), 1)) * below[:, -1:]
-        drawn: Array = (below <= at).sum(axis=1)
-        return drawn
+    def choose(self, log_probs: Array, points: Array) -> Array:
+        """The token of each row [rows] at which its probabilities together exceed its point in [0, 1)."""
+        reached = self.probabilities(log_probs).cumsum(axis=1)
+        below: Array = (reached <= points[:, None] * reached[:, -1:]).sum(axis=1)
+        return below.clip(max=reached.shape[1] - 1)
 
     def probabilities(self, log_probs: Array) -> Array:
         """What is drawn from, [rows, V]."""
@@ -199,6 +185,73 @@ class Sampling:
             np.put_along_axis(p, order, np.where(beyond, 0.0, falling), axis=1)
         found: Array = p
         return found
+
+
+def check_sampling(
+    temperature: float, top_k: int | None, top_p: float | None, num_return_sequences: int = 1
+) -> None:
+    """Refuse options of sampling that make no sense."""
+    if not 0 < temperature < np.inf:
+        raise InputError(
+            "temperature", f"is {temperature}, expected a finite number above 0 (greedy is greedy=True)"
+        )
+    if top_k is not None and top_k < 1:
+        raise InputError("top_k", f"is {top_k}, expected 1 or more")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise InputError("top_p", f"is {top_p}, expected a number in (0, 1]")
+    if num_return_sequences < 1:
+        raise InputError("num_return_sequences", f"is {num_return_sequences}, expected 1 or more")
+
+
+class WritingOptions(TypedDict, total=False):
+    """The keywords of models that write texts, trained or exported; see `choose_search`."""
+
+    search: str | None
+    greedy: bool | None
+    num_beams: int | None
+    length_penalty: float | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    num_return_sequences: int | None
+    seed: int | None
+
+
+def choose_search(
+    defaults: Mapping[str, Any],
+    *,
+    search: str | None = None,
+    greedy: bool | None = None,
+    num_beams: int | None = None,
+    num_return_sequences: int | None = None,
+    **options: Any,
+) -> tuple[str, dict[str, Any]]:
+    """The name of a search strategy and its options, of which None are left out.
+
+    Texts are drawn unless `search` names a strategy, `greedy` asks for the likeliest token at each step or
+    `num_beams` for beam search; `defaults` are those of generation_config.json. Greedy search has no options.
+
+    >>> choose_search({"temperature": 0.8}, top_k=5, seed=1)
+    ('sampling', {'temperature': 0.8, 'top_k': 5, 'seed': 1})
+    >>> choose_search({}, num_beams=4, num_return_sequences=2)
+    ('beam', {'num_beams': 4, 'num_return_sequences': 2})
+    """
+    if greedy and (search or num_beams is not None):
+        other = "search" if search else "num_beams"
+        raise InputError("greedy", f"cannot be given together with {other}; leave one of them out")
+    if search is None:
+        drawn = defaults.get("do_sample", True) if greedy is None else not greedy
+        search = "beam" if num_beams is not None else "sampling" if drawn else "greedy"
+    if search == "greedy":
+        if (num_return_sequences or 1) > 1:
+            raise InputError(
+                "num_return_sequences", f"is {num_return_sequences}, but greedy search finds at most 1"
+            )
+        return search, {}
+    own = {"num_beams": num_beams, **options, "num_return_sequences": num_return_sequences}
+    known = {name: defaults.get(name) for name in ("temperature", "top_k", "top_p") if search == "sampling"}
+    found = known | {name: value for name, value in own.items() if value is not None}
+    return search, {name: value for name, value in found.items() if value is not None}
 
 
 def batches_by_length(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
+import numpy as np
 import torch
 from torch import Tensor
 
-from throughtime.errors import InputError
+from throughtime.runtime.draws import Draws
+from throughtime.runtime.search import COLDEST, check_sampling
 from throughtime.search.interface import Finished, Hypotheses
-from throughtime.search.strategies import NumReturnSequences, Seed, Temperature, TopK, TopP, seeded_generator
-
-COLDEST = 1e-30
-"""Below it log-probabilities would overflow; there the likeliest token alone is left long before."""
+from throughtime.search.strategies import NumReturnSequences, Seed, Temperature, TopK, TopP
 
 
 class Greedy:
@@ -40,8 +37,12 @@ class Greedy:
 class Sampling:
     """Draw from P^(1/temperature), cut to the `top_k` likeliest tokens and the smallest set of mass `top_p`.
 
-    `num_return_sequences` are drawn for every prompt. Equal seeds give equal draws on one kind of device.
+    `num_return_sequences` are drawn for every prompt. Equal seeds give equal draws on every device and from
+    an exported model. They depend on the number of the prompt, not on the other prompts; the first prompt of
+    a batch has the number `first_sentence`.
     """
+
+    first_sentence = 0
 
     def __init__(
         self,
@@ -53,37 +54,40 @@ class Sampling:
         num_return_sequences: NumReturnSequences = 1,
         seed: Seed = None,
     ) -> None:
-        if not 0 < temperature < math.inf:
-            raise InputError(
-                "temperature", f"is {temperature}, expected a finite number above 0 (greedy is greedy=True)"
-            )
-        if top_k is not None and top_k < 1:
-            raise InputError("top_k", f"is {top_k}, expected 1 or more")
-        if top_p is not None and not 0 < top_p <= 1:
-            raise InputError("top_p", f"is {top_p}, expected a number in (0, 1]")
-        if num_return_sequences < 1:
-            raise InputError("num_return_sequences", f"is {num_return_sequences}, expected 1 or more")
+        check_sampling(temperature, top_k, top_p, num_return_sequences)
         self.end_id, self.temperature, self.top_k, self.top_p = end_id, temperature, top_k, top_p
         self.num_return_sequences, self.seed = num_return_sequences, seed
-        self.generator: torch.Generator | None = None
 
     def begin(self, batch: int, device: torch.device) -> Hypotheses:
-        """`num_return_sequences` rows for every sentence, and a fresh source of randomness."""
-        self.generator = seeded_generator(self.seed, device)
-        return Hypotheses.begin(batch, self.num_return_sequences, device)
+        """`num_return_sequences` rows for every sentence, and random numbers from the first on."""
+        rows, each = np.arange(batch * self.num_return_sequences), self.num_return_sequences
+        self._draws = Draws(self.seed, self.first_sentence + rows // each, rows % each)
+        self._step, self._rows = 0, torch.arange(len(rows), device=device)
+        return Hypotheses.begin(batch, each, device)
 
     def advance(self, log_probs: Tensor, hypotheses: Hypotheses) -> tuple[Hypotheses, Tensor]:
         """Every row draws a token; its log-probability stays the model's own."""
-        token = torch.multinomial(self.probabilities(log_probs), 1, generator=self.generator).squeeze(1)
-        return append(hypotheses, log_probs, token, self.end_id)
+        place = self._step % self._draws.size
+        if not place:
+            self._block = torch.from_numpy(self._draws.block(self._step)).to(log_probs.device)
+        points, self._step = self._block[place, self._rows], self._step + 1
+        longer, kept = append(hypotheses, log_probs, self.choose(log_probs, points), self.end_id)
+        self._rows = self._rows[kept]
+        return longer, kept
+
+    def choose(self, log_probs: Tensor, points: Tensor) -> Tensor:
+        """The token of each row [rows] at which its probabilities together exceed its point in [0, 1)."""
+        reached = self.probabilities(log_probs).cumsum(dim=1)
+        at = points[:, None] * reached[:, -1:]
+        return torch.searchsorted(reached, at, right=True).squeeze(1).clamp(max=reached.shape[1] - 1)
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
         """All draws of each sentence, the likeliest first."""
         return close(hypotheses)
 
     def probabilities(self, log_probs: Tensor) -> Tensor:
-        """What is drawn from. [rows, V]"""
-        scaled = log_probs / max(self.temperature, COLDEST)
+        """What is drawn from, in float64. [rows, V]"""
+        scaled = log_probs.double() / max(self.temperature, COLDEST)
         if self.top_k is not None and self.top_k < scaled.shape[1]:
             least = scaled.topk(self.top_k, dim=1).values[:, -1:]
             scaled = scaled.masked_fill(scaled < least, -torch.inf)
@@ -91,7 +95,6 @@ class Sampling:
         if self.top_p is not None and self.top_p < 1:
             falling, order = p.sort(dim=1, descending=True, stable=True)
             beyond = falling.cumsum(dim=1) - falling >= self.top_p  # the mass before it suffices
-            beyond[:, 0] = False  # a mass that float32 takes for 0 is that of the likeliest
             p = p.masked_fill(beyond.gather(1, order.argsort(dim=1)), 0.0)
         return p
 

@@ -80,14 +80,16 @@ class CompletionRequest(BaseModel):
         return 16 if self.max_tokens is None else self.max_tokens
 
     def sampling(self, number: int) -> SamplingOptions:
-        """How the text of this number is written: each has dice of its own."""
+        """How the text of this number is written: each has random numbers of its own."""
         return SamplingOptions(
             max_tokens=self.tokens,
             temperature=1.0 if self.temperature is None else self.temperature,
             top_p=1.0 if self.top_p is None else self.top_p,
             stop=self.stops,
             likely=self.logprobs or 0,
-            seed=None if self.seed is None else f"{self.seed}/{number}",
+            seed=self.seed,
+            sentence=number // self.choices,
+            choice=number % self.choices,
         )
 
     def check(self, options: Options) -> None:

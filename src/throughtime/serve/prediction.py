@@ -97,7 +97,7 @@ async def classify(request: Request, asked: ClassifyRequest) -> Results:
 @router.post("/fill", response_model_exclude_unset=True)
 async def fill(request: Request, asked: FillRequest) -> Results:
     """The likeliest words for the blanks of each text, filled in together."""
-    return await _predict(request, asked, "fill", lambda model, q: model.fill_all(q, k=asked.k))
+    return await _predict(request, asked, "fill", lambda model, q: model.fill(q, k=asked.k))
 
 
 async def _predict(
@@ -111,8 +111,7 @@ async def _predict(
         tokenizer(asked.tokenize)  # an unknown one is refused before it waits
 
     def compute(items: list[str], left: Left) -> list[Any]:
-        found = predict(served.model, items)
-        return [[it.values() for it in one] if isinstance(one, list) else one.values() for one in found]
+        return [one.to_dict() for one in predict(served.model, items)]
 
     key = (task, *asked.model_dump(exclude={"q", "model"}).values())
     found = await service.compute(request, served, key, compute, texts)
@@ -127,9 +126,8 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
     conditions = _conditions(asked, served)
     _check_composing(asked, conditions, service.options)
     composer: Composer = served.model
-    greedy = asked.temperature == 0
 
-    def compute(given: Sequence[Condition], left: Left) -> list[list[Composed]]:
+    def compute(given: Sequence[Condition], left: Left) -> list[Composed]:
         def watch(moment: Moment) -> None:
             if left():
                 raise AbandonedError
@@ -137,9 +135,9 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
         return composer.compose(
             given,
             num_return_sequences=asked.n,
-            greedy=greedy or None,
-            temperature=None if greedy else asked.temperature,
-            top_p=None if greedy else asked.top_p,
+            greedy=asked.temperature == 0 or None,
+            temperature=asked.temperature,
+            top_p=asked.top_p,
             seed=asked.seed,
             max_new_tokens=asked.max_tokens,
             watch=watch,
@@ -149,13 +147,12 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
     if asked.seed is None:
         found = await service.compute(request, served, key, compute, conditions)
     else:
-        # Sampling depends on the whole batch, so a request with a seed is computed in its own batch.
+        # A draw depends on the number of its condition, so a request with a seed is a batch of its own.
         (found,) = await service.compute(
             request, served, key, lambda items, left: [compute(item, left) for item in items], [conditions]
         )
     results = [
-        {"condition": condition, "texts": [one.values() for one in own]}
-        for condition, own in zip(conditions, found, strict=True)
+        {"condition": condition, **one.to_dict()} for condition, one in zip(conditions, found, strict=True)
     ]
     return Results(model=served.name, results=results)
 
@@ -216,8 +213,8 @@ async def infill(
     texts = [_check_prompt(prompt) for prompt in prompts]
     gaps = range(1, min(most, MOST_BLANKS) + 1)
 
-    def compute(items: list[str], left: Left) -> list[list[Filling]]:
-        found: list[list[Filling]] = filler.model.fill_all(items, k=choices)
+    def compute(items: list[str], left: Left) -> list[Filling]:
+        found: list[Filling] = filler.model.fill(items, k=choices)
         return found
 
     blanked = [with_blanks(text, suffix, blanks) for text in texts for blanks in gaps]
@@ -225,7 +222,7 @@ async def infill(
     answers: list[dict[str, Any]] = []
     written = read = 0
     for text in texts:
-        own = [filling for _ in gaps for filling in next(found)]
+        own = [filling for _ in gaps for best in (next(found),) for filling in (best, *best.alternatives)]
         for one in sorted(own, key=_mean_surprise)[:choices]:
             filled = between(text, suffix, one.text)
             answers.append({"index": len(answers), "text": filled, "logprobs": None, "finish_reason": "stop"})

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from throughtime.runtime.draws import Draws
+from throughtime.runtime.search import COLDEST
 from throughtime.search.interface import Memory, State, select
-from throughtime.search.sampling import COLDEST
 from throughtime.serve.batching import Worker
 from throughtime.tasks.language.framing import WINDOW
 
@@ -19,20 +20,24 @@ if TYPE_CHECKING:
     from throughtime.tasks.language.framing import Framing
     from throughtime.tasks.language.model import LanguageModel
 
-ALMOST_ONE = 1 - 1e-12
 TORN = "\ufffd"  # what the first bytes of a character decode to
 
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """How a text is written. `seed` None draws anew each time; temperature 0 takes the likeliest token."""
+    """How a text is written. `seed` None draws anew each time; temperature 0 takes the likeliest token.
+
+    It is the text of this number for the prompt of this number: `choice` and `sentence`.
+    """
 
     max_tokens: int = 16
     temperature: float = 1.0
     top_p: float = 1.0
     stop: tuple[str, ...] = ()
     likely: int = 0  # number of the likeliest tokens to report at each step
-    seed: str | None = None
+    seed: int | None = None
+    sentence: int = 0
+    choice: int = 0
 
 
 class WrittenToken(NamedTuple):
@@ -128,9 +133,10 @@ class Draft:
     size = 1
 
     def __post_init__(self) -> None:
-        """Its own dice, and its own watch for stops."""
-        self.stops = Stops(self.options.stop)
-        self.dice = random.Random(self.options.seed)
+        """Its own random numbers, and its own watch for stops."""
+        options = self.options
+        self.stops = Stops(options.stop)
+        self.draws = iter(Draws(options.seed, np.array([options.sentence]), np.array([options.choice])))
 
     @property
     def over(self) -> bool:
@@ -237,7 +243,7 @@ class _Page:
             return
         step = self.model.step(self.last, self.state, Memory.empty(len(self.drafts), self.last.device))
         options = [draft.options for draft in self.drafts]
-        tokens = draw_tokens(step.log_probs, options, [draft.dice for draft in self.drafts])
+        tokens = draw_tokens(step.log_probs, options, [float(next(draft.draws)[0]) for draft in self.drafts])
         gained = step.log_probs.gather(1, tokens[:, None]).squeeze(1).tolist()
         best = _likely(step.log_probs, max(one.likely for one in options))
         for row, (draft, token) in enumerate(zip(self.drafts, tokens.tolist(), strict=True)):
@@ -251,21 +257,18 @@ class _Page:
             self.last, self.state = tokens[rows], select(step.state, rows)
 
 
-def draw_tokens(
-    log_probs: Tensor, options: Sequence[SamplingOptions], dice: Sequence[random.Random]
-) -> Tensor:
-    """A token for each row, drawn with its own options and its own dice, so that rows do not interfere.
+def draw_tokens(log_probs: Tensor, options: Sequence[SamplingOptions], points: Sequence[float]) -> Tensor:
+    """A token for each row, drawn with its own options at its own point in [0, 1), as `Sampling` draws it.
 
     >>> table = torch.tensor([[0.1, 0.6, 0.3]] * 2).log()
     >>> cold, narrow = SamplingOptions(temperature=0), SamplingOptions(top_p=0.5)
-    >>> draw_tokens(table, [cold, narrow], [random.Random(1), random.Random(2)]).tolist()
+    >>> draw_tokens(table, [cold, narrow], [0.1, 0.9]).tolist()
     [1, 1]
     """
     best = log_probs.argmax(dim=1)
     cold = [one.temperature == 0 for one in options]
     if all(cold):
         return best
-    points = [0.0 if still else min(one.random(), ALMOST_ONE) for still, one in zip(cold, dice, strict=True)]
     like = {"dtype": torch.float64, "device": log_probs.device}
     temperature = torch.tensor([one.temperature or 1.0 for one in options], **like)  # type: ignore[arg-type]
     p = (log_probs.double() / temperature[:, None].clamp(min=COLDEST)).softmax(dim=1)

@@ -21,4 +21,4 @@ class Classify(Task):
     config = "throughtime.tasks.classify.config:ClassifyConfig"
     predictor = "throughtime.tasks.classify.predictor:Classifier"
     exporter = "throughtime.tasks.classify.export:build_export"
-    runner = "throughtime.tasks.classify.runner:Classifier"
+    runner = "throughtime.tasks.classify.runner:ClassifierRunner"

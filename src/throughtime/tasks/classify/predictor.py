@@ -20,11 +20,13 @@ from throughtime.metrics.classification import Confusion
 from throughtime.metrics.measures import compute_measures
 from throughtime.models.heads import IGNORED
 from throughtime.results import Classified, Evaluation
-from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
+from throughtime.tasks.base import Description, Progress, refuse_options
 from throughtime.tasks.classify.config import ClassifyConfig
 from throughtime.tasks.classify.network import SequenceClassifier, build
+from throughtime.tasks.classify.runner import rank_labels
 from throughtime.tasks.classify.training import ClassifyTask
 from throughtime.tasks.labels import Labels, labelled_texts
+from throughtime.tasks.texts import TextPredictor, build_codec, spread
 from throughtime.text.codec import Codec
 from throughtime.text.texts import check_texts, several
 
@@ -48,7 +50,7 @@ class ClassifierAssets(NamedTuple):
         self.labels.save(folder)
 
 
-class Classifier(Predictor):
+class Classifier(TextPredictor):
     """Gives whole texts a label: `tt.load("RUN").classify("play some jazz")[0].label`."""
 
     task = "classify"
@@ -67,15 +69,8 @@ class Classifier(Predictor):
                 dataset.name, f"has the label {labels.names[0]!r} only; a classifier needs two or more"
             )
         config = config.settled(dataset)
-        assert config.tokens is not None
-        codec = Codec.build(
-            (one.text for one in dataset.labelled("train")),
-            config.tokens,
-            min_freq=config.min_freq,
-            max_size=config.max_size,
-            reserved=("<pad>", "<unk>"),
-            where=dataset.name,
-        )
+        texts = (one.text for one in dataset.labelled("train"))
+        codec = build_codec(texts, config, dataset.name, reserved=("<pad>", "<unk>"))
         return config, ClassifierAssets(codec, labels)
 
     @classmethod
@@ -99,11 +94,6 @@ class Classifier(Predictor):
         self.model.expect(torch.tensor(self.labels.frequencies))
 
     @property
-    def codec(self) -> Codec:
-        """The vocabulary of texts and their tokenizer."""
-        return self.assets.codec
-
-    @property
     def labels(self) -> Labels:
         """The labels of training."""
         return self.assets.labels
@@ -117,9 +107,9 @@ class Classifier(Predictor):
             )
         valid = list(labelled_texts(dataset, "valid")) if "valid" in dataset.splits else []
         written = [one for one in valid if one.text.strip()]
-        # From all over the data, which may be sorted by their labels.
-        samples = written[len(written) // (2 * SAMPLES) :: max(1, len(written) // SAMPLES)][:SAMPLES]
-        return ClassifyTask(self, self.rows(train), self.rows(valid) if valid else None, samples)
+        return ClassifyTask(
+            self, self.rows(train), self.rows(valid) if valid else None, spread(written, SAMPLES)
+        )
 
     def classify(
         self, texts: str | Sequence[str], *, k: int | None = None, progress: Progress | None = None
@@ -129,18 +119,7 @@ class Classifier(Predictor):
         An empty text gets the labels that the model expects of any text.
         """
         texts = check_texts(texts)
-        if k is not None and k < 1:
-            raise InputError("k", f"is {k}, expected 1 or more")
-        found = []
-        for text, log_probs in zip(texts, self.log_probs(texts, progress), strict=True):
-            order = np.argsort(-log_probs, kind="stable")[:k]
-            ranked = [(self.labels.names[place], math.exp(log_probs[place])) for place in order.tolist()]
-            found.append(Classified(text, tuple(ranked)))
-        return found
-
-    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self.codec.warnings.of(check_texts(texts), **how)
+        return rank_labels(texts, self.log_probs(texts, progress), self.labels.names, k)
 
     @torch.inference_mode()
     def log_probs(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float64]:
@@ -199,34 +178,17 @@ class Classifier(Predictor):
         references = [one.label for one in records]
         values |= (further := compute_measures(options.get("measures") or (), self.task, given, references))
         lines = [_report(confusion, values), *(f"{name} {value:.4g}" for name, value in further.items())]
-        return Evaluation(values, self.signature(), "\n".join(lines))
-
-    def signature(self) -> str:
-        """How texts are read."""
-        return (
-            f"tokens:{self.config.tokens}|vocabulary:{self.codec.hash[:12]}|device:{self.device.type}"
-            "|precision:float32"
-        )
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Warnings about the text that the vocabulary was built from."""
-        return self.codec.notes
+        return Evaluation(values, self._reading, "\n".join(lines))
 
     def describe(self) -> Description:
         """The model in words."""
-        config, codec = self.config, self.codec
-        layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
+        config, labels = self.config, len(self.labels)
         ways = " each way" if config.bidirectional else ""
-        size = f"{len(codec.vocabulary):,}"
         return Description(
             f"Classifier of {config.data}",
-            f"{layers}{config.cell} of {config.hidden_size}{ways}, {config.pooling} pooling",
-            f"{several(len(self.labels), 'label')}, vocabulary {size} ({config.tokens})",
-            {
-                "labels": f"{len(self.labels)}, listed in labels.json",
-                "tokens": f"{config.tokens}, vocabulary of {size} (`{codec.hash[:12]}`)",
-            },
+            f"{self._layers}{ways}, {config.pooling} pooling",
+            f"{several(labels, 'label')}, {self._vocabulary}",
+            {"labels": f"{labels}, listed in labels.json", **self._tokens},
             ['classify FOLDER "a text"'],
             'classify("a text")[0].label',
         )

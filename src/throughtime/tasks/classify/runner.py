@@ -15,21 +15,13 @@ from throughtime.text.texts import check_texts
 TEXTS_AT_ONCE = 64
 
 
-class Classifier(TextRunner):
+class ClassifierRunner(TextRunner):
     """One graph over whole texts, with the names of its labels."""
 
-    def classify(self, texts: Sequence[str], *, k: int | None = None) -> list[Classified]:
-        """Each text with its `k` likeliest labels, or all of them, in the order of the texts."""
-        if k is not None and k < 1:
-            raise InputError("k", f"is {k}, expected 1 or more")
-        names = self.settings["labels"]
-        found = []
-        for text, log_probs in zip(texts, self.log_probs(texts), strict=True):
-            order = np.argsort(-log_probs, kind="stable")[:k].tolist()
-            found.append(
-                Classified(text, tuple((names[one], float(np.exp(log_probs[one]))) for one in order))
-            )
-        return found
+    def classify(self, texts: str | Sequence[str], *, k: int | None = None) -> list[Classified]:
+        """One answer for each text: its `k` most likely labels, or all of them, with their probabilities."""
+        texts = check_texts(texts)
+        return rank_labels(texts, self.log_probs(texts), self.settings["labels"], k)
 
     def log_probs(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """ln P of every label for each text, [texts, labels]."""
@@ -41,3 +33,16 @@ class Classifier(TextRunner):
             (log_probs,) = self.session.run(["log_probs"], {"ids": ids, "lengths": lengths})
             found[chosen] = normalise(log_probs)
         return found
+
+
+def rank_labels(
+    texts: Sequence[str], log_probs: NDArray[np.float64], names: Sequence[str], k: int | None
+) -> list[Classified]:
+    """The texts with their `k` most likely labels, or all of them."""
+    if k is not None and k < 1:
+        raise InputError("k", f"is {k}, expected 1 or more")
+    found = []
+    for text, own in zip(texts, log_probs, strict=True):
+        order = np.argsort(-own, kind="stable")[:k].tolist()
+        found.append(Classified(text, tuple((names[one], float(np.exp(own[one]))) for one in order)))
+    return found

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from shlex import quote
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
 import torch
 
@@ -13,9 +13,10 @@ from throughtime.data.batching import RaggedIds, Specials
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
-from throughtime.results import Composed, Evaluation
-from throughtime.search import Beam, Greedy, Moment, Sampling, Strategy, generate, no_token
-from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
+from throughtime.results import Composed, Evaluation, with_alternatives
+from throughtime.runtime.search import WritingOptions
+from throughtime.search import Moment, no_token
+from throughtime.tasks.base import Description, Progress, refuse_options
 from throughtime.tasks.compose.config import ComposeConfig, texts_of
 from throughtime.tasks.compose.network import (
     ConditionedLanguageModel,
@@ -25,14 +26,13 @@ from throughtime.tasks.compose.network import (
 )
 from throughtime.tasks.compose.training import ComposeTask, ConditionedTexts
 from throughtime.tasks.labels import Labels, labelled_texts
+from throughtime.tasks.texts import TextWriter, build_codec
 from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
 from throughtime.text.codec import Codec
 from throughtime.text.texts import several
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-
-CONDITIONS_AT_ONCE = 64
 
 Condition = str | Sequence[float]
 """A label, or a vector."""
@@ -51,16 +51,12 @@ class ComposerAssets(NamedTuple):
             self.labels.save(folder)
 
 
-class Composer(Predictor):
-    """Writes texts from labels or vectors: `tt.load("RUN").compose("good")[0][0].text`."""
+class Composer(TextWriter):
+    """Writes texts from labels or vectors: `tt.load("RUN").compose("good")[0].text`."""
 
     task = "compose"
     config_type = ComposeConfig
-    generation_defaults: ClassVar[Mapping[str, Any]] = {
-        "do_sample": True,
-        "temperature": 1.0,
-        "max_new_tokens": 100,
-    }
+    generation_defaults = {"do_sample": True, "temperature": 1.0, "max_new_tokens": 100}  # noqa: RUF012
     model: ConditionedLanguageModel
     assets: ComposerAssets
     config: ComposeConfig
@@ -70,14 +66,7 @@ class Composer(Predictor):
         """Find the labels, and build the vocabulary of the training texts."""
         labels = None if dataset.kind == "described" else Labels.of(dataset)
         config = config.settled(dataset)
-        assert config.tokens is not None
-        codec = Codec.build(
-            texts_of(dataset, "train"),
-            config.tokens,
-            min_freq=config.min_freq,
-            max_size=config.max_size,
-            where=dataset.name,
-        )
+        codec = build_codec(texts_of(dataset, "train"), config, dataset.name)
         return config, ComposerAssets(codec, labels)
 
     @classmethod
@@ -104,11 +93,6 @@ class Composer(Predictor):
         if isinstance(self.model.encoder, VectorCondition):
             vectors = torch.tensor([one.vector for one in dataset.records("train")])
             self.model.encoder.standardise(vectors)
-
-    @property
-    def codec(self) -> Codec:
-        """The vocabulary of texts and their tokenizer."""
-        return self.assets.codec
 
     @property
     def labels(self) -> Labels | None:
@@ -138,90 +122,47 @@ class Composer(Predictor):
         self,
         conditions: Condition | Sequence[Condition],
         *,
-        num_return_sequences: int = 1,
-        greedy: bool | None = None,
-        num_beams: int | None = None,
-        length_penalty: float = 0.75,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        seed: int | None = None,
         max_new_tokens: int | None = None,
-        constraints: DecodingConstraints | None = None,
+        prefix: str = "",
+        forbid: Sequence[str] = (),
+        require: Sequence[str] = (),
+        no_repeat_ngram: int | None = None,
         progress: Progress | None = None,
         watch: Callable[[Moment], None] | None = None,
-    ) -> list[list[Composed]]:
-        """Texts for each label or vector, the best first, in the order of the conditions.
+        **options: Unpack[WritingOptions],
+    ) -> list[Composed]:
+        """A text for each label or vector; its alternatives are the other texts asked for.
 
-        They are drawn, unless `greedy` or `num_beams` ask for the most likely ones; what is not given comes
-        from generation_config.json. `watch` is called at every step, and may raise to stop.
+        Texts are drawn by `temperature`, `top_k`, `top_p` and `seed`; `greedy=True` takes the most likely
+        token at each step, `num_beams` asks for beam search, and `search` names any other strategy. Each
+        condition gets `num_return_sequences` texts, the best first. What is not given comes from
+        generation_config.json. Texts begin with `prefix`, contain the words of `require` and none of
+        `forbid`, and repeat no n-gram of length `no_repeat_ngram`. `watch` is called at every step, and may
+        raise to stop.
         """
         prompts = [self.condition(one) for one in _as_list(conditions)]
-        defaults, end = self.generation, self.codec.vocabulary.eos_id
-        length = max_new_tokens or int(defaults.get("max_new_tokens", 100))
-        if greedy is None:
-            greedy = not defaults.get("do_sample", True)
-        most = num_beams if num_beams is not None else 1 if greedy else num_return_sequences
-        if num_return_sequences > most:
-            search = f"a beam of {num_beams}" if num_beams is not None else "greedy search"
-            raise InputError(
-                "num_return_sequences", f"is {num_return_sequences}, but {search} finds at most {most}"
-            )
-        found: list[list[Composed]] = []
-        for first in range(0, len(prompts), CONDITIONS_AT_ONCE):
-            strategy: Strategy
-            if num_beams is not None:
-                strategy = Beam(
-                    end,
-                    num_beams,
-                    length_penalty=length_penalty,
-                    num_return_sequences=num_return_sequences,
-                    max_length=length,
-                )
-            elif greedy:
-                strategy = Greedy(end)
-            else:
-                strategy = Sampling(
-                    end,
-                    temperature=defaults.get("temperature", 1.0) if temperature is None else temperature,
-                    top_k=defaults.get("top_k") if top_k is None else top_k,
-                    top_p=defaults.get("top_p") if top_p is None else top_p,
-                    num_return_sequences=num_return_sequences,
-                    # Each batch has its own seed: equal conditions far apart must not get equal texts.
-                    seed=None if seed is None else seed + first,
-                )
-            batch = prompts[first : first + CONDITIONS_AT_ONCE]
-            found += self._write(batch, strategy, length, constraints, watch)
-            if progress is not None:
-                progress(len(found), len(prompts))
-        return found
-
-    def _write(
-        self,
-        prompts: Sequence[Sequence[float]],
-        strategy: Strategy,
-        max_new_tokens: int,
-        constraints: DecodingConstraints | None,
-        watch: Callable[[Moment], None] | None,
-    ) -> list[list[Composed]]:
-        words = self.codec.vocabulary
-        assert words.eos_id is not None
-        marks = {words.unk_id, words.pad_id, words.bos_id, words.mask_id} - {None, words.eos_id}
-        rules = [no_token(*cast(set[int], marks))]
-        if constraints is not None:
-            rules += constraints.rules(len(prompts), self.codec, words.eos_id, max_new_tokens)
+        rules = DecodingConstraints(prefix, tuple(forbid), tuple(require), no_repeat_ngram)
+        rules.check(self.codec)
+        words, length = self.codec.vocabulary, self._length(max_new_tokens)
+        end = self.end_id
+        assert end is not None
+        marks = {words.unk_id, words.pad_id, words.bos_id, words.mask_id} - {None, end}
+        no_marks = no_token(*cast(set[int], marks))
         self.model.eval()
-        with matmul_precision("float32"):
-            results = generate(
-                self.model,
-                cast(Sequence[Sequence[int]], prompts),  # handed to the model, which takes any numbers
-                strategy,
-                max_new_tokens=max_new_tokens,
-                constraints=rules,
-                watch=watch,
-            )
+        results = self.write(
+            prompts,
+            self.strategy(max_new_tokens=length, **options),
+            length,
+            constraints=lambda rows: [no_marks, *rules.rules(rows, self.codec, end, length)],
+            progress=progress,
+            watch=watch,
+        )
+        nothing = Composed("", -math.inf, -math.inf, False)  # no text keeps to all the rules
         return [
-            [Composed(self.codec.decode(one.tokens), one.score, one.log_prob, one.ended) for one in own]
+            with_alternatives(
+                [Composed(self.codec.decode(one.tokens), one.score, one.log_prob, one.ended) for one in own]
+                or [nothing]
+            )
             for own in results
         ]
 
@@ -274,9 +215,8 @@ class Composer(Predictor):
         self.model.eval()
         with matmul_precision("float32"):
             given = texts.likelihood(self.model)
-            other = texts.with_others(None if self.labels is None else len(self.labels)).likelihood(
-                self.model
-            )
+            others = texts.with_others(None if self.labels is None else len(self.labels))
+            other = others.likelihood(self.model)
         worth = (other.nats - given.nats) / math.log(2)
         values = {
             "perplexity": given.perplexity,
@@ -295,21 +235,11 @@ class Composer(Predictor):
             f"{values['worth_bits_per_text']:.1f} bits per text\n"
             f"over {several(len(texts), 'text')}, {several(given.tokens, 'token')}"
         )
-        signature = (
-            f"tokens:{self.config.tokens}|vocabulary:{self.codec.hash[:12]}|device:{self.device.type}"
-            "|precision:float32|shuffle-seed:0"
-        )
-        return Evaluation(values, signature, text)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Warnings about the text that the vocabulary was built from."""
-        return self.codec.notes
+        return Evaluation(values, f"{self._reading}|shuffle-seed:0", text)
 
     def describe(self) -> Description:
         """The model in words."""
-        config, labels, size = self.config, self.labels, f"{len(self.codec.vocabulary):,}"
-        layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
+        config, labels = self.config, self.labels
         source = several(self.width, "number") if labels is None else several(len(labels), "label")
         example = [0.1] * self.width if labels is None else labels.names[0]
         if isinstance(example, str):
@@ -318,14 +248,11 @@ class Composer(Predictor):
             option = f"--vector {','.join(map(str, example))}"
         return Description(
             f"Texts of {config.data} from {source}",
-            f"from {source}, {layers}{config.cell} of {config.hidden_size}",
-            f"vocabulary {size} ({config.tokens})",
-            {
-                "written from": source,
-                "tokens": f"{config.tokens}, vocabulary of {size} (`{self.codec.hash[:12]}`)",
-            },
+            f"from {source}, {self._layers}",
+            self._vocabulary,
+            {"written from": source, **self._tokens},
             [f"compose FOLDER {option} --num-return-sequences 3"],
-            f"compose({example!r})[0][0].text",
+            f"compose({example!r})[0].text",
         )
 
 

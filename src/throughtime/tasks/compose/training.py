@@ -123,4 +123,4 @@ class ComposeTask:
         conditions = self.composer.examples(self.valid or self.train, SAMPLES)
         found = self.composer.compose(conditions, temperature=0.8, seed=0, max_new_tokens=SAMPLED_TOKENS)
         shown = [one if isinstance(one, str) else ",".join(f"{x:.3g}" for x in one) for one in conditions]
-        return "\n".join(f"{one} → {one_line(own[0].text)}" for one, own in zip(shown, found, strict=True))
+        return "\n".join(f"{one} → {one_line(own.text)}" for one, own in zip(shown, found, strict=True))

@@ -24,4 +24,4 @@ class Fill(Task):
     config = "throughtime.tasks.fill.config:FillConfig"
     predictor = "throughtime.tasks.fill.predictor:Filler"
     exporter = "throughtime.tasks.fill.export:build_export"
-    runner = "throughtime.tasks.fill.runner:Filler"
+    runner = "throughtime.tasks.fill.runner:FillerRunner"

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+from throughtime.errors import InputError
+from throughtime.results import Filling, with_alternatives
+from throughtime.text.blanks import Blanks, token_text
+from throughtime.text.codec import Codec
+from throughtime.text.texts import check_texts
 
 ROWS_AT_ONCE = 256
 
@@ -18,6 +26,54 @@ class Partial(NamedTuple):
 
 Guess = Callable[[Sequence[Partial], int], tuple[list[list[float]], list[list[int]]]]
 """Given partials and a number of words: ln P of the likeliest words at each blank, and these words."""
+
+
+class BlankFiller(ABC):
+    """A model that fills blanks, trained or exported."""
+
+    codec: Codec
+    sentences_at_once: int
+
+    def fill(
+        self,
+        texts: str | Sequence[str],
+        *,
+        k: int = 5,
+        num_beams: int = 10,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Filling]:
+        """The best way to fill the blanks of each text, written `___` or `[MASK]`, and k - 1 alternatives.
+
+        The blanks of a text are filled together, the most certain one first (see `best_first`); `num_beams`
+        partial fillings are kept, or k where that is more. An empty text stays empty; another one without a
+        blank is refused.
+        """
+        for name, value in (("k", k), ("num_beams", num_beams)):
+            if value < 1:
+                raise InputError(name, f"is {value}, expected 1 or more")
+        texts = check_texts(texts)
+        blanks = [Blanks.of(text, self.codec) for text in texts if text.strip()]
+        found: list[Filling] = []
+        for first in range(0, len(blanks), self.sentences_at_once):
+            block = blanks[first : first + self.sentences_at_once]
+            sentences = [Partial(one.ids, one.places) for one in block]
+            beams = best_first(sentences, self._guess, max(k, num_beams))
+            for one, own in zip(block, beams, strict=True):
+                fillings = [self._filling(one, partial) for partial in own[:k]]
+                found.append(with_alternatives(fillings or [Filling(one.text, (), 0.0)]))
+            if progress is not None:
+                progress(len(found), len(blanks))
+        rest = iter(found)
+        return [next(rest) if text.strip() else Filling(text, (), 1.0) for text in texts]
+
+    @abstractmethod
+    def _guess(self, partials: Sequence[Partial], width: int) -> tuple[list[list[float]], list[list[int]]]:
+        """ln P of the likeliest words at the blanks, among all that may be filled in, and these words."""
+
+    def _filling(self, blanks: Blanks, partial: Partial) -> Filling:
+        words = [partial.ids[place] for place in blanks.places]
+        tokens = tuple(token_text(word, self.codec).strip(" ") for word in words)
+        return Filling(blanks.filled(words, self.codec), tokens, math.exp(partial.log_prob))
 
 
 def best_first(sentences: Sequence[Partial], guess: Guess, width: int) -> list[list[Partial]]:

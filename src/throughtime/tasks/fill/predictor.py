@@ -17,15 +17,16 @@ from throughtime.data.idcache import token_ids
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
-from throughtime.results import Evaluation, Filling
-from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
+from throughtime.results import Evaluation
+from throughtime.tasks.base import Description, Progress, refuse_options
 from throughtime.tasks.fill.config import FillConfig
-from throughtime.tasks.fill.filling import Partial, best_first
+from throughtime.tasks.fill.filling import BlankFiller, Partial
 from throughtime.tasks.fill.network import MaskedTokens, build
 from throughtime.tasks.fill.training import FillTask, GuessCounts
-from throughtime.text.blanks import BLANK, Blanks, draw_blank, mask_of, token_text
+from throughtime.tasks.texts import TextPredictor, build_codec, spread
+from throughtime.text.blanks import BLANK, draw_blank, mask_of
 from throughtime.text.codec import Codec
-from throughtime.text.texts import check_text, check_texts, several
+from throughtime.text.texts import several
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -36,7 +37,6 @@ MASK_SEED = 0
 SENTENCES_AT_ONCE = 128
 ROWS_AT_ONCE = 512
 TOP = 5
-BEAM = 10
 SAMPLES = 3
 
 
@@ -50,7 +50,7 @@ class FillerAssets(NamedTuple):
         self.codec.save(folder.path)
 
 
-class Filler(Predictor):
+class Filler(BlankFiller, TextPredictor):
     """Fills the blanks of sentences: `tt.load("RUN").fill("I am ___.")[0].text`."""
 
     task = "fill"
@@ -58,20 +58,13 @@ class Filler(Predictor):
     model: MaskedTokens
     assets: FillerAssets
     config: FillConfig
+    sentences_at_once = SENTENCES_AT_ONCE
 
     @classmethod
     def prepare(cls, config: FillConfig, dataset: Dataset) -> tuple[FillConfig, FillerAssets]:
         """Build the vocabulary of the training sentences."""
         config = config.settled(dataset)
-        assert config.tokens is not None
-        codec = Codec.build(
-            dataset.texts("train", config.side),
-            config.tokens,
-            min_freq=config.min_freq,
-            max_size=config.max_size,
-            reserved=RESERVED,
-            where=dataset.name,
-        )
+        codec = build_codec(dataset.texts("train", config.side), config, dataset.name, reserved=RESERVED)
         has_text = any(text.strip() for text in dataset.texts("train", config.side))
         if has_text and len(codec.vocabulary) == len(RESERVED):
             raise InputError(
@@ -90,11 +83,6 @@ class Filler(Predictor):
         codec = assets.codec
         return build(len(codec.vocabulary), mask_id=mask_of(codec), **config.arguments_for(build))
 
-    @property
-    def codec(self) -> Codec:
-        """The vocabulary of the sentences and their tokenizer."""
-        return self.assets.codec
-
     def training_task(self, dataset: Dataset) -> FillTask:
         """Batches, loss and validation on these data."""
         train = self.ids(dataset, "train")
@@ -108,50 +96,18 @@ class Filler(Predictor):
         """A few sentences from all over the data, with a blank in the middle."""
         unk = self.codec.vocabulary.unk_id
         fit = [number for number in range(len(rows)) if len(rows[number]) > 2 and unk not in rows[number]]
-        chosen = fit[len(fit) // (2 * SAMPLES) :: max(1, len(fit) // SAMPLES)][:SAMPLES]
-        return [draw_blank(rows[number].tolist(), len(rows[number]) // 2, self.codec) for number in chosen]
+        return [
+            draw_blank(rows[number].tolist(), len(rows[number]) // 2, self.codec)
+            for number in spread(fit, SAMPLES)
+        ]
 
     @property
     def refuses_generation(self) -> str | None:
         """Why it does not write from left to right, in words."""
         return f"{self.model.stack.refuses_generation}; `throughtime fill` fills the blanks of a sentence"
 
-    def fill(self, text: str, *, k: int = TOP, beam: int = BEAM) -> list[Filling]:
-        """The k best ways to fill the blanks of a text, written `___` or `[MASK]`."""
-        return self.fill_all([check_text(text, "text")], k=k, beam=beam)[0]
-
-    @torch.no_grad()
-    def fill_all(
-        self, texts: str | Sequence[str], *, k: int = TOP, beam: int = BEAM, progress: Progress | None = None
-    ) -> list[list[Filling]]:
-        """The same for each of several texts; an empty one has nothing to fill.
-
-        The blanks of a text are filled together, the most certain one first (see `best_first`); `beam`
-        partial fillings are kept, or k where that is more.
-        """
-        if k < 1 or beam < 1:
-            name, value = ("k", k) if k < 1 else ("beam", beam)
-            raise InputError(name, f"is {value}, expected 1 or more")
-        self.model.eval()
-        texts = check_texts(texts)
-        blanks = [Blanks.of(text, self.codec) for text in texts if text.strip()]
-        found: list[list[Filling]] = []
-        with matmul_precision("float32"):
-            for first in range(0, len(blanks), SENTENCES_AT_ONCE):
-                block = blanks[first : first + SENTENCES_AT_ONCE]
-                beams = best_first([Partial(one.ids, one.places) for one in block], self._guess, max(k, beam))
-                found += [
-                    [self._filling(one, partial) for partial in own[:k]]
-                    for one, own in zip(block, beams, strict=True)
-                ]
-                if progress is not None:
-                    progress(len(found), len(blanks))
-        rest = iter(found)
-        return [next(rest) if text.strip() else [] for text in texts]
-
-    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self.codec.warnings.of([BLANK.sub(" ", text) for text in check_texts(texts)], **how)
+    def _read_part(self, text: str) -> str:
+        return BLANK.sub(" ", text)
 
     def ids(self, dataset: Dataset, split: str) -> RaggedIds:
         """The sentences of a split as ids; empty ones are left out, and what is too long is cut."""
@@ -227,23 +183,16 @@ class Filler(Predictor):
             f"|device:{self.device.type}|precision:float32"
         )
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Warnings about the text that the vocabulary was built from."""
-        return self.codec.notes
-
     def describe(self) -> Description:
         """The model in words."""
-        config, codec = self.config, self.codec
-        layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
-        size = f"{len(codec.vocabulary):,}"
+        config = self.config
         return Description(
             f"Fill-in model of {config.data}",
-            f"{layers}{config.cell} of {config.hidden_size} each way",
-            f"vocabulary {size} ({config.tokens})",
+            f"{self._layers} each way",
+            self._vocabulary,
             {
                 **({"side": config.side} if config.side else {}),
-                "tokens": f"{config.tokens}, vocabulary of {size} (`{codec.hash[:12]}`)",
+                **self._tokens,
                 "masks": f"{config.mask_share:g} of the tokens of a sentence, at least one",
             },
             ['fill FOLDER "I am ___."'],
@@ -258,14 +207,16 @@ class Filler(Predictor):
         unk = [] if vocabulary.unk_id is None else [vocabulary.unk_id]
         return sorted({*vocabulary[sorted(vocabulary.reserved)], *unk, mask_of(self.codec)})
 
+    @torch.no_grad()
     def _guess(self, partials: Sequence[Partial], width: int) -> tuple[list[list[float]], list[list[int]]]:
-        """ln P of the likeliest words at the blanks, among all that may be filled in, and these words."""
         ids = pad_sequence([torch.tensor(partial.ids) for partial in partials])  # [T, B]
         lengths = torch.tensor([len(partial.ids) for partial in partials])
         places = torch.tensor(
             [place * len(partials) + row for row, one in enumerate(partials) for place in one.blanks]
         )
-        log_probs = self.model.log_probs(*(part.to(self.device) for part in (ids, places, lengths)))
+        self.model.eval()
+        with matmul_precision("float32"):
+            log_probs = self.model.log_probs(*(part.to(self.device) for part in (ids, places, lengths)))
         best = self._fillable(log_probs).log_softmax(-1).topk(min(width, log_probs.shape[1]))
         return best.values.tolist(), best.indices.tolist()
 
@@ -280,8 +231,3 @@ class Filler(Predictor):
         known = ~torch.isin(labels, torch.tensor(self._never, device=labels.device))
         right, among = (best[:, 0] & known).sum(), (best.any(1) & known).sum()
         return torch.stack([nats, tokens, right.double(), among.double()])
-
-    def _filling(self, blanks: Blanks, partial: Partial) -> Filling:
-        words = [partial.ids[place] for place in blanks.places]
-        tokens = tuple(token_text(word, self.codec).strip(" ") for word in words)
-        return Filling(blanks.filled(words, self.codec), tokens, math.exp(partial.log_prob))

@@ -91,7 +91,8 @@ class FillTask:
         if not self.shown:
             return None
         lines = []
-        for text, found in zip(self.shown, self.filler.fill_all(self.shown, k=SHOWN_WORDS), strict=True):
-            words = ", ".join(f"{one.tokens[0]} {one.probability:.2f}" for one in found)
+        for text, found in zip(self.shown, self.filler.fill(self.shown, k=SHOWN_WORDS), strict=True):
+            own = (found, *found.alternatives)
+            words = ", ".join(f"{one.tokens[0]} {one.probability:.2f}" for one in own)
             lines.append(f"{text} → {words}")
         return "\n".join(lines)

@@ -18,4 +18,4 @@ class Language(Task):
     config = "throughtime.tasks.language.config:LanguageConfig"
     predictor = "throughtime.tasks.language.predictor:RecurrentLanguage"
     exporter = "throughtime.tasks.language.export:build_export"
-    runner = "throughtime.tasks.language.runner:LanguageModel"
+    runner = "throughtime.tasks.language.runner:LanguageModelRunner"

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from throughtime.errors import InputError
 from throughtime.metrics.likelihood import Likelihood
-from throughtime.results import Evaluation, Generated, Scored
-from throughtime.tasks.base import Predictor
+from throughtime.results import Evaluation, Generated, Scored, with_alternatives
+from throughtime.runtime.search import WritingOptions
+from throughtime.tasks.base import Progress
+from throughtime.tasks.texts import TextWriter
 from throughtime.text.texts import check_text, check_texts
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class ScoringModel(Protocol):
         ...
 
 
-class LanguageModel(Predictor):
+class LanguageModel(TextWriter):
     """A model that scores and writes texts; its assets are the framing in which it reads them."""
 
     generation_defaults = {"do_sample": True, "max_new_tokens": 100}  # noqa: RUF012 - never changed
@@ -54,13 +56,9 @@ class LanguageModel(Predictor):
         return self.assets
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """Warnings about the text that the vocabulary was built from."""
-        return self.framing.codec.notes
-
-    def input_warnings(self, texts: str | Sequence[str], **how: Any) -> dict[str, str]:
-        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self.framing.codec.warnings.of(check_texts(texts), **how)
+    def end_id(self) -> int | None:
+        """The token that ends a text; None for a model of a stream."""
+        return self.framing.end_id
 
     def score(self, texts: str | Sequence[str]) -> list[Scored]:
         """How likely each text is, token by token, in the order of the texts.
@@ -69,7 +67,7 @@ class LanguageModel(Predictor):
         """
         texts = check_texts(texts)
         sequences = [self.framing.ids(text) for text in texts]
-        skip, words = self.framing.given, self.framing.codec.vocabulary
+        skip, words = self.framing.given, self.codec.vocabulary
         found = iter(self.model.log_probs([ids for ids in sequences if ids]))
         log_probs = [next(found)[skip:].tolist() if ids else [] for ids in sequences]
         return [
@@ -80,7 +78,7 @@ class LanguageModel(Predictor):
     def likelihood(self, dataset: Dataset, split: str) -> Likelihood:
         """The likelihood of a whole split; a stream is scored as the one sequence it is."""
         total = Likelihood()
-        unk, texts = self.framing.codec.vocabulary.unk_id, iter(dataset.texts(split))
+        unk, texts = self.codec.vocabulary.unk_id, iter(dataset.texts(split))
         while batch := list(islice(texts, SENTENCES_AT_ONCE) if self.framing.marked else texts):
             sequences = self.framing.sequences(batch)
             for ids, log_probs in zip(sequences, self.model.log_probs(sequences), strict=True):
@@ -93,49 +91,38 @@ class LanguageModel(Predictor):
 
     def signature(self, dataset: Dataset) -> str:
         """How text is read."""
-        codec = self.framing.codec
+        codec = self.codec
         return f"layout:{dataset.layout}|tokens:{codec.tokenizer.name}|vocabulary:{codec.hash[:12]}"
 
     def generate(
         self,
-        prompt: str = "",
+        prompts: str | Sequence[str] = "",
         *,
         max_new_tokens: int | None = None,
-        greedy: bool | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        num_return_sequences: int = 1,
-        seed: int | None = None,
         strategy: Strategy | None = None,
+        progress: Progress | None = None,
+        **options: Unpack[WritingOptions],
     ) -> list[Generated]:
-        """Continue a prompt, the most likely text first; defaults come from generation_config.json.
+        """Continue each prompt: one answer for each, whose alternatives are the other texts asked for.
 
-        The options are those of an exported model. Greedy search gives the same text as the exported model.
-        With sampling, equal seeds give equal texts on the same kind of device; the exported model draws other
-        texts from the same distribution. `strategy` replaces `greedy`, `temperature` and the other options.
+        Texts are drawn by `temperature`, `top_k`, `top_p` and `seed`; `greedy=True` takes the most likely
+        token at each step, `num_beams` asks for beam search, and `search` names any other strategy. Each
+        prompt gets `num_return_sequences` texts, the most likely first. What is not given comes from
+        generation_config.json. An exported model has the same keywords and, with equal seeds, draws the same
+        texts. `strategy` replaces all these options.
         """
-        from throughtime.search import generate
-
-        options: dict[str, Any] = {
-            "greedy": greedy,
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "num_return_sequences": num_return_sequences,
-            "seed": seed,
-        }
         if strategy is None:
-            strategy = self.strategy(**options)
+            strategy = self.strategy(max_new_tokens=max_new_tokens, **options)
         else:
-            defaults = {"num_return_sequences": 1}
-            for name, value in options.items():
-                if value != defaults.get(name):
-                    raise InputError(name, "cannot be given together with strategy; leave one of them out")
-        ids = self.framing.ids(check_text(prompt, "prompt"), end=False)
-        results = generate(self.model, [ids], strategy, max_new_tokens=self._cap(max_new_tokens))
+            for name in options:
+                raise InputError(name, "cannot be given together with strategy; leave one of them out")
+        ids = [self.framing.ids(prompt, end=False) for prompt in check_texts(prompts, "prompts")]
+        results = self.write(ids, strategy, max_new_tokens, progress=progress)
         return [
-            Generated(self.framing.text([*ids, *one.tokens]), one.log_prob, one.ended) for one in results[0]
+            with_alternatives(
+                [Generated(self.framing.text([*own, *one.tokens]), one.log_prob, one.ended) for one in found]
+            )
+            for own, found in zip(ids, results, strict=True)
         ]
 
     def stream(
@@ -152,51 +139,15 @@ class LanguageModel(Predictor):
         ids = self.framing.ids(check_text(prompt, "prompt"), end=False)
         window = deque(ids, maxlen=WINDOW)
         yield self.framing.text(ids)
+        length = self._length(max_new_tokens)
         steps = moments(
-            self.model,
-            [ids],
-            strategy or self.strategy(),
-            max_new_tokens=self._cap(max_new_tokens),
-            newest_only=True,
+            self.model, [ids], strategy or self.strategy(), max_new_tokens=length, newest_only=True
         )
         with torch.inference_mode():
             for moment in steps:
                 for token in moment.hypotheses.last.tolist():
                     yield self.framing.addition(list(window), token)
                     window.append(token)
-
-    def strategy(
-        self,
-        *,
-        greedy: bool | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        num_return_sequences: int = 1,
-        seed: int | None = None,
-    ) -> Strategy:
-        """Greedy search or sampling; what is not given comes from generation_config.json."""
-        from throughtime.search import Greedy, Sampling
-
-        chosen = self.generation
-        end = self.framing.end_id
-        if greedy if greedy is not None else not chosen.get("do_sample", True):
-            if num_return_sequences > 1:
-                raise InputError("num_return_sequences", "is for drawn texts; greedy search finds one")
-            return Greedy(end)
-        return Sampling(
-            end,
-            temperature=temperature if temperature is not None else chosen.get("temperature", 1.0),
-            top_k=top_k if top_k is not None else chosen.get("top_k"),
-            top_p=top_p if top_p is not None else chosen.get("top_p"),
-            num_return_sequences=num_return_sequences,
-            seed=seed,
-        )
-
-    def _cap(self, max_new_tokens: int | None) -> int:
-        return (
-            max_new_tokens if max_new_tokens is not None else int(self.generation.get("max_new_tokens", 100))
-        )
 
 
 def report_likelihood(found: Likelihood, signature: str) -> Evaluation:

@@ -28,6 +28,7 @@ from throughtime.tasks.language.dynamic_evaluation import ReadingOptions, dynami
 from throughtime.tasks.language.framing import Framing
 from throughtime.tasks.language.model import LanguageModel, report_likelihood
 from throughtime.tasks.language.training import LanguageTask
+from throughtime.tasks.texts import build_codec
 from throughtime.text.codec import Codec, language_reserved
 
 if TYPE_CHECKING:
@@ -50,16 +51,8 @@ class RecurrentLanguage(LanguageModel):
     def prepare(cls, config: LanguageConfig, dataset: Dataset) -> tuple[LanguageConfig, Framing]:
         """Build the vocabulary of the training text."""
         config = config.settled(dataset)
-        assert config.tokens is not None
-        codec = Codec.build(
-            dataset.texts("train"),
-            config.tokens,
-            min_freq=config.min_freq,
-            max_size=config.max_size,
-            reserved=language_reserved(config.layout),
-            normaliser=config.normaliser or "none",
-            where=dataset.name,
-        )
+        how = {"reserved": language_reserved(config.layout), "normaliser": config.normaliser or "none"}
+        codec = build_codec(dataset.texts("train"), config, dataset.name, **how)
         return config, config.frame(codec)
 
     @classmethod
@@ -100,7 +93,7 @@ class RecurrentLanguage(LanguageModel):
         ids = self.ids(dataset, "train")[: config.max_tokens]
         if config.train_windows is not None:  # the rest may be for validation
             ids = ids[: config.train_windows + config.num_steps]
-        counts = np.bincount(ids, minlength=len(self.framing.codec.vocabulary))
+        counts = np.bincount(ids, minlength=len(self.codec.vocabulary))
         self.model.head.begin_with(torch.from_numpy(counts))
 
     def training_task(self, dataset: Dataset) -> LanguageTask:
@@ -111,7 +104,7 @@ class RecurrentLanguage(LanguageModel):
 
     def ids(self, dataset: Dataset, split: str) -> np.ndarray[Any, Any]:
         """A split as one long text, from the cache where it was read before."""
-        ids = token_ids(dataset, split, self.framing.codec, eos=self.framing.marked).ids
+        ids = token_ids(dataset, split, self.codec, eos=self.framing.marked).ids
         if not self.framing.backward:
             return ids
         # Turned round, a line begins with its end mark; moved by one, each ends with one again.
@@ -137,7 +130,7 @@ class RecurrentLanguage(LanguageModel):
         with matmul_precision("float32"):
             for piece in surprisals(self.model, ids, first, reader=reader, progress=advance):
                 nats += piece.double().sum()
-        unk = self.framing.codec.vocabulary.unk_id
+        unk = self.codec.vocabulary.unk_id
         unknown = int((ids == unk).sum()) if unk is not None else 0
         return Likelihood(float(nats), len(ids), self.framing.characters(dataset.texts(split)), unknown)
 
@@ -184,13 +177,12 @@ class RecurrentLanguage(LanguageModel):
 
     def describe(self) -> Description:
         """The model in words."""
-        config, codec = self.config, self.framing.codec
-        size = f"{len(codec.vocabulary):,}"
+        config = self.config
         return Description(
             f"Recurrent language model of {config.data}",
             config.network or self._layers,
-            f"vocabulary {size} ({config.tokens}), layout {config.layout}",
-            {"tokens": f"{config.tokens}, vocabulary of {size} (`{codec.hash[:12]}`)"},
+            f"{self._vocabulary}, layout {config.layout}",
+            self._tokens,
             ['score FOLDER "dog bites man" "man bites dog"', "generate FOLDER --seed 1"],
             "generate()[0].text",
         )
@@ -211,7 +203,7 @@ class RecurrentLanguage(LanguageModel):
 
     def _choose_prompt(self, dataset: Dataset) -> str:
         """Known words that lines of the training text often begin with; "" if there are none."""
-        codec = self.framing.codec
+        codec = self.codec
         lines = (line for text in dataset.texts("train") for line in text.splitlines())
         starts = (" ".join(line.split(maxsplit=WORDS)[:WORDS]) for line in islice(lines, LINES_READ))
         # A mark at the beginning would be an option's, a list's or a dialogue's.

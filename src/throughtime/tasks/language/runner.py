@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
-from throughtime.results import Generated, Scored
+from throughtime.results import Generated, Scored, with_alternatives
+from throughtime.runtime.draws import Draws
 from throughtime.runtime.runner import TextRunner, batches, pad
-from throughtime.runtime.search import Sampling
+from throughtime.runtime.search import Sampling, WritingOptions, choose_search
 from throughtime.runtime.session import ExportFolder
-from throughtime.text.texts import check_text, check_texts
+from throughtime.text.texts import check_texts
 
 NOTHING = -1
 """What stands before the first token of a text without a beginning mark; it leaves no trace in the state."""
@@ -23,7 +24,7 @@ TEXTS_AT_ONCE = 32
 Array = NDArray[Any]
 
 
-class LanguageModel(TextRunner):
+class LanguageModelRunner(TextRunner):
     """One graph that reads any number of tokens from a state on."""
 
     def __init__(self, folder: ExportFolder) -> None:
@@ -32,7 +33,7 @@ class LanguageModel(TextRunner):
         self._states = self.session.numbered("state", self.session.inputs)
         self._next = self.session.numbered("next", self.session.outputs)
 
-    def score(self, texts: Sequence[str]) -> list[Scored]:
+    def score(self, texts: str | Sequence[str]) -> list[Scored]:
         """How likely each text is, token by token, in the order of the texts."""
         texts, end = check_texts(texts), self.settings["end_id"]
         sequences = [[*self._ids(text), *([] if end is None else [end])] for text in texts]
@@ -51,56 +52,59 @@ class LanguageModel(TextRunner):
 
     def generate(
         self,
-        prompt: str = "",
+        prompts: str | Sequence[str] = "",
         *,
         max_new_tokens: int | None = None,
-        greedy: bool | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        num_return_sequences: int = 1,
-        seed: int | None = None,
+        **options: Unpack[WritingOptions],
     ) -> list[Generated]:
-        """Continue a prompt, the likeliest text first; what is not given is the model's own.
+        """Continue each prompt: one answer for each, whose alternatives are the other texts asked for.
 
-        Greedy search writes what the torch model writes; draws of a seed are other draws.
+        The keywords are those of the trained model, which draws the same texts with the same seed; strategies
+        other than greedy search and sampling need it.
         """
-        own = self.generation
-        cap = int(own.get("max_new_tokens", 100)) if max_new_tokens is None else max_new_tokens
-        for name, count in (("max_new_tokens", cap), ("num_return_sequences", num_return_sequences)):
-            if count < 1:
-                raise InputError(name, f"is {count}, expected 1 or more")
-        sampling = None  # its options say nothing to a greedy search, and are not looked at there
-        if not (greedy if greedy is not None else not own.get("do_sample", True)):
-            sampling = Sampling(
-                own.get("temperature", 1.0) if temperature is None else temperature,
-                own.get("top_k") if top_k is None else top_k,
-                own.get("top_p") if top_p is None else top_p,
-                seed,
+        name, chosen = choose_search(self.generation, **options)
+        if name not in ("greedy", "sampling"):
+            raise InputError(
+                "num_beams" if options.get("num_beams") is not None else "search",
+                f"asks for {name} search, which needs the trained model; an exported one draws or is greedy",
             )
-        elif num_return_sequences > 1:
-            raise InputError("num_return_sequences", "is for drawn texts; greedy search finds one")
-        ids, rows = self._ids(check_text(prompt, "prompt")), num_return_sequences
+        cap = int(self.generation.get("max_new_tokens", 100)) if max_new_tokens is None else max_new_tokens
+        each, seed = chosen.pop("num_return_sequences", 1), chosen.pop("seed", None)
+        for keyword, count in (("max_new_tokens", cap), ("num_return_sequences", each)):
+            if count < 1:
+                raise InputError(keyword, f"is {count}, expected 1 or more")
+        _refuse_unknown(chosen)
+        sampling = Sampling(**chosen) if name == "sampling" else None
+        return [
+            self._continue(
+                self._ids(prompt), cap, sampling, Draws(seed, np.full(each, number), np.arange(each))
+            )
+            for number, prompt in enumerate(check_texts(prompts, "prompts"))
+        ]
+
+    def _continue(self, ids: list[int], cap: int, sampling: Sampling | None, draws: Draws) -> Generated:
+        """The texts that go on from a prompt, the likeliest first."""
+        rows, end, points = len(draws.sentences), self.settings["end_id"], iter(draws)
         state = [np.repeat(part, rows, axis=0) for part in self._after(ids[:-1])]
         last = np.full(rows, ids[-1] if ids else NOTHING)
-        said: list[list[int]] = [[] for _ in range(rows)]
+        written: list[list[int]] = [[] for _ in range(rows)]
         totals, over = np.zeros(rows), np.zeros(rows, dtype=bool)
         for _ in range(cap):
             log_probs, reached = self._read(last[None], np.ones(rows, dtype=np.int64), state)
             state = state if last[0] == NOTHING else reached
             log_probs = log_probs[0]
-            last = log_probs.argmax(axis=1) if sampling is None else sampling.draw(log_probs)
+            last = log_probs.argmax(axis=1) if sampling is None else sampling.choose(log_probs, next(points))
             totals += np.where(over, 0.0, log_probs[np.arange(rows), last].astype(np.float64))
             for row in np.flatnonzero(~over):
-                said[row].append(int(last[row]))
-            over |= last == self.settings["end_id"] if self.settings["end_id"] is not None else False
+                written[row].append(int(last[row]))
+            over |= last == end if end is not None else False
             if over.all():
                 break
-        written = [
-            Generated(self._text([*ids, *own_ids]), float(total), bool(ended))
-            for own_ids, total, ended in zip(said, totals, over, strict=True)
+        found = [
+            Generated(self._text([*ids, *own]), float(total), bool(ended))
+            for own, total, ended in zip(written, totals, over, strict=True)
         ]
-        return sorted(written, key=lambda one: -one.log_prob)
+        return with_alternatives(sorted(found, key=lambda one: -one.log_prob))
 
     def _ids(self, text: str) -> list[int]:
         """A text as the model reads it, without an end."""
@@ -146,6 +150,12 @@ class LanguageModel(TextRunner):
             found.append(_of(log_probs, ids[first + 1 : first + 1 + len(piece)]))
         whole = np.concatenate(found)  # [T, B]
         return [whole[:length, row] for row, length in enumerate(lengths.tolist())]
+
+
+def _refuse_unknown(chosen: Mapping[str, Any]) -> None:
+    """Refuse options that sampling does not have."""
+    for name in chosen.keys() - {"temperature", "top_k", "top_p"}:
+        raise InputError(name, "is not an option of sampling, which takes temperature, top_k, top_p")
 
 
 def _of(log_probs: Array, ids: Array) -> Array:

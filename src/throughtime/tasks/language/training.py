@@ -137,9 +137,8 @@ class LanguageTask:
 
     def sample(self) -> str | None:
         """A few lines that the model writes, from the same chance each time."""
-        strategy = self.language.strategy(seed=0, temperature=0.8)
         prompt = "" if self.language.framing.marked else self.language.framing.text(self._opening())
-        return self.language.generate(prompt, max_new_tokens=SAMPLED_TOKENS, strategy=strategy)[0].text
+        return self.language.generate(prompt, max_new_tokens=SAMPLED_TOKENS, seed=0, temperature=0.8)[0].text
 
     def _opening(self) -> list[int]:
         text = self.train if self.valid is None else self.valid

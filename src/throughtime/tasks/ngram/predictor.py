@@ -19,6 +19,8 @@ from throughtime.results import Evaluation
 from throughtime.tasks.base import Description, Progress, refuse_options, suggest_evaluation
 from throughtime.tasks.language.model import LanguageModel, report_likelihood
 from throughtime.tasks.ngram.config import NgramConfig
+from throughtime.tasks.texts import build_codec
+from throughtime.text.codec import Codec
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -56,8 +58,6 @@ class NgramLanguageModel(LanguageModel):
         cls, folder: ModelFolder, settings: Mapping[str, Any], device: str, *, network: Any = None
     ) -> Self:
         """The model that `save` wrote. Counts are looked up, not computed: the device does not matter."""
-        from throughtime.text.codec import Codec
-
         config = build_config(NgramConfig, settings, str(folder.path / "config.json"))
         framing = config.frame(Codec.load(folder.path))
         size = len(framing.codec.vocabulary)
@@ -82,18 +82,13 @@ class NgramLanguageModel(LanguageModel):
 
     def count(self, dataset: Dataset) -> Self:
         """Build the vocabulary of the split of the configuration, and count its n-grams."""
-        from throughtime.text.codec import Codec
-
         config = self.config
-        assert config.tokens is not None
-        codec = Codec.build(
+        codec = build_codec(
             dataset.texts(config.split),
-            config.tokens,
-            min_freq=config.min_freq,
-            max_size=config.max_size,
+            config,
+            dataset.name,
             reserved=("<unk>", "<bos>", "<eos>") if config.layout == "lines" else ("<unk>",),
             normaliser=config.normaliser or "none",
-            where=dataset.name,
         )
         self.assets = config.frame(codec)
         counts = NgramCounts.of(
@@ -208,18 +203,15 @@ class NgramLanguageModel(LanguageModel):
 
     def describe(self) -> Description:
         """The model in words."""
-        config, codec = self.config, self.framing.codec
-        size, direction = (
-            f"{len(codec.vocabulary):,}",
-            "right to left" if config.backward else "left to right",
-        )
+        config = self.config
+        direction = "right to left" if config.backward else "left to right"
         return Description(
             f"{config.smoothing} {config.order}-gram model of {config.data}",
             f"{config.order}-grams with {config.smoothing} smoothing, {direction}",
-            f"vocabulary {size} ({config.tokens}), layout {config.layout}",
+            f"{self._vocabulary}, layout {config.layout}",
             {
                 "data": f"{config.data}, split {config.split}, {self.num_tokens:,} tokens",
-                "tokens": f"{config.tokens}, vocabulary of {size} (`{codec.hash[:12]}`)",
+                **self._tokens,
                 "text": "line by line" if config.layout == "lines" else "one stream",
             },
             ['score FOLDER "dog bites man" "man bites dog"', "generate FOLDER --seed 1"],

@@ -22,4 +22,4 @@ class Tag(Task):
     config = "throughtime.tasks.tag.config:TagConfig"
     predictor = "throughtime.tasks.tag.predictor:Tagger"
     exporter = "throughtime.tasks.tag.export:build_export"
-    runner = "throughtime.tasks.tag.runner:Tagger"
+    runner = "throughtime.tasks.tag.runner:TaggerRunner"

@@ -1,4 +1,4 @@
-"""What a tagger says of a sentence, and what is counted of its answers where the tags are known."""
+"""The answers of a tagger, and what is counted of its answers where the tags are known."""
 
 from __future__ import annotations
 
@@ -7,43 +7,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from throughtime.metrics.classification import Tagging, chunks, is_chunked
-from throughtime.results import Tagged
+from throughtime.results import Tagged, TaggedWord
 
 CONFUSIONS = 10
 """The number of confusions that a report lists."""
 
 
-@dataclass(frozen=True)
-class TaggedSentence(Tagged):
-    """Words with their tags, and the chunks that the tags mark.
+def build_answer(words: Sequence[TaggedWord], label: str = "", probability: float | None = None) -> Tagged:
+    """An answer with the chunks that the tags mark; none where tags mark no chunks.
 
-    >>> from throughtime.results import TaggedWord
-    >>> sentence = TaggedSentence((TaggedWord("play", "O", 0.9), TaggedWord("jazz", "B-genre", 0.8)), "Play")
-    >>> sentence.line(), sentence.chunks
-    ('play/O jazz/B-genre\\tPlay', [('genre', 'jazz')])
+    >>> answer = build_answer([TaggedWord("play", "O", 0.9), TaggedWord("jazz", "B-genre", 0.8)], "Play")
+    >>> answer.text, answer.chunks
+    ('play/O jazz/B-genre\\tPlay', (('genre', 'jazz'),))
     """
-
-    @property
-    def chunks(self) -> list[tuple[str, str]]:
-        """Type and text of each chunk that the tags mark; none where tags mark no chunks."""
-        if not is_chunked(self.tags):
-            return []
-        texts = [word.word for word in self.words]
-        return [(one.type, " ".join(texts[one.start : one.end])) for one in chunks(self.tags)]
-
-    def line(self) -> str:
-        """One line: word/tag, and the label behind a tab."""
-        text = " ".join(f"{word.word}/{word.tag}" for word in self.words)
-        return f"{text}\t{self.label}" if self.label else text
-
-    def values(self) -> dict[str, Any]:
-        """All of it, for JSON."""
-        words = [{**word._asdict(), "likely": dict(word.likely)} for word in self.words]
-        values: dict[str, Any] = {"words": words}
-        values["chunks"] = [{"type": type_, "text": text} for type_, text in self.chunks]
-        if self.label:
-            values |= {"label": self.label, "label_probability": self.label_probability}
-        return values
+    tags = [word.tag for word in words]
+    marked = chunks(tags) if is_chunked(tags) else []
+    texts = [(one.type, " ".join(word.word for word in words[one.start : one.end])) for one in marked]
+    return Tagged(tuple(words), label, probability, tuple(texts))
 
 
 @dataclass

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from throughtime.data.batching.sequences import TaggedBatch, TaggedBatches
-from throughtime.data.records import Tagged
+from throughtime.data.records import Tagged as TaggedRecord
 from throughtime.errors import InputError, unknown
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
 from throughtime.metrics.classification import is_chunked
-from throughtime.results import Evaluation, TaggedWord
+from throughtime.results import Evaluation, Tagged, TaggedWord
 from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
-from throughtime.tasks.tag.answers import TagCounts, TaggedSentence
+from throughtime.tasks.tag.answers import TagCounts, build_answer
 from throughtime.tasks.tag.codec import TagCodec, TaggerAssets, TagLanguage, load_languages
 from throughtime.tasks.tag.config import TagConfig
 from throughtime.tasks.tag.network import SequenceTagger
@@ -95,7 +95,7 @@ class Tagger(Predictor):
 
     def tag(
         self, texts: str | Sequence[str], *, tokenize: str = "space", progress: Progress | None = None
-    ) -> list[TaggedSentence]:
+    ) -> list[Tagged]:
         """One answer for each text, with the tags of its words; an empty text has none.
 
         `tokenize` names the tokenizer that splits a text into words: `space`, as in tagged data, or `unicode`
@@ -109,9 +109,9 @@ class Tagger(Predictor):
     @torch.no_grad()
     def tag_words(
         self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
-    ) -> list[TaggedSentence]:
+    ) -> list[Tagged]:
         """The same for sentences that are split into words already."""
-        found = [TaggedSentence(())] * len(check_sentences(sentences))
+        found = [Tagged(())] * len(check_sentences(sentences))
         real = [number for number, words in enumerate(sentences) if words]
         if not real:
             return found
@@ -132,7 +132,7 @@ class Tagger(Predictor):
         self.model.train(training)
         return found
 
-    def _tag_batch(self, batch: TaggedBatch, sentences: Sequence[Sequence[str]]) -> list[TaggedSentence]:
+    def _tag_batch(self, batch: TaggedBatch, sentences: Sequence[Sequence[str]]) -> list[Tagged]:
         scores, label_scores = self.model(batch)
         chosen = self.model.head.best(scores, batch.lengths)
         marginals = self.model.head.marginals(scores, batch.lengths)
@@ -150,7 +150,7 @@ class Tagger(Predictor):
                 # The answers go on past the end of a short sentence.
                 for word, tag, p, tags, ps in zip(words, *answers, strict=False)
             ]
-            found.append(TaggedSentence(tuple(tagged), *labels[row]))
+            found.append(build_answer(tagged, *labels[row]))
         return found
 
     def _labels(self, scores: Tensor | None, rows: int) -> list[tuple[str, float | None]]:
@@ -170,7 +170,7 @@ class Tagger(Predictor):
     def _warnings(self) -> InputWarnings:
         return InputWarnings(tokenizer("char"), self.codec.characters)
 
-    def count_tags(self, records: Sequence[Tagged], progress: Progress | None = None) -> TagCounts:
+    def count_tags(self, records: Sequence[TaggedRecord], progress: Progress | None = None) -> TagCounts:
         """Tag sentences whose tags are known, and count what is right."""
         counts = TagCounts(sentences=len(records))
         found = self.tag_words([record.words for record in records], progress=progress)
@@ -225,7 +225,7 @@ class Tagger(Predictor):
         )
 
 
-def tagged_sentences(dataset: Dataset, split: str) -> list[Tagged]:
+def tagged_sentences(dataset: Dataset, split: str) -> list[TaggedRecord]:
     """The tagged sentences of a split."""
     if dataset.kind != "tags":
         raise InputError(

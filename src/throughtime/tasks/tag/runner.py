@@ -13,6 +13,7 @@ from throughtime.results import Tagged, TaggedWord
 from throughtime.runtime.chain import Chain
 from throughtime.runtime.runner import TextRunner, batches, pad
 from throughtime.runtime.session import ExportFolder
+from throughtime.tasks.tag.answers import build_answer
 from throughtime.text.codec import Codec
 from throughtime.text.input_warnings import InputWarnings
 from throughtime.text.texts import check_sentences, check_texts
@@ -26,7 +27,7 @@ UNKNOWN, NOTHING = 0, -1
 Array = NDArray[Any]
 
 
-class Tagger(TextRunner):
+class TaggerRunner(TextRunner):
     """One graph over words and their spellings, with the vocabularies of both, of tags and of labels."""
 
     def __init__(self, folder: ExportFolder) -> None:
@@ -41,7 +42,7 @@ class Tagger(TextRunner):
             for number in range(len(self.settings["languages"]))
         ]
 
-    def tag(self, texts: Sequence[str], *, tokenize: str = "space") -> list[Tagged]:
+    def tag(self, texts: str | Sequence[str], *, tokenize: str = "space") -> list[Tagged]:
         """The tags of each text's words, in the order of the texts; an empty text has none.
 
         `tokenize` names what cuts a text into words: `space`, as tagged data come, or `unicode` for raw text.
@@ -70,7 +71,7 @@ class Tagger(TextRunner):
         for row, words in enumerate(sentences):
             own = scores[: len(words), row]
             label = self._label(labels[0][row]) if labels else ("", None)
-            found.append(Tagged(tuple(self._tagged(words, own)), *label))
+            found.append(build_answer(self._tagged(words, own), *label))
         return found
 
     def _tagged(self, words: Sequence[str], scores: Array) -> list[TaggedWord]:

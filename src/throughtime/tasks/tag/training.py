@@ -12,6 +12,7 @@ from throughtime.data.batching.sequences import NO_LABEL, TaggedBatch, TaggedBat
 from throughtime.data.records import Tagged
 from throughtime.metrics.classification import ChunkCounts
 from throughtime.tasks.tag.network import SequenceTagger
+from throughtime.tasks.texts import spread
 from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
@@ -85,7 +86,5 @@ class TagTask:
 
     def sample(self) -> str | None:
         """A few validation sentences with the tags they get."""
-        # From all over the data, which may be sorted by their labels.
-        first, step = len(self.valid) // (2 * SAMPLES), max(1, len(self.valid) // SAMPLES)
-        found = self.tagger.tag_words([record.words for record in self.valid[first::step][:SAMPLES]])
-        return "\n".join(one.line().replace("\t", " → ") for one in found) or None
+        found = self.tagger.tag_words([record.words for record in spread(self.valid, SAMPLES)])
+        return "\n".join(one.text.replace("\t", " → ") for one in found) or None

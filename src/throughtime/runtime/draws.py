@@ -1,0 +1,78 @@
+"""Random numbers that follow from what they are for, whoever computes them: Philox 4x32-10.
+
+A generator with a state gives each caller the next number; this one is a function of the seed, the sentence,
+the choice and the step. So a trained model, its exported copy and a server that writes many texts at once
+draw the same text from the same seed, on any device, whatever else they write beside it.
+
+John K. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Words = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]
+
+LOW, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
+MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+WEYL = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
+STEPS_AT_ONCE, NUMBERS_AT_ONCE = 64, 4_096
+
+
+def philox(counter: tuple[ArrayLike, ...], key: tuple[ArrayLike, ...], rounds: int = 10) -> Words:
+    """Four words of 32 bits for a counter of four words and a key of two; arrays are broadcast.
+
+    >>> [f"{word:08x}" for word in philox((0, 0, 0, 0), (0, 0))]
+    ['6627e8d5', 'e169c58d', 'bc57ac4c', '9b00dbd8']
+    """
+    a, b, c, d = (np.asarray(word, dtype=np.uint64) for word in counter)
+    left, right = (np.asarray(word, dtype=np.uint64) for word in key)
+    for _ in range(rounds):
+        first, second = a * MULTIPLIERS[0], c * MULTIPLIERS[1]
+        a, b, c, d = (second >> HALF) ^ b ^ left, second & LOW, (first >> HALF) ^ d ^ right, first & LOW
+        left, right = (left + WEYL[0]) & LOW, (right + WEYL[1]) & LOW
+    return a, b, c, d
+
+
+def uniform(
+    seed: Any, step: ArrayLike, sentence: ArrayLike = 0, choice: ArrayLike = 0
+) -> NDArray[np.float64]:
+    """Numbers in [0, 1) with 53 random bits; arrays, of seeds too, are broadcast.
+
+    >>> uniform(7, [0, 1, 2]).round(3).tolist() == uniform(7, np.arange(3)).round(3).tolist()
+    True
+    """
+    seed = np.asarray(seed, dtype=np.uint64)
+    high, low, *_ = philox((step, choice, sentence, 0), (seed & LOW, seed >> HALF))
+    bits = (high >> np.uint64(5)) * np.float64(2**26) + (low >> np.uint64(6))
+    found: NDArray[np.float64] = bits / 2**53
+    return found
+
+
+def whole_seed(seed: int | None) -> int:
+    """A seed as 64 bits; another one each time if none is given."""
+    return secrets.randbits(64) if seed is None else seed % 2**64
+
+
+class Draws:
+    """The numbers of many rows step by step, computed for several steps at once."""
+
+    def __init__(self, seed: int | None, sentences: NDArray[Any], choices: NDArray[Any]) -> None:
+        self.seed, self.sentences, self.choices = whole_seed(seed), sentences, choices
+        self.size = max(1, min(STEPS_AT_ONCE, NUMBERS_AT_ONCE // max(1, len(sentences))))
+
+    def __iter__(self) -> Iterator[NDArray[np.float64]]:
+        """The numbers of all rows, [rows], step after step."""
+        for step in count(0, self.size):
+            yield from self.block(step)
+
+    def block(self, step: int) -> NDArray[np.float64]:
+        """The numbers of all rows from this step on, [size, rows]."""
+        steps = np.arange(step, step + self.size)[:, None]
+        return uniform(self.seed, steps, self.sentences, self.choices)
