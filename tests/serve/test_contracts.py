@@ -287,15 +287,18 @@ def test_openai_client_is_refused_as_it_expects(gpt):
 def test_taggers_classifiers_and_fillers_say_what_they_say_in_python(client, runs):
     asked = {"q": ["bring milk", ""]}
     tagged = client.post("/tag", json=asked).json()
-    expected = [one.values() for one in tt.load(runs["tags"], "cpu").tag(asked["q"])]
+    expected = [one.to_dict() for one in tt.load(runs["tags"], "cpu").tag(asked["q"])]
     warned = tagged.pop("warnings")
     assert len(warned) == 1
     assert "text 2 is empty" in warned[0]
     assert tagged == {"model": "tags", "results": json.loads(json.dumps(expected))}
     classified = client.post("/classify", json={"q": "some jazz", "k": 1}).json()["results"]
-    assert classified == [one.values() for one in tt.load(runs["topics"], "cpu").classify(["some jazz"], k=1)]
+    assert classified == [
+        one.to_dict() for one in tt.load(runs["topics"], "cpu").classify(["some jazz"], k=1)
+    ]
     filled = client.post("/fill", json={"q": "the ___ sleeps .", "k": 2}).json()["results"]
-    assert filled == [[one.values() for one in tt.load(runs["blanks"], "cpu").fill("the ___ sleeps .", k=2)]]
+    best, other = tt.load(runs["blanks"], "cpu").fill("the ___ sleeps .", k=2)
+    assert filled == [json.loads(json.dumps({**best.to_dict(), "alternatives": [other.to_dict()]}))]
 
 
 def test_forecasts_follow_the_series_and_have_their_intervals(client):

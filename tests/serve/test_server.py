@@ -331,7 +331,7 @@ def test_a_forecaster_with_further_columns_is_refused_at_the_start(tmp_path):
     (tmp_path / "sales.csv").write_text("y,price,rain\n" + rows)
     small = {"lookback": 8, "horizon": 4, "hidden_size": 8, "device": "cpu", "precision": "float32"}
     columns = {"known": ["price"], "past": ["rain"]}
-    run = saved(tmp_path / "sales", "forecast", "forecast", tmp_path / "sales.csv", **columns, **small)
+    run = saved(tmp_path / "sales", "forecast", tmp_path / "sales.csv", **columns, **small)
     with pytest.raises(InputError, match="sales: needs the columns price, rain too, which requests do not"):
         Models.open([run], "cpu")
 

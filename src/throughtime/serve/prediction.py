@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
+from throughtime.results import Composed, Filling
 from throughtime.serve.batching import AbandonedError, Left
 from throughtime.serve.models import Served
 from throughtime.serve.requests import Options, RefusalError, Text, Texts, as_list, check_texts
@@ -17,11 +19,10 @@ from throughtime.text.blanks import BLANK
 from throughtime.text.tokenizers import tokenizer
 
 if TYPE_CHECKING:
-    from throughtime.results import Composed, Filling
     from throughtime.search import Moment
     from throughtime.tasks.compose.predictor import Composer, Condition
 
-MOST_RESULTS, MOST_CHOICES = 100, 16
+MOST_RESULTS, MOST_CHOICES, MOST_BEAMS = 100, 16, 20
 MOST_BLANKS = 4
 """A fill-in model puts one token in each blank; at most this number of blanks is tried."""
 
@@ -56,7 +57,7 @@ class FillRequest(TextsRequest):
 
 
 class ComposeRequest(BaseModel):
-    """A label or a vector to write from, or a list of them; `n` texts are drawn for each.
+    """A label or a vector to write from, or a list of them; `num_return_sequences` texts for each.
 
     Temperature 0 takes the most likely token at each step.
     """
@@ -64,10 +65,14 @@ class ComposeRequest(BaseModel):
     label: Texts | None = None
     vector: Vectors | None = None
     model: Text | None = None
-    n: int = Field(1, ge=1, le=MOST_CHOICES)
+    num_return_sequences: int = Field(1, ge=1, le=MOST_CHOICES)
+    greedy: bool | None = None
+    num_beams: int | None = Field(None, ge=1, le=MOST_BEAMS)
+    length_penalty: float = Field(0.75, ge=0, le=10)
     temperature: float | None = Field(None, ge=0, le=2)
+    top_k: int | None = Field(None, ge=1)
     top_p: float | None = Field(None, gt=0, le=1)
-    max_tokens: int | None = Field(None, ge=1)
+    max_new_tokens: int | None = Field(None, ge=1)
     seed: int | None = Field(None, ge=0, lt=2**31)
 
 
@@ -97,7 +102,21 @@ async def classify(request: Request, asked: ClassifyRequest) -> Results:
 @router.post("/fill", response_model_exclude_unset=True)
 async def fill(request: Request, asked: FillRequest) -> Results:
     """The likeliest words for the blanks of each text, filled in together."""
-    return await _predict(request, asked, "fill", lambda model, q: model.fill_all(q, k=asked.k))
+    return await _predict(request, asked, "fill", lambda model, q: fillings(model, q, asked.k))
+
+
+def fillings(model: Any, texts: list[str], k: int) -> list[Filling]:
+    """One answer for each text, with the other fillings as its alternatives."""
+    found = model.fill_all(texts, k=k)
+    return [
+        with_alternatives(own) if own else Filling(text, (), 1.0)
+        for text, own in zip(texts, found, strict=True)
+    ]
+
+
+def with_alternatives(found: Sequence[Any]) -> Any:
+    """The best of several answers to one input, with the others inside it."""
+    return replace(found[0], alternatives=tuple(found[1:]))
 
 
 async def _predict(
@@ -111,8 +130,7 @@ async def _predict(
         tokenizer(asked.tokenize)  # an unknown one is refused before it waits
 
     def compute(items: list[str], left: Left) -> list[Any]:
-        found = predict(served.model, items)
-        return [[it.values() for it in one] if isinstance(one, list) else one.values() for one in found]
+        return [one.to_dict() for one in predict(served.model, items)]
 
     key = (task, *asked.model_dump(exclude={"q", "model"}).values())
     found = await service.compute(request, served, key, compute, texts)
@@ -127,25 +145,18 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
     conditions = _conditions(asked, served)
     _check_composing(asked, conditions, service.options)
     composer: Composer = served.model
-    greedy = asked.temperature == 0
+    options = asked.model_dump(exclude={"label", "vector", "model"})
+    if asked.temperature == 0:
+        options |= {"greedy": True, "temperature": None, "top_p": None}
 
-    def compute(given: Sequence[Condition], left: Left) -> list[list[Composed]]:
+    def compute(given: Sequence[Condition], left: Left) -> list[Composed]:
         def watch(moment: Moment) -> None:
             if left():
                 raise AbandonedError
 
-        return composer.compose(
-            given,
-            num_return_sequences=asked.n,
-            greedy=greedy or None,
-            temperature=None if greedy else asked.temperature,
-            top_p=None if greedy else asked.top_p,
-            seed=asked.seed,
-            max_new_tokens=asked.max_tokens,
-            watch=watch,
-        )
+        return [with_alternatives(own) for own in composer.compose(given, watch=watch, **options)]
 
-    key = ("compose", asked.n, asked.temperature, asked.top_p, asked.max_tokens, asked.seed)
+    key = ("compose", *options.values())
     if asked.seed is None:
         found = await service.compute(request, served, key, compute, conditions)
     else:
@@ -153,11 +164,7 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
         (found,) = await service.compute(
             request, served, key, lambda items, left: [compute(item, left) for item in items], [conditions]
         )
-    results = [
-        {"condition": condition, "texts": [one.values() for one in own]}
-        for condition, own in zip(conditions, found, strict=True)
-    ]
-    return Results(model=served.name, results=results)
+    return Results(model=served.name, results=[one.to_dict() for one in found])
 
 
 def _conditions(asked: ComposeRequest, served: Served) -> list[Condition]:
@@ -188,13 +195,11 @@ def _conditions(asked: ComposeRequest, served: Served) -> list[Condition]:
 def _check_composing(asked: ComposeRequest, conditions: Sequence[Condition], options: Options) -> None:
     """Refuse a request for more than the limits of the server."""
     check_texts([one for one in conditions if isinstance(one, str)], options)
-    texts = len(conditions) * asked.n
+    texts = len(conditions) * asked.num_return_sequences
     if texts > options.max_texts:
         raise RefusalError(413, f"{texts:,} texts at once; at most {options.max_texts:,} are written")
-    if asked.max_tokens is not None and asked.max_tokens > options.max_tokens:
-        raise RefusalError(400, f"max_tokens is {asked.max_tokens}, at most {options.max_tokens}")
-    if asked.temperature == 0 and asked.n > 1:
-        raise RefusalError(400, f"n is {asked.n}, but temperature 0 writes one text; leave one of them out")
+    if asked.max_new_tokens is not None and asked.max_new_tokens > options.max_tokens:
+        raise RefusalError(400, f"max_new_tokens is {asked.max_new_tokens}, at most {options.max_tokens}")
 
 
 async def infill(
@@ -216,16 +221,15 @@ async def infill(
     texts = [_check_prompt(prompt) for prompt in prompts]
     gaps = range(1, min(most, MOST_BLANKS) + 1)
 
-    def compute(items: list[str], left: Left) -> list[list[Filling]]:
-        found: list[list[Filling]] = filler.model.fill_all(items, k=choices)
-        return found
+    def compute(items: list[str], left: Left) -> list[Filling]:
+        return fillings(filler.model, items, choices)
 
     blanked = [with_blanks(text, suffix, blanks) for text in texts for blanks in gaps]
     found = iter(await service.compute(request, filler, ("infill", choices), compute, blanked))
     answers: list[dict[str, Any]] = []
     written = read = 0
     for text in texts:
-        own = [filling for _ in gaps for filling in next(found)]
+        own = [one for _ in gaps for best in (next(found),) for one in (best, *best.alternatives)]
         for one in sorted(own, key=_mean_surprise)[:choices]:
             filled = between(text, suffix, one.text)
             answers.append({"index": len(answers), "text": filled, "logprobs": None, "finish_reason": "stop"})

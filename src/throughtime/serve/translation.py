@@ -176,7 +176,7 @@ def _choose_translator(service: Service, asked: TranslateRequest, source: str) -
         return chosen
     translators = service.models.of("translate")
     if not translators:
-        raise RefusalError(404, "no model here translates")
+        raise RefusalError(404, "no model here is a translator")
     codes = {code for one in translators for code in (one.source, one.target)}
     for code in direction:
         if code not in codes:

@@ -18,7 +18,7 @@ export function fillSection(models) {
     extra: [make("label", {}, "ways ", many)],
     send: (q) => {
       const k = Math.min(20, Math.max(1, Math.round(Number(many.value)) || 1));
-      section.ask("fill", { q, k }, ({ results }) => show(section, results[0]));
+      section.ask("fill", { q, k }, ({ results: [best] }) => show(section, [best, ...best.alternatives]));
     },
   });
   section.controls.append(form);

@@ -23,3 +23,4 @@ class Tag(Task):
     predictor = "throughtime.tasks.tag.predictor:Tagger"
     exporter = "throughtime.tasks.tag.export:build_export"
     runner = "throughtime.tasks.tag.runner:Tagger"
+    route = "throughtime.serve.prediction:router"
