@@ -35,7 +35,13 @@ def refused(client, **body):
 
 
 def test_texts_from_labels_are_those_of_the_library(client, runs):
-    body = {"label": ["music", "animal"], "n": 3, "seed": 5, "temperature": 0.7, "max_tokens": 6}
+    body = {
+        "label": ["music", "animal"],
+        "num_return_sequences": 3,
+        "seed": 5,
+        "temperature": 0.7,
+        "max_new_tokens": 6,
+    }
     found = asked(client, **body)
     composer = tt.load(runs["composer"], "cpu")
     told = composer.compose(body["label"], num_return_sequences=3, seed=5, temperature=0.7, max_new_tokens=6)
@@ -44,12 +50,15 @@ def test_texts_from_labels_are_those_of_the_library(client, runs):
         {"condition": one, **own.to_dict()} for one, own in zip(body["label"], told, strict=True)
     ]
     assert asked(client, **body) == found  # by its seed, whatever others ask meanwhile
-    assert [one["condition"] for one in asked(client, label="music", n=2, max_tokens=3)] == ["music"]
+    assert len(asked(client, label="music", num_return_sequences=2, max_new_tokens=3)[0]["alternatives"]) == 1
     assert asked(client, label="music", temperature=0) == asked(client, label="music", temperature=0)
 
 
 def test_a_seed_gives_the_same_texts_beside_other_requests(models, client):
-    bodies = [{"label": label, "n": 2, "seed": 3, "max_tokens": 6} for label in ("animal", "music")]
+    bodies = [
+        {"label": label, "num_return_sequences": 2, "seed": 3, "max_new_tokens": 6}
+        for label in ("animal", "music")
+    ]
     alone = [asked(client, **body) for body in bodies]
     with (
         serving(models, Options(batch_wait=0.3)) as (_, address),
@@ -66,12 +75,17 @@ def test_what_cannot_be_composed_is_one_sentence(client):
     assert code == 400
     assert "did you mean 'music'?" in told
     assert refused(client, vector=[1.0])[1].startswith("vector: composer writes from a label")
-    assert refused(client, label="music", n=3, temperature=0)[1].startswith("n is 3, but temperature 0")
-    assert refused(client, label="music", max_tokens=5_000) == (400, "max_tokens is 5000, at most 2000")
-    assert refused(client, label=["music"] * 100, n=MOST_CHOICES)[0] == 413
+    assert refused(client, label="music", num_return_sequences=3, temperature=0)[1].startswith(
+        "num_return_sequences: is 3, but greedy"
+    )
+    assert refused(client, label="music", max_new_tokens=5_000) == (
+        400,
+        "max_new_tokens is 5000, at most 2000",
+    )
+    assert refused(client, label=["music"] * 100, num_return_sequences=MOST_CHOICES)[0] == 413
     assert refused(client, label="music", model="letters") == (
         400,
-        "letters is no model that writes from labels or vectors",
+        "letters is a language model, not a model that composes texts from labels or vectors",
     )
 
 
@@ -92,9 +106,9 @@ def vector_models(tmp_path):
 def test_vectors_have_the_size_of_the_model(vector_models):
     with TestClient(create_app(vector_models, Options(), log=io.StringIO())) as client:
         assert client.get("/models").json() == [{"name": "reports", "task": "compose", "vector_size": 2}]
-        (one,) = asked(client, vector=[0.5, 1], max_tokens=2)
-        assert one["condition"] == [0.5, 1]
-        assert len(asked(client, vector=[[0, 1], [1, 0]], n=2, max_tokens=2)) == 2
+        (one,) = asked(client, vector=[0.5, 1], max_new_tokens=2)
+        assert isinstance(one["text"], str)
+        assert len(asked(client, vector=[[0, 1], [1, 0]], num_return_sequences=2, max_new_tokens=2)) == 2
         assert refused(client, vector=[1]) == (400, "vector: has 1 numbers, reports writes from 2")
         assert refused(client, label="x")[1] == "label: reports writes from a vector of 2 numbers"
 

@@ -98,14 +98,24 @@ def test_a_history_leaves_out_what_training_left_out(runs, tmp_path):
     ("path", "body", "status", "sentence"),
     [
         ("attention", {"q": "a bird", "model": "nobody"}, 404, "no model 'nobody' here"),
-        ("attention", {"q": "a bird", "model": "letters"}, 400, "is no model that translates"),
+        (
+            "attention",
+            {"q": "a bird", "model": "letters"},
+            400,
+            "letters is a language model, not a translator",
+        ),
         ("beam", {"q": " "}, 400, "is empty"),
         ("beam", {"q": "a bird", "num_beams": 0}, 400, "num_beams"),
-        ("gates", {"q": "the", "model": "waves"}, 400, "is no model that reads text with gates"),
+        (
+            "gates",
+            {"q": "the", "model": "waves"},
+            400,
+            "waves is a forecaster, not a model that reads text with gates",
+        ),
         ("gates", {"q": "the", "model": "letters", "layer": 9}, 400, "layer is 9, the model has 1"),
         ("gates", {"q": "x" * 3000}, 400, "2000 characters"),
-        ("next", {"q": "the", "model": "en-fr"}, 400, "is no model that is a language model"),
-        ("history", {"model": "en-fr"}, 400, "is no model that forecasts"),
+        ("next", {"q": "the", "model": "en-fr"}, 400, "en-fr is a translator, not a language model"),
+        ("history", {"model": "en-fr"}, 400, "en-fr is a translator, not a forecaster"),
     ],
 )
 def test_refusals_are_one_sentence(client, path, body, status, sentence):

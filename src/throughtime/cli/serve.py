@@ -23,7 +23,7 @@ CALLS = {
     "fill": ("/fill", '{{"q": "I am ___ ."}}'),
     "tag": ("/tag", '{{"q": "The old man the boats ."}}'),
     "classify": ("/classify", '{{"q": "play some jazz"}}'),
-    "compose": ("/compose", '{{"{kind}": {condition}, "n": 3}}'),
+    "compose": ("/compose", '{{"{kind}": {condition}, "num_return_sequences": 3}}'),
 }
 COMPLETION = ("/v1/completions", '{{"model": "{name}", "prompt": "the", "max_tokens": 40}}')
 

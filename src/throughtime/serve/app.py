@@ -20,30 +20,15 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from throughtime.errors import InputError
-from throughtime.registry import Registry
 from throughtime.serve import insight
 from throughtime.serve.middleware import AccessLog, Limits
 from throughtime.serve.models import Models
 from throughtime.serve.requests import CLIENT_LEFT, Options, RefusalError, explain, refusal
 from throughtime.serve.service import Service, get_service
+from throughtime.tasks import TASKS
 from throughtime.version import __version__
 
 PAGE = Path(__file__).with_name("page")
-ROUTES = Registry[APIRouter](
-    "task with endpoints",
-    "throughtime.routes",
-    {
-        "translate": "throughtime.serve.translation:router",
-        "language": "throughtime.serve.completions:router",
-        "ngram": "throughtime.serve.completions:router",
-        "tag": "throughtime.serve.prediction:router",
-        "classify": "throughtime.serve.prediction:router",
-        "fill": "throughtime.serve.prediction:router",
-        "compose": "throughtime.serve.prediction:router",
-        "forecast": "throughtime.serve.forecasting:router",
-    },
-)
-"""The endpoints of each task. A router reaches the models through `service.admit(request, texts)`."""
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"description": "Bad request, in one sentence"},
     401: {"description": "The API key is missing or wrong (under /v1)"},
@@ -61,7 +46,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "/tag": {"q": "The old man the boats ."},
     "/classify": {"q": "play some jazz"},
     "/fill": {"q": "I am ___ hungry.", "k": 3},
-    "/compose": {"label": "LABEL", "n": 3, "temperature": 0.8, "seed": 1},
+    "/compose": {"label": "LABEL", "num_return_sequences": 3, "temperature": 0.8, "seed": 1},
     "/forecast": {"series": [{"unique_id": "sales", "y": [112, 118, 132, 129]}], "h": 2, "level": [80]},
 }
 
@@ -113,8 +98,8 @@ def create_app(
         Exception,
     ):
         app.add_exception_handler(kind, _answer_error)
-    routers = {id(router): router for router in ROUTES.values()}  # several tasks may share one
-    for router in (*routers.values(), insight.router):
+    declared = [task.part("route") for task in TASKS.values() if task.route is not None]
+    for router in {id(one): one for one in (*declared, insight.router)}.values():  # several tasks share one
         app.include_router(router, responses=ERRORS)
     app.include_router(state)
     if PAGE.is_dir():
@@ -176,8 +161,7 @@ async def _answer_error(request: Request, error: Exception) -> Response:
             more = {"param": error.param, "code": error.code}
             return refusal(path, error.status, error.sentence, error.headers, **more)
         case InputError():
-            # The same message names an option of the command; here it is a field.
-            return refusal(path, 400, str(error).removeprefix("--"))
+            return refusal(path, 400, str(error))
         case RequestValidationError():
             place = [str(part) for part in error.errors()[0]["loc"] if part != "body"]
             param = place[0] if place and not place[0].isdecimal() else None  # a number: where JSON ends

@@ -18,7 +18,7 @@ from throughtime.inspection.gates import unit_gates
 from throughtime.inspection.next_tokens import next_tokens
 from throughtime.inspection.translation import beam_tree
 from throughtime.serve.batching import Left
-from throughtime.serve.models import WRITERS, Served
+from throughtime.serve.models import Served, writers
 from throughtime.serve.requests import RefusalError
 from throughtime.serve.service import admit, get_service
 from throughtime.serve.translation import MOST_ALTERNATIVES, search_translations
@@ -102,7 +102,9 @@ async def beam(request: Request, asked: BeamRequest) -> dict[str, Any]:
 @router.post("/gates")
 async def gates(request: Request, asked: GatesRequest) -> dict[str, Any]:
     """The gates of the units of one layer at each token, those that remember longest first."""
-    served = admit(request, [asked.q]).models.choose(asked.model, *GATED, does="reads text with gates")
+    served = admit(request, [asked.q]).models.choose(
+        asked.model, *GATED, kind="a model that reads text with gates"
+    )
 
     def look(text: str, left: Left) -> dict[str, Any]:
         layers = unit_gates(served.model, text)
@@ -117,7 +119,7 @@ async def gates(request: Request, asked: GatesRequest) -> dict[str, Any]:
 @router.post("/next")
 async def following(request: Request, asked: NextRequest) -> dict[str, Any]:
     """The likeliest next tokens after a text, and how much each token of it surprised the model, in bits."""
-    served = admit(request, [asked.q]).models.choose(asked.model, *WRITERS, does="is a language model")
+    served = admit(request, [asked.q]).models.choose(asked.model, *writers())
 
     def look(text: str, left: Left) -> dict[str, Any]:
         return next_tokens(served.model, text, asked.k).values()

@@ -10,18 +10,16 @@ from typing import Any
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
 from throughtime.serve.requests import RefusalError
+from throughtime.tasks import TASKS
 from throughtime.tasks.base import load
 
-WRITERS = ("ngram", "language")
-TASKS = {
-    "translate": "translates",
-    "fill": "fills blanks",
-    "tag": "tags",
-    "classify": "classifies",
-    "forecast": "forecasts",
-    "compose": "writes from labels or vectors",
-}
-"""What is served besides language models, and what such a model does."""
+COMPLETIONS = "throughtime.serve.completions:router"
+"""The route of tasks whose models are language models."""
+
+
+def writers() -> list[str]:
+    """The tasks of language models, by their declared route."""
+    return [name for name, task in TASKS.items() if task.route == COMPLETIONS]
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Served:
     @property
     def writes(self) -> bool:
         """Whether it is a language model."""
-        return self.task in WRITERS
+        return self.task in TASKS and TASKS[self.task].route == COMPLETIONS
 
     @property
     def source(self) -> str:
@@ -128,17 +126,17 @@ class Models:
             raise RefusalError(404, sentence, param="model", code="model_not_found")
         return self._by_name[name]
 
-    def choose(self, name: str | None, *tasks: str, does: str = "") -> Served:
-        """The model of this name, or the first of these tasks; `does` says what such models do."""
-        does = does or TASKS[tasks[0]]
+    def choose(self, name: str | None, *tasks: str, kind: str = "") -> Served:
+        """The model of this name, or the first of these tasks; `kind` is such a model in words."""
+        kind = kind or TASKS[tasks[0]].title
         if name is None:
             found = self.of(*tasks)
             if not found:
-                raise RefusalError(404, f"no model here {does}", param="model", code="model_not_found")
+                raise RefusalError(404, f"no model here is {kind}", param="model", code="model_not_found")
             return found[0]
         served = self.get(name)
         if served.task not in tasks:
-            raise RefusalError(400, f"{served.name} is no model that {does}", param="model")
+            raise RefusalError(400, f"{served.name} is {TASKS[served.task].title}, not {kind}", param="model")
         return served
 
 
@@ -153,7 +151,7 @@ def _reason(run: Path, error: Exception) -> str:
 def _open(run: Path, device: str) -> Served:
     folder = ModelFolder.at(run)
     task, _ = folder.read_config()
-    if task not in (*WRITERS, *TASKS):
+    if task not in TASKS or TASKS[task].route is None:
         raise InputError(str(run), f"holds a model of the task {task!r}, which is not served yet")
     name, model = folder.path.resolve().name, load(run, device)
     if task != "forecast":

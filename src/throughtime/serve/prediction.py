@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
+from throughtime.results import Composed, Filling
 from throughtime.serve.batching import AbandonedError, Left
 from throughtime.serve.models import Served
 from throughtime.serve.requests import Options, RefusalError, Text, Texts, as_list, check_texts
@@ -17,11 +18,10 @@ from throughtime.text.blanks import BLANK
 from throughtime.text.tokenizers import tokenizer
 
 if TYPE_CHECKING:
-    from throughtime.results import Composed, Filling
     from throughtime.search import Moment
     from throughtime.tasks.compose.predictor import Composer, Condition
 
-MOST_RESULTS, MOST_CHOICES = 100, 16
+MOST_RESULTS, MOST_CHOICES, MOST_BEAMS = 100, 16, 20
 MOST_BLANKS = 4
 """A fill-in model puts one token in each blank; at most this number of blanks is tried."""
 
@@ -56,7 +56,7 @@ class FillRequest(TextsRequest):
 
 
 class ComposeRequest(BaseModel):
-    """A label or a vector to write from, or a list of them; `n` texts are drawn for each.
+    """A label or a vector to write from, or a list of them; `num_return_sequences` texts for each.
 
     Temperature 0 takes the most likely token at each step.
     """
@@ -64,10 +64,14 @@ class ComposeRequest(BaseModel):
     label: Texts | None = None
     vector: Vectors | None = None
     model: Text | None = None
-    n: int = Field(1, ge=1, le=MOST_CHOICES)
+    num_return_sequences: int = Field(1, ge=1, le=MOST_CHOICES)
+    greedy: bool | None = None
+    num_beams: int | None = Field(None, ge=1, le=MOST_BEAMS)
+    length_penalty: float = Field(0.75, ge=0, le=10)
     temperature: float | None = Field(None, ge=0, le=2)
+    top_k: int | None = Field(None, ge=1)
     top_p: float | None = Field(None, gt=0, le=1)
-    max_tokens: int | None = Field(None, ge=1)
+    max_new_tokens: int | None = Field(None, ge=1)
     seed: int | None = Field(None, ge=0, lt=2**31)
 
 
@@ -126,24 +130,18 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
     conditions = _conditions(asked, served)
     _check_composing(asked, conditions, service.options)
     composer: Composer = served.model
+    options = asked.model_dump(exclude={"label", "vector", "model"})
+    if asked.temperature == 0:
+        options |= {"greedy": True, "temperature": None, "top_p": None}
 
     def compute(given: Sequence[Condition], left: Left) -> list[Composed]:
         def watch(moment: Moment) -> None:
             if left():
                 raise AbandonedError
 
-        return composer.compose(
-            given,
-            num_return_sequences=asked.n,
-            greedy=asked.temperature == 0 or None,
-            temperature=asked.temperature,
-            top_p=asked.top_p,
-            seed=asked.seed,
-            max_new_tokens=asked.max_tokens,
-            watch=watch,
-        )
+        return composer.compose(given, watch=watch, **options)
 
-    key = ("compose", asked.n, asked.temperature, asked.top_p, asked.max_tokens, asked.seed)
+    key = ("compose", *options.values())
     if asked.seed is None:
         found = await service.compute(request, served, key, compute, conditions)
     else:
@@ -185,13 +183,11 @@ def _conditions(asked: ComposeRequest, served: Served) -> list[Condition]:
 def _check_composing(asked: ComposeRequest, conditions: Sequence[Condition], options: Options) -> None:
     """Refuse a request for more than the limits of the server."""
     check_texts([one for one in conditions if isinstance(one, str)], options)
-    texts = len(conditions) * asked.n
+    texts = len(conditions) * asked.num_return_sequences
     if texts > options.max_texts:
         raise RefusalError(413, f"{texts:,} texts at once; at most {options.max_texts:,} are written")
-    if asked.max_tokens is not None and asked.max_tokens > options.max_tokens:
-        raise RefusalError(400, f"max_tokens is {asked.max_tokens}, at most {options.max_tokens}")
-    if asked.temperature == 0 and asked.n > 1:
-        raise RefusalError(400, f"n is {asked.n}, but temperature 0 writes one text; leave one of them out")
+    if asked.max_new_tokens is not None and asked.max_new_tokens > options.max_tokens:
+        raise RefusalError(400, f"max_new_tokens is {asked.max_new_tokens}, at most {options.max_tokens}")
 
 
 async def infill(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from throughtime.search import Moment
     from throughtime.tasks.translate.translation import SentenceTranslator
 
-MOST_ALTERNATIVES = 10
+MOST_ALTERNATIVES, MOST_BEAMS = 10, 20
 
 router = APIRouter(tags=["translation"])
 
@@ -37,6 +37,9 @@ class TranslateRequest(BaseModel):
     target: Text
     format: Literal["text", "html"] = "text"
     alternatives: int = Field(0, ge=0, le=MOST_ALTERNATIVES)
+    num_beams: int | None = Field(None, ge=1, le=MOST_BEAMS)
+    length_penalty: float | None = Field(None, ge=0, le=10)
+    num_return_sequences: int = Field(1, ge=1, le=MOST_ALTERNATIVES + 1)
     api_key: Text | None = None
     model: Text | None = None
 
@@ -78,6 +81,9 @@ async def translate(request: Request) -> Translated:
     With format html, a sentence is translated as a whole, and its inline tags go around the same words.
     """
     asked = await read_body(request, TranslateRequest)
+    if asked.alternatives and (asked.num_beams or asked.num_return_sequences > 1):
+        sentence = "alternatives: has a search of its own; leave out num_beams and num_return_sequences"
+        raise RefusalError(400, sentence)
     texts = as_list(asked.q)
     service = admit(request, texts, asked.api_key)
     guesses: list[Guess] = []
@@ -106,7 +112,11 @@ async def translate(request: Request) -> Translated:
     others = [one[1:] for one in found]
     return Translated(
         translatedText=found[0][0] if single else [one[0] for one in found],
-        alternatives=None if not asked.alternatives else others[0] if single else others,
+        alternatives=None
+        if not (asked.alternatives or asked.num_return_sequences > 1)
+        else others[0]
+        if single
+        else others,
         detectedLanguage=None if not guesses else languages[0] if single else languages,
         warnings=warnings or None,
     )
@@ -177,7 +187,7 @@ def _choose_translator(service: Service, asked: TranslateRequest, source: str) -
         return chosen
     translators = service.models.of("translate")
     if not translators:
-        raise RefusalError(404, "no model here translates")
+        raise RefusalError(404, "no model here is a translator")
     codes = {code for one in translators for code in (one.source, one.target)}
     for code in direction:
         if code not in codes:
@@ -207,15 +217,19 @@ async def _translations(
 ) -> list[list[str]]:
     """The best translation of each text and the alternatives, batched with those of other requests."""
 
+    options = asked.model_dump(include={"num_beams", "length_penalty", "num_return_sequences"})
+
     async def translate(sentences: Sequence[str], linked: bool) -> list[list[LinkedText]]:
         def compute(items: list[str], left: Left) -> list[list[LinkedText]]:
-            found = search_translations(served.model, items, asked.alternatives, left, align=linked)
+            found = search_translations(
+                served.model, items, asked.alternatives, left, align=linked, **options
+            )
             return [
                 [LinkedText(one.text, links_of(item, one)) for one in (best, *best.alternatives)]
                 for item, best in zip(items, found, strict=True)
             ]
 
-        key = ("translate", asked.alternatives, linked)
+        key = ("translate", asked.alternatives, linked, *options.values())
         return await get_service(request).compute(request, served, key, compute, sentences)
 
     if asked.format == "html":
@@ -224,7 +238,14 @@ async def _translations(
 
 
 def search_translations(
-    translator: SentenceTranslator, texts: list[str], alternatives: int, left: Left, align: bool
+    translator: SentenceTranslator,
+    texts: list[str],
+    alternatives: int,
+    left: Left,
+    *,
+    align: bool,
+    num_return_sequences: int = 1,
+    **options: Any,
 ) -> list[Translation]:
     """The best translation of each text and the alternatives; given up as soon as all have left."""
 
@@ -232,8 +253,11 @@ def search_translations(
         if left():
             raise AbandonedError
 
-    search, count = "diverse" if alternatives else "beam", alternatives + 1
-    return translator.translate(texts, search=search, num_return_sequences=count, align=align, watch=watch)
+    search = "diverse" if alternatives else "beam"
+    count = alternatives + 1 if alternatives else num_return_sequences
+    return translator.translate(
+        texts, search=search, num_return_sequences=count, align=align, watch=watch, **options
+    )
 
 
 async def translate_pages(pages: Sequence[str], translate: Translate) -> list[list[str]]:

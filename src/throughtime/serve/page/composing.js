@@ -36,7 +36,7 @@ export function composeSection(models) {
     event.preventDefault();
     const given = section.model.labels ? { label: label.value } : { vector: numbers(vector.value) };
     const n = within(Math.round(Number(many.value)) || 1, 1, 16);
-    const body = { ...given, n, temperature: within(Number(temperature.value) || 1, 0.1, 2) };
+    const body = { ...given, num_return_sequences: n, temperature: within(Number(temperature.value) || 1, 0.1, 2) };
     section.ask("compose", body, ({ results }) => show(section, [results[0], ...results[0].alternatives]));
   });
   label.addEventListener("change", () => form.requestSubmit());

@@ -22,3 +22,4 @@ class Classify(Task):
     predictor = "throughtime.tasks.classify.predictor:Classifier"
     exporter = "throughtime.tasks.classify.export:build_export"
     runner = "throughtime.tasks.classify.runner:ClassifierRunner"
+    route = "throughtime.serve.prediction:router"

@@ -21,3 +21,4 @@ class Compose(Task):
     )
     config = "throughtime.tasks.compose.config:ComposeConfig"
     predictor = "throughtime.tasks.compose.predictor:Composer"
+    route = "throughtime.serve.prediction:router"

@@ -25,3 +25,4 @@ class Fill(Task):
     predictor = "throughtime.tasks.fill.predictor:Filler"
     exporter = "throughtime.tasks.fill.export:build_export"
     runner = "throughtime.tasks.fill.runner:FillerRunner"
+    route = "throughtime.serve.prediction:router"

@@ -25,3 +25,4 @@ class Forecast(Task):
     predictor = "throughtime.tasks.forecast.predictor:SeriesForecaster"
     exporter = "throughtime.tasks.forecast.export:build_export"
     runner = "throughtime.tasks.forecast.runner:Forecaster"
+    route = "throughtime.serve.forecasting:router"

@@ -19,3 +19,4 @@ class Language(Task):
     predictor = "throughtime.tasks.language.predictor:RecurrentLanguage"
     exporter = "throughtime.tasks.language.export:build_export"
     runner = "throughtime.tasks.language.runner:LanguageModelRunner"
+    route = "throughtime.serve.completions:router"

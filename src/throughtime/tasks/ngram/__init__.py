@@ -29,3 +29,4 @@ class Ngram(Task):
     }
     config = "throughtime.tasks.ngram.config:NgramConfig"
     predictor = "throughtime.tasks.ngram.predictor:NgramLanguageModel"
+    route = "throughtime.serve.completions:router"

@@ -23,3 +23,4 @@ class Tag(Task):
     predictor = "throughtime.tasks.tag.predictor:Tagger"
     exporter = "throughtime.tasks.tag.export:build_export"
     runner = "throughtime.tasks.tag.runner:TaggerRunner"
+    route = "throughtime.serve.prediction:router"

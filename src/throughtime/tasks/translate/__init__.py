@@ -24,3 +24,4 @@ class Translate(Task):
     predictor = "throughtime.tasks.translate.predictor:Translator"
     exporter = "throughtime.tasks.translate.export:build_export"
     runner = "throughtime.tasks.translate.runner:TranslatorRunner"
+    route = "throughtime.serve.translation:router"
