@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from throughtime.cli.evaluate import Device, Run, bar
-from throughtime.cli.lines import lines, one_line
-from throughtime.cli.output import Debug, Json, Outcome, reported
-from throughtime.cli.refusal import refuse
-from throughtime.cli.seed import SEED
-from throughtime.cli.task_kinds import loaded
+from throughtime.cli.inputs import load_model, one_line, read_blocks
+from throughtime.cli.options import SEED, Debug, Device, Json, Run, refuse
+from throughtime.cli.output import Outcome, as_command, progress_bar
 from throughtime.cli.translate import RULES
 from throughtime.errors import InputError
 
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 LENGTH_PENALTY = 0.75
 
 
-@reported
+@as_command
 def compose(
     run: Run,
     label: Annotated[
@@ -91,7 +88,7 @@ def compose(
         )
     if num_beams is None:
         refuse("goes with --num-beams; leave it out", length_penalty=length_penalty)
-    composer: Composer = loaded(run, device, "compose")
+    composer: Composer = load_model(run, device, "compose")
     given: list[Condition] = [*(label or []), *(_vector(one) for one in vector or [])]
     if composer.labels is not None and vector:
         raise InputError("--vector", "is given, but this model writes from a label; use --label")
@@ -101,7 +98,7 @@ def compose(
         given = from_stdin(composer)
     constraints = DecodingConstraints(prefix, tuple(forbid or ()), tuple(require or ()), no_repeat_ngram)
     constraints.check(composer.codec)
-    with bar("composing") as advance:
+    with progress_bar("composing") as advance:
         found = composer.compose(
             given,
             num_return_sequences=num_return_sequences,
@@ -132,7 +129,7 @@ def from_stdin(composer: Composer) -> list[Condition]:
         if composer.labels is None:
             raise InputError("--vector", f"is missing: give {composer.width} numbers such as 0.1,0.2")
         raise InputError("--label", f"is missing: give one of {', '.join(composer.labels.names)}")
-    read = [line.strip() for block in lines(None) for line in block]
+    read = [line.strip() for block in read_blocks(None) for line in block]
     if composer.labels is None:
         return [_vector(line, "stdin", number) for number, line in enumerate(read, 1)]
     for number, line in enumerate(read, 1):

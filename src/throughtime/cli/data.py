@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.open_data import download_bars
-from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.cli.options import Debug, Json
+from throughtime.cli.output import Outcome, as_command, download_bars
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -24,7 +24,7 @@ SAMPLES = 3
 
 
 @data_app.command("list")
-@reported
+@as_command
 def list_corpora(json: Json = False, debug: Debug = False) -> Outcome:
     """List the corpora of the catalogue, and whether each is on this machine.
 
@@ -56,7 +56,7 @@ def list_corpora(json: Json = False, debug: Debug = False) -> Outcome:
 
 
 @data_app.command()
-@reported
+@as_command
 def show(name: Name, json: Json = False, debug: Debug = False) -> Outcome:
     """Show what is known of a corpus: splits, files and their sums, licence and citation, first records.
 
@@ -85,7 +85,7 @@ def show(name: Name, json: Json = False, debug: Debug = False) -> Outcome:
 
 
 @data_app.command()
-@reported
+@as_command
 def fetch(
     name: Name,
     force: Annotated[

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.evaluate import Device, bar
-from throughtime.cli.lines import lines, one_line, warn_about
-from throughtime.cli.output import Debug, Json, Outcome, reported
-from throughtime.cli.refusal import refuse
-from throughtime.cli.task_kinds import loaded
+from throughtime.cli.inputs import load_model, one_line, read_blocks, warn_about
+from throughtime.cli.options import Debug, Device, Json, refuse
+from throughtime.cli.output import Outcome, as_command, progress_bar
 from throughtime.cli.usage import is_run
 from throughtime.errors import InputError
 
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 RULES = "Constraints"
 
 
-@reported
+@as_command
 def translate(
     words: Annotated[
         list[str],
@@ -113,7 +111,7 @@ def translate(
     search = translator.unlike_each_other(alternatives, length_penalty) if alternatives else None
 
     def told(texts: list[str], title: str) -> list[list[Translation]]:
-        with bar(title) as advance:
+        with progress_bar(title) as advance:
             found = translator.translate(
                 texts,
                 num_beams=num_beams,
@@ -129,13 +127,13 @@ def translate(
         return [own[: max(num_return_sequences, alternatives + 1)] for own in found]
 
     if json:
-        texts = sentences or [text for block in lines(file) for text in block]
+        texts = sentences or [text for block in read_blocks(file) for text in block]
         found = told(texts, "translating")
         warn_about(translator, texts, None if sentences else 0)
         values = [_values(*one) for one in zip(texts, found, strict=True)]
         return Outcome({"runs": [str(run) for run in runs], "translations": values})
     done = 0
-    for block in [sentences] if sentences else lines(file):
+    for block in [sentences] if sentences else read_blocks(file):
         found = told(block, f"lines {done + 1:,} to {done + len(block):,}")
         warn_about(translator, block, None if sentences else done)
         for number, own in enumerate(found, done):
@@ -152,7 +150,7 @@ def divided(words: list[str]) -> tuple[list[Path], list[str]]:
 
 def opened_together(runs: list[Path], device: str) -> SentenceTranslator:
     """The model of a run, or those of several as one."""
-    models = [loaded(run, device, "translate") for run in runs]
+    models = [load_model(run, device, "translate") for run in runs]
     from throughtime.tasks.translate.predictor import combine_translators
 
     return combine_translators(models)
