@@ -54,7 +54,7 @@ def test_version(throughtime):
         (["generate", "run", "--promt", "x"], "No such option: --promt"),
         (["evaluate"], "Missing argument 'RUN'"),
         (["evaluate", "nowhere"], "nowhere: no such model folder"),
-        (["train", "ngram", "--data", "ptb", "--out", "x", "--order", "0"], "'--order'"),
+        (["train", "ngram", "--data", "ptb", "--out", "x", "--order", "0"], "order is 0"),
     ],
 )
 def test_bad_words_get_one_sentence_and_code_two(throughtime, words, sentence):

@@ -9,6 +9,7 @@ import typer
 
 from throughtime.cli.options import Debug, Json
 from throughtime.cli.output import Outcome, as_command, download_bars
+from throughtime.cli.usage import Command
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,7 +24,7 @@ Name = Annotated[str, typer.Argument(help="A corpus, such as `ptb`, `multi30k/to
 SAMPLES = 3
 
 
-@data_app.command("list")
+@data_app.command("list", cls=Command)
 @as_command
 def list_corpora(json: Json = False, debug: Debug = False) -> Outcome:
     """List the corpora of the catalogue, and whether each is on this machine.
@@ -55,7 +56,7 @@ def list_corpora(json: Json = False, debug: Debug = False) -> Outcome:
     return Outcome({"corpora": rows}, [table])
 
 
-@data_app.command()
+@data_app.command(cls=Command)
 @as_command
 def show(name: Name, json: Json = False, debug: Debug = False) -> Outcome:
     """Show what is known of a corpus: splits, files and their sums, licence and citation, first records.
@@ -84,7 +85,7 @@ def show(name: Name, json: Json = False, debug: Debug = False) -> Outcome:
     return Outcome(values, _shown(values))
 
 
-@data_app.command()
+@data_app.command(cls=Command)
 @as_command
 def fetch(
     name: Name,
