@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from throughtime.cli.open_data import opened
+from throughtime.cli.inputs import open_data
 from throughtime.data.datasets import open_dataset
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.predictor import RecurrentLanguage
@@ -112,7 +112,7 @@ def test_one_vocabulary_in_batches_stats_and_training(  # R32
     text = tmp_path / "text.txt"
     text.write_text("".join(f"the time traveller number {number} was late\n" for number in range(60)))
     for command in ("batches", "stats"):
-        monkeypatch.setattr(f"throughtime.cli.{command}.opened", partial(opened, layout=layout))
+        monkeypatch.setattr(f"throughtime.cli.{command}.open_data", partial(open_data, layout=layout))
     fed, counted, trained = vocabularies(throughtime, text, tokens, layout)
     assert fed == counted == trained
 

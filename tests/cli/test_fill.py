@@ -107,7 +107,7 @@ def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, given_nothin
     file = tmp_path / "blanks.txt"
     file.write_text(content)
     assert throughtime("fill", run, "--file", file).out.splitlines() == expected
-    monkeypatch.setattr("throughtime.cli.lines.LINES_AT_ONCE", 2)
+    monkeypatch.setattr("throughtime.cli.inputs.LINES_AT_ONCE", 2)
     typed(content.encode())
     assert throughtime("fill", run).out.splitlines() == expected
     numbered = throughtime("fill", run, "--file", file, "--k", 2).out.splitlines()

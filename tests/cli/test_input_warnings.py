@@ -91,7 +91,7 @@ def test_score_answers_what_has_no_token_last(runs, task, throughtime):
 
 @pytest.mark.parametrize("task", TASKS[2:])
 def test_lines_are_warned_of_by_their_numbers_and_once(runs, task, throughtime, typed, monkeypatch):
-    monkeypatch.setattr("throughtime.cli.lines.LINES_AT_ONCE", 2)
+    monkeypatch.setattr("throughtime.cli.inputs.LINES_AT_ONCE", 2)
     blank = " ___" if task == "fill" else ""
     lines = ["one two", "", "two", CHINESE, CHINESE, "three"]
     typed("".join(f"{line}{blank if line else ''}\n" for line in lines).encode())

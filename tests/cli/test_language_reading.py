@@ -203,7 +203,7 @@ def test_a_bar_is_shown_where_somebody_looks(trained, throughtime, monkeypatch):
 
     screen = io.StringIO()
     monkeypatch.setattr(
-        "throughtime.cli.evaluate.stderr", lambda: Console(file=screen, force_terminal=True, width=100)
+        "throughtime.cli.output.stderr", lambda: Console(file=screen, force_terminal=True, width=100)
     )
     ran = throughtime("evaluate", trained("char"), "--split", "all", "--json")
     assert ran.json["tokens"] > 512  # more than one piece

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from throughtime.cli.lines import lines
+from throughtime.cli.inputs import read_blocks
 from throughtime.errors import InputError
 
 
 def test_only_line_breaks_end_a_line(typed, capsys, monkeypatch):
-    monkeypatch.setattr("throughtime.cli.lines.LINES_AT_ONCE", 2)
+    monkeypatch.setattr("throughtime.cli.inputs.LINES_AT_ONCE", 2)
     typed("one\x0b\u2028still one\r\n\nthree".encode() + b"\xff")
-    assert list(lines(None)) == [["one\x0b\u2028still one", ""], ["three\N{REPLACEMENT CHARACTER}"]]
+    assert list(read_blocks(None)) == [["one\x0b\u2028still one", ""], ["three\N{REPLACEMENT CHARACTER}"]]
     assert capsys.readouterr().err == ""
 
 
 def test_all_three_line_ends_end_a_line(typed, tmp_path):
     mixed = b"one\rtwo\r\n\rfour\nfive\r"
     typed(mixed)
-    assert list(lines(None)) == [["one", "two", "", "four", "five"]]
+    assert list(read_blocks(None)) == [["one", "two", "", "four", "five"]]
     file = tmp_path / "old.txt"
     file.write_bytes(mixed)
-    assert list(lines(file)) == [["one", "two", "", "four", "five"]]
+    assert list(read_blocks(file)) == [["one", "two", "", "four", "five"]]
 
 
 def test_an_empty_line_is_a_line(typed, capsys):
     typed(b"\n")
-    assert list(lines(None)) == [[""]]
+    assert list(read_blocks(None)) == [[""]]
     assert capsys.readouterr().err == ""
 
 
@@ -34,7 +34,7 @@ def test_a_named_file_without_lines_is_refused_but_an_empty_stdin_is_told(typed,
     empty = tmp_path / "empty.txt"
     empty.touch()
     with pytest.raises(InputError, match=r"empty\.txt: is empty; give a file that holds at least one line"):
-        list(lines(empty))
+        list(read_blocks(empty))
     typed(b"")
-    assert list(lines(None)) == []
+    assert list(read_blocks(None)) == []
     assert capsys.readouterr().err == "stdin holds no lines: nothing to do\n"

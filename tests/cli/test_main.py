@@ -54,7 +54,7 @@ def test_version(throughtime):
         (["generate", "run", "--promt", "x"], "No such option: --promt"),
         (["evaluate"], "Missing argument 'RUN'"),
         (["evaluate", "nowhere"], "nowhere: no such model folder"),
-        (["train", "ngram", "--data", "ptb", "--out", "x", "--order", "0"], "'--order'"),
+        (["train", "ngram", "--data", "ptb", "--out", "x", "--order", "0"], "order is 0"),
     ],
 )
 def test_bad_words_get_one_sentence_and_code_two(throughtime, words, sentence):
@@ -80,7 +80,7 @@ def test_a_failure_at_run_time_is_code_one(throughtime, monkeypatch):
     def broken(run):
         raise RuntimeError("the disk sang")
 
-    monkeypatch.setattr("throughtime.cli.task_kinds.kind_of", broken)
+    monkeypatch.setattr("throughtime.cli.inputs.task_of", broken)
     ran = throughtime("evaluate", "run")
     assert ran.code == 1
     assert ran.err == (
@@ -92,7 +92,7 @@ def test_only_the_first_line_of_an_unexpected_error_is_told(throughtime, monkeyp
     def broken(run):
         raise RuntimeError("the disk sang.\nframe 1: song\nframe 2: disk")
 
-    monkeypatch.setattr("throughtime.cli.task_kinds.kind_of", broken)
+    monkeypatch.setattr("throughtime.cli.inputs.task_of", broken)
     told = "error: unexpected RuntimeError: the disk sang; run again with --debug to see where.\n"
     assert throughtime("evaluate", "run").err == told
     debugged = throughtime("evaluate", "run", "--debug").err
@@ -104,7 +104,7 @@ def test_an_unexpected_error_may_say_nothing(throughtime, monkeypatch):
     def broken(run):
         raise AssertionError
 
-    monkeypatch.setattr("throughtime.cli.task_kinds.kind_of", broken)
+    monkeypatch.setattr("throughtime.cli.inputs.task_of", broken)
     assert throughtime("evaluate", "run").err.startswith("error: unexpected AssertionError; run again")
 
 

@@ -121,7 +121,7 @@ def test_json_has_probabilities_and_chunks(run, throughtime):
 
 
 def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, given_nothing, tmp_path, monkeypatch):
-    monkeypatch.setattr("throughtime.cli.lines.LINES_AT_ONCE", 3)
+    monkeypatch.setattr("throughtime.cli.inputs.LINES_AT_ONCE", 3)
     content = "we see Paris\n\n\r\nwe\tsee\n中文\n".encode() + b"\xff bad\n" + b"we " * 2000 + b"\nlast"
     typed(content)
     ran = throughtime("tag", run)

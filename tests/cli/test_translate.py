@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from throughtime.cli.lines import one_line
+from throughtime.cli.inputs import one_line
 from throughtime.cli.main import main
 from throughtime.cli.translate import divided, print_one
 from throughtime.results import Translation
@@ -133,7 +133,7 @@ def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, given_nothin
 
 
 def test_many_lines_are_read_in_blocks(run, throughtime, typed, monkeypatch):
-    monkeypatch.setattr("throughtime.cli.lines.LINES_AT_ONCE", 3)
+    monkeypatch.setattr("throughtime.cli.inputs.LINES_AT_ONCE", 3)
     typed(b"".join(f"{word} two\n".encode() for word in NUMBERS))
     assert throughtime("translate", run).out.splitlines() == [f"{word} deux" for word in NUMBERS.values()]
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from throughtime.cli.output import Debug, Json, Outcome, command_name, reported
+from throughtime.cli.options import Debug, Json
+from throughtime.cli.output import Outcome, as_command, command_name
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ ABOUT_THE_RUN = {WEIGHTS, "README.md", "metrics.jsonl"}
 PARTS = {"source", "target", "language-models"}  # vocabularies of a translator, what a tagger reads with
 
 
-@reported
+@as_command
 def average(
     run: Annotated[Path, typer.Argument(help="The folder of a run with checkpoints.", metavar="RUN")],
     out: Annotated[Path, typer.Option("--out", help="The folder that the new model becomes.")],

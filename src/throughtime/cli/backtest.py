@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.evaluate import Device, Run, bar
-from throughtime.cli.open_data import DateFormat, SkipBad, opened_for, tell_skipped
-from throughtime.cli.output import Debug, Json, Outcome, reported, say
-from throughtime.cli.picture import check_pictures
-from throughtime.cli.task_kinds import loaded
+from throughtime.cli.inputs import load_model, open_data_for, report_skipped
+from throughtime.cli.options import DateFormat, Debug, Device, Json, Run, SkipBad, check_pictures
+from throughtime.cli.output import Outcome, as_command, progress_bar, say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,7 +22,7 @@ SERIES_SHOWN = 12
 CONFORMAL = "Conformal intervals"
 
 
-@reported
+@as_command
 def backtest(
     run: Run,
     n_windows: Annotated[int, typer.Option(help="How many origins to forecast from.", min=1, max=10_000)] = 8,
@@ -98,17 +96,17 @@ def backtest(
     from throughtime.version import __version__
 
     check_pictures(plot, plot_steps)
-    model: SeriesForecaster = loaded(run, device, "forecast")
+    model: SeriesForecaster = load_model(run, device, "forecast")
     config = model.config
     name = data or config.data
-    dataset = opened_for(run, config, name, date_format=date_format, skip_bad=skip_bad)
+    dataset = open_data_for(run, config, name, date_format=date_format, skip_bad=skip_bad)
     panel = panel_of(dataset, config.roles)
-    tell_skipped(dataset)
+    report_skipped(dataset)
     for note in panel.notes:
         say(note)
     levels = level or (80, 95)
     unseen = model.unseen(panel) if data in (None, config.data) else None
-    with bar("windows") as advance:
+    with progress_bar("windows") as advance:
         found = model.backtest(
             panel,
             n_windows=n_windows,
@@ -123,7 +121,7 @@ def backtest(
         )
     _warn(found.trained_on)
     if save_intervals:
-        with bar("intervals") as advance:
+        with progress_bar("intervals") as advance:
             made = model.save_intervals(panel, h, levels, season, intervals, unseen, advance)
         _warn(made.trained_on)
         say(f"kept intervals ({made.intervals.kind}) of {made.n_windows} windows in {run}")

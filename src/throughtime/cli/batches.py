@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.open_data import SkipBad, Source, Target, opened, tell_skipped
-from throughtime.cli.output import Debug, Json, Outcome, reported
-from throughtime.cli.refusal import refuse
-from throughtime.cli.seed import SEED
+from throughtime.cli.inputs import open_data, report_skipped
+from throughtime.cli.options import SEED, Debug, Json, SkipBad, Source, Target, refuse
+from throughtime.cli.output import Outcome, as_command
 from throughtime.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 NUM_STEPS = 35
 
 
-@reported
+@as_command
 def batches(
     data: Annotated[str, typer.Argument(help="A name of the catalogue, a file, or a folder of splits.")],
     batch_size: Annotated[int, typer.Option(help="Rows of a batch.", min=1)] = 32,
@@ -60,7 +59,7 @@ def batches(
 
     if sampling is not None and sampling not in SAMPLINGS:
         raise unknown("sampling", sampling, SAMPLINGS)
-    dataset = opened(data, source=source, target=target, skip_bad=skip_bad)
+    dataset = open_data(data, source=source, target=target, skip_bad=skip_bad)
     chosen = tokens or dataset.tokens
     if dataset.kind in ("pairs", "cards"):
         refuse("is for running text; leave it out", num_steps=num_steps, sampling=sampling)
@@ -87,7 +86,7 @@ def _of_text(
     from throughtime.text.codec import language_reserved
 
     codec = _codec(dataset, split, tokens, min_freq, language_reserved(dataset.layout))
-    tell_skipped(dataset)
+    report_skipped(dataset)
     ids = token_ids(dataset, split, codec, eos=dataset.layout == "lines").ids
     cut = SAMPLINGS[sampling](ids, batch_size, num_steps, seed=seed)
     first = next(iter(cut))
@@ -122,7 +121,7 @@ def _of_pairs(
 
     codecs = [_codec(dataset, split, tokens, min_freq, RESERVED, side) for side in ("source", "target")]
     pairs = list(dataset.pairs(split))
-    tell_skipped(dataset)
+    report_skipped(dataset)
     sides = [RaggedIds.of(codec.encode(pair[i]) for pair in pairs) for i, codec in enumerate(codecs)]
     special = [Specials(_pad(c), c.vocabulary.bos_id, c.vocabulary.eos_id) for c in codecs]
     cut = PairBatches(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.cli.options import Debug, Json
+from throughtime.cli.output import Outcome, as_command
 from throughtime.errors import InputError
 from throughtime.text.texts import several
 
@@ -56,7 +57,7 @@ class Sentence:
         }
 
 
-@reported
+@as_command
 def bleu(
     hypotheses: Annotated[Path, typer.Argument(help="The translations, one per line.", metavar="HYP")],
     references: Annotated[

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from throughtime.cli.evaluate import Device, Run, bar
-from throughtime.cli.lines import lines, one_line, warn_about
-from throughtime.cli.output import Debug, Json, Outcome, reported
-from throughtime.cli.task_kinds import loaded
+from throughtime.cli.inputs import load_model, one_line, read_blocks, warn_about
+from throughtime.cli.options import Debug, Device, Json, Run
+from throughtime.cli.output import Outcome, as_command, progress_bar
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ WIDTH = 30
 SHOWN = 5
 
 
-@reported
+@as_command
 def classify(
     run: Run,
     texts: Annotated[
@@ -54,10 +53,10 @@ def classify(
     """
     if texts and file is not None:
         raise InputError("--file", "cannot be used beside texts on the command line; choose one")
-    classifier: Classifier = loaded(run, device, "classify")
+    classifier: Classifier = load_model(run, device, "classify")
     if json:
-        given = texts or [text for block in lines(file) for text in block]
-        with bar("classifying") as advance:
+        given = texts or [text for block in read_blocks(file) for text in block]
+        with progress_bar("classifying") as advance:
             found = classifier.classify(given, k=k, progress=advance)
         warn_about(classifier, given, None if texts else 0)
         return Outcome({"run": str(run), "texts": [one.to_dict() for one in found]})
@@ -66,7 +65,7 @@ def classify(
         warn_about(classifier, texts)
         return Outcome({}, [shown(one) for one in found])
     done = 0
-    for block in lines(file):
+    for block in read_blocks(file):
         found = classifier.classify(block, k=k or 1)
         warn_about(classifier, block, done)
         done += len(block)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from throughtime.cli.evaluate import Device, bar
-from throughtime.cli.open_data import SkipBad, opened, skipping, tell_skipped
-from throughtime.cli.output import Debug, Json, Outcome, reported
-from throughtime.cli.task_kinds import loaded
+from throughtime.cli.inputs import load_model, open_data, report_skipped, skips_bad
+from throughtime.cli.options import Debug, Device, Json, SkipBad
+from throughtime.cli.output import Outcome, as_command, progress_bar
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 SURE = 0.05
 
 
-@reported
+@as_command
 def compare(
     runs: Annotated[
         list[Path], typer.Argument(help="The folders of two trained models or more.", metavar="RUN RUN...")
@@ -56,7 +55,7 @@ def compare(
         raise InputError("compare", "needs two runs or more")
     if len(set(runs)) < len(runs):
         raise InputError("compare", "was given one run twice; name different ones")
-    models = [loaded(run, device, "translate") for run in runs]
+    models = [load_model(run, device, "translate") for run in runs]
     first = models[0].config
     for run, model in zip(runs, models, strict=True):
         if model.config.data_options != first.data_options:
@@ -64,13 +63,13 @@ def compare(
                 str(run), f"translates {model.direction or 'otherwise'}, the first run {models[0].direction}"
             )
     name = data or first.data
-    skip_bad = skipping(skip_bad, runs[0], name, first.data)
-    dataset = opened(name, source=first.source, target=first.target, skip_bad=skip_bad)
+    skip_bad = skips_bad(skip_bad, runs[0], name, first.data)
+    dataset = open_data(name, source=first.source, target=first.target, skip_bad=skip_bad)
     pairs = SentencePairs.of(dataset, split)
-    tell_skipped(dataset)
+    report_skipped(dataset)
     systems = {}
     for run, model in zip(runs, models, strict=True):
-        with bar(str(run)) as advance:
+        with progress_bar(str(run)) as advance:
             told = model.translate(
                 pairs.sources, num_beams=num_beams, length_penalty=length_penalty, progress=advance
             )

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from throughtime.cli.evaluate import Device, Run, bar
 from throughtime.cli.generate import refuse_unused
-from throughtime.cli.lines import lines, one_line
-from throughtime.cli.output import Debug, Json, Outcome, reported
-from throughtime.cli.seed import SEED
-from throughtime.cli.task_kinds import loaded
+from throughtime.cli.inputs import load_model, one_line, read_blocks
+from throughtime.cli.options import SEED, Debug, Device, Json, Run
+from throughtime.cli.output import Outcome, as_command, progress_bar
 from throughtime.cli.translate import RULES
 from throughtime.errors import InputError
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from throughtime.tasks.compose.predictor import Composer, Condition
 
 
-@reported
+@as_command
 def compose(
     run: Run,
     label: Annotated[list[str] | None, typer.Option(help="Label to write a text from; repeatable.")] = None,
@@ -82,7 +80,7 @@ def compose(
       throughtime compose runs/reviewer --label good --require food --seed 1 --json
     """
     refuse_unused(greedy, num_beams, length_penalty, temperature, top_k, top_p, seed)
-    composer: Composer = loaded(run, device, "compose")
+    composer: Composer = load_model(run, device, "compose")
     given: list[Condition] = [*(label or []), *(_vector(one) for one in vector or [])]
     if composer.labels is not None and vector:
         raise InputError("--vector", "is given, but this model writes from a label; use --label")
@@ -90,7 +88,7 @@ def compose(
         raise InputError("--label", "is given, but this model writes from a vector; use --vector")
     if not given:
         given = from_stdin(composer)
-    with bar("composing") as advance:
+    with progress_bar("composing") as advance:
         found = composer.compose(
             given,
             num_return_sequences=num_return_sequences,
@@ -121,7 +119,7 @@ def from_stdin(composer: Composer) -> list[Condition]:
         if composer.labels is None:
             raise InputError("--vector", f"is missing: give {composer.width} numbers such as 0.1,0.2")
         raise InputError("--label", f"is missing: give one of {', '.join(composer.labels.names)}")
-    read = [line.strip() for block in lines(None) for line in block]
+    read = [line.strip() for block in read_blocks(None) for line in block]
     if composer.labels is None:
         return [_vector(line, "stdin", number) for number, line in enumerate(read, 1)]
     for number, line in enumerate(read, 1):

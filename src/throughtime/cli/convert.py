@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.output import Debug, Json, Outcome, reported, say
+from throughtime.cli.options import Debug, Json
+from throughtime.cli.output import Outcome, as_command, say
 from throughtime.errors import InputError
 from throughtime.files import path_exists
 
@@ -21,7 +22,7 @@ FILTERS = "Filters for pairs"
 Option = typer.Option
 
 
-@reported
+@as_command
 def convert(
     inputs: Annotated[
         list[str],

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.open_data import download_bars
-from throughtime.cli.output import Debug, Json, Outcome, reported
+from throughtime.cli.options import Debug, Json
+from throughtime.cli.output import Outcome, as_command, download_bars
+from throughtime.cli.usage import Command
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,8 +24,8 @@ Name = Annotated[str, typer.Argument(help="A corpus, such as `ptb`, `multi30k/to
 SAMPLES = 3
 
 
-@data_app.command("list")
-@reported
+@data_app.command("list", cls=Command)
+@as_command
 def list_corpora(json: Json = False, debug: Debug = False) -> Outcome:
     """List the corpora of the catalogue, and whether each is on this machine.
 
@@ -55,8 +56,8 @@ def list_corpora(json: Json = False, debug: Debug = False) -> Outcome:
     return Outcome({"corpora": rows}, [table])
 
 
-@data_app.command()
-@reported
+@data_app.command(cls=Command)
+@as_command
 def show(name: Name, json: Json = False, debug: Debug = False) -> Outcome:
     """Show what is known of a corpus: splits, files and their sums, licence and citation, first records.
 
@@ -84,8 +85,8 @@ def show(name: Name, json: Json = False, debug: Debug = False) -> Outcome:
     return Outcome(values, _shown(values))
 
 
-@data_app.command()
-@reported
+@data_app.command(cls=Command)
+@as_command
 def fetch(
     name: Name,
     force: Annotated[

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.output import Debug, Json, Outcome, command_name, reported, say
-from throughtime.cli.train import pasted
+from throughtime.cli.options import Debug, Json
+from throughtime.cli.output import Outcome, as_command, command_name, say, suggested_commands
 from throughtime.errors import ThroughtimeError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ NEW = (
 """Sentences that are in no part of the embedded pairs, as a test checks."""
 
 
-@reported
+@as_command
 def demo(
     out: Annotated[Path, typer.Option(help="Where the model and the picture go.")] = Path("runs/demo"),
     json: Json = False,
@@ -124,7 +124,7 @@ def shown(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
         table,
         Rule("Go on", align="left"),
         f"{looked_at}The translator is in {values['run']}. Try",
-        *pasted(
+        *suggested_commands(
             [
                 'translate {run} "My mother is writing a letter." --alternatives 2',
                 "evaluate {run} --split test",

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from throughtime.cli.output import Debug, Json, Outcome, reported, say
+from throughtime.cli.options import Debug, Json
+from throughtime.cli.output import Outcome, as_command, say
 
 CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_int8")
 SIZE, STEPS, BATCH = 8, 64, 3
@@ -20,7 +21,7 @@ Measure = Annotated[
 ]
 
 
-@reported
+@as_command
 def doctor(measure: Measure = False, json: Json = False, debug: Debug = False) -> Outcome:
     """Say what this machine can do, and which backend runs which cell on it and why others refuse.
 

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from throughtime.cli.open_data import DateFormat, SkipBad, opened_for, tell_skipped
-from throughtime.cli.output import Debug, Json, Outcome, reported, stderr
-from throughtime.cli.task_kinds import loaded
+from throughtime.cli.inputs import load_model, report_skipped
+from throughtime.cli.options import Data, DateFormat, Debug, Device, Json, Run, SkipBad, Split
+from throughtime.cli.output import Outcome, as_command, download_bars, progress_bar
 
-Run = Annotated[Path, typer.Argument(help="The folder of a trained model.", metavar="RUN")]
-Device = Annotated[str, typer.Option(help="Where a neural model computes: auto, cpu, cuda, cuda:1.")]
 LANGUAGE = "Recurrent language models"
 TRANSLATION = "Translation"
 
 
-@reported
+@as_command
 def evaluate(
     run: Run,
-    split: Annotated[str, typer.Option(help="train, valid, test, heldout (valid and test) or all.")] = "test",
-    data: Annotated[str | None, typer.Option(help="Other data than the model was trained on.")] = None,
+    split: Split = "test",
+    data: Data = None,
     cache: Annotated[
         int | None,
         typer.Option(
@@ -156,38 +152,20 @@ def evaluate(
         "lowercase": lowercase or None,
         "search_errors": search_errors or None,
         "measures": measures or None,
-        "others": [loaded(other, device, "translate") for other in others or ()] or None,
+        "others": [load_model(other, device, "translate") for other in others or ()] or None,
     }
-    model = loaded(run, device)
-    name = data or model.config.data
-    dataset = opened_for(run, model.config, name, date_format=date_format, skip_bad=skip_bad)
+    model = load_model(run, device)
+    with download_bars() as advance:
+        dataset = model.open_data(data, skip_bad=skip_bad, date_format=date_format, progress=advance)
     asked = {option: value for option, value in options.items() if value is not None}
-    with bar(split) as advance:
-        found = model.evaluate(dataset, split=split, progress=advance, **asked)
-    tell_skipped(dataset)
-    values = {"run": str(run), "data": name, "split": split, **found.values, "signature": found.signature}
+    with progress_bar(split) as step:
+        found = model.evaluate(dataset, split=split, progress=step, **asked)
+    report_skipped(dataset)
+    values = {
+        "run": str(run),
+        "data": data or model.config.data,
+        "split": split,
+        **found.values,
+        "signature": found.signature,
+    }
     return Outcome(values, [Text(found.text), Text(found.signature, "dim")])
-
-
-@contextlib.contextmanager
-def bar(title: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on stderr for a text of more than one piece; none where nobody looks."""
-    console = stderr()
-    if not console.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bars = Progress(*columns, console=console, transient=True)
-    task = bars.add_task(title, total=None)
-
-    def advance(done: int, total: int) -> None:
-        if done < total:
-            bars.start()
-        bars.update(task, completed=done, total=total)
-
-    try:
-        yield advance
-    finally:
-        bars.stop()

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from throughtime.cli.output import Debug, Json, Outcome, reported, say
+from throughtime.cli.options import Debug, Json
+from throughtime.cli.output import Outcome, as_command, say
 from throughtime.errors import import_optional
 
 
-@reported
+@as_command
 def export(
     run: Annotated[Path, typer.Argument(help="The folder of a trained model.", metavar="RUN")],
     out: Annotated[Path, typer.Option("--out", help="The folder that the export becomes.")],

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.evaluate import Device, Run, bar
-from throughtime.cli.lines import lines, one_line, warn_about
-from throughtime.cli.output import Debug, Json, Outcome, reported
-from throughtime.cli.task_kinds import loaded
+from throughtime.cli.inputs import load_model, one_line, read_blocks, warn_about
+from throughtime.cli.options import Debug, Device, Json, Run
+from throughtime.cli.output import Outcome, as_command
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 SHOWN = 5
 
 
-@reported
+@as_command
 def fill(
     run: Run,
     sentences: Annotated[
@@ -58,7 +57,7 @@ def fill(
     """
     if sentences and file is not None:
         raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
-    filler: Filler = loaded(run, device, "fill")
+    filler: Filler = load_model(run, device, "fill")
     if sentences:
         check(sentences, "SENTENCE")
     if sentences or json:
@@ -89,7 +88,7 @@ def check(texts: list[str], where: str, first_line: int | None = None) -> None:
 def checked_lines(file: Path | None) -> Iterator[list[str]]:
     """The lines of the file or of stdin, many at a time, each with a blank."""
     done = 0
-    for block in lines(file):
+    for block in read_blocks(file):
         check(block, "stdin" if file is None else str(file), done + 1)
         yield block
         done += len(block)
@@ -97,7 +96,7 @@ def checked_lines(file: Path | None) -> Iterator[list[str]]:
 
 def filled(filler: Filler, texts: list[str], k: int, num_beams: int, title: str) -> list[Filling]:
     """The best filling of each text, with others as its alternatives."""
-    with bar(title) as advance:
+    with progress_bar(title) as advance:
         return filler.fill(texts, k=k, num_beams=num_beams, progress=advance)
 
 

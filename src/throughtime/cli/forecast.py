@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.evaluate import Device, Run
+from throughtime.cli.inputs import load_model, open_data_for, report_skipped
 from throughtime.cli.k_steps import k_step_outcome, read_steps
-from throughtime.cli.open_data import DateFormat, SkipBad, opened_for, tell_skipped
-from throughtime.cli.output import Debug, Json, Outcome, reported, say
-from throughtime.cli.picture import check_pictures
-from throughtime.cli.refusal import refuse
-from throughtime.cli.task_kinds import loaded
+from throughtime.cli.options import DateFormat, Debug, Device, Json, Run, SkipBad, check_pictures, refuse
+from throughtime.cli.output import Outcome, as_command, say
 from throughtime.files import check_file
 
 if TYPE_CHECKING:
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 ROWS_SHOWN = 12
 
 
-@reported
+@as_command
 def forecast(
     run: Run,
     h: Annotated[
@@ -90,12 +87,12 @@ def forecast(
         refuse(problem, h=h, level=level, future=future, paths=paths or None, out=out)
     if out is not None:
         check_file(out)
-    model: SeriesForecaster = loaded(run, device, "forecast")
+    model: SeriesForecaster = load_model(run, device, "forecast")
     levels = sorted(set(level or ()))
     config = model.config
-    dataset = opened_for(run, config, data or config.data, date_format=date_format, skip_bad=skip_bad)
+    dataset = open_data_for(run, config, data or config.data, date_format=date_format, skip_bad=skip_bad)
     panel = panel_of(dataset, config.roles)
-    tell_skipped(dataset)
+    report_skipped(dataset)
     for note in panel.notes:
         say(note)
     if steps is not None:

@@ -8,15 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from throughtime.cli.evaluate import Device, Run
-from throughtime.cli.output import Debug, Json, Outcome, reported, warn
-from throughtime.cli.refusal import refuse
-from throughtime.cli.seed import SEED
-from throughtime.cli.task_kinds import kind_of, loaded
+from throughtime.cli.inputs import load_model, task_of
+from throughtime.cli.options import SEED, Debug, Device, Json, Run, refuse
+from throughtime.cli.output import Outcome, as_command, warn
 from throughtime.errors import InputError
 
 
-@reported
+@as_command
 def generate(
     run: Run,
     text: Annotated[
@@ -119,6 +117,6 @@ def opened(run: Path, device: str) -> Any:
     """The language model of a run; one that reads from both ends says why it cannot write."""
     from throughtime.tasks.base import load
 
-    if kind_of(run) == "fill":
+    if task_of(run) == "fill":
         raise InputError(str(run), load(run, device).refuses_generation)
-    return loaded(run, device, "language", "ngram")
+    return load_model(run, device, "language", "ngram")

@@ -10,8 +10,9 @@ from typer.core import TyperGroup
 
 from throughtime.cli.inspect_gradients import gradients, truncation
 from throughtime.cli.inspect_model import InspectsRun, inspect_model
-from throughtime.cli.output import Debug, Json, Outcome, reported, say
-from throughtime.cli.picture import Plot, check_pictures
+from throughtime.cli.options import Debug, Json, Plot, check_pictures
+from throughtime.cli.output import Outcome, as_command, say
+from throughtime.cli.usage import Command
 from throughtime.files import path_exists
 
 
@@ -31,7 +32,7 @@ class RunOrCommand(TyperGroup):
         )
 
 
-@reported
+@as_command
 def graph(
     cell: Annotated[str, typer.Option(help="rnn, gru, gru-before, lstm, lstm-coupled or mingru.")] = "gru",
     steps: Annotated[int, typer.Option(help="How many steps to unroll.", min=1, max=8)] = 3,
@@ -81,6 +82,6 @@ inspect_app = typer.Typer(
     "time, the unrolled graph, truncation.",
 )
 inspect_app.command("model", cls=InspectsRun)(inspect_model)
-inspect_app.command("gradients")(gradients)
-inspect_app.command("graph")(graph)
-inspect_app.command("truncation")(truncation)
+inspect_app.command("gradients", cls=Command)(gradients)
+inspect_app.command("graph", cls=Command)(graph)
+inspect_app.command("truncation", cls=Command)(truncation)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.output import Debug, Json, Outcome, reported, say
-from throughtime.cli.picture import Plot, check_pictures
-from throughtime.cli.refusal import refuse
+from throughtime.cli.options import Debug, Json, Plot, check_pictures, refuse
+from throughtime.cli.output import Outcome, as_command, say
 from throughtime.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ KEEP, KEEP_TRUNCATED = 0.98, 0.9
 SENTENCE = "back through time the gradient walks until something cuts its way short"
 
 
-@reported
+@as_command
 def gradients(
     cell: Annotated[str, typer.Option(help="rnn, gru, lstm or another cell; all: these three.")] = "all",
     steps: Annotated[int, typer.Option(help="How far back to follow the gradient.", min=2, max=1000)] = 200,
@@ -142,7 +141,7 @@ def _curves_shown(curves: list[Curve], steps: int, clip: float) -> list[Renderab
     return [table, "", note]
 
 
-@reported
+@as_command
 def truncation(
     cell: Annotated[str, typer.Option(help="rnn, gru, lstm or another cell.")] = "gru",
     steps: Annotated[int, typer.Option(help="The length of the sequences.", min=8, max=4096)] = 256,

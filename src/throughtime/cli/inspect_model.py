@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.evaluate import Device
-from throughtime.cli.output import Debug, Json, Outcome, reported, say
-from throughtime.cli.picture import Plot, check_pictures
-from throughtime.cli.refusal import refuse
-from throughtime.cli.task_kinds import KINDS, kind_of, loaded
+from throughtime.cli.inputs import load_model, task_of
+from throughtime.cli.options import Debug, Device, Json, Plot, check_pictures, refuse
+from throughtime.cli.output import Outcome, as_command, say
 from throughtime.cli.usage import RunFirst, is_run
 from throughtime.errors import InputError, ThroughtimeError
+from throughtime.tasks import TASKS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -45,17 +44,17 @@ class InspectsRun(RunFirst):
             if run is not None:
                 from throughtime.inspection.views import VIEWS
 
-                offered = _views(loaded(Path(run), "cpu"))
+                offered = _views(load_model(Path(run), "cpu"))
                 params: list[Any] = self.params  # options, and arguments that are never hidden
                 for param in params:
                     view = BELONGS.get(param.name, param.name)
                     param.hidden = view in VIEWS and view not in offered
-                what = f"is {KINDS[kind_of(Path(run))].what}"
+                what = f"is {TASKS[task_of(Path(run))].title}"
                 self.help = f"{run} {what}, and has {_offer(offered)}." if offered else _none(run, what)
         super().format_help(ctx, formatter)
 
 
-@reported
+@as_command
 def inspect_model(
     run: Annotated[Path, typer.Argument(help="The folder of a trained model.")],
     sentence: Annotated[str | None, typer.Argument(help="What it reads.", show_default=False)] = None,
@@ -111,7 +110,7 @@ def inspect_model(
     if not embedding:
         refuse("goes with --embedding; leave it out", neighbours=neighbours, side=side)
     check_pictures(plot)
-    model = loaded(run, device)
+    model = load_model(run, device)
     _check_view(run, model, chosen)
     if sentence is None:
         raise InputError(
@@ -139,7 +138,7 @@ def _views(model: Any) -> list[str]:
 
 def _check_view(run: Path, model: Any, chosen: list[str]) -> None:
     """Raise unless exactly one view was chosen that the model has; the message lists the views it has."""
-    what, offered = f"is {KINDS[kind_of(run)].what}", _views(model)
+    what, offered = f"is {TASKS[task_of(run)].title}", _views(model)
     if not offered:
         raise InputError(str(run), _none("", what).strip())
     if not chosen:

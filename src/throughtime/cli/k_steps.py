@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from throughtime.cli.evaluate import bar
-from throughtime.cli.output import Outcome
+from throughtime.cli.output import Outcome, progress_bar
 from throughtime.errors import InputError
 from throughtime.text.texts import several
 
@@ -41,7 +40,7 @@ def k_step_outcome(
 ) -> Outcome:
     """The error for each k, and the picture; on rows not used for training, if there are any."""
     held_out = own and model.unseen(panel) > 0
-    with bar("windows") as advance:
+    with progress_bar("windows") as advance:
         found = model.k_steps(panel, steps, "heldout" if held_out else "all", advance)
     if plot is not None:
         from throughtime import plots

@@ -38,6 +38,7 @@ from throughtime.cli.tag import tag
 from throughtime.cli.train import train_app
 from throughtime.cli.translate import translate
 from throughtime.cli.usage import (
+    Command,
     Evaluates,
     ReadsData,
     RunFirst,
@@ -73,17 +74,17 @@ def options(
     """Hold the options of the bare command."""
 
 
-app.command("demo")(demo)
+app.command("demo", cls=Command)(demo)
 app.add_typer(data_app, name="data")
-data_app.command("convert")(convert)
-data_app.command("batches")(batches)
-app.command("stats")(stats)
+data_app.command("convert", cls=Command)(convert)
+data_app.command("batches", cls=Command)(batches)
+app.command("stats", cls=Command)(stats)
 app.add_typer(train_app, name="train")
 app.command("average", cls=WritesOut)(average)
 app.command("evaluate", cls=Evaluates)(evaluate)
 app.command("backtest", cls=ReadsData)(backtest)
-app.command("compare")(compare)
-app.command("bleu")(bleu)
+app.command("compare", cls=Command)(compare)
+app.command("bleu", cls=Command)(bleu)
 app.command("translate", cls=RunFirst)(translate)
 app.command("tag", cls=RunFirst)(tag)
 app.command("fill", cls=RunFirst)(fill)
@@ -92,10 +93,10 @@ app.command("compose", cls=TakesLabel)(compose)
 app.command("forecast", cls=ReadsData)(forecast)
 app.command("score", cls=RunFirst)(score)
 app.command("generate", cls=RunFirst)(generate)
-app.command("serve")(serve)
+app.command("serve", cls=Command)(serve)
 app.add_typer(inspect_app, name="inspect")
 app.command("export", cls=WritesOut)(export)
-app.command("doctor")(doctor)
+app.command("doctor", cls=Command)(doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,7 +1,8 @@
-"""What every command has in common: `--json`, `--debug`, one result at the end, messages apart from it."""
+"""What every command has in common: one result, messages apart from it, errors that name options."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import json
@@ -11,12 +12,11 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, get_type_hints
+from typing import TYPE_CHECKING, Any, ParamSpec, get_type_hints
 
-import typer
 from typer.models import OptionInfo
 
 from throughtime.errors import InputError, ThroughtimeError
@@ -24,8 +24,7 @@ from throughtime.errors import InputError, ThroughtimeError
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout; messages go to stderr.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+    from throughtime.data.corpora import CorpusFile
 
 Arguments = ParamSpec("Arguments")
 
@@ -56,7 +55,7 @@ class InterruptedCommandError(ThroughtimeError):
     exit_code = 130
 
 
-def reported(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]:
+def as_command(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]:
     """Make a command print its outcome: one JSON object with `--json`, else what people read."""
 
     @functools.wraps(command)
@@ -68,12 +67,7 @@ def reported(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]
         try:
             outcome = command(*arguments, **read)
         except InputError as error:
-            if (option := _option_named(command, error.where)) is not None:
-                raise InputError(option, error.problem, error.line) from error
-            if not error.skippable or "skip_bad" not in options:
-                raise
-            cure = f"{(error.problem or '').removesuffix('.')}; --skip-bad leaves bad records out"
-            raise InputError(error.where, cure, error.line) from error
+            raise name_options(error, command) from error
         if flags.json:
             warnings = {"warnings": [*flags.warnings.values()]} if flags.warnings else {}
             print_json(outcome.values | warnings)
@@ -86,19 +80,32 @@ def reported(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]
     return run
 
 
-def _option_named(command: Callable[..., Outcome], parameter: str) -> str | None:
-    """The option of a command that the library calls by the name of a parameter.
+def name_options(error: InputError, command: Callable[..., Outcome]) -> InputError:
+    """The error of the library as the command says it: a parameter is called by the name of its option.
 
-    None for an argument, and for an option with another name: `settings` are `--set` and a file.
+    A setting of `train` without an option of its own is given with `--set`. Arguments, files and the rest of
+    the sentence stay as they are.
     """
-    hint = get_type_hints(command, include_extras=True).get(parameter)
-    option = f"--{parameter.replace('_', '-')}"
-    for info in getattr(hint, "__metadata__", ()):
-        if isinstance(info, OptionInfo):
-            # In an annotation, the first name of an option is in the place of its default.
-            names = [name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)]
-            return option if not names or option in names else None
-    return None
+    options = option_names(command)
+    where, problem = options.get(error.where, error.where), error.problem
+    task = getattr(command, "task", None)
+    if task is not None and where == error.where and where in task.part("config").model_fields:
+        where = f"--set {where}"
+    if error.skippable and "skip_bad" in options:
+        problem = f"{(problem or '').removesuffix('.')}; --skip-bad leaves bad records out"
+    return InputError(where, problem, error.line)
+
+
+def option_names(command: Callable[..., Outcome]) -> dict[str, str]:
+    """The options of a command by the names of its parameters; arguments are left out."""
+    found = {}
+    for parameter, hint in get_type_hints(command, include_extras=True).items():
+        for info in getattr(hint, "__metadata__", ()):
+            if isinstance(info, OptionInfo):
+                # In an annotation, the first name of an option is in the place of its default.
+                names = [name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)]
+                found[parameter] = names[0] if names else f"--{parameter.replace('_', '-')}"
+    return found
 
 
 def command_name() -> str:
@@ -122,6 +129,14 @@ def _from_here(path: str) -> str:
     """The path relative to the current folder, if it is inside."""
     here = f"{Path.cwd()}{os.sep}"
     return path.removeprefix(here)
+
+
+def suggested_commands(hints: Sequence[str], run: str) -> list[str]:
+    """The commands as they are typed in a shell, ready to be printed."""
+    from rich.markup import escape
+
+    name = command_name()
+    return [escape(f"  {name} " + hint.replace("{run}", shlex.quote(run))) for hint in hints]
 
 
 def flowing(text: str) -> str:
@@ -201,3 +216,51 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+@contextlib.contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on stderr for work of more than one piece; none where nobody looks."""
+    console = stderr()
+    if not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bars = Progress(*columns, console=console, transient=True)
+    task = bars.add_task(title, total=None)
+
+    def advance(done: int, total: int) -> None:
+        if done < total:
+            bars.start()
+        bars.update(task, completed=done, total=total)
+
+    try:
+        yield advance
+    finally:
+        bars.stop()
+
+
+@contextlib.contextmanager
+def download_bars() -> Iterator[Callable[[CorpusFile, int, int | None], None]]:
+    """A bar on stderr for each file that is being downloaded."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    bars = Progress(*columns, console=stderr())
+    tasks: dict[str, Any] = {}
+
+    def advance(file: CorpusFile, done: int, total: int | None) -> None:
+        if not tasks:
+            bars.start()
+        if file.path not in tasks:
+            tasks[file.path] = bars.add_task(file.path, total=file.size)
+        # A packed file is shorter on the way than on disk: what the server tells is right.
+        bars.update(tasks[file.path], completed=done, total=total or file.size)
+
+    try:
+        yield advance
+    finally:
+        if tasks:
+            bars.stop()

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.evaluate import Device, Run
-from throughtime.cli.lines import lines
-from throughtime.cli.open_data import SkipBad, opened, skipping, tell_skipped
-from throughtime.cli.output import Debug, Json, Outcome, reported, stdout, warn
-from throughtime.cli.task_kinds import loaded
+from throughtime.cli.inputs import load_model, open_data, read_blocks, report_skipped, skips_bad
+from throughtime.cli.options import Debug, Device, Json, Run, SkipBad
+from throughtime.cli.output import Outcome, as_command, stdout, warn
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ SHADES = (
 """Below how many bits a token has which colours. They darken: nobody needs to tell red from green."""
 
 
-@reported
+@as_command
 def score(
     run: Run,
     sentences: Annotated[
@@ -71,7 +69,7 @@ def score(
         return of_pairs(run, pairs, device, numbers, skip_bad)
     if skip_bad:
         raise InputError("--skip-bad", "goes with --pairs, whose records may be bad; leave it out")
-    model = loaded(run, device, "language", "ngram", "translate")
+    model = load_model(run, device, "language", "ngram", "translate")
     if hasattr(model, "translate"):
         raise InputError(str(run), "translates, so it scores translations: give --pairs FILE")
     texts = given(sentences, file)
@@ -101,11 +99,11 @@ def of_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: bool) 
     from throughtime.tasks.language.framing import Framing
     from throughtime.tasks.translate.codecs import SIDES
 
-    model = loaded(run, device, "translate")
-    skip_bad = skipping(skip_bad, run, pairs, model.config.data)
-    dataset = opened(pairs, **model.config.data_options, skip_bad=skip_bad)
+    model = load_model(run, device, "translate")
+    skip_bad = skips_bad(skip_bad, run, pairs, model.config.data)
+    dataset = open_data(pairs, **model.config.data_options, skip_bad=skip_bad)
     given_pairs = list(dataset.pairs("all"))
-    tell_skipped(dataset)
+    report_skipped(dataset)
     for side, codec in zip(SIDES, model.codecs, strict=True):
         found = codec.warnings.of([getattr(pair, side) for pair in given_pairs], dropped=True)
         warn({f"{side} {kind}": f"{side} side: {sentence}" for kind, sentence in found.items()})
@@ -147,7 +145,7 @@ def given(sentences: list[str] | None, file: Path | None) -> list[str]:
         return sentences
     if file is None and sys.stdin.isatty():
         raise InputError("score needs sentences: as arguments, in a --file, or on stdin, one a line")
-    return [text for block in lines(file) for text in block]
+    return [text for block in read_blocks(file) for text in block]
 
 
 def bits(log_prob: float) -> float:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from throughtime.cli.evaluate import Device
-from throughtime.cli.output import Debug, Json, Outcome, reported, say
+from throughtime.cli.options import Debug, Device, Json
+from throughtime.cli.output import Outcome, as_command, say
 from throughtime.errors import InputError, import_optional
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ CALLS = {
 COMPLETION = ("/v1/completions", '{{"model": "{name}", "prompt": "the", "max_tokens": 40}}')
 
 
-@reported
+@as_command
 def serve(
     runs: Annotated[list[Path], typer.Argument(help="Folders of trained models.", metavar="RUN...")],
     host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 is all.")] = "127.0.0.1",

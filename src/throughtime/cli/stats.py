@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.open_data import DateFormat, SkipBad, Source, Target, opened, tell_skipped
-from throughtime.cli.output import Debug, Json, Outcome, reported, say
-from throughtime.cli.picture import check_pictures
-from throughtime.cli.refusal import refuse
+from throughtime.cli.inputs import open_data, report_skipped
+from throughtime.cli.options import DateFormat, Debug, Json, SkipBad, Source, Target, check_pictures, refuse
+from throughtime.cli.output import Outcome, as_command, say
 from throughtime.cli.series_stats import series_stats
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 NGRAMS, TOP = 3, 10
 
 
-@reported
+@as_command
 def stats(
     data: Annotated[str, typer.Argument(help="A name of the catalogue, or a file.")],
     tokens: Annotated[
@@ -74,7 +73,7 @@ def stats(
     from throughtime.text.statistics import Running, ngram_counts
 
     check_pictures(plot)
-    dataset = opened(data, source=source, target=target, date_format=date_format, skip_bad=skip_bad)
+    dataset = open_data(data, source=source, target=target, date_format=date_format, skip_bad=skip_bad)
     if dataset.kind == "series":
         refuse(
             f"is for texts, and {data} holds numeric series; leave it out",
@@ -86,13 +85,13 @@ def stats(
             top=top,
         )
         values, table = series_stats(dataset, split, plot)
-        tell_skipped(dataset)
+        report_skipped(dataset)
         return Outcome(values | _skipped(dataset), [table])
     tokenizer = _tokenizer(tokens or dataset.tokens, normalise, dataset, split, side)
     coverage = TokenizerCoverage(tokenizer, dataset.name)
     texts = map(coverage.tokenize, dataset.texts(split, side))
     running = Running.of(texts, joined=dataset.layout == "stream")
-    tell_skipped(dataset)
+    report_skipped(dataset)
     for note in coverage.notes():
         say(note)
     counted = [ngram_counts(running, n) for n in range(1, (ngrams or NGRAMS) + 1)]

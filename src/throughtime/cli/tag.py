@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from throughtime.cli.evaluate import Device, Run, bar
-from throughtime.cli.lines import lines, warn_about
-from throughtime.cli.output import Debug, Json, Outcome, reported, stdout
-from throughtime.cli.task_kinds import loaded
+from throughtime.cli.inputs import load_model, warn_about
+from throughtime.cli.options import Debug, Device, Json, Run
+from throughtime.cli.output import Outcome, as_command, stdout
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red", "bright_cyan", "
 PLAIN = frozenset({"O", "PUNCT"})
 
 
-@reported
+@as_command
 def tag(
     run: Run,
     sentences: Annotated[
@@ -55,20 +54,20 @@ def tag(
     """
     if sentences and file is not None:
         raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
-    tagger: Tagger = loaded(run, device, "tag")
+    tagger: Tagger = load_model(run, device, "tag")
 
     def tagged(texts: list[str], title: str) -> list[Tagged]:
-        with bar(title) as advance:
+        with progress_bar(title) as advance:
             return tagger.tag(texts, tokenize=tokenize, progress=advance)
 
     if json:
-        texts = sentences or [text for block in lines(file) for text in block]
+        texts = sentences or [text for block in read_blocks(file) for text in block]
         found = tagged(texts, "tagging")
         warn_about(tagger, texts, None if sentences else 0)
         values = [{"text": text, **one.to_dict()} for text, one in zip(texts, found, strict=True)]
         return Outcome({"run": str(run), "sentences": values})
     console, done = stdout(), 0
-    for block in [sentences] if sentences else lines(file):
+    for block in [sentences] if sentences else read_blocks(file):
         found = tagged(block, f"lines {done + 1:,} to {done + len(block):,}")
         warn_about(tagger, block, None if sentences else done)
         for one in found:

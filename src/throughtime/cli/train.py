@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from inspect import Parameter, Signature
+from collections.abc import Callable, Iterator, Mapping
+from inspect import Parameter, Signature, cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.open_data import DateFormat, SkipBad, Source, Target, opened
+from throughtime.cli.inputs import open_data
+from throughtime.cli.options import DATA, DateFormat, Debug, Json, SkipBad, Source, Target
 from throughtime.cli.output import (
-    Debug,
     InterruptedCommandError,
-    Json,
     Outcome,
-    command_name,
+    as_command,
     flags,
-    reported,
     say,
+    suggested_commands,
     warn,
 )
 from throughtime.cli.usage import TakesSettings
@@ -32,54 +30,40 @@ if TYPE_CHECKING:
 train_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Train a model and save it.")
 
 SETTINGS, RUN = "Model and training", "Run"
+
+
+def _option(name: str, text: str, panel: str, **more: Any) -> Any:
+    return typer.Option(f"--{name.replace('_', '-')}", help=text, rich_help_panel=panel, **more)
+
+
 Data = Annotated[
-    str | None,
-    typer.Option("--data", help="A name of `throughtime data list`, a file, or a folder of splits."),
-]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder to save the run in.", rich_help_panel=RUN)]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Continue the run at --out, if there is one.", rich_help_panel=RUN)
+    str | None, _option("data", "A name of `throughtime data list`, a file, or a folder of splits.", DATA)
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        help="Any other setting, such as clip=0.5; repeatable. --show-config lists them all.",
+    _option(
+        "set",
+        "Any other setting, such as clip=0.5; repeatable. --show-config lists them all.",
+        SETTINGS,
         metavar="KEY=VALUE",
-        rich_help_panel=SETTINGS,
     ),
 ]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", help="Read settings from a YAML or TOML file.", rich_help_panel=SETTINGS),
-]
+ConfigFile = Annotated[Path | None, _option("config", "Read settings from a YAML or TOML file.", SETTINGS)]
 ShowConfig = Annotated[
-    bool,
-    typer.Option(
-        "--show-config", help="Print all settings with their meaning, and exit.", rich_help_panel=SETTINGS
-    ),
+    bool, _option("show_config", "Print all settings with their meaning, and exit.", SETTINGS)
 ]
+Out = Annotated[Path | None, _option("out", "Folder to save the run in.", RUN)]
+Resume = Annotated[bool, _option("resume", "Continue the run in --out, if there is one.", RUN)]
 CheckpointName = Annotated[
-    str | None,
-    typer.Option(
-        "--checkpoint",
-        help="With --resume: continue from this checkpoint instead of the last.",
-        rich_help_panel=RUN,
-    ),
+    str | None, _option("checkpoint", "With --resume: continue from this checkpoint, not the last.", RUN)
 ]
 InitFrom = Annotated[
-    Path | None,
-    typer.Option(
-        "--init-from", help="Start from the weights and vocabulary of another run.", rich_help_panel=RUN
-    ),
+    Path | None, _option("init_from", "Start from the weights and vocabulary of another run.", RUN)
 ]
 FindRate = Annotated[
     bool,
-    typer.Option(
-        "--find-lr",
-        help="Try rising learning rates, suggest one, and exit; --out then names a picture of them: .png, "
-        ".svg or .pdf.",
-        rich_help_panel=RUN,
+    _option(
+        "find_lr", "Suggest a learning rate and exit; --out FILE.png draws the losses that were tried.", RUN
     ),
 ]
 DATA_OPTIONS: dict[str, dict[str, Any]] = {
@@ -110,7 +94,7 @@ def train_command(task: type[Task]) -> Callable[..., None]:
     command.__annotations__ = kinds
     command.__doc__ = _help(task)
     command.task = task  # type: ignore[attr-defined]  # for `TakesSettings`
-    return reported(command)
+    return as_command(command)
 
 
 SWITCHES = (Resume, ShowConfig, FindRate, SkipBad, Json, Debug)
@@ -120,19 +104,19 @@ def _parameters(task: type[Task]) -> Iterator[tuple[str, Any]]:
     """The options of a command by name, in the order of its help."""
     yield "data", Data
     yield from DATA_OPTIONS[task.data].items()
+    yield "skip_bad", SkipBad
     for name, (kind, text) in task.options.items():
-        option = typer.Option(f"--{name.replace('_', '-')}", help=text, rich_help_panel=SETTINGS)
-        yield name, Annotated[kind | None, option]
+        yield name, Annotated[kind | None, _option(name, text, SETTINGS)]
     yield from (("set", Settings), ("config", ConfigFile), ("show_config", ShowConfig))
     yield from (("out", Out), ("resume", Resume))
     if task.uses_trainer:
         yield from (("checkpoint", CheckpointName), ("init_from", InitFrom), ("find_lr", FindRate))
-    yield from (("skip_bad", SkipBad), ("json", Json), ("debug", Debug))
+    yield from (("json", Json), ("debug", Debug))
 
 
 def _help(task: type[Task]) -> str:
     examples = "\n\n".join("  throughtime " + one.replace("[", "\\[") for one in task.examples)
-    return f"{task.summary}\n\n{task.description}\n\n[bold]Examples[/bold]\n\n{examples}"
+    return f"{task.summary}\n\n{cleandoc(task.description)}\n\n[bold]Examples[/bold]\n\n{examples}"
 
 
 def read_given(config: Path | None, words: list[str] | None, named: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,7 +159,7 @@ def run_training(task: type[Task], settings: Mapping[str, Any], given: Mapping[s
         checkpoint=given.get("checkpoint"),
         init_from=given.get("init_from"),
         skip_bad=given["skip_bad"],
-        open_data=opened,
+        open_data=open_data,
         say=say,
         warn=lambda note: warn({note: note}),
     )
@@ -197,7 +181,9 @@ def run_training(task: type[Task], settings: Mapping[str, Any], given: Mapping[s
         return Outcome(training.values)
     run = str(out)
     lines = [model.summary(training.values), f"Saved in {run}. Go on with:"]
-    return Outcome(training.values, ["\n".join([*lines, *pasted(model.suggestions(dataset), run)])])
+    return Outcome(
+        training.values, ["\n".join([*lines, *suggested_commands(model.suggestions(dataset), run)])]
+    )
 
 
 def find_rate(training: Training, out: Path | None) -> Outcome:
@@ -222,14 +208,6 @@ def find_rate(training: Training, out: Path | None) -> Outcome:
         values["plot"] = str(out)
         text += f"\nDrawn in {out}."
     return Outcome(values, [text])
-
-
-def pasted(hints: Sequence[str], run: str) -> list[str]:
-    """The commands as they are typed in a shell, ready to be printed."""
-    from rich.markup import escape
-
-    name = command_name()
-    return [escape(f"  {name} " + hint.replace("{run}", shlex.quote(run))) for hint in hints]
 
 
 def _longer(why: str) -> str:

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.evaluate import Device, bar
-from throughtime.cli.lines import lines, one_line, warn_about
-from throughtime.cli.output import Debug, Json, Outcome, reported
-from throughtime.cli.refusal import refuse
-from throughtime.cli.task_kinds import loaded
+from throughtime.cli.inputs import load_model, one_line, read_blocks, warn_about
+from throughtime.cli.options import Debug, Device, Json, refuse
+from throughtime.cli.output import Outcome, as_command
 from throughtime.cli.usage import is_run
 from throughtime.errors import InputError
 
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 RULES, SEARCH = "Constraints", "Search"
 
 
-@reported
+@as_command
 def translate(
     words: Annotated[
         list[str],
@@ -148,7 +146,7 @@ def translate(
     options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
 
     def told(texts: list[str], title: str) -> list[Translation]:
-        with bar(title) as advance:
+        with progress_bar(title) as advance:
             return translator.translate(
                 texts,
                 num_beams=num_beams,
@@ -167,13 +165,13 @@ def translate(
             )
 
     if json:
-        texts = sentences or [text for block in lines(file) for text in block]
+        texts = sentences or [text for block in read_blocks(file) for text in block]
         found = told(texts, "translating")
         warn_about(translator, texts, None if sentences else 0)
         values = [{"source": text, **one.to_dict()} for text, one in zip(texts, found, strict=True)]
         return Outcome({"runs": [str(run) for run in runs], "translations": values})
     done = 0
-    for block in [sentences] if sentences else lines(file):
+    for block in [sentences] if sentences else read_blocks(file):
         found = told(block, f"lines {done + 1:,} to {done + len(block):,}")
         warn_about(translator, block, None if sentences else done)
         for number, one in enumerate(found, done):
@@ -190,7 +188,7 @@ def divided(words: list[str]) -> tuple[list[Path], list[str]]:
 
 def opened_together(runs: list[Path], device: str) -> SentenceTranslator:
     """The model of a run, or those of several as one."""
-    models = [loaded(run, device, "translate") for run in runs]
+    models = [load_model(run, device, "translate") for run in runs]
     from throughtime.tasks.translate.predictor import combine_translators
 
     return combine_translators(models)

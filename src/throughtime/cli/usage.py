@@ -10,6 +10,7 @@ from typing import Any, ClassVar, get_args
 import typer
 from typer.core import TyperCommand
 
+from throughtime.cli.options import OUTPUT
 from throughtime.errors import InputError
 from throughtime.files import path_exists
 
@@ -18,7 +19,39 @@ _NUMBER = re.compile(r"-[0-9.]")
 _TRUTH = ("true", "false")
 
 
-class TakesSettings(TyperCommand):
+_VALUE_NAMES = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
+
+
+class Command(TyperCommand):
+    """A command whose help has room for words at 80 columns: short value names, defaults in the text."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Shorten what stands beside the help of each option, then print the page."""
+        params: list[Any] = self.get_params(ctx)
+        panels = {getattr(param, "rich_help_panel", None) for param in self.params}
+        for param in params:
+            if param.param_type_name != "option":
+                continue
+            if param.name == "help" and OUTPUT in panels:
+                param.rich_help_panel = OUTPUT
+            if param.metavar is None:
+                kind = param.type_descriptor.annotation
+                kind = (*get_args(kind), kind)[0]
+                param.metavar = "" if param.is_flag else _VALUE_NAMES.get(kind, "VALUE")
+            default = self.default_of(param)
+            if default is not None and default is not False and param.show_default is True:
+                param.help = f"{param.help or ''} \\[default: {default}]".strip()
+            if not isinstance(param.show_default, str):
+                param.show_default = False
+            param.min = param.max = None
+        super().format_help(ctx, formatter)
+
+    def default_of(self, param: Any) -> Any:
+        """The default of an option, as its help shows it; None for one without."""
+        return None if param.required or callable(param.default) else param.default
+
+
+class TakesSettings(Command):
     """A command of `train`: if a setting is given as an option, the error shows how to use `--set`.
 
     The command's function has the declaration of its task as `task`.
@@ -33,6 +66,11 @@ class TakesSettings(TyperCommand):
             if option := getattr(error, "option_name", None):
                 self._refuse(words, option)
             raise
+
+    def default_of(self, param: Any) -> Any:
+        """The default of the setting that an option sets."""
+        field = getattr(self.callback, "task").part("config").model_fields.get(param.name)  # noqa: B009
+        return super().default_of(param) if field is None or field.is_required() else field.default
 
     def _refuse(self, words: list[str], wrong: str) -> None:
         """Refuse settings that were given as options, if the option that is wrong is one."""
@@ -83,7 +121,7 @@ def _is_truth(kind: Any) -> bool:
     return bool in (kind, *get_args(kind))
 
 
-class RunFirst(TyperCommand):
+class RunFirst(Command):
     """A command whose first argument is the folder of a model; an error shows the right order of arguments.
 
     `stray` is the option that a second argument was probably meant for, if the command takes only one.

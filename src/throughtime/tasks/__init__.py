@@ -35,6 +35,8 @@ class Task:
     name: ClassVar[str]
     title: ClassVar[str]
     """A model of this task in words, such as "a translator"."""
+    command: ClassVar[str]
+    """The command that uses such a model; the name of the task unless declared."""
     summary: ClassVar[str]
     """What `throughtime train NAME` does, in one sentence."""
     description: ClassVar[str] = ""
@@ -56,6 +58,10 @@ class Task:
     """A function that opens an export without torch."""
     route: ClassVar[str | None] = None
     """The module of its HTTP endpoints."""
+
+    def __init_subclass__(cls) -> None:
+        """Let a task that declares no command have one of its own name."""
+        cls.command = getattr(cls, "command", cls.name)
 
     @classmethod
     def part(cls, name: str) -> Any:

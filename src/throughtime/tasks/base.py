@@ -244,13 +244,17 @@ class Predictor:
         signature = f"data:{dataset.name}|split:{split}|{found.signature}|version:{__version__}"
         return Evaluation(found.values, signature, f"{dataset.name}, {split}: {found.text}")
 
-    def open_data(self, data: Any = None, *, skip_bad: bool = False) -> Dataset:
-        """Open data in the way the training data were opened; by default those themselves."""
+    def open_data(self, data: Any = None, *, skip_bad: bool = False, **options: Any) -> Dataset:
+        """Open data in the way the training data were opened; by default those themselves.
+
+        Options of `open_dataset` that are not None take the place of those of the training.
+        """
         from throughtime.data.datasets import open_dataset
 
         data = self.config.data if data is None else data
         own = data == self.config.data and self.folder is not None and self.folder.skips_bad
-        return open_dataset(data, **self.config.data_options, skip_bad=skip_bad or own)
+        given = {name: value for name, value in options.items() if value is not None}
+        return open_dataset(data, **{**self.config.data_options, **given}, skip_bad=skip_bad or own)
 
     def load_generation(self, folder: ModelFolder) -> None:
         """Read generation_config.json, for models that generate."""

@@ -8,6 +8,7 @@ class Language(Task):
 
     name = "language"
     title = "a language model"
+    command = "generate"
     summary = "Train a recurrent language model: RNN, GRU, LSTM or any other cell."
     examples = (
         "train language --data timemachine --out runs/timemachine",

@@ -8,6 +8,7 @@ class Ngram(Task):
 
     name = "ngram"
     title = "a language model"
+    command = "generate"
     summary = "Count a language model of any order."
     examples = (
         "train ngram --data ptb --order 5 --out runs/ptb-5gram",

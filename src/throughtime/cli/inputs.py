@@ -1,0 +1,129 @@
+"""What commands read: trained models, data sets, and lines of a file or of stdin."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from throughtime.cli.output import download_bars, say, warn
+from throughtime.errors import InputError, unknown
+from throughtime.tasks import TASKS
+from throughtime.text.texts import one_line as one_line
+
+if TYPE_CHECKING:
+    from throughtime.data.dataset import Dataset
+
+LINES_AT_ONCE = 2_000
+
+
+def task_of(run: Path) -> str:
+    """The name of the task that a run was trained for; its weights are not read."""
+    from throughtime.folder import ModelFolder
+
+    return ModelFolder.at(run).read_config()[0]
+
+
+def load_model(run: Path, device: str, *wanted: str) -> Any:
+    """The model of a run; a run of another task than the `wanted` ones is refused by what it is."""
+    from throughtime.tasks.base import load
+
+    task = task_of(run)
+    if wanted and task in TASKS and task not in wanted:
+        own, right = TASKS[task], [TASKS[name].title for name in wanted]
+        raise InputError(
+            str(run),
+            f"holds {own.title}, not {' or '.join(dict.fromkeys(right))}; `throughtime {own.command}` is "
+            f"for it, `throughtime train {wanted[0]}` makes {right[0]}",
+        )
+    if task == "ngram":
+        check_counting(device)
+    return load(run, device)
+
+
+def check_counting(device: str) -> None:
+    """Refuse a device for a model of counts, which are looked up and not computed.
+
+    >>> check_counting("cuda")
+    Traceback (most recent call last):
+    throughtime.errors.InputError: --device: is for neural models; this one only counts, so leave it out
+    """
+    if device in ("auto", "cpu"):
+        return
+    if device.partition(":")[0] != "cuda":
+        raise unknown("device", device, ("auto", "cpu", "cuda", "cuda:1"))
+    raise InputError("--device", "is for neural models; this one only counts, so leave it out")
+
+
+def open_data(data: str, **options: Any) -> Dataset:
+    """Open a data set by name or path, with bars for the files that are downloaded.
+
+    The options are those of `throughtime.data.datasets.open_dataset`.
+    """
+    from throughtime.data.datasets import open_dataset
+
+    with download_bars() as advance:
+        return open_dataset(data, progress=advance, **options)
+
+
+def open_data_for(run: Path, config: Any, data: str, *, date_format: str | None, skip_bad: bool) -> Dataset:
+    """Open data for the model of a run, in the way in which it opened those of its training."""
+    options = config.data_options
+    if date_format is not None:
+        options["date_format"] = date_format
+    return open_data(data, **options, skip_bad=skips_bad(skip_bad, run, data, config.data))
+
+
+def skips_bad(asked: bool, run: Path, data: str, own: str) -> bool:
+    """Whether bad records are left out: as asked, and of a run's own data as they were in its training."""
+    from throughtime.folder import ModelFolder
+
+    return asked or (data == own and ModelFolder.at(run).skips_bad)
+
+
+def report_skipped(dataset: Dataset) -> None:
+    """Say what the latest reading of the data left out."""
+    if dataset.bad.count:
+        say(dataset.bad.report())
+
+
+def read_blocks(file: Path | None) -> Iterator[list[str]]:
+    """The lines of the file, or of stdin, many at a time; at a keyboard one at a time.
+
+    A file without lines is refused, as somebody named it. An empty stdin gets a message and is no error: a
+    filter that is given nothing gives nothing.
+    """
+    if file is not None:
+        from throughtime.data.source import read_lines
+
+        yield from _blocks((line for _, line in read_lines(file)), LINES_AT_ONCE)
+        return
+    # With newline=None, Python ends a line at \n, \r\n or \r, as `read_lines` does.
+    sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline=None)  # type: ignore[union-attr]
+    typed = (line.removesuffix("\n") for line in sys.stdin)
+    empty = True
+    for block in _blocks(typed, 1 if sys.stdin.isatty() else LINES_AT_ONCE):
+        empty = False
+        yield block
+    if empty:
+        say("stdin holds no lines: nothing to do")
+
+
+def _blocks(rest: Iterator[str], size: int) -> Iterator[list[str]]:
+    while block := list(itertools.islice(rest, size)):
+        yield block
+
+
+def warn_about(model: Any, texts: list[str], done: int | None = None) -> None:
+    """Warn about texts that a model knows little about.
+
+    Call it after the model has answered, so that an error is shown without warnings. For lines of a file,
+    `done` is the number of lines before these; blank lines among them are not worth a warning.
+    """
+    if done is None:
+        warn(model.input_warnings(texts))
+    elif not done or any(text.strip() for text in texts):
+        numbers = range(done + 1, done + len(texts) + 1)
+        warn(model.input_warnings(texts, numbers=numbers, blank_lines=True))
