@@ -10,7 +10,7 @@ import typer
 
 from throughtime.cli.inputs import load_model, one_line, read_blocks, warn_about
 from throughtime.cli.options import Debug, Device, Json, Run
-from throughtime.cli.output import Outcome, as_command
+from throughtime.cli.output import Outcome, as_command, progress_bar
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from throughtime.cli.inputs import load_model, warn_about
+from throughtime.cli.inputs import load_model, read_blocks, warn_about
 from throughtime.cli.options import Debug, Device, Json, Run
-from throughtime.cli.output import Outcome, as_command, stdout
+from throughtime.cli.output import Outcome, as_command, progress_bar, stdout
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:

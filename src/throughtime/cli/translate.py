@@ -10,7 +10,7 @@ import typer
 
 from throughtime.cli.inputs import load_model, one_line, read_blocks, warn_about
 from throughtime.cli.options import Debug, Device, Json, refuse
-from throughtime.cli.output import Outcome, as_command
+from throughtime.cli.output import Outcome, as_command, progress_bar
 from throughtime.cli.usage import is_run
 from throughtime.errors import InputError
 
