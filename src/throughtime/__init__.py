@@ -20,6 +20,7 @@ _HOME = {
     "GRU": "throughtime.cells",
     "InputError": "throughtime.errors",
     "LSTM": "throughtime.cells",
+    "Model": "throughtime.model",
     "Likelihood": "throughtime.metrics.likelihood",
     "MarkovChain": "throughtime.ngram.markov",
     "MinGRU": "throughtime.cells",
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from throughtime.metrics.bleu import corpus_bleu as corpus_bleu
     from throughtime.metrics.likelihood import Likelihood as Likelihood
     from throughtime.metrics.sentence_bleu import notes_bleu as notes_bleu
+    from throughtime.model import Model as Model
     from throughtime.ngram.counts import NgramCounts as NgramCounts
     from throughtime.ngram.markov import MarkovChain as MarkovChain
     from throughtime.ngram.model import NgramModel as NgramModel

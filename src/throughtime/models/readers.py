@@ -95,7 +95,7 @@ class NeuralCache:
         if window < 1:
             raise InputError("cache", f"is {window}, expected a window of 1 token or more")
         if not 0 <= share < 1:
-            raise InputError("cache share", f"is {share}, expected a number in [0, 1)")
+            raise InputError("share", f"is {share}, expected a number in [0, 1)")
         if not math.isfinite(theta):
             raise InputError("cache theta", f"is {theta}, expected a finite number")
         self.window, self.theta, self.share = window, theta, share

@@ -53,6 +53,7 @@ class Classifier(Predictor):
 
     task = "classify"
     config_type = ClassifyConfig
+    network_parts = ("log_probs", "head")
     model: SequenceClassifier
     assets: ClassifierAssets
     config: ClassifyConfig

@@ -76,7 +76,7 @@ class NgramLanguageModel(LanguageModel):
         return predictor
 
     @classmethod
-    def finished(cls, out: Path, config: NgramConfig) -> str | None:
+    def finish_reason(cls, out: Path, config: NgramConfig) -> str | None:
         """A folder is written whole, when all is counted."""
         return "counted"
 
