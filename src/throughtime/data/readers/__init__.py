@@ -1,7 +1,7 @@
 """Readers: files to records. A reader is one class in one file and one line in `READERS`.
 
-Another package adds a reader by an entry point of the group `READERS.group`; it is then chosen by its name, or
-for files whose suffix is its name.
+Another package adds a reader by an entry point of the group `READERS.group`; it is then chosen by its name,
+or for files whose suffix is its name.
 """
 
 from __future__ import annotations
