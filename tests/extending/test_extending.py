@@ -1,4 +1,4 @@
-"""An outside package adds one of each kind, with one file and one line, and each is used from the command line."""
+"""An outside package adds one of each kind with one file and one line, used from the command line."""
 
 from __future__ import annotations
 
@@ -102,7 +102,8 @@ import sys, throughtime as tt
 runner = tt.runtime.load({str(tmp_path / "onnx")!r})
 assert "torch" not in sys.modules
 text = ["one two three"]
-assert abs(runner.score(text)[0].log_probs[0] - tt.load({str(tmp_path / "run")!r}).score(text)[0].log_probs[0]) < 1e-4
+trained = tt.load({str(tmp_path / "run")!r}).score(text)[0]
+assert abs(runner.score(text)[0].log_probs[0] - trained.log_probs[0]) < 1e-4
 """
     outside(code=code)
 
