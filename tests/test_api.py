@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 import throughtime as tt
 from throughtime.api import train
@@ -161,3 +162,26 @@ def test_a_run_without_a_folder_lives_as_long_as_its_model(data):
     del model
     gc.collect()
     assert not folder.exists()
+
+
+def small_classifier(config, assets):
+    from throughtime.tasks.classify.network import build
+
+    return build(len(assets.codec.vocabulary), len(assets.labels), hidden_size=4, embedding_size=4)
+
+
+def test_a_classifier_with_an_own_network_is_trained_loaded_continued_and_saved(data, tmp_path):
+    settings = {**SETTINGS["classify"], "progress": "none", "network": small_classifier}
+    model = train("classify", data["classify"], out=tmp_path / "run", **settings)
+    assert "SequenceClassifier (custom network)" in repr(model)
+    assert model.evaluate(split="test")["accuracy"] >= 0
+    train("classify", data["classify"], out=tmp_path / "run", resume=True, **{**settings, "epochs": 3})
+    model = tt.load(tmp_path / "run", network=small_classifier)
+    model.save(tmp_path / "copy")
+    again = tt.load(tmp_path / "copy", network=model.model)
+    assert again.classify(LINES[:2]) == model.classify(LINES[:2])
+    for wrong in (None, "small", lambda config, assets: 3, torch.nn.Linear(2, 2)):
+        with pytest.raises(InputError, match=r"^network: "):
+            tt.load(tmp_path / "run", network=wrong)
+    with pytest.raises(InputError, match=r"^unknown network 'small'"):
+        train("classify", data["classify"], **{**settings, "network": "small"})
