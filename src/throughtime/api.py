@@ -236,7 +236,7 @@ class Training:
             self.dataset,
             self.out,
             warn=self.warn or self._say,
-            reporter=self._reporter(),
+            reporter=self._reporter() if self.declaration.uses_trainer else None,
             processes=processes,
             resume=self.resume,
             checkpoint=self.checkpoint,
