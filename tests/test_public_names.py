@@ -25,3 +25,16 @@ def test_importing_the_package_imports_nothing_heavy():
     program = "import sys, throughtime; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not set(done.stdout.split()) & {"torch", "numpy", "pydantic", "tokenizers", "rich"}
+
+
+def test_train_and_export_can_be_called_beside_the_subpackages_of_their_names():
+    program = """
+import throughtime as tt, throughtime.train.config, throughtime.export.graph
+for call in (tt.train, tt.export):
+    try:
+        call("nothing", "nowhere")
+    except tt.InputError:
+        print("called")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["called", "called"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from throughtime.config import Config, build_config, refuse_idle
 from throughtime.data.memory import MEMORY
@@ -16,11 +18,20 @@ from throughtime.errors import InputError
 from throughtime.files import check_place, has_content
 from throughtime.folder import ModelFolder
 from throughtime.tasks import TASKS, Task
-from throughtime.tasks.base import load
+from throughtime.tasks.base import load as open_model
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.model import Model
     from throughtime.tasks.base import Predictor
+    from throughtime.tasks.classify.predictor import Classifier
+    from throughtime.tasks.compose.predictor import Composer
+    from throughtime.tasks.fill.predictor import Filler
+    from throughtime.tasks.forecast.predictor import SeriesForecaster
+    from throughtime.tasks.language.predictor import RecurrentLanguage
+    from throughtime.tasks.ngram.predictor import NgramLanguageModel
+    from throughtime.tasks.tag.predictor import Tagger
+    from throughtime.tasks.translate.predictor import Translator
     from throughtime.train.lr_finder import RateSearch
     from throughtime.train.processes import Processes
     from throughtime.train.progress import Reporter
@@ -35,6 +46,24 @@ MAY_CHANGE = frozenset(
 """The settings that may change when a run is continued: how long, how fast and where, never what it is."""
 
 
+@overload
+def train(task: Literal["ngram"], data: Any = None, **options: Any) -> NgramLanguageModel: ...
+@overload
+def train(task: Literal["language"], data: Any = None, **options: Any) -> RecurrentLanguage: ...
+@overload
+def train(task: Literal["translate"], data: Any = None, **options: Any) -> Translator: ...
+@overload
+def train(task: Literal["tag"], data: Any = None, **options: Any) -> Tagger: ...
+@overload
+def train(task: Literal["fill"], data: Any = None, **options: Any) -> Filler: ...
+@overload
+def train(task: Literal["classify"], data: Any = None, **options: Any) -> Classifier: ...
+@overload
+def train(task: Literal["compose"], data: Any = None, **options: Any) -> Composer: ...
+@overload
+def train(task: Literal["forecast"], data: Any = None, **options: Any) -> SeriesForecaster: ...
+@overload
+def train(task: str, data: Any = None, **options: Any) -> Any: ...
 def train(
     task: str,
     data: Any = None,
@@ -49,10 +78,14 @@ def train(
 ) -> Any:
     """Train a model and return it: `throughtime train` in Python.
 
-    `data` is a name of `throughtime data list`, a path, a list of records, a DataFrame, or what
-    `open_dataset` returns. The other keywords are the settings that `throughtime train TASK --show-config`
-    lists. Without `out` the run is kept in a temporary folder; `model.save(path)` copies it to a lasting
-    place. `progress` is "auto" or "none".
+    `data` is a name of `throughtime data list`, a path, a list of records, a DataFrame, a dict of splits, or
+    what `open_dataset` returns. The other keywords are the settings that `throughtime train TASK
+    --show-config` lists. Without `out` the run is kept in a temporary folder that goes away with the model;
+    `model.save(path)` copies it to a lasting place.
+
+    `network` is a network of your own in place of the task's: a module, a function (or class) that builds one
+    from the configuration and the assets of the task, such as its vocabularies, or the name of one that
+    another package registers. A module or function is needed again to load the model.
 
     >>> import throughtime as tt
     >>> lines = ["the cat sleeps", "the dog sleeps", "a cat runs"] * 20
@@ -60,18 +93,69 @@ def train(
     >>> len(model.score(["the cat runs"])[0].tokens)
     4
     """
+    place = None if out is not None else tempfile.mkdtemp(prefix="throughtime-")
     run = Training(
         task,
         {**settings, **({} if data is None else {"data": data})},
-        out=tempfile.mkdtemp(prefix="throughtime-") + "/run" if out is None else out,
+        out=Path(place, "run") if place is not None else out,
         resume=resume,
         init_from=init_from,
         skip_bad=skip_bad,
         network=network,
         progress=progress,
     )
-    run.start()
-    return load(run.out, device=str(settings.get("device", "auto")), network=network)
+    try:
+        run.start()
+        model = open_model(run.out, device=str(settings.get("device", "auto")), network=network)
+    except BaseException:
+        if place is not None:
+            shutil.rmtree(place, ignore_errors=True)
+        raise
+    if place is not None:
+        weakref.finalize(model, shutil.rmtree, place, ignore_errors=True)
+    return model
+
+
+@overload
+def load(
+    path: Path | str, device: str = "auto", *, task: Literal["ngram"], network: Any = None
+) -> NgramLanguageModel: ...
+@overload
+def load(
+    path: Path | str, device: str = "auto", *, task: Literal["language"], network: Any = None
+) -> RecurrentLanguage: ...
+@overload
+def load(
+    path: Path | str, device: str = "auto", *, task: Literal["translate"], network: Any = None
+) -> Translator: ...
+@overload
+def load(path: Path | str, device: str = "auto", *, task: Literal["tag"], network: Any = None) -> Tagger: ...
+@overload
+def load(path: Path | str, device: str = "auto", *, task: Literal["fill"], network: Any = None) -> Filler: ...
+@overload
+def load(
+    path: Path | str, device: str = "auto", *, task: Literal["classify"], network: Any = None
+) -> Classifier: ...
+@overload
+def load(
+    path: Path | str, device: str = "auto", *, task: Literal["compose"], network: Any = None
+) -> Composer: ...
+@overload
+def load(
+    path: Path | str, device: str = "auto", *, task: Literal["forecast"], network: Any = None
+) -> SeriesForecaster: ...
+@overload
+def load(path: Path | str, device: str = "auto", *, task: None = None, network: Any = None) -> Model: ...
+@overload
+def load(path: Path | str, device: str = "auto", *, task: str, network: Any = None) -> Any: ...
+def load(path: Path | str, device: str = "auto", *, task: str | None = None, network: Any = None) -> Any:
+    """Open a trained model, whatever its task: `tt.load("RUN").generate("the time")`.
+
+    The model computes on a GPU where there is one, whatever it was trained on; `device="cpu"` keeps it off.
+    With `task` a model of another task is refused, and type checkers know what it is. A model that was
+    trained with a network of your own needs that `network` again.
+    """
+    return open_model(path, device, task=task, network=network)
 
 
 @dataclass
@@ -152,7 +236,7 @@ class Training:
             self.dataset,
             self.out,
             warn=self.warn or self._say,
-            reporter=self._reporter(),
+            reporter=self._reporter() if self.declaration.uses_trainer else None,
             processes=processes,
             resume=self.resume,
             checkpoint=self.checkpoint,
@@ -186,7 +270,7 @@ class Training:
     def _plain_settings(self) -> dict[str, Any]:
         """The settings as a configuration takes them: data in memory and own networks have a name there."""
         data, network = self.settings["data"], self.network
-        name = str(data) if isinstance(data, str | Path) else getattr(data, "name", MEMORY)
+        name = str(data) if isinstance(data, str | Path) else MEMORY
         if network is not None:
             network = network if isinstance(network, str) else "custom"
         return {**self.settings, "data": name, **({} if network is None else {"network": network})}
@@ -226,9 +310,9 @@ def export(
     """Write the model of a run to a folder that runs without torch; see `Predictor.export`."""
     task, _ = ModelFolder.at(run).read_config()
     if TASKS[task].exporter is None:
-        known = ", ".join(sorted(name for name in TASKS if TASKS[name].exporter is not None))
+        known = ", ".join(sorted(name for name, one in TASKS.available().items() if one.exporter))
         raise InputError(str(run), f"holds a model of the task {task!r}, which has no export; known: {known}")
-    values: dict[str, Any] = load(run, "cpu").export(out, format=format, int8=int8)
+    values: dict[str, Any] = open_model(run, "cpu").export(out, format=format, int8=int8)
     return values
 
 

@@ -9,14 +9,23 @@ to a table with an entry point of the table's group, in its pyproject.toml:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
-from typing import Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from throughtime.errors import unknown
+from throughtime.errors import ThroughtimeError, unknown
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Entry = TypeVar("Entry")
+_reported: set[str] = set()
+
+
+class PluginError(ThroughtimeError):
+    """An entry of another package that cannot be imported; the message names the package."""
 
 
 class Registry(Mapping[str, Entry], Generic[Entry]):
@@ -34,31 +43,63 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         self.kind, self.group, self._own = kind, group, dict(own)
         self._loaded: dict[str, Entry] = {}
 
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The names of our own entries."""
+        return tuple(self._own)
+
     @cached_property
-    def _places(self) -> dict[str, str]:
-        """Where each entry is; a name of our own cannot be taken by another package."""
+    def outside(self) -> dict[str, EntryPoint]:
+        """The entries of other packages, not yet imported; none of them can take a name of our own."""
         from importlib.metadata import entry_points  # slow to import, and not needed for our own entries
 
-        return {point.name: point.value for point in entry_points(group=self.group)} | self._own
+        return {point.name: point for point in entry_points(group=self.group) if point.name not in self._own}
 
     def __getitem__(self, name: str) -> Entry:
         """Import and return an entry; an unknown name raises an error that offers the nearest one."""
         if name not in self._loaded:
-            place = self._own.get(name) or self._places.get(name)
-            if place is None:
-                raise unknown(self.kind, name, self)
-            module, _, attribute = place.partition(":")
-            self._loaded[name] = cast(Entry, getattr(import_module(module), attribute))
+            self._loaded[name] = self._import(name)
         return self._loaded[name]
+
+    def _import(self, name: str) -> Entry:
+        if name in self._own:
+            module, _, attribute = self._own[name].partition(":")
+            return cast(Entry, getattr(import_module(module), attribute))
+        if name not in self.outside:
+            self.__dict__.pop("outside", None)  # a package may have been installed since: look again
+        if name not in self.outside:
+            raise unknown(self.kind, name, self)
+        point = self.outside[name]
+        try:
+            return cast(Entry, point.load())
+        except Exception as error:
+            package = point.dist.name if point.dist is not None else point.module
+            reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".: ")
+            raise PluginError(
+                f"the {self.kind} {name!r} of the package {package} cannot be imported ({reason}); "
+                "repair or uninstall that package"
+            ) from error
+
+    def available(self) -> dict[str, Entry]:
+        """All entries by name; one that cannot be imported is left out, with a warning the first time."""
+        found = {}
+        for name in self:
+            try:
+                found[name] = self[name]
+            except PluginError as error:
+                if str(error) not in _reported:
+                    _reported.add(str(error))
+                    print(f"warning: {error}", file=sys.stderr)
+        return found
 
     def __contains__(self, name: object) -> bool:
         """Whether there is an entry of this name; nothing is imported."""
-        return name in self._own or name in self._places
+        return name in self._own or name in self.outside
 
     def __iter__(self) -> Iterator[str]:
         """The names, our own first."""
-        return iter(dict.fromkeys([*self._own, *self._places]))
+        return iter([*self._own, *self.outside])
 
     def __len__(self) -> int:
         """The number of entries."""
-        return len(self._places)
+        return len(self._own) + len(self.outside)

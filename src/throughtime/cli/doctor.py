@@ -94,7 +94,7 @@ def _cells() -> list[dict[str, Any]]:
     lengths = torch.arange(1, BATCH + 1, device=device)
     carry = torch.ones(STEPS, BATCH, device=device)
     rows = []
-    for name, make in CELLS.items():
+    for name, make in CELLS.available().items():
         cell = make(SIZE, SIZE).to(device)
         backends = {
             "training": choose_backend(cell, x, None, None).name,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from throughtime.cli.inputs import open_data
 from throughtime.cli.options import DATA, DateFormat, Debug, Json, SkipBad, Source, Target
@@ -27,7 +28,26 @@ from throughtime.tasks import TASKS, Task
 if TYPE_CHECKING:
     from throughtime.api import Training
 
-train_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Train a model and save it.")
+
+class TrainGroup(TyperGroup):
+    """The tasks of this package and of others, whose declarations are imported only when asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Our own tasks and those of other packages that can be imported."""
+        return [*TASKS.available()]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a task; one of another package is built here."""
+        if cmd_name not in self.commands and cmd_name in TASKS:
+            single = typer.Typer(rich_markup_mode="rich", add_completion=False)
+            single.command(cmd_name, cls=TakesSettings)(train_command(TASKS[cmd_name]))
+            self.commands[cmd_name] = typer.main.get_command(single)
+        return super().get_command(ctx, cmd_name)
+
+
+train_app = typer.Typer(
+    cls=TrainGroup, no_args_is_help=True, rich_markup_mode="rich", help="Train a model and save it."
+)
 
 SETTINGS, RUN = "Model and training", "Run"
 
@@ -218,5 +238,5 @@ def _longer(why: str) -> str:
     return f" To train longer, raise {'minutes' if why.endswith('minutes are over') else option}."
 
 
-for _name in TASKS:
+for _name in TASKS.own:
     train_app.command(_name, cls=TakesSettings)(train_command(TASKS[_name]))

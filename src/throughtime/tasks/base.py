@@ -6,7 +6,7 @@ A task derives its predictor from `Predictor` and says how its network is built 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -69,6 +69,8 @@ class Predictor:
     config_type: ClassVar[Any]
     generation_defaults: ClassVar[Mapping[str, Any] | None] = None
     """What generation_config.json holds at first; None for models that generate nothing."""
+    network_parts: ClassVar[tuple[str, ...]] = ()
+    """The attributes that a network of the user must have besides `forward`."""
 
     def __init__(self, model: Any, assets: Any, config: Any) -> None:
         self.model, self.assets, self.config = model, assets, config
@@ -184,15 +186,24 @@ class Predictor:
 
         A folder names registered networks only: loading it never imports a module that it names.
         """
-        if config.network is None:
+        from torch import nn
+
+        name = config.network
+        if network is not None and network != name and (name != CUSTOM or isinstance(network, str)):
+            trained = "the task's own" if name is None else "an own module" if name == CUSTOM else repr(name)
+            raise InputError("network", f"does not fit: this model was trained with {trained} network")
+        if name is None:
             return cls.build_network(config, assets)
-        if config.network != CUSTOM:
-            network = NETWORKS[config.network]
-        elif network is None:
+        if name == CUSTOM and network is None:
             raise InputError(
                 "network", "was an own module of the user when this model was trained; pass it again"
             )
-        built: nn.Module = network if hasattr(network, "parameters") else network(config, assets)
+        source = network if name == CUSTOM else NETWORKS[name]
+        built = source if isinstance(source, nn.Module) else source(config, assets)
+        if not isinstance(built, nn.Module):
+            raise InputError("network", f"gives a {type(built).__name__}, expected a torch.nn.Module")
+        if missing := [part for part in cls.network_parts if not hasattr(built, part)]:
+            raise InputError("network", f"lacks {', '.join(missing)}, which a network for {cls.task} needs")
         return built
 
     @classmethod
@@ -316,13 +327,13 @@ class Predictor:
     @property
     def title(self) -> str:
         """What is trained, in one line."""
-        words = self.describe()
+        words = self._words()
         size = f"{self.num_weights / 1e6:.2f} M" if self.num_weights >= 5_000 else f"{self.num_weights:,}"
         return f"{self.config.data}: {words.network}, {size} weights, {words.details}"
 
     def card(self, values: Mapping[str, Any]) -> str:
         """The text of README.md in the model folder; `values` are the measurements of the training."""
-        words = self.describe()
+        words = self._words()
         rows = {"data": f"{self.config.data}, split train", **words.facts}
         if "parameters" in values:
             rows["weights"] = f"{values['parameters']:,}"
@@ -353,19 +364,24 @@ In Python: `throughtime.load("FOLDER").{words.python}`. All settings are in conf
         place = f" from {self.folder.path}" if self.folder is not None else ""
         return f"<{type(self).__name__}{place}: {self.title}>"
 
+    def _words(self) -> Description:
+        """The model in words, where a network of the user is known by its class alone."""
+        words = self.describe()
+        if getattr(self.config, "network", None) is None:
+            return words
+        return replace(words, network=f"{type(self.model).__name__} ({self.config.network} network)")
+
     def _uses(self) -> Iterator[str]:
         yield from self.describe().commands
 
 
-def load(path: Path | str, device: str = "auto", *, network: Any = None) -> Any:
-    """Open a trained model, whatever its task: `tt.load("RUN").generate("the time")`.
-
-    The model computes on a GPU where there is one, whatever it was trained on; `device="cpu"` keeps it off.
-    A model that was trained with a network of your own needs that `network` again.
-    """
+def load(path: Path | str, device: str = "auto", *, task: str | None = None, network: Any = None) -> Any:
+    """Open a trained model, whatever its task; see `throughtime.api.load`."""
     folder = ModelFolder.at(path)
-    task, settings = folder.read_config()
-    return TASKS[task].part("predictor").load(folder, settings, device, network=network)
+    found, settings = folder.read_config()
+    if task is not None and found != task:
+        raise InputError("task", f"is {task!r}, but {path} holds a model of the task {found!r}")
+    return TASKS[found].part("predictor").load(folder, settings, device, network=network)
 
 
 def architecture_of(

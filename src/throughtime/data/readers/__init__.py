@@ -1,6 +1,7 @@
 """Readers: files to records. A reader is one class in one file and one line in `READERS`.
 
-Another package adds a reader by an entry point of the group `READERS.group`; it is then chosen by its name.
+Another package adds a reader by an entry point of the group `READERS.group`; it is then chosen by its name,
+or for files whose suffix is its name.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 
 from throughtime.data.readers.guess import guess_reader
 from throughtime.data.records import Kind
-from throughtime.data.source import BadRecords
+from throughtime.data.source import BadRecords, text_suffix
 from throughtime.errors import InputError, unknown
 from throughtime.registry import Registry
 
@@ -71,7 +72,8 @@ def reader_for(paths: Sequence[Path | str]) -> Reader:
     >>> reader_for(["train.en", "train.fr"]).name
     'moses'
     """
-    return build_reader(guess_reader(paths))
+    suffix = text_suffix(paths[0])[1:] if paths else ""
+    return build_reader(suffix if suffix in READERS.outside else guess_reader(paths))
 
 
 def _read_options(reader_name: str, reader: type[Reader], options: Mapping[str, object]) -> Reader:

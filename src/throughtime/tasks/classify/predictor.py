@@ -55,6 +55,7 @@ class Classifier(TextPredictor):
 
     task = "classify"
     config_type = ClassifyConfig
+    network_parts = ("log_probs", "head")
     model: SequenceClassifier
     assets: ClassifierAssets
     config: ClassifyConfig

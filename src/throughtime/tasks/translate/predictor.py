@@ -52,6 +52,7 @@ class Translator(SentenceTranslator, Predictor):
 
     task = "translate"
     config_type = TranslateConfig
+    network_parts = ("encode", "scheduled", "start", "step", "head")
     model: EncoderDecoder
     assets: Codecs
     config: TranslateConfig

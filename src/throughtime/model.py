@@ -1,0 +1,164 @@
+"""What models of all tasks can do, as one type: what type checkers see where the task is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from throughtime.results import (
+        Classified,
+        Composed,
+        Evaluation,
+        Filling,
+        Forecast,
+        Generated,
+        Scored,
+        Tagged,
+        Translation,
+    )
+
+    Progress = Callable[[int, int], None]
+
+TASKS_OF = {
+    "translate": ("translate",),
+    "generate": ("language", "ngram"),
+    "stream": ("language", "ngram"),
+    "score": ("language", "ngram", "translate"),
+    "tag": ("tag",),
+    "fill": ("fill",),
+    "classify": ("classify",),
+    "compose": ("compose",),
+    "forecast": ("forecast",),
+}
+"""The tasks whose models have each prediction method of `Model`."""
+
+
+class Model(Protocol):
+    """A trained model; it has the prediction methods of its task alone, as `tt.load(run, task="tag")` tells.
+
+    Each prediction method takes one input or a list of them, and returns a list with one answer per input.
+    """
+
+    task: str
+    config: Any
+
+    def translate(
+        self,
+        texts: str | Sequence[str],
+        *,
+        num_beams: int | None = None,
+        length_penalty: float | None = None,
+        num_return_sequences: int = 1,
+        max_length: int | None = None,
+        search: Any = None,
+        prefix: str = "",
+        forbid: Sequence[str] = (),
+        require: Sequence[str] = (),
+        no_repeat_ngram: int | None = None,
+        copy_unknown: bool = False,
+        align: bool = False,
+        progress: Progress | None = None,
+    ) -> list[Translation]:
+        """Translate texts."""
+        ...
+
+    def generate(
+        self,
+        prompts: str | Sequence[str] = "",
+        *,
+        max_new_tokens: int | None = None,
+        greedy: bool | None = None,
+        search: Any = None,
+        num_beams: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        num_return_sequences: int = 1,
+        seed: int | None = None,
+    ) -> list[Generated]:
+        """Continue prompts."""
+        ...
+
+    def stream(
+        self, prompt: str = "", *, max_new_tokens: int | None = None, strategy: Any = None
+    ) -> Iterator[str]:
+        """Continue a prompt, piece by piece."""
+        ...
+
+    def score(self, texts: Any) -> list[Scored]:
+        """How likely texts are, token by token; of a translator, pairs."""
+        ...
+
+    def tag(
+        self, texts: str | Sequence[str], *, tokenize: str = "space", progress: Progress | None = None
+    ) -> list[Tagged]:
+        """Tag the words of texts."""
+        ...
+
+    def fill(self, texts: str | Sequence[str], *, k: int = 5, num_beams: int = 10) -> list[Filling]:
+        """Fill the blanks of texts."""
+        ...
+
+    def classify(
+        self, texts: str | Sequence[str], *, k: int | None = None, progress: Progress | None = None
+    ) -> list[Classified]:
+        """Label texts."""
+        ...
+
+    def compose(
+        self,
+        conditions: Any,
+        *,
+        num_return_sequences: int = 1,
+        greedy: bool | None = None,
+        num_beams: int | None = None,
+        length_penalty: float = 0.75,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        max_new_tokens: int | None = None,
+        prefix: str = "",
+        forbid: Sequence[str] = (),
+        require: Sequence[str] = (),
+        no_repeat_ngram: int | None = None,
+        progress: Progress | None = None,
+    ) -> list[Composed]:
+        """Write texts for labels or vectors."""
+        ...
+
+    def forecast(
+        self,
+        data: Any = None,
+        *,
+        h: int | None = None,
+        level: Sequence[float] = (),
+        future: Any = None,
+        paths: int = 0,
+        seed: int | None = None,
+        date_format: str | None = None,
+    ) -> list[Forecast]:
+        """Forecast the next `h` values of each series."""
+        ...
+
+    def evaluate(
+        self,
+        data: Any = None,
+        *,
+        split: str = "test",
+        skip_bad: bool = False,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> Evaluation:
+        """Measure the model on a split of its own data, or of others."""
+        ...
+
+    def save(self, path: Path | str) -> None:
+        """Write the model to a new folder, whole or not at all."""
+        ...
+
+    def export(self, out: Path | str, *, format: str = "onnx", int8: bool = False) -> dict[str, Any]:  # noqa: A002
+        """Write the model to a folder that runs without torch."""
+        ...

@@ -1,0 +1,1 @@
+"""A package that is not part of throughtime and extends it."""

@@ -1,0 +1,29 @@
+"""A reader: lines of `source -> target`, in files whose names end in .arrows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from throughtime.data.records import Kind, Pair
+from throughtime.data.source import BadRecords, good_lines
+from throughtime.errors import InputError
+
+
+class ArrowPairs:
+    """One pair a line."""
+
+    name: ClassVar[str] = "arrows"
+    kind: ClassVar[Kind] = "pairs"
+    columns: ClassVar[tuple[str, ...]] = Pair._fields
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Pair]:
+        """Yield one `Pair` for each line of each file."""
+        for path in paths:
+            for number, line in good_lines(path, bad):
+                source, arrow, target = line.partition(" -> ")
+                if arrow:
+                    yield Pair(source, target)
+                else:
+                    bad.found(InputError(str(path), "has no ' -> ' in it", line=number))
