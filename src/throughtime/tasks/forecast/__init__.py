@@ -24,4 +24,4 @@ class Forecast(Task):
     config = "throughtime.tasks.forecast.config:ForecastConfig"
     predictor = "throughtime.tasks.forecast.predictor:SeriesForecaster"
     exporter = "throughtime.tasks.forecast.export:build_export"
-    runner = "throughtime.tasks.forecast.runner:Forecaster"
+    runner = "throughtime.tasks.forecast.runner:SeriesForecasterRunner"
