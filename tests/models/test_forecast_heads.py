@@ -35,14 +35,14 @@ def test_student_loss_is_the_density():
 
 @pytest.mark.parametrize("p", [0.001, 0.025, 0.1, 0.5, 0.9, 0.999])
 def test_quantiles_of_distributions_are_scipys(p):
-    student, said = StudentHead(), SAID[:3]
-    centre, scale = said[:, 0].numpy(), SCALE[:3].numpy()
+    student, outputs = StudentHead(), SAID[:3]
+    centre, scale = outputs[:, 0].numpy(), SCALE[:3].numpy()
     degrees = student.degrees.item()
-    assert GaussianHead().quantiles(said, [p])[0].numpy() == pytest.approx(
+    assert GaussianHead().quantiles(outputs, [p])[0].numpy() == pytest.approx(
         stats.norm.ppf(p, centre, scale), abs=1e-4
     )
     with torch.no_grad():
-        found = student.quantiles(said, [p])[0].numpy()
+        found = student.quantiles(outputs, [p])[0].numpy()
     assert found == pytest.approx(stats.t.ppf(p, degrees, centre, scale), rel=2e-3, abs=1e-4)
 
 
@@ -57,42 +57,42 @@ def test_quantiles_never_cross(numbers):
 
 def test_quantile_loss_is_the_pinball_loss():
     head = QuantileHead((0.1, 0.5))
-    said = torch.tensor([[0.0, 1.0]])
-    low, middle = head.quantiles(said, (0.1, 0.5)).ravel().tolist()
+    outputs = torch.tensor([[0.0, 1.0]])
+    low, middle = head.quantiles(outputs, (0.1, 0.5)).ravel().tolist()
     above = 2 * (0.1 * (3 - low) + 0.5 * (3 - middle)) / 2
     below = 2 * (0.9 * (low + 5) + 0.5 * (middle + 5)) / 2
-    assert head.loss(said, torch.tensor([3.0])).item() == pytest.approx(above)
-    assert head.loss(said, torch.tensor([-5.0])).item() == pytest.approx(below)
+    assert head.loss(outputs, torch.tensor([3.0])).item() == pytest.approx(above)
+    assert head.loss(outputs, torch.tensor([-5.0])).item() == pytest.approx(below)
 
 
 def test_what_is_called_pinball_is_the_pinball_loss():
     head, y = QuantileHead((0.1, 0.5, 0.8)), np.array([3.0, -5.0, 0.2])
-    said = torch.randn(3, 3, generator=torch.Generator().manual_seed(0))
-    quantiles = head.quantiles(said, head.known).numpy()
+    outputs = torch.randn(3, 3, generator=torch.Generator().manual_seed(0))
+    quantiles = head.quantiles(outputs, head.known).numpy()
     mean = np.mean([pinball(y, each, p) for each, p in zip(quantiles, head.known, strict=True)])
-    loss = head.loss(said, torch.from_numpy(y).float()).mean().item()
-    assert (head.measure, head.measured(loss)) == ("pinball", pytest.approx(mean, rel=1e-6))
-    assert GaussianHead().measured(loss) == loss
+    loss = head.loss(outputs, torch.from_numpy(y).float()).mean().item()
+    assert (head.measure, head.loss_measure(loss)) == ("pinball", pytest.approx(mean, rel=1e-6))
+    assert GaussianHead().loss_measure(loss) == loss
 
 
 @pytest.mark.parametrize("head", [GaussianHead(), StudentHead(), QuantileHead((0.05, 0.25, 0.5, 0.75, 0.95))])
 def test_draws_have_the_quantiles(head):
-    said = torch.zeros(20_000, head.width)
+    outputs = torch.zeros(20_000, head.width)
     with torch.no_grad():
-        drawn = head.draw(said, torch.Generator().manual_seed(0))
-        expected = head.quantiles(said[:1], (0.25, 0.5, 0.9)).ravel()
+        drawn = head.draw(outputs, torch.Generator().manual_seed(0))
+        expected = head.quantiles(outputs[:1], (0.25, 0.5, 0.9)).ravel()
     assert torch.quantile(drawn, torch.tensor([0.25, 0.5, 0.9])).tolist() == pytest.approx(
         expected.tolist(), abs=0.04
     )
 
 
 def test_point_losses_and_refusals():
-    said, target = torch.tensor([[3.0]]), torch.tensor([0.0])
-    assert [PointHead(loss).loss(said, target).item() for loss in ("mse", "mae", "huber")] == [9, 3, 2.5]
+    outputs, target = torch.tensor([[3.0]]), torch.tensor([0.0])
+    assert [PointHead(loss).loss(outputs, target).item() for loss in ("mse", "mae", "huber")] == [9, 3, 2.5]
     with pytest.raises(InputError, match="quantiles"):
-        PointHead().quantiles(said, [0.5])
+        PointHead().quantiles(outputs, [0.5])
     with pytest.raises(InputError, match="draw"):
-        PointHead().draw(said)
+        PointHead().draw(outputs)
     with pytest.raises(InputError, match="did you mean 'mse'"):
         PointHead("msse")
     with pytest.raises(InputError, match="rising"):

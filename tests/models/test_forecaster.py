@@ -85,7 +85,7 @@ def test_one_step_fed_back_is_the_recursion(kind):  # R4
     if kind == "latent":
         longer = seen.values
         for step in range(4):
-            said = model.said(Window(torch.cat([longer, torch.zeros(1, BATCH)]), *_none(len(longer) + 1)))
+            said = model(Window(torch.cat([longer, torch.zeros(1, BATCH)]), *_none(len(longer) + 1)))
             assert torch.allclose(model.head.mean(said.values[-1]), many[step], atol=1e-5)
             longer = torch.cat([longer, many[step : step + 1]])
         return
@@ -104,15 +104,15 @@ def _none(rows):
 def test_the_warm_up_has_no_loss_and_no_gradient():  # R42
     model, seen = forecaster("latent", warm_up=7), window()
     values = seen.values.clone().requires_grad_()
-    said = model.said(seen._replace(values=values))
+    said = model(seen._replace(values=values))
     assert (said.first, len(said.values)) == (7, LOOKBACK + HORIZON - 7)
-    assert model.counted == len(said.values)
+    assert model.loss_rows == len(said.values)
     said.values.sum().backward()
     assert (values.grad[:6] == 0).all()
     assert (values.grad[6:-1] != 0).any(dim=1).all()
     model.warm_up_gradient = True
     values.grad = None
-    model.said(seen._replace(values=values)).values.sum().backward()
+    model(seen._replace(values=values)).values.sum().backward()
     assert (values.grad[:6] != 0).any(dim=1).all()
 
 
@@ -120,7 +120,7 @@ def test_a_direct_network_warms_up_too():  # R42
     model, seen = forecaster("recurrent", warm_up=7), window()
     model.highway = None
     values = seen.values.clone().requires_grad_()
-    model.said(seen._replace(values=values)).values.sum().backward()
+    model(seen._replace(values=values)).values.sum().backward()
     assert (values.grad[:7] == 0).all()
     assert (values.grad[7:LOOKBACK] != 0).any(dim=1).all()
     with pytest.raises(InputError, match="warm_up"):
@@ -154,7 +154,7 @@ def test_segments_know_their_place_and_their_series():
 
 def test_horizons_that_do_not_fit_are_refused():
     model = forecaster("linear")
-    with pytest.raises(InputError, match=r"--h: is 6, but the model was trained for the next 5"):
+    with pytest.raises(InputError, match=r"^h: is 6, but the model was trained for the next 5"):
         model.rollout(window(), 6, model.head.mean)
     assert model.rollout(window(), 2, model.head.mean).shape == (2, BATCH)
     with pytest.raises(InputError, match="longer than the look-back"):
@@ -168,6 +168,6 @@ def test_horizons_that_do_not_fit_are_refused():
 def test_repeated_windows_draw_paths_of_their_own():
     model = forecaster("latent", head=GaussianHead())
     generator = torch.Generator().manual_seed(0)
-    drawn = model.rollout(window().repeated(50), HORIZON, lambda said: model.head.draw(said, generator))
+    drawn = model.rollout(window().repeat(50), HORIZON, lambda said: model.head.draw(said, generator))
     assert drawn.shape == (HORIZON, 50 * BATCH)
     assert (drawn.view(HORIZON, BATCH, 50).std(dim=2) > 0.1).all()

@@ -57,16 +57,16 @@ def test_points_have_no_fan_and_many_series_are_not_all_drawn() -> None:
 
 def test_windows_that_overlap_are_not_drawn_upon_each_other() -> None:
     found = backtest(Baseline("naive"), PANEL, h=6, n_windows=5, step_size=4, season=1)
-    (axes,) = plots.backtest(PANEL, found.judged[0].windows, found.rolling.cuts, LEVELS).axes
+    (axes,) = plots.backtest(PANEL, found.figures[0].windows, found.rolling.cuts, LEVELS).axes
     begins = [line.get_xdata()[0] for line in lines(axes, "forecast")]
     assert begins == [DAYS[len(DAYS) - cut] for cut in (22, 14, 6)]
     for line, window in zip(lines(axes, "forecast"), (0, 2, 4), strict=True):
-        np.testing.assert_array_equal(line.get_ydata(), found.judged[0].windows.mean[window, 0])
+        np.testing.assert_array_equal(line.get_ydata(), found.figures[0].windows.mean[window, 0])
 
 
 def test_of_many_windows_the_last_are_drawn() -> None:
     found = backtest(Baseline("naive"), PANEL, h=2, n_windows=30, step_size=2, season=1)
-    (axes,) = plots.backtest(PANEL, found.judged[0].windows, found.rolling.cuts, LEVELS).axes
+    (axes,) = plots.backtest(PANEL, found.figures[0].windows, found.rolling.cuts, LEVELS).axes
     begins = [line.get_xdata()[0] for line in lines(axes, "forecast")]
     assert begins == [DAYS[-cut] for cut in range(16, 0, -2)]
 
@@ -127,7 +127,7 @@ def test_values_bear_the_name_of_their_column(tmp_path: Path) -> None:
     names = [[axes.get_ylabel() for axes in drawing.axes] for drawing in drawn]
     assert names == [["sales"], ["value", "value"], ["value"]]
     found = backtest(Baseline("naive"), read_panel(one), h=2, n_windows=2, step_size=2, season=1)
-    drawing = plots.backtest(read_panel(one), found.judged[0].windows, found.rolling.cuts, LEVELS)
+    drawing = plots.backtest(read_panel(one), found.figures[0].windows, found.rolling.cuts, LEVELS)
     assert drawing.axes[0].get_ylabel() == "sales"
 
 

@@ -11,11 +11,12 @@ import pytest
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_panel
 from throughtime.errors import InputError
+from throughtime.results import Forecast
 from throughtime.series.backtest import backtest, calibrate_intervals
 from throughtime.series.baselines import Baseline, season_of
 from throughtime.series.conformal import Conformal
 from throughtime.series.figures import GRID
-from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest
+from throughtime.series.protocol import ForecastModel
 from throughtime.series.rolling import Rolling
 
 
@@ -27,8 +28,8 @@ class Points(ForecastModel):
     def __init__(self, rule: str = "naive", season: int | None = None) -> None:
         self.rule = Baseline(rule, season)
 
-    def answer(self, request: ForecastRequest) -> list[Forecast]:
-        return self.rule.predict(request.panel, request.h)
+    def predict(self, panel, h, probabilities=(), *, paths=0, future=None, seed=None) -> list[Forecast]:
+        return self.rule.predict(panel, h)
 
 
 def panel_of(*series: Sequence[float]) -> Panel:
@@ -43,8 +44,8 @@ def test_figures_by_hand() -> None:
     panel = panel_of([1, 2, 4, 5, 7, 4, 8])
     found = backtest(Baseline("naive"), panel, h=2, n_windows=2, step_size=2, levels=[80])
     # From 4: 5 and 7; from 7: 4 and 8. The history before the first origin has changes of 1 and 2.
-    own = found.judged[0]
-    assert [one.name for one in found.judged] == ["naive", "naive", "seasonal-naive", "drift"]
+    own = found.figures[0]
+    assert [one.name for one in found.figures] == ["naive", "naive", "seasonal-naive", "drift"]
     assert "6" in found.left_out["ridge"]  # 3 rows before the first origin
     assert found.origins == ["2", "4"]
     assert own.total["mae"] == pytest.approx((1 + 3 + 3 + 1) / 4)
@@ -56,17 +57,17 @@ def test_figures_by_hand() -> None:
     # At both origins the mean squared change is 5/2: an interval reaches 2.03 up and down, then 2.87.
     assert own.total["width-80"] == pytest.approx(1.2815515655 * 2.5**0.5 * (1 + 2**0.5))
     assert own.total["coverage-80"] == 50
-    assert found.judged[1].total == own.total
+    assert found.figures[1].total == own.total
 
 
 def test_totals_are_the_means_of_steps_and_of_series() -> None:
     panel = panel_of(walk(60), 100 * walk(60, 1))
     found = backtest(Baseline("drift"), panel, h=3, n_windows=5)
-    for one in found.judged:
+    for one in found.figures:
         for figure in ("mae", "mase", "smape", "crps", "coverage-80", "width-95"):
             assert np.mean(one.steps[figure]) == pytest.approx(one.total[figure])
             assert np.mean([own[figure] for own in one.series.values()]) == pytest.approx(one.total[figure])
-    assert found.values()["figures"]["seasonal-naive"]["by_series"]["b"]["mae"] > 0
+    assert found.to_dict()["figures"]["seasonal-naive"]["by_series"]["b"]["mae"] > 0
 
 
 @pytest.mark.parametrize("kind", ["absolute", "scaled"])
@@ -76,14 +77,14 @@ def test_no_window_that_is_tested_has_made_its_own_interval(kind: str) -> None:
     whole = backtest(
         Points(), panel_of(y), h, n_windows, step, levels=[80], intervals=kind, earlier_windows=20
     )
-    told = whole.judged[0].windows.quantiles[0.9]
+    told = whole.figures[0].windows.quantiles[0.9]
     for window, cut in enumerate(whole.rolling.cuts):
         other = y.copy()
         other[len(y) - cut :] = 1e6  # all that comes after the origin
         again = backtest(
             Points(), panel_of(other), h, n_windows, step, levels=[80], intervals=kind, earlier_windows=20
         )
-        np.testing.assert_array_equal(again.judged[0].windows.quantiles[0.9][window], told[window])
+        np.testing.assert_array_equal(again.figures[0].windows.quantiles[0.9][window], told[window])
 
 
 def test_intervals_are_those_of_the_windows_that_were_over() -> None:
@@ -94,7 +95,7 @@ def test_intervals_are_those_of_the_windows_that_were_over() -> None:
         origin = len(y) - cut  # rows known
         errors = [abs(y[begin + 1] - y[begin - 1]) for begin in range(origin - 10, origin - 1)]
         bound = sorted(errors)[7]  # of 9, the ceil(10 x 0.8) = 8th
-        high = found.judged[0].windows.quantiles[0.9][window, 0, 1]
+        high = found.figures[0].windows.quantiles[0.9][window, 0, 1]
         assert high == pytest.approx(y[origin - 1] + bound)
 
 
@@ -104,9 +105,9 @@ def test_a_model_with_quantiles_keeps_them_unless_told_otherwise() -> None:
     assert (own.interval_kind, own.earlier_windows) == ("own", 0)
     moved = backtest(Baseline("naive"), panel, h=2, n_windows=20, intervals="conformal")
     assert (moved.interval_kind, moved.earlier_windows) == ("quantiles", 100)
-    assert moved.judged[0].total["mae"] == own.judged[0].total["mae"]
-    assert moved.judged[0].total["width-80"] != own.judged[0].total["width-80"]
-    assert moved.judged[1].total == own.judged[1].total
+    assert moved.figures[0].total["mae"] == own.figures[0].total["mae"]
+    assert moved.figures[0].total["width-80"] != own.figures[0].total["width-80"]
+    assert moved.figures[1].total == own.figures[1].total
 
 
 def test_exactly_enough_rows_for_intervals_and_one_too_few() -> None:
@@ -114,7 +115,7 @@ def test_exactly_enough_rows_for_intervals_and_one_too_few() -> None:
     needed = 2 + 2 + (2 - 1 + 2 - 1 + 19)
     found = backtest(Points(), panel_of(walk(needed)), h=2, n_windows=2, step_size=1)
     assert (found.earlier_windows, found.without) == (19, None)
-    assert np.isfinite(found.judged[0].windows.quantiles[0.975]).all()
+    assert np.isfinite(found.figures[0].windows.quantiles[0.975]).all()
     short = panel_of(walk(needed - 1))
     with pytest.raises(
         InputError, match=rf"has {needed - 1} rows, and 2 windows and 19 earlier .* need {needed}"
@@ -124,9 +125,9 @@ def test_exactly_enough_rows_for_intervals_and_one_too_few() -> None:
     found = backtest(Points(), short, h=2, n_windows=2, step_size=1)
     assert found.interval_kind == "none"
     assert f"need {needed}" in str(found.without)
-    assert "coverage-80" not in found.judged[0].total
-    assert found.judged[0].total["crps"] == found.judged[0].total["mae"]
-    assert found.judged[1].total["coverage-80"] >= 0
+    assert "coverage-80" not in found.figures[0].total
+    assert found.figures[0].total["crps"] == found.figures[0].total["mae"]
+    assert found.figures[1].total["coverage-80"] >= 0
 
 
 def test_windows_are_looked_for_where_the_model_was_not_trained() -> None:
@@ -142,7 +143,7 @@ def test_gaps_in_what_came_do_not_count() -> None:
     y = walk(60)
     y[-3] = np.nan
     found = backtest(Baseline("naive"), panel_of(y), h=2, n_windows=4)
-    assert all(np.isfinite(value) for value in found.judged[0].total.values())
+    assert all(np.isfinite(value) for value in found.figures[0].total.values())
 
 
 def test_bad_wishes_are_refused_in_a_sentence() -> None:
@@ -169,21 +170,25 @@ def test_crps_does_not_depend_on_the_levels(model: Baseline | Points, intervals:
     ]
     for found in told:
         assert found.grid == GRID
-        for one, usual in zip(found.judged, told[0].judged, strict=True):
+        for one, usual in zip(found.figures, told[0].figures, strict=True):
             assert one.total["crps"] == usual.total["crps"]
+
+
+class Narrow(Baseline):
+    reach = (0.1, 0.95)
 
 
 def test_the_grid_of_crps_is_cut_to_what_a_head_and_its_windows_have() -> None:
     # A head that learned 0.1 to 0.9 only can be tested at 80 %; the rules of thumb have the same grid.
     panel = panel_of(walk(80))
-    within = backtest(Baseline("naive"), panel, h=2, levels=[80], reach=(0.1, 0.95))
+    within = backtest(Narrow("naive"), panel, h=2, levels=[80])
     assert (within.grid[0], within.grid[-1]) == (0.1, 0.9)
-    assert within.values()["crps_quantiles"] == [0.1, 0.9]
-    assert within.judged[1].total == within.judged[0].total
+    assert within.to_dict()["crps_quantiles"] == [0.1, 0.9]
+    assert within.figures[1].total == within.figures[0].total
     # Four windows bound 80 % and no more; nine all of it.
     few = backtest(Points(), panel, h=2, levels=[50], earlier_windows=4)
     assert (few.grid[0], few.grid[-1]) == (0.1, 0.9)
-    assert few.judged[1].total["crps"] == within.judged[1].total["crps"]
+    assert few.figures[1].total["crps"] == within.figures[1].total["crps"]
     assert backtest(Points(), panel, h=2, levels=[50], earlier_windows=9).grid == GRID
     assert backtest(Baseline("naive"), panel, h=2, levels=[80]).grid == GRID
 
@@ -199,15 +204,15 @@ def test_gaps_take_more_earlier_windows(kind: str) -> None:
     model = Baseline("naive") if kind == "quantiles" else Points()
     found = backtest(model, panel_of(gappy(200)), h=2, n_windows=4, intervals=kind, unseen=50)
     assert found.earlier_windows > 19
-    own = found.judged[0].windows
+    own = found.figures[0].windows
     assert np.isfinite(own.quantiles[0.975][~np.isnan(own.y)]).all()
     assert (found.infinite.get(95, 0), found.levels) == (np.isinf(own.quantiles[0.975]).sum(), (80, 95))
     for figure in ("coverage-95", "width-95", "crps"):
-        assert np.isfinite(found.judged[0].total[figure])
+        assert np.isfinite(found.figures[0].total[figure])
     # No more than that: with one less, some value lacks scores.
     less = (
         backtest(model, panel_of(gappy(200)), 2, 4, intervals=kind, earlier_windows=found.earlier_windows - 1)
-        .judged[0]
+        .figures[0]
         .windows
     )
     assert np.isinf(less.quantiles[0.975][~np.isnan(less.y)]).any()
@@ -216,17 +221,17 @@ def test_gaps_take_more_earlier_windows(kind: str) -> None:
 def test_infinite_intervals_are_told_and_left_out() -> None:
     panel = panel_of(gappy(120, 0.15))
     found = backtest(Points(), panel, h=3, n_windows=6, earlier_windows=22)
-    own = found.judged[0].windows
+    own = found.figures[0].windows
     low, high = (own.quantiles[p] for p in (0.025, 0.975))
     infinite = np.isinf(high)
     assert 0 < found.infinite[95] == infinite.sum() < infinite.size
-    assert found.values()["infinite_intervals"] == {"95": infinite.sum()}
+    assert found.to_dict()["infinite_intervals"] == {"95": infinite.sum()}
     assert found.notes == [
         f"{infinite.sum()} of 18 intervals of 95 % are infinite and left out of coverage and width: "
         "each takes 19 earlier windows in which its step was observed."
     ]
     counted = ~infinite & ~np.isnan(own.y)
-    total = found.judged[0].total
+    total = found.figures[0].total
     assert total["width-95"] == pytest.approx((high - low)[~infinite].mean())
     assert total["coverage-95"] == pytest.approx(100 * ((low <= own.y) & (own.y <= high))[counted].mean())
     assert np.isfinite(total["crps"])
@@ -241,8 +246,8 @@ def test_a_level_without_any_interval_is_dropped_with_a_sentence() -> None:
         "95 % is left out: an interval takes 19 earlier windows in which its step was observed, "
         "and none has them."
     ]
-    assert all("coverage-95" not in one.total for one in found.judged)
-    assert found.judged[0].total["coverage-80"] >= 0
+    assert all("coverage-95" not in one.total for one in found.figures)
+    assert found.figures[0].total["coverage-80"] >= 0
 
 
 def test_a_step_without_scores_is_a_point() -> None:
@@ -250,7 +255,7 @@ def test_a_step_without_scores_is_a_point() -> None:
     y = np.arange(80.0) % 5
     y[1:-1:2] = np.nan
     found = backtest(Points(), panel_of(y), h=2, n_windows=1, levels=[50])
-    own = found.judged[0]
+    own = found.figures[0]
     assert np.isinf(own.windows.quantiles[0.75][0, 0]).tolist() == [False, True]
     assert np.isfinite(own.total["crps"])
     assert own.steps["crps"][1] == pytest.approx(0.95 * own.steps["mae"][1])
@@ -313,4 +318,4 @@ def test_coverage_over_all_of_a_real_series(corpora: Path, name: str, step_size:
         earlier_windows=earlier,
     )
     for level in (80, 95):
-        assert abs(found.judged[0].total[f"coverage-{level}"] - level) < 3
+        assert abs(found.figures[0].total[f"coverage-{level}"] - level) < 3

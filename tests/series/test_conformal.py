@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.results import Forecast
 from throughtime.series.conformal import (
     FILE,
     KINDS,
@@ -21,32 +22,32 @@ from throughtime.series.conformal import (
     load_intervals,
     save_intervals,
 )
-from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest
-from throughtime.series.rolling import Rolled, windows_needed
+from throughtime.series.protocol import ForecastModel
+from throughtime.series.rolling import PastWindows, windows_needed
 
 ENDS = {80: (0.1, 0.9), 95: (0.025, 0.975)}
 ASKED = [p for ends in ENDS.values() for p in ends]
 
 
-def windows(count: int, h: int = 4, seed: int = 0) -> Rolled:
+def windows(count: int, h: int = 4, seed: int = 0) -> PastWindows:
     """Exchangeable windows of two series, with skewed noise of unlike spread; quantiles far too narrow."""
     generator = np.random.default_rng(seed)
-    lately = generator.uniform(0.5, 3.0, size=(count, 2)) * [1, 10]
+    recent_change = generator.uniform(0.5, 3.0, size=(count, 2)) * [1, 10]
     mean = generator.normal(size=(count, 2, h))
     noise = (generator.exponential(size=mean.shape) - 0.7) * np.arange(1, h + 1)
-    quantiles = {p: mean + (p - 0.5) * lately[..., None] * 0.1 for p in ASKED}
-    return Rolled(
+    quantiles = {p: mean + (p - 0.5) * recent_change[..., None] * 0.1 for p in ASKED}
+    return PastWindows(
         ("a", "b"),
-        mean + noise * lately[..., None],
+        mean + noise * recent_change[..., None],
         mean,
         quantiles,
-        lately,
+        recent_change,
         season=1,
-        powers=np.ones_like(lately),
+        powers=np.ones_like(recent_change),
     )
 
 
-def covered(rolled: Rolled, quantiles: dict[float, np.ndarray], level: int) -> np.ndarray:
+def covered(rolled: PastWindows, quantiles: dict[float, np.ndarray], level: int) -> np.ndarray:
     low, high = (quantiles[p] for p in ENDS[level])
     return (low <= rolled.y) & (rolled.y <= high)
 
@@ -58,7 +59,7 @@ def test_on_exchangeable_windows_intervals_cover_as_often_as_they_say(kind: str,
     for seed in range(40):
         rolled = windows(80, seed=seed)
         past, new = rolled.windows(slice(59)), rolled.windows(slice(59, None))
-        found.append(covered(new, KINDS[kind].of(past).adjusted(new, ASKED), level))
+        found.append(covered(new, KINDS[kind].of(past).adjust(new, ASKED), level))
     shares = 100 * np.concatenate(found).mean(axis=0)  # [series, steps]
     assert abs(shares.mean() - level) < 1.5
     # Every series and every step alike, though their noise differs by a factor of forty.
@@ -67,11 +68,11 @@ def test_on_exchangeable_windows_intervals_cover_as_often_as_they_say(kind: str,
 
 def test_scaled_intervals_are_wide_where_a_series_is_lively() -> None:
     past, new = windows(200), windows(1, seed=1)
-    found = KINDS["scaled"].of(past).adjusted(new, ASKED)
+    found = KINDS["scaled"].of(past).adjust(new, ASKED)
     widths = (found[0.9] - found[0.1])[0, :, 0]
-    np.testing.assert_allclose(widths[0] / widths[1], new.lately[0, 0] / new.lately[0, 1])
+    np.testing.assert_allclose(widths[0] / widths[1], new.recent_change[0, 0] / new.recent_change[0, 1])
     other = replace(new, series=("never", "seen"))
-    np.testing.assert_array_equal(KINDS["scaled"].of(past).adjusted(other, [0.9])[0.9], found[0.9])
+    np.testing.assert_array_equal(KINDS["scaled"].of(past).adjust(other, [0.9])[0.9], found[0.9])
 
 
 @given(st.integers(1, 60), st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99]), st.integers(0, 10))
@@ -93,10 +94,10 @@ def test_what_was_not_observed_is_no_score() -> None:
 def test_quantiles_are_moved_in_where_they_are_too_wide_and_never_cross() -> None:
     past, new = windows(100), windows(5, seed=1)
 
-    def wide(rolled: Rolled) -> Rolled:
+    def wide(rolled: PastWindows) -> PastWindows:
         return replace(rolled, quantiles={p: rolled.mean + (p - 0.5) * 1e3 for p in ASKED})
 
-    found = KINDS["quantiles"].of(wide(past)).adjusted(wide(new), [*ASKED])
+    found = KINDS["quantiles"].of(wide(past)).adjust(wide(new), [*ASKED])
     assert (found[0.975] - found[0.025] < 950).all()
     ordered = np.stack([found[p] for p in sorted(ASKED)])
     assert (np.diff(ordered, axis=0) >= 0).all()
@@ -107,8 +108,8 @@ def test_between_two_levels_intervals_cover_too() -> None:
     for seed in range(40):
         rolled = windows(80, seed=seed)
         own, new = KINDS["quantiles"].of(rolled.windows(slice(60))), rolled.windows(slice(60, None))
-        assert own.asks([0.05, 0.5, 0.95]) == [0.025, 0.1, 0.5, 0.9, 0.975]
-        found = own.adjusted(new, [0.025, 0.05, 0.1, 0.9, 0.95, 0.975])
+        assert own.required_quantiles([0.05, 0.5, 0.95]) == [0.025, 0.1, 0.5, 0.9, 0.975]
+        found = own.adjust(new, [0.025, 0.05, 0.1, 0.9, 0.95, 0.975])
         assert (np.diff(np.stack(list(found.values())), axis=0) >= 0).all()
         inside.append(((new.y >= found[0.05]) & (new.y <= found[0.95])).mean())
     assert abs(100 * np.mean(inside) - 90) < 3
@@ -119,13 +120,13 @@ def test_levels_that_were_not_measured_and_series_not_seen_are_refused() -> None
     own = KINDS["quantiles"].of(past)
     for p, level in ((0.005, 99), (0.6, 20)):
         with pytest.raises(InputError, match=rf"level {level}: lies outside of .* saved intervals, 80 to 95"):
-            own.adjusted(new, [p])
+            own.adjust(new, [p])
     stranger = replace(new, series=("a", "c"))
     with pytest.raises(InputError, match="series 'c': was not there"):
-        KINDS["absolute"].of(past).adjusted(stranger, [0.9])
+        KINDS["absolute"].of(past).adjust(stranger, [0.9])
     longer = windows(1, h=6)
     with pytest.raises(InputError, match=r"^h: is 6, and the intervals were measured up to 4 steps ahead"):
-        KINDS["scaled"].of(past).adjusted(longer, [0.9])
+        KINDS["scaled"].of(past).adjust(longer, [0.9])
     with pytest.raises(InputError, match="need a model with quantiles"):
         KINDS["quantiles"].of(replace(past, quantiles={}))
 
@@ -135,9 +136,8 @@ class Points(ForecastModel):
 
     name = "points"
 
-    def answer(self, request: ForecastRequest) -> list[Forecast]:
-        panel, h = request.panel, request.h
-        return [Forecast(one.unique_id, panel.after(one, h), np.full(h, 7.0), {}) for one in panel.series]
+    def predict(self, panel, h, probabilities=(), *, paths=0, future=None, seed=None) -> list[Forecast]:
+        return [Forecast(one.unique_id, np.full(h, 7.0), {}, ds=panel.after(one, h)) for one in panel.series]
 
 
 def test_a_model_of_points_forecasts_intervals() -> None:
@@ -162,7 +162,7 @@ def test_kept_intervals_are_the_same(kind: str, tmp_path: Path) -> None:
     assert kept is not None
     assert (kept.kind, kept.series, kept.season) == (kind, ("a", "b"), 1)
     assert repr(kept) == repr(intervals) == f"{type(kept).__name__}(2 series, season 1, 4 steps ahead)"
-    told, expected = kept.adjusted(new, ASKED), intervals.adjusted(new, ASKED)
+    told, expected = kept.adjust(new, ASKED), intervals.adjust(new, ASKED)
     for p in ASKED:
         np.testing.assert_array_equal(told[p], expected[p])
 

@@ -53,7 +53,7 @@ def test_a_model_is_fed_with_its_own_outputs(doubling) -> None:  # R4
     errors = {step: one.predictions[step][31:] - rows[31:] for step in (1, 3)}
     for step, own in errors.items():
         assert found.rmse[step] == pytest.approx(np.sqrt(np.mean(own**2)))
-    assert found.values()["rmse"] == {"1": found.rmse[1], "3": found.rmse[3]}
+    assert found.to_dict()["rmse"] == {"1": found.rmse[1], "3": found.rmse[3]}
     assert forecaster.k_steps(panel, (1,), split="test").rows == 5
     assert forecaster.k_steps(steps=(3, 1, 3)).rmse == found.rmse
 

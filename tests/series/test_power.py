@@ -12,12 +12,11 @@ from scipy import stats
 from throughtime.errors import InputError
 from throughtime.series.scaling import (
     POWERS,
-    PowerScale,
     Scale,
     apply_power,
     likelihood,
     power_of,
-    series_scale_of,
+    scale_of,
     undo_power,
 )
 
@@ -61,8 +60,8 @@ def test_growth_asks_for_the_logarithm_and_noise_for_nothing():
 
 def test_scales_of_transformed_series():
     values = np.exp(np.array([1.0, 3.0, np.nan]))
-    assert series_scale_of("a", values, "standard", "log") == pytest.approx(PowerScale(2.0, 1.0, 0.0))
-    assert series_scale_of("a", values, "standard", "none") == Scale(values[:2].mean(), values[:2].std())
+    assert scale_of("a", values, "standard", 0.0) == pytest.approx(Scale(2.0, 1.0, 0.0))
+    assert scale_of("a", values, "standard") == Scale(values[:2].mean(), values[:2].std())
 
 
 def test_what_is_not_positive_is_refused():

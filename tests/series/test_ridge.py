@@ -25,7 +25,7 @@ def seasons(rows: int = ROWS) -> Panel:
 
 def test_it_stands_beside_the_rules_of_thumb_and_beats_them() -> None:
     found = backtest(Baseline("naive"), seasons(), h=7, n_windows=10, season=7)
-    own = {one.name: one for one in found.judged[1:]}
+    own = {one.name: one for one in found.figures[1:]}
     assert list(own) == ["naive", "seasonal-naive", "drift", "ridge"]
     assert own["ridge"].total["mase"] < own["seasonal-naive"].total["mase"]
     assert own["ridge"].series["large"]["mae"] == pytest.approx(16 * 0.8, rel=0.3)
@@ -35,14 +35,14 @@ def test_it_stands_beside_the_rules_of_thumb_and_beats_them() -> None:
 
 def test_a_model_that_loses_says_so() -> None:
     found = backtest(Baseline("naive"), seasons(), h=7, n_windows=10, season=7)
-    totals = {one.name: one.total for one in found.judged}
+    totals = {one.name: one.total for one in found.figures}
     assert found.beaten_by["ridge"] == ["mae", "rmse"]
     assert "naive" not in found.beaten_by  # as good as itself
     [told] = [note for note in found.notes if "ridge" in note]
     for figure in (totals["naive"]["mae"], totals["ridge"]["mae"], totals["naive"]["rmse"]):
         assert f"{figure:,.4g}" in told
-    assert found.values()["beaten_by"] == found.beaten_by
-    assert told in found.values()["notes"]
+    assert found.to_dict()["beaten_by"] == found.beaten_by
+    assert told in found.to_dict()["notes"]
 
 
 def test_no_tested_row_is_fitted_to() -> None:
@@ -55,7 +55,7 @@ def test_no_tested_row_is_fitted_to() -> None:
         y[len(y) - cut :] = 1e6
         other.append(Series.of(one.unique_id, y))
     again = backtest(Baseline("naive"), Panel(tuple(other), None), h=7, n_windows=5, season=7)
-    first, then = (found.judged[-1].windows.mean[0] for found in (known, again))
+    first, then = (found.figures[-1].windows.mean[0] for found in (known, again))
     np.testing.assert_array_equal(first, then)
 
 
@@ -66,7 +66,7 @@ def test_it_is_fitted_to_the_rows_that_are_named() -> None:
     own = RidgeBaseline.fit(panel, 7, fitting)
     assert own.lookback == 66
     expected = [one.mean for one in own.predict(panel.until(7), 7)]
-    np.testing.assert_allclose(found.judged[-1].windows.mean[-1], expected)
+    np.testing.assert_allclose(found.figures[-1].windows.mean[-1], expected)
 
 
 def test_gaps_repeat_the_row_before_and_short_series_their_first() -> None:
@@ -86,11 +86,10 @@ def test_the_scale_of_a_power_keeps_forecasts_positive() -> None:
     draws = np.random.default_rng(0)
     grown = np.exp(np.arange(150) / 40 + np.sin(np.arange(150) * np.pi / 6) + draws.normal(0, 0.1, 150))
     panel = Panel((Series.of("a", grown),), None)
-    [said] = RidgeBaseline.fit(panel, 12, Fitting([range(100)], [range(100, 130)], [0.0])).predict(
-        panel.until(12), 12, [0.001]
-    )
+    ridge = RidgeBaseline.fit(panel, 12, Fitting([range(100)], [range(100, 130)], [0.0]))
+    [said] = ridge.predict(panel.until(12), 12, [0.001])
     assert (said.quantiles[0.001] > 0).all()
-    assert said.power == 0
+    assert ridge.power(panel.series[0]) == 0
 
 
 def test_the_lookback_is_a_third_and_two_weeks_of_hours_at_most() -> None:
@@ -108,9 +107,7 @@ def test_the_published_error_on_etth1() -> None:
     found = RidgeBaseline.fit(panel, 96, fitting)
     errors = []
     for one in panel.series:
-        true = np.lib.stride_tricks.sliding_window_view(found.scales[one.unique_id].applied(one.y), 96)[
-            origins
-        ]
-        errors.append(((found.standardised(one, origins) - true) ** 2).mean())
+        true = np.lib.stride_tricks.sliding_window_view(found.scales[one.unique_id].apply(one.y), 96)[origins]
+        errors.append(((found.forecast_from(one, origins) - true) ** 2).mean())
     assert found.lookback == 336
     assert np.mean(errors) == pytest.approx(0.370, abs=0.003)

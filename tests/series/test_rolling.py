@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
-from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest
-from throughtime.series.rolling import Rolling, lately, roll
+from throughtime.results import Forecast
+from throughtime.series.protocol import ForecastModel
+from throughtime.series.rolling import Rolling, measure_recent_change, roll
 
 small = st.integers(1, 9)
 
@@ -23,12 +24,11 @@ class Spy(ForecastModel):
     def __init__(self) -> None:
         self.shown: list[tuple[Panel, Panel | None]] = []
 
-    def answer(self, request: ForecastRequest) -> list[Forecast]:
-        panel, h = request.panel, request.h
-        self.shown.append((panel, request.future))
+    def predict(self, panel, h, probabilities=(), *, paths=0, future=None, seed=None) -> list[Forecast]:
+        self.shown.append((panel, future))
         # In another order than the panel's: forecasts are found by name.
         return [
-            Forecast(one.unique_id, panel.after(one, h), np.full(h, len(one.y), dtype=float), {})
+            Forecast(one.unique_id, np.full(h, len(one.y), dtype=float), {}, ds=panel.after(one, h))
             for one in reversed(panel.series)
         ]
 
@@ -109,6 +109,6 @@ def test_a_model_sees_no_row_after_the_origin_but_columns_known_ahead() -> None:
 
 
 def test_how_lively_a_series_was_is_told_by_its_last_seasons_and_is_never_zero() -> None:
-    assert lately(np.concatenate([np.arange(100) % 2 * 9.0, np.arange(40.0)]), 1) == 1
-    assert lately(np.concatenate([[0.0, 3.0], np.full(60, 3.0)]), 1) > 0
-    assert lately(np.full(5, 2.0), 1) == 1
+    assert measure_recent_change(np.concatenate([np.arange(100) % 2 * 9.0, np.arange(40.0)]), 1) == 1
+    assert measure_recent_change(np.concatenate([[0.0, 3.0], np.full(60, 3.0)]), 1) > 0
+    assert measure_recent_change(np.full(5, 2.0), 1) == 1

@@ -12,8 +12,9 @@ from throughtime.data.datasets import open_dataset
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_panel
 from throughtime.errors import InputError
+from throughtime.results import Forecast
 from throughtime.series.backtest import backtest
-from throughtime.series.protocol import Forecast, ForecastModel
+from throughtime.series.protocol import ForecastModel
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.predictor import SeriesForecaster
 
@@ -83,7 +84,7 @@ def test_python_back_tests_in_the_words_of_the_command(model, run, throughtime):
         "backtest", run, "--n-windows", 10, "--step-size", 2, "--level", 80, "--intervals", "scaled", "--json"
     )
     assert ran.code == 0, ran.err
-    assert json.loads(json.dumps(found.values())) == {key: ran.json[key] for key in found.values()}
+    assert json.loads(json.dumps(found.to_dict())) == {key: ran.json[key] for key in found.to_dict()}
     assert found.trained_on == 0
     assert found.earlier_windows == (100 - 6 - 9 * 2) // 2 - 2  # in the 100 rows that did not train
 
@@ -109,12 +110,14 @@ class Steady(ForecastModel):
     name = "steady"
 
     def __init__(self, power):
-        self.power = power
+        self.own_power = power
 
-    def answer(self, request):
-        panel, h = request.panel, request.h
+    def power(self, series):
+        return self.own_power
+
+    def predict(self, panel, h, probabilities=(), *, paths=0, future=None, seed=None):
         return [
-            Forecast(one.unique_id, panel.after(one, h), np.repeat(one.y[-1], h), {}, None, self.power)
+            Forecast(one.unique_id, np.repeat(one.y[-1], h), {}, ds=panel.after(one, h))
             for one in panel.series
         ]
 
@@ -126,7 +129,7 @@ def test_even_scores_cover_where_errors_grow_with_the_level():
         panel = Panel((Series.of("a", np.exp(steps.cumsum())),), None)
         for power, found in covered.items():
             tested = backtest(Steady(power), panel, h=1, n_windows=80, step_size=1, levels=[80])
-            found.append(tested.judged[0].total["coverage-80"])
+            found.append(tested.figures[0].total["coverage-80"])
     assert abs(np.mean(covered[0.0]) - 80) < 3
     assert np.mean(covered[1.0]) < 70
 

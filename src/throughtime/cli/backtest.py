@@ -122,7 +122,15 @@ def backtest(
     _warn(found.trained_on)
     if save_intervals:
         with progress_bar("intervals") as advance:
-            made = model.save_intervals(panel, h, levels, season, intervals, unseen, advance)
+            made = model.save_intervals(
+                panel,
+                h=h,
+                level=levels,
+                season=season,
+                intervals=intervals,
+                unseen=unseen,
+                progress=advance,
+            )
         _warn(made.trained_on)
         say(f"kept intervals ({made.intervals.kind}) of {made.n_windows} windows in {run}")
         if made.infinite:
@@ -130,7 +138,7 @@ def backtest(
             say(
                 f"Of {steps} too few values were observed for {max(levels):g} %: `forecast` refuses it there."
             )
-        if model.model.head.probabilistic and config.intervals == "head":
+        if model.has_own_intervals:
             say("`forecast` goes on with the head's own: its setting intervals=conformal asks for these.")
     _draw(found, panel, plot, plot_steps)
     kept = f"({found.earlier_windows})" if found.earlier_windows else ""
@@ -146,7 +154,7 @@ def backtest(
         "version": __version__,
     }
     signature = "|".join(f"{key}:{value}" for key, value in how.items())
-    values = {"run": str(run), "data": name, "model": model.name, **found.values(), "signature": signature}
+    values = {"run": str(run), "data": name, "model": model.name, **found.to_dict(), "signature": signature}
     return Outcome(values, _shown(found, name, signature))
 
 
@@ -162,10 +170,10 @@ def _draw(found: Backtest, panel: Panel, plot: Path | None, plot_steps: Path | N
     from throughtime import plots
 
     if plot is not None:
-        plots.backtest(panel, found.judged[0].windows, found.rolling.cuts, found.levels, path=plot)
+        plots.backtest(panel, found.figures[0].windows, found.rolling.cuts, found.levels, path=plot)
         say(f"wrote {plot}")
     if plot_steps is not None:
-        plots.forecast_error({one.name: one.steps["rmse"] for one in found.judged}, path=plot_steps)
+        plots.forecast_error({one.name: one.steps["rmse"] for one in found.figures}, path=plot_steps)
         say(f"wrote {plot_steps}")
 
 
@@ -181,7 +189,7 @@ def _shown(found: Backtest, name: str, signature: str) -> list[Any]:
     covered = " and ".join(f"{level:g} %" for level in found.levels if not found.without)
     covered = f"; under {covered}: how many per cent of the values they cover" if covered else ""
     shown: list[Any] = [about, _table(found), f"Intervals: {kind}{covered}", *found.notes]
-    if 1 < len(found.judged[0].series) <= SERIES_SHOWN:
+    if 1 < len(found.figures[0].series) <= SERIES_SHOWN:
         shown.append(_series_table(found))
     return [*shown, f"[dim]{signature}[/dim]"]
 
@@ -197,7 +205,7 @@ def _table(found: Backtest) -> Table:
     for level in found.levels:
         table.add_column(f"{level:g} %", justify="right", no_wrap=True)
         table.add_column("width", justify="right")
-    for place, one in enumerate(found.judged):
+    for place, one in enumerate(found.figures):
         cells = [f"{one.total[each]:,.4g}" for each in ("mae", "rmse", "smape", "mase", "crps")]
         for level in found.levels:
             covered, width = (one.total.get(f"{figure}-{level:g}") for figure in ("coverage", "width"))
@@ -219,8 +227,8 @@ def _series_table(found: Backtest) -> Table:
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("MASE of")
-    for one in found.judged:
+    for one in found.figures:
         table.add_column(one.name, justify="right")
-    for series in found.judged[0].series:
-        table.add_row(series, *(f"{one.series[series]['mase']:.3f}" for one in found.judged))
+    for series in found.figures[0].series:
+        table.add_row(series, *(f"{one.series[series]['mase']:.3f}" for one in found.figures))
     return table

@@ -15,7 +15,7 @@ from throughtime.cli.output import Outcome, as_command, say
 from throughtime.files import check_file
 
 if TYPE_CHECKING:
-    from throughtime.series.protocol import Forecast
+    from throughtime.results import Forecast
     from throughtime.tasks.forecast.predictor import SeriesForecaster
 
 ROWS_SHOWN = 12
@@ -98,11 +98,11 @@ def forecast(
     if steps is not None:
         own = data in (None, config.data)
         return k_step_outcome(run, model, dataset.name, panel, steps, own, plot)
-    coming = None
+    known = None
     if future is not None:
-        coming = read_future(future, config.known, date_format or config.date_format)
+        known = read_future(future, config.known, date_format or config.date_format)
     rows = h or model.model.horizon
-    found = model.forecast(panel, rows, levels, coming, paths)
+    found = model.forecast(panel, h=rows, level=levels, future=known, paths=paths)
     columns, table = _rows(found, model.name, levels)
     if out is not None:
         _write(out, columns, table)
@@ -142,7 +142,7 @@ def _rows(
     for one in forecasts:
         numbers = [one.mean, *(one.quantiles[each] for _, each in bounds)]
         numbers += [] if one.samples is None else list(one.samples)
-        for step, ds in enumerate(format_times(one.ds)):
+        for step, ds in enumerate([] if one.ds is None else format_times(one.ds)):
             rows.append([one.unique_id, ds, *(float(each[step]) for each in numbers)])
     return columns, rows
 

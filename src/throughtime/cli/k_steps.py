@@ -54,7 +54,7 @@ def k_step_outcome(
         "run": str(run),
         "data": name,
         "model": model.name,
-        **found.values(),
+        **found.to_dict(),
         "tested": "heldout" if held_out else "all",
         "plot": None if plot is None else str(plot),
     }

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from throughtime.data.panel import Panel, Series
-    from throughtime.series.protocol import Forecast
-    from throughtime.series.rolling import Rolled
+    from throughtime.results import Forecast
+    from throughtime.series.rolling import PastWindows
 
 Array = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ def forecast(
 
 def backtest(
     panel: Panel,
-    windows: Rolled,
+    windows: PastWindows,
     cuts: Sequence[int],
     levels: Sequence[float] | None = None,
     *,
@@ -91,7 +91,7 @@ def backtest(
 
 
 def _draw_window(
-    axes: Any, series: Series, windows: Rolled, at: tuple[int, int], cut: int, levels: Sequence[float]
+    axes: Any, series: Series, windows: PastWindows, at: tuple[int, int], cut: int, levels: Sequence[float]
 ) -> None:
     """The forecast and the fan of one window of one series, and a line where it begins."""
     mean, origin = windows.mean[at], len(series) - cut

@@ -32,7 +32,7 @@ class History:
 
 
 class Head:
-    """Reads the numbers of a graph, [..., width], as what is said of one value."""
+    """Reads the numbers of a graph, [..., width], as the distribution of one value."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.kind: str = settings["kind"]
@@ -43,25 +43,25 @@ class Head:
         """Whether it says more than one number."""
         return self.kind != "point"
 
-    def mean(self, said: Array) -> Array:
+    def mean(self, outputs: Array) -> Array:
         """The one number for those who want one, [...]."""
-        found: Array = said[..., self.settings.get("centre", 0)]
+        found: Array = outputs[..., self.settings.get("centre", 0)]
         return found
 
-    def quantiles(self, said: Array, probabilities: Sequence[float]) -> Array:
+    def quantiles(self, outputs: Array, probabilities: Sequence[float]) -> Array:
         """The values below which the next one lies with these probabilities, [probabilities, ...]."""
         if self.kind == "quantiles":
-            ordered = self._ordered(said)
+            ordered = self._ordered(outputs)
             return np.stack([self._at(ordered, each) for each in probabilities])
-        centre, scale = _placed(said)
+        centre, scale = _centre_and_scale(outputs)
         points = self._standard(np.array(probabilities))
         return np.stack([centre + scale * point for point in points])
 
-    def draw(self, said: Array, draws: np.random.Generator) -> Array:
-        """A value drawn from what is said, [...]."""
+    def draw(self, outputs: Array, draws: np.random.Generator) -> Array:
+        """A value drawn from the distribution, [...]."""
         if self.kind == "quantiles":
-            return self._between(self._ordered(said), draws)
-        centre, scale = _placed(said)
+            return self._between(self._ordered(outputs), draws)
+        centre, scale = _centre_and_scale(outputs)
         if self.kind == "gaussian":
             standard = draws.standard_normal(centre.shape)
         else:
@@ -79,12 +79,12 @@ class Head:
         below = np.append(0, np.cumsum((density[1:] + density[:-1]) / 2))
         return math.sqrt(degrees) * np.tan(np.interp(probabilities, below / below[-1], angles))
 
-    def _ordered(self, said: Array) -> Array:
+    def _ordered(self, outputs: Array) -> Array:
         """The quantiles themselves, from the middle one and distances."""
         middle = self.settings["centre"]
-        centre = said[..., middle : middle + 1]
-        above = centre + np.cumsum(_softplus(said[..., middle + 1 :]), axis=-1)
-        below = centre - np.cumsum(_softplus(said[..., :middle])[..., ::-1], axis=-1)[..., ::-1]
+        centre = outputs[..., middle : middle + 1]
+        above = centre + np.cumsum(_softplus(outputs[..., middle + 1 :]), axis=-1)
+        below = centre - np.cumsum(_softplus(outputs[..., :middle])[..., ::-1], axis=-1)[..., ::-1]
         return np.concatenate([below, centre, above], axis=-1)
 
     def _at(self, ordered: Array, probability: float) -> Array:
@@ -114,8 +114,8 @@ class Head:
         return between
 
 
-def _placed(said: Array) -> tuple[Array, Array]:
-    return said[..., 0], LEAST_SCALE + _softplus(said[..., 1])
+def _centre_and_scale(outputs: Array) -> tuple[Array, Array]:
+    return outputs[..., 0], LEAST_SCALE + _softplus(outputs[..., 1])
 
 
 def _softplus(values: Array) -> Array:

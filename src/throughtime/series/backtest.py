@@ -30,7 +30,7 @@ from throughtime.series.ridge import NAME as RIDGE
 from throughtime.series.ridge import Fitting, RidgeBaseline
 from throughtime.series.rolling import (
     USUAL_LEVEL,
-    Rolled,
+    PastWindows,
     Rolling,
     join_windows,
     last_windows,
@@ -63,10 +63,10 @@ class Backtest:
     infinite: dict[float, int]  # by level, how many of the model's intervals have too few scores, if any
     origins: list[str]  # of the first series: the last time that was known
     trained_on: int  # windows, earlier ones included, that reach into rows that the model was trained on
-    judged: list[ModelFigures]
+    figures: list[ModelFigures]
     left_out: dict[str, str]  # baselines that could not be fitted, and why
 
-    def values(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of it, for machines."""
         return {
             "h": self.rolling.h,
@@ -80,7 +80,7 @@ class Backtest:
             "earlier_windows": self.earlier_windows,
             "windows_trained_on": self.trained_on,
             "origins": self.origins,
-            "figures": {one.name: one.values() for one in self.judged},
+            "figures": {one.name: one.to_dict() for one in self.figures},
             "left_out": self.left_out,
             "beaten_by": self.beaten_by,
             "notes": self.notes,
@@ -89,24 +89,24 @@ class Backtest:
     @property
     def beaten_by(self) -> dict[str, list[str]]:
         """The baselines with a lower error than the model, and by which measures."""
-        own, *others = ((one.name, one.total) for one in self.judged)
+        own, *others = ((one.name, one.total) for one in self.figures)
         return beaten_by(own[1], dict(others), ("mae", "rmse"))
 
     @property
     def notes(self) -> list[str]:
         """Sentences about baselines that are better or left out, and about levels with too few scores."""
-        own, size = self.judged[0], self.judged[0].windows.y.size
-        totals = {one.name: one.total for one in self.judged[1:]}
-        told = loss_sentences(own.name, own.total, totals, self.beaten_by)
-        told += [f"{name} is left out: {why}." for name, why in self.left_out.items()]
+        own, size = self.figures[0], self.figures[0].windows.y.size
+        totals = {one.name: one.total for one in self.figures[1:]}
+        sentences = loss_sentences(own.name, own.total, totals, self.beaten_by)
+        sentences += [f"{name} is left out: {why}." for name, why in self.left_out.items()]
         for level, count in self.infinite.items():
             why = f"takes {scores_needed([level])} earlier windows in which its step was observed"
             if level in self.levels:
                 left = "infinite and left out of coverage and width"
-                told.append(f"{count:,} of {size:,} intervals of {level:g} % are {left}: each {why}.")
+                sentences.append(f"{count:,} of {size:,} intervals of {level:g} % are {left}: each {why}.")
             else:
-                told.append(f"{level:g} % is left out: an interval {why}, and none has them.")
-        return told
+                sentences.append(f"{level:g} % is left out: an interval {why}, and none has them.")
+        return sentences
 
 
 class Calibration(NamedTuple):
@@ -131,9 +131,7 @@ def backtest(
     intervals: str = AUTO,
     earlier_windows: int | None = None,
     season: int | None = None,
-    history: int = 1,
     unseen: int | None = None,
-    reach: tuple[float, float] = (0.0, 1.0),
     fitting: Fitting | None = None,
     progress: Progress | None = None,
 ) -> Backtest:
@@ -144,18 +142,17 @@ def backtest(
     absolute. Conformal ones of a window come from the `earlier_windows` before it whose every row was known
     by then: what is tested never made the interval that it is tested against.
 
-    `history` is how many rows the model needs before it can forecast; `unseen` how many rows at the end of
-    every series it was not trained on: earlier windows are looked for there first. `reach` are the outermost
-    probabilities of which the model has quantiles. `fitting` are the rows that ridge regression is fitted to,
-    the training and validation rows of the model; by default all rows before the first origin.
+    `unseen` is the number of rows at the end of every series that the model was not trained on: earlier
+    windows are looked for there first. `fitting` are the rows that ridge regression is fitted to, the
+    training and validation rows of the model; by default all rows before the first origin.
     """
     if intervals not in CHOICES:
         raise unknown("kind of intervals", intervals, CHOICES)
     rolling = Rolling(n_windows, h if step_size is None else step_size, h)
     season = season or season_of(panel)
-    history = max(history, season + 1)  # a season and a row: MASE and seasonal-naive live on them
+    history = max(model.lookback, season + 1)  # a season and a row: MASE and seasonal-naive live on them
     rolling.check(panel, history)
-    grid = grid_within(*reach)
+    grid = grid_within(*model.reach)
     tested = roll(model, panel, rolling, probabilities(levels, grid), season, progress)
     kind = _kind(intervals, tested)
     earlier, without = 0, None
@@ -174,23 +171,23 @@ def backtest(
         before = replace(rolling, n_windows=rolling.gap - 1 + earlier)
         own = list(tested.quantiles)
         past = roll(model, panel.until(n_windows * rolling.step_size), before, own, season, progress)
-        grid = _supported(grid, scores_before(rolling, panel, earlier, shared)[~np.isnan(tested.y)])
-        tested = _conformal(
+        grid = _finite_grid(grid, scores_before(rolling, panel, earlier, shared)[~np.isnan(tested.y)])
+        tested = _adjust_windows(
             join_windows([past, tested]), n_windows, earlier, kind, probabilities(levels, grid)
         )
     infinite = {level: infinite_intervals(tested, level) for level in levels if tested.quantiles}
     lost = [level for level, found in infinite.items() if found.any() and found[~np.isnan(tested.y)].all()]
     kept = [level for level in levels if level not in lost]
     scale = np.array([measures.seasonal_scale(one.y[: -rolling.cuts[0]], season) for one in panel.series])
-    judged = [measure_model(model.name, tested, kept, scale, grid)]
+    figures = [measure_model(model.name, tested, kept, scale, grid)]
     for name in BASELINES:
         rolled = roll(Baseline(name, season), panel, rolling, probabilities(kept, grid), season)
-        judged.append(measure_model(name, rolled, kept, scale, grid))
+        figures.append(measure_model(name, rolled, kept, scale, grid))
     left_out = {}
     try:
         ridge = RidgeBaseline.fit(panel, h, fitting or Fitting.before(panel, rolling.cuts[0]))
         rolled = roll(ridge, panel, rolling, probabilities(kept, grid), season)
-        judged.append(measure_model(ridge.name, rolled, kept, scale, grid))
+        figures.append(measure_model(ridge.name, rolled, kept, scale, grid))
     except InputError as error:
         left_out[RIDGE] = f"{error.where} {error.problem}"
     first = panel.series[0]
@@ -205,7 +202,7 @@ def backtest(
         {level: int(found.sum()) for level, found in infinite.items() if found.any()},
         format_times(first.ds[[len(first) - cut - 1 for cut in rolling.cuts]]),
         _trained_on(rolling.with_earlier(earlier), unseen),
-        judged,
+        figures,
         left_out,
     )
 
@@ -217,7 +214,6 @@ def calibrate_intervals(
     levels: Sequence[float] = (80, 95),
     intervals: str = CONFORMAL,
     season: int | None = None,
-    history: int = 1,
     unseen: int | None = None,
     progress: Progress | None = None,
 ) -> Calibration:
@@ -228,16 +224,16 @@ def calibrate_intervals(
     if intervals not in (CONFORMAL, *KINDS):
         raise unknown("kind of conformal intervals", intervals, (CONFORMAL, *KINDS))
     season = season or season_of(panel)
-    rolling = last_windows(panel, h, max(history, season + 1), unseen, levels, intervals == SCALED)
+    rolling = last_windows(panel, h, max(model.lookback, season + 1), unseen, levels, intervals == SCALED)
     asked = probabilities(levels, grid_within(*ends(max(levels, default=USUAL_LEVEL))))
     rolled = roll(model, panel, rolling, asked, season, progress)
-    found = KINDS[_kind(intervals, rolled)].of(rolled.evened())
+    found = KINDS[_kind(intervals, rolled)].of(rolled.on_power_scale())
     observed = observed_values(rolling, panel).sum(axis=(0, 1) if intervals == SCALED else 0)
     infinite = int((observed < scores_needed(levels)).sum())
     return Calibration(found, rolling.n_windows, _trained_on(rolling, unseen), infinite)
 
 
-def _kind(intervals: str, tested: Rolled) -> str:
+def _kind(intervals: str, tested: PastWindows) -> str:
     """The kind of intervals that is meant for a model that has quantiles, or has none."""
     if tested.quantiles:
         return {AUTO: OWN, CONFORMAL: QUANTILES}.get(intervals, intervals)
@@ -246,7 +242,7 @@ def _kind(intervals: str, tested: Rolled) -> str:
     return {AUTO: "absolute", CONFORMAL: "absolute"}.get(intervals, intervals)
 
 
-def _supported(grid: Sequence[float], scores: NDArray[np.int64]) -> tuple[float, ...]:
+def _finite_grid(grid: Sequence[float], scores: NDArray[np.int64]) -> tuple[float, ...]:
     """What of a grid is finite for values with so many scores each; one without any is taken as a point."""
     least = scores[scores > 0]
     return tuple(p for p in grid if (least >= windows_needed(abs(2 * p - 1))).all())
@@ -257,14 +253,16 @@ def _trained_on(rolling: Rolling, unseen: int | None) -> int:
     return 0 if unseen is None else sum(cut > unseen for cut in rolling.cuts)
 
 
-def _conformal(everything: Rolled, n_windows: int, earlier: int, kind: str, asked: Sequence[float]) -> Rolled:
+def _adjust_windows(
+    everything: PastWindows, n_windows: int, earlier: int, kind: str, asked: Sequence[float]
+) -> PastWindows:
     """The last windows, each with intervals from the `earlier` ones that were over at its origin."""
     tested = everything.windows(slice(-n_windows, None))
-    evened = everything.evened()
+    even = everything.on_power_scale()
     adjusted = []
     for place in range(n_windows):
-        past = KINDS[kind].of(evened.windows(slice(place, place + earlier)))
-        last = len(evened) - n_windows + place
-        adjusted.append(past.adjusted(evened.windows(slice(last, last + 1)), asked))
+        past = KINDS[kind].of(even.windows(slice(place, place + earlier)))
+        last = len(even) - n_windows + place
+        adjusted.append(past.adjust(even.windows(slice(last, last + 1)), asked))
     quantiles = {p: np.concatenate([one[p] for one in adjusted]) for p in asked}
     return replace(tested, quantiles=tested.in_own_units(quantiles))

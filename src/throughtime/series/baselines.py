@@ -14,7 +14,7 @@ is, seasonal-naive goes back to the season before, and so on.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -23,7 +23,8 @@ import numpy.typing as npt
 
 from throughtime.data.panel import Panel
 from throughtime.errors import InputError, unknown
-from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest
+from throughtime.results import Forecast
+from throughtime.series.protocol import ForecastModel
 
 Array = npt.NDArray[np.float64]
 
@@ -128,20 +129,28 @@ class Baseline(ForecastModel):
     [5.0, 6.0]
     """
 
-    def __init__(self, name: str, season: int | None = None, seed: int = 0) -> None:
+    def __init__(self, name: str, season: int | None = None) -> None:
         if name not in BASELINES:
             raise unknown("baseline", name, BASELINES)
         if season is not None and season < 1:
             raise InputError("season", f"is {season}, expected at least 1 row")
-        self.name, self.season, self.seed = name, season, seed
+        self.name, self.season = name, season
 
-    def answer(self, request: ForecastRequest) -> list[Forecast]:
+    def predict(
+        self,
+        panel: Panel,
+        h: int,
+        probabilities: Sequence[float] = (),
+        *,
+        paths: int = 0,
+        future: Panel | None = None,
+        seed: int | None = None,
+    ) -> list[Forecast]:
         """A forecast for each series; columns of the future are not used.
 
         Samples are drawn for each step on its own: together they are no path that the series could take.
         """
-        panel, h, probabilities, paths, _ = request
-        generator = np.random.default_rng(self.seed)
+        generator = np.random.default_rng(0 if seed is None else seed)
         season = self.season or season_of(panel)
         found = []
         for series in panel.series:
@@ -151,7 +160,7 @@ class Baseline(ForecastModel):
                 raise InputError(f"series {series.unique_id!r}", error.problem) from None
             quantiles = {p: mean + NormalDist().inv_cdf(p) * deviation for p in probabilities}
             samples = mean + deviation * generator.standard_normal((paths, h)) if paths else None
-            found.append(Forecast(series.unique_id, panel.after(series, h), mean, quantiles, samples))
+            found.append(Forecast(series.unique_id, mean, quantiles, samples, panel.after(series, h)))
         return found
 
 

@@ -11,17 +11,19 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
 from throughtime.files import whole_file
 from throughtime.folder import ModelFolder
-from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest
-from throughtime.series.rolling import ROUNDING, Rolled, gather_window, windows_needed
+from throughtime.results import Forecast
+from throughtime.series.protocol import ForecastModel
+from throughtime.series.rolling import ROUNDING, PastWindows, gather_window, windows_needed
 from throughtime.text.texts import several
 
 Array = NDArray[np.float64]
@@ -46,15 +48,15 @@ class Intervals(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, past: Rolled) -> Self:
+    def of(cls, past: PastWindows) -> Self:
         """The intervals that these windows justify."""
 
-    def asks(self, probabilities: Sequence[float]) -> Sequence[float]:
+    def required_quantiles(self, probabilities: Sequence[float]) -> Sequence[float]:
         """The quantiles that the model itself has to give for these; around a point the mean is enough."""
         return ()
 
     @abstractmethod
-    def adjusted(self, forecasts: Rolled, probabilities: Sequence[float]) -> dict[float, Array]:
+    def adjust(self, forecasts: PastWindows, probabilities: Sequence[float]) -> dict[float, Array]:
         """Quantiles [W, S, h] of new forecasts; p and 1 - p bound the interval of level |2p - 1|."""
 
     def tensors(self) -> dict[str, Array]:
@@ -62,7 +64,7 @@ class Intervals(ABC):
         return {"scores": self.scores}
 
     @classmethod
-    def restored(cls, series: tuple[str, ...], season: int, tensors: Mapping[str, Array]) -> Self:
+    def from_tensors(cls, series: tuple[str, ...], season: int, tensors: Mapping[str, Array]) -> Self:
         """What was saved."""
         return cls(series, season, tensors["scores"])
 
@@ -73,11 +75,11 @@ class AbsoluteIntervals(Intervals):
     kind: ClassVar[str] = "absolute"
 
     @classmethod
-    def of(cls, past: Rolled) -> Self:
+    def of(cls, past: PastWindows) -> Self:
         """The intervals that these windows justify; scores [n, S, h]."""
         return cls(past.series, past.season, np.abs(past.y - past.mean))
 
-    def adjusted(self, forecasts: Rolled, probabilities: Sequence[float]) -> dict[float, Array]:
+    def adjust(self, forecasts: PastWindows, probabilities: Sequence[float]) -> dict[float, Array]:
         """Quantiles [W, S, h] of new forecasts."""
         scores = _of_series(self.scores, self.series, forecasts)
         return {p: forecasts.mean + _moved(scores, p) for p in probabilities}
@@ -92,14 +94,14 @@ class ScaledIntervals(Intervals):
     kind: ClassVar[str] = "scaled"
 
     @classmethod
-    def of(cls, past: Rolled) -> Self:
+    def of(cls, past: PastWindows) -> Self:
         """The intervals that these windows justify; scores [n x S, h]."""
-        scores = np.abs(past.y - past.mean) / past.lately[..., None]
+        scores = np.abs(past.y - past.mean) / past.recent_change[..., None]
         return cls(past.series, past.season, scores.reshape(-1, scores.shape[-1]))
 
-    def adjusted(self, forecasts: Rolled, probabilities: Sequence[float]) -> dict[float, Array]:
+    def adjust(self, forecasts: PastWindows, probabilities: Sequence[float]) -> dict[float, Array]:
         """Quantiles [W, S, h] of new forecasts."""
-        scores, unit = _of_steps(self.scores, forecasts), forecasts.lately[..., None]
+        scores, unit = _of_steps(self.scores, forecasts), forecasts.recent_change[..., None]
         return {p: forecasts.mean + unit * _moved(scores, p) for p in probabilities}
 
 
@@ -114,7 +116,7 @@ class QuantileIntervals(Intervals):
     scores: dict[float, Array]  # of each probability below a half: [n, S, h]
 
     @classmethod
-    def of(cls, past: Rolled) -> Self:
+    def of(cls, past: PastWindows) -> Self:
         """The intervals that these windows justify."""
         pairs = {p: _mirrored(p, past.quantiles) for p in past.quantiles if p < 0.5}
         scores = {
@@ -128,11 +130,11 @@ class QuantileIntervals(Intervals):
             )
         return cls(past.series, past.season, scores)
 
-    def asks(self, probabilities: Sequence[float]) -> Sequence[float]:
+    def required_quantiles(self, probabilities: Sequence[float]) -> Sequence[float]:
         """The same, which are moved, not made; for one between two that have scores, those two."""
         return sorted({near for p in probabilities for near in self._neighbours(p)[:2]})
 
-    def adjusted(self, forecasts: Rolled, probabilities: Sequence[float]) -> dict[float, Array]:
+    def adjust(self, forecasts: PastWindows, probabilities: Sequence[float]) -> dict[float, Array]:
         """Quantiles [W, S, h] of new forecasts.
 
         Between two levels that have scores, interval and score are interpolated: a score is convex in the
@@ -171,7 +173,7 @@ class QuantileIntervals(Intervals):
         return {repr(p): scores for p, scores in self.scores.items()}
 
     @classmethod
-    def restored(cls, series: tuple[str, ...], season: int, tensors: Mapping[str, Array]) -> Self:
+    def from_tensors(cls, series: tuple[str, ...], season: int, tensors: Mapping[str, Array]) -> Self:
         """What was saved."""
         return cls(series, season, {float(p): scores for p, scores in tensors.items()})
 
@@ -187,14 +189,22 @@ class Conformal(ForecastModel):
     def __init__(self, model: ForecastModel, intervals: Intervals) -> None:
         self.name, self.model, self.intervals = model.name, model, intervals
 
-    def answer(self, request: ForecastRequest) -> list[Forecast]:
+    def predict(
+        self,
+        panel: Panel,
+        h: int,
+        probabilities: Sequence[float] = (),
+        *,
+        paths: int = 0,
+        future: Panel | None = None,
+        seed: int | None = None,
+    ) -> list[Forecast]:
         """The model's forecasts with quantiles that cover as often as windows before did."""
-        panel, h, probabilities, _, _ = request
-        forecasts = self.model.answer(request._replace(probabilities=self.intervals.asks(probabilities)))
-        window = gather_window(
-            panel, forecasts, np.full((len(panel.series), h), np.nan), self.intervals.season
-        )
-        quantiles = window.in_own_units(self.intervals.adjusted(window.evened(), probabilities))
+        required = self.intervals.required_quantiles(probabilities)
+        forecasts = self.model.predict(panel, h, required, paths=paths, future=future, seed=seed)
+        missing = np.full((len(panel.series), h), np.nan)
+        window = gather_window(self.model, panel, forecasts, missing, self.intervals.season)
+        quantiles = window.in_own_units(self.intervals.adjust(window.on_power_scale(), probabilities))
         for p, found in quantiles.items():
             if np.isinf(found).any():
                 place, step = np.argwhere(np.isinf(found[0]))[0]
@@ -206,9 +216,13 @@ class Conformal(ForecastModel):
                 )
         places = {name: place for place, name in enumerate(window.series)}
         return [
-            one._replace(quantiles={p: found[0, places[one.unique_id]] for p, found in quantiles.items()})
+            replace(one, quantiles={p: found[0, places[one.unique_id]] for p, found in quantiles.items()})
             for one in forecasts
         ]
+
+    def power(self, series: Series) -> float:
+        """That of the model."""
+        return self.model.power(series)
 
 
 def conformal_quantile(scores: Array, level: float) -> Array:
@@ -253,7 +267,7 @@ def _in_order(quantiles: dict[float, Array]) -> dict[float, Array]:
     return dict(zip(order, np.sort(np.stack([quantiles[p] for p in order]), axis=0), strict=True))
 
 
-def _of_steps(scores: Array, forecasts: Rolled) -> Array:
+def _of_steps(scores: Array, forecasts: PastWindows) -> Array:
     """The scores of the steps that are forecast."""
     h = forecasts.mean.shape[-1]
     if h > scores.shape[-1]:
@@ -265,7 +279,7 @@ def _of_steps(scores: Array, forecasts: Rolled) -> Array:
     return scores[..., :h]
 
 
-def _of_series(scores: Array, series: tuple[str, ...], forecasts: Rolled) -> Array:
+def _of_series(scores: Array, series: tuple[str, ...], forecasts: PastWindows) -> Array:
     """The scores of the series and the steps that are forecast."""
     places = {name: place for place, name in enumerate(series)}
     for name in forecasts.series:
@@ -302,9 +316,22 @@ def load_intervals(folder: ModelFolder) -> Intervals | None:
             about: dict[str, Any] = json.loads(file.metadata()["intervals"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         kind = KINDS[about["kind"]]
-        found = kind.restored(tuple(about["series"]), about["season"], tensors)
+        found = kind.from_tensors(tuple(about["series"]), about["season"], tensors)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(
             str(path), f"cannot be read ({error}); measure the intervals anew with `save_intervals`"
         ) from None
     return found
+
+
+def add_saved_intervals(model: ForecastModel, folder: ModelFolder | None) -> Conformal:
+    """The model with the intervals that were kept with it."""
+    intervals = None if folder is None else load_intervals(folder)
+    if intervals is None:
+        run = "RUN" if folder is None else folder.path
+        raise InputError(
+            "level",
+            f"needs intervals, which {run} has not yet: measure them with "
+            f"`throughtime backtest {run} --save-intervals`, or train with head=quantiles",
+        )
+    return Conformal(model, intervals)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from throughtime.metrics import forecast as measures
 from throughtime.runtime.forecast import ends, ends_of
-from throughtime.series.rolling import Rolled
+from throughtime.series.rolling import PastWindows
 
 Array = NDArray[np.float64]
 
@@ -27,9 +27,9 @@ class ModelFigures:
     total: dict[str, float]
     steps: dict[str, list[float]]
     series: dict[str, dict[str, float]]
-    windows: Rolled
+    windows: PastWindows
 
-    def values(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All figures, by name."""
         return {"total": self.total, "by_step": self.steps, "by_series": self.series}
 
@@ -54,7 +54,7 @@ def grid_within(low: float, high: float) -> tuple[float, ...]:
 
 
 def measure_model(
-    name: str, windows: Rolled, levels: Sequence[float], scale: Array, grid: Sequence[float] = GRID
+    name: str, windows: PastWindows, levels: Sequence[float], scale: Array, grid: Sequence[float] = GRID
 ) -> ModelFigures:
     """Measure in all, by step and by series; `scale` has what MASE divides by, for each series."""
     total, steps, series = (
@@ -73,7 +73,11 @@ def measure_model(
 
 
 def measure_windows(
-    windows: Rolled, levels: Sequence[float], scale: Array, axis: measures.Axis, grid: Sequence[float] = GRID
+    windows: PastWindows,
+    levels: Sequence[float],
+    scale: Array,
+    axis: measures.Axis,
+    grid: Sequence[float] = GRID,
 ) -> dict[str, Any]:
     """Every measure over the axes windows, series and steps that `axis` names. CRPS of a point is |y - f|.
 
@@ -102,7 +106,7 @@ def measure_windows(
     return figures
 
 
-def infinite_intervals(windows: Rolled, level: float) -> NDArray[np.bool_]:
+def infinite_intervals(windows: PastWindows, level: float) -> NDArray[np.bool_]:
     """Where the interval of a level has an end that is infinite; on the scale of a power one may be 0."""
     low, high = (windows.quantiles[p] for p in ends(level))
     return np.isinf(low) | np.isinf(high)

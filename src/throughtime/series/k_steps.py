@@ -36,7 +36,7 @@ class KSteps:
     rows: int  # number of rows whose errors are counted, the same for each k
     series: tuple[SeriesKSteps, ...]
 
-    def values(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The errors, for machines."""
         return {
             "k_steps": list(self.steps),
@@ -84,12 +84,12 @@ def k_steps(
             rows = one.starts + model.lookback + step - 1
             for number in np.unique(one.series):
                 mine = one.series == number
-                own = scales[number].undone(one.forecast[-1, mine])
+                own = scales[number].undo(one.forecast[-1, mine])
                 found[number][step][rows[mine] - arrays.offsets[number]] = own
-    return _measured(chosen, panel, found, tested)
+    return _measure(chosen, panel, found, tested)
 
 
-def _measured(
+def _measure(
     steps: tuple[int, ...], panel: Panel, found: list[dict[int, Array]], tested: Sequence[range]
 ) -> KSteps:
     """Errors over the tested rows that all steps have a prediction for."""

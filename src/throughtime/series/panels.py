@@ -13,15 +13,7 @@ from numpy.typing import NDArray
 from throughtime.data.batching.series import PanelArrays
 from throughtime.data.panel import Frequency, Panel, Series, Times, calendar
 from throughtime.errors import InputError
-from throughtime.series.scaling import (
-    PowerScale,
-    Scale,
-    Scaling,
-    SeriesScale,
-    Transform,
-    scale_of,
-    series_scale_of,
-)
+from throughtime.series.scaling import Scale, Scaling, Transform, fill_gaps, power_of, scale_of
 
 Size = int | float
 """A number of rows, or, as a fraction below 1, a share of all rows."""
@@ -81,6 +73,15 @@ class Timeline(NamedTuple):
             for rows in lengths
         ]
 
+    def unseen(self, lengths: Sequence[int]) -> int:
+        """Number of rows at the end of every one of these series that do not train.
+
+        >>> Timeline(None, 5, 5).unseen([30, 40])
+        10
+        """
+        parts = self.part_of_each("train", lengths)
+        return min(length - part.stop for length, part in zip(lengths, parts, strict=True))
+
     def cuts(self, rows: int) -> bool:
         """Whether a series of so many rows is long enough to be cut."""
         try:
@@ -104,7 +105,7 @@ class PanelScaling:
     """
 
     frequency: Frequency | None
-    series: dict[str, SeriesScale]
+    series: dict[str, Scale]
     known: tuple[Scale, ...]
     past: tuple[Scale, ...]
     numbered: int
@@ -121,9 +122,6 @@ class PanelScaling:
     ) -> PanelScaling:
         """From the training part of each series, and of no other row."""
         parts = [one.rows(_slice(training[one.unique_id])) for one in panel.series]
-        series = {
-            part.unique_id: series_scale_of(part.unique_id, part.y, scaling, transform) for part in parts
-        }
         known, past = (
             tuple(
                 scale_of(name, np.concatenate([getattr(part, role)[:, place] for part in parts]), "standard")
@@ -131,23 +129,24 @@ class PanelScaling:
             )
             for role, names in (("known", panel.known_names), ("past", panel.past_names))
         )
-        return cls(panel.frequency, series, known, past, len(series), calendar)
+        found = cls(panel.frequency, {}, known, past, len(parts), calendar)
+        found.adopt(panel, training, scaling, transform)
+        return found
 
     def adopt(
         self, panel: Panel, training: Mapping[str, range], scaling: Scaling, transform: Transform = "none"
     ) -> None:
-        """Take in the scales of series that are new."""
+        """Add the scales of series that are new, each by its training rows."""
         for one in panel.series:
-            if one.unique_id not in self.series:
-                part = one.rows(_slice(training[one.unique_id]))
-                self.series[one.unique_id] = series_scale_of(one.unique_id, part.y, scaling, transform)
+            part = one.rows(_slice(training[one.unique_id]))
+            self.series[one.unique_id] = self.scale(part, scaling, transform)
 
-    def scale(self, series: Series, scaling: Scaling, transform: Transform = "none") -> SeriesScale:
+    def scale(self, series: Series, scaling: Scaling, transform: Transform = "none") -> Scale:
         """The scale of a series: the one it was trained with, or for a new one that of all its values."""
-        found = self.series.get(series.unique_id)
-        if found is not None:
-            return found
-        return series_scale_of(series.unique_id, series.y, scaling, transform)
+        name, found = series.unique_id, self.series.get(series.unique_id)
+        if found is None:
+            found = scale_of(name, series.y, scaling, power_of(name, series.y, transform))
+        return found
 
     def check(self, panel: Panel) -> None:
         """Refuse series with other steps than in training, or without dates if the model needs dates."""
@@ -159,9 +158,9 @@ class PanelScaling:
             steps = [str(each) if each else "position" for each in (panel.frequency, self.frequency)]
             raise InputError("data", f"has steps of one {steps[0]}, the model was trained on one {steps[1]}")
 
-    def arrays(self, panel: Panel, scales: Sequence[SeriesScale]) -> PanelArrays:
+    def arrays(self, panel: Panel, scales: Sequence[Scale]) -> PanelArrays:
         """The panel scaled, gaps filled with what was there before them, series one after another."""
-        y = [_applied(one, scale) for one, scale in zip(panel.series, scales, strict=True)]
+        y = [scale_series(one, scale) for one, scale in zip(panel.series, scales, strict=True)]
         observed = ~np.isnan(np.concatenate(y))
         numbers = {name: number for number, name in enumerate(self.series) if number < self.numbered}
         return PanelArrays(
@@ -208,8 +207,8 @@ class PanelScaling:
             return cls(
                 None if frequency is None else Frequency(**{**frequency, "step": int(frequency["step"])}),
                 {name: _scale(scale) for name, scale in values["series"].items()},
-                tuple(Scale(*_numbers(scale)) for scale in values["known"]),
-                tuple(Scale(*_numbers(scale)) for scale in values["past"]),
+                tuple(_scale(scale) for scale in values["known"]),
+                tuple(_scale(scale) for scale in values["past"]),
                 int(values["numbered"]),
                 bool(values["calendar"]),
             )
@@ -217,32 +216,17 @@ class PanelScaling:
             raise InputError(where, f"is damaged ({error!r}); train the model again") from None
 
 
-def _scale(values: Sequence[float]) -> Scale | PowerScale:
-    numbers = _numbers(values)
-    return Scale(*numbers) if len(numbers) == 2 else PowerScale(*numbers)
+def _scale(values: Sequence[float]) -> Scale:
+    scale = Scale(*map(float, values))
+    if not all(map(math.isfinite, scale)):
+        raise ValueError(f"a scale of {values}")
+    return scale
 
 
-def _numbers(values: Sequence[float]) -> list[float]:
-    numbers = [float(value) for value in values]
-    if not all(map(math.isfinite, numbers)):
-        raise ValueError(f"a scale of {numbers}")
-    return numbers
-
-
-def fill_gaps(values: Values) -> Values:
-    """Gaps with the last value before them; those at the beginning with 0, the centre of a scaled series.
-
-    >>> fill_gaps(np.array([[np.nan], [2.0], [np.nan]])).ravel()
-    array([0., 2., 2.])
-    """
-    rows = np.where(np.isnan(values), -1, np.arange(len(values))[:, None])
-    last = np.maximum.accumulate(rows, axis=0) if len(rows) else rows
-    return np.where(last < 0, 0.0, np.take_along_axis(values, np.maximum(last, 0), axis=0))
-
-
-def _applied(series: Series, scale: SeriesScale) -> Values:
+def scale_series(series: Series, scale: Scale) -> Values:
+    """The values of a series on its scale; NaN is missing."""
     try:
-        return scale.applied(series.y)
+        return scale.apply(series.y)
     except InputError as error:
         raise InputError(f"series {series.unique_id!r}", error.problem) from None
 
@@ -250,7 +234,7 @@ def _applied(series: Series, scale: SeriesScale) -> Values:
 def _scaled(columns: Values, scales: tuple[Scale, ...]) -> Values:
     if not scales:
         return columns[:, :0]
-    return np.stack([scale.applied(columns[:, place]) for place, scale in enumerate(scales)], axis=1)
+    return np.stack([scale.apply(columns[:, place]) for place, scale in enumerate(scales)], axis=1)
 
 
 def _slice(rows: range) -> slice:

@@ -1,4 +1,4 @@
-"""What a forecast is, and what the back-test asks of a model: a trained one, or a baseline."""
+"""What the back-test asks of a model: a trained one, or a baseline."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.panel import Panel, Times
-from throughtime.series.scaling import PLAIN, SeriesScale
+from throughtime.data.panel import Panel, Series
+from throughtime.results import Forecast
+from throughtime.series.scaling import PLAIN, Scale
 
 if TYPE_CHECKING:
     from throughtime.data.batching.series import PanelArrays, PanelWindows
@@ -20,49 +21,40 @@ Progress = Callable[[int, int], None]
 """Called with the number of steps that are done, and of all steps."""
 
 
-class Forecast(NamedTuple):
-    """The next `h` values of one series."""
-
-    unique_id: str
-    ds: Times  # [h]
-    mean: Array  # [h]
-    quantiles: dict[float, Array]  # probability to [h]; empty for a point head
-    samples: Array | None = None  # [paths, h]
-    power: float = PLAIN  # of Box and Cox: on its scale errors are alike, whatever the level
-
-
-class ForecastRequest(NamedTuple):
-    """What is asked of a model; `future` has the columns that are known there, by their times."""
-
-    panel: Panel
-    h: int
-    probabilities: Sequence[float]
-    paths: int
-    future: Panel | None
-
-
 class ForecastModel(ABC):
     """A model that forecasts every series of a panel; `name` heads the columns of what it writes."""
 
     name: str
 
+    @abstractmethod
     def predict(
         self,
         panel: Panel,
         h: int,
         probabilities: Sequence[float] = (),
+        *,
         paths: int = 0,
         future: Panel | None = None,
+        seed: int | None = None,
     ) -> list[Forecast]:
         """Forecast the next `h` values of each series, with quantiles of these probabilities and paths.
 
-        `future` has the columns that are known in the future, by their times.
+        `future` has the columns that are known in the future, by their times; `seed` is that of the paths.
         """
-        return self.answer(ForecastRequest(panel, h, probabilities, paths, future))
 
-    @abstractmethod
-    def answer(self, request: ForecastRequest) -> list[Forecast]:
-        """A forecast for each series."""
+    @property
+    def lookback(self) -> int:
+        """Number of rows that a forecast is made from."""
+        return 1
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The outermost probabilities that it has quantiles of."""
+        return 0.0, 1.0
+
+    def power(self, series: Series) -> float:
+        """The power of Box and Cox on whose scale errors are alike, whatever the level of the series."""
+        return PLAIN
 
 
 class WindowForecasts(NamedTuple):
@@ -74,12 +66,12 @@ class WindowForecasts(NamedTuple):
     forecast: Array  # [h, B]
     weights: Array  # [h, B]: 1 where a value was there, else 0
 
-    def own_errors(self, forecast: Array, scales: Sequence[SeriesScale]) -> Array:
+    def own_errors(self, forecast: Array, scales: Sequence[Scale]) -> Array:
         """The errors of a forecast [h, B] in the series' own units."""
         errors = np.empty_like(forecast)
         for number in np.unique(self.series):
             mine, scale = self.series == number, scales[number]
-            errors[:, mine] = scale.undone(forecast[:, mine]) - scale.undone(self.true[:, mine])
+            errors[:, mine] = scale.undo(forecast[:, mine]) - scale.undo(self.true[:, mine])
         return errors
 
 
@@ -96,7 +88,7 @@ class WindowModel(Protocol):
         """Maximum number of rows that it can forecast; None for any number."""
         ...
 
-    def scaled_arrays(self, panel: Panel) -> tuple[PanelArrays, list[SeriesScale]]:
+    def scaled_arrays(self, panel: Panel) -> tuple[PanelArrays, list[Scale]]:
         """The series scaled for the model, and the scale of each."""
         ...
 

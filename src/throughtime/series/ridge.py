@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
-from throughtime.series.panels import fill_gaps
-from throughtime.series.protocol import Forecast, ForecastModel, ForecastRequest
-from throughtime.series.scaling import PLAIN, PowerScale, SeriesScale, apply_power, scale_of
+from throughtime.results import Forecast
+from throughtime.series.panels import Timeline
+from throughtime.series.protocol import ForecastModel
+from throughtime.series.scaling import PLAIN, Scale, fill_gaps, scale_of
 
 Array = NDArray[np.float64]
 PENALTIES = tuple(10.0**power for power in range(-1, 6))
@@ -143,6 +144,13 @@ class Fitting(NamedTuple):
     powers: Sequence[float]
 
     @classmethod
+    def of(cls, panel: Panel, timeline: Timeline, powers: Sequence[float]) -> Self:
+        """The training and validation rows of a model, so that a baseline is fitted to the same rows."""
+        lengths = [len(one) for one in panel.series]
+        training, validation = (timeline.part_of_each(split, lengths) for split in ("train", "valid"))
+        return cls(training, validation, powers)
+
+    @classmethod
     def before(cls, panel: Panel, cut: int) -> Self:
         """Fit to all rows except the last `cut`."""
         rows = [range(max(0, len(one) - cut)) for one in panel.series]
@@ -158,7 +166,7 @@ class RidgeBaseline(ForecastModel):
     """
 
     found: RidgeMap
-    scales: dict[str, SeriesScale]
+    scales: dict[str, Scale]
     deviations: dict[str, Array]  # of each series [h], standardised
     name: str = NAME
 
@@ -167,7 +175,7 @@ class RidgeBaseline(ForecastModel):
         """Fit for forecasts of `h` rows; raise an `InputError` if there are too few rows."""
         lookback = lookback_for([len(part) for part in fitting.training])
         scales = {
-            one.unique_id: _standard(one, part, power)
+            one.unique_id: scale_of(one.unique_id, one.y[part.start : part.stop], "standard", power)
             for one, part, power in zip(panel.series, fitting.training, fitting.powers, strict=True)
         }
         values = [_scaled(one, scales[one.unique_id]) for one in panel.series]
@@ -191,7 +199,7 @@ class RidgeBaseline(ForecastModel):
         """Number of rows that a forecast is made from."""
         return len(self.found.weights)
 
-    def standardised(self, series: Series, origins: NDArray[np.int64]) -> Array:
+    def forecast_from(self, series: Series, origins: NDArray[np.int64]) -> Array:
         """The forecasts from each origin, [n, h], on the standardised scale of the series.
 
         Missing rows before the start of a series repeat its first row.
@@ -200,18 +208,29 @@ class RidgeBaseline(ForecastModel):
         padded = np.concatenate([np.full(self.lookback, values[0]), values])
         return self.found.forecasts(sliding_window_view(padded, self.lookback)[origins])
 
-    def answer(self, request: ForecastRequest) -> list[Forecast]:
+    def predict(
+        self,
+        panel: Panel,
+        h: int,
+        probabilities: Sequence[float] = (),
+        *,
+        paths: int = 0,
+        future: Panel | None = None,
+        seed: int | None = None,
+    ) -> list[Forecast]:
         """A forecast for each series, of the `h` rows that it was fitted for; it draws no paths."""
-        panel, h, probabilities, _, _ = request
         forecasts = []
         for one in panel.series:
             scale = self.scales[one.unique_id]
-            mean = self.standardised(one, np.array([len(one)]))[0]
+            mean = self.forecast_from(one, np.array([len(one)]))[0]
             wide = self.deviations[one.unique_id]
-            quantiles = {p: scale.undone(mean + NormalDist().inv_cdf(p) * wide) for p in probabilities}
-            ds = panel.after(one, h)
-            forecasts.append(Forecast(one.unique_id, ds, scale.undone(mean), quantiles, power=scale.power))
+            quantiles = {p: scale.undo(mean + NormalDist().inv_cdf(p) * wide) for p in probabilities}
+            forecasts.append(Forecast(one.unique_id, scale.undo(mean), quantiles, ds=panel.after(one, h)))
         return forecasts
+
+    def power(self, series: Series) -> float:
+        """The power of the scale that a series was fitted on."""
+        return self.scales[series.unique_id].power
 
 
 def lookback_for(rows: Sequence[int]) -> int:
@@ -229,12 +248,5 @@ def lookback_for(rows: Sequence[int]) -> int:
     return min(LONGEST, shortest // SHARE)
 
 
-def _standard(series: Series, training: range, power: float) -> SeriesScale:
-    own = series.y[training.start : training.stop]
-    if power == PLAIN:
-        return scale_of(series.unique_id, own, "standard")
-    return PowerScale(*scale_of(series.unique_id, apply_power(own, power), "standard"), power)
-
-
-def _scaled(series: Series, scale: SeriesScale) -> Array:
-    return fill_gaps(scale.applied(series.y)[:, None])[:, 0]
+def _scaled(series: Series, scale: Scale) -> Array:
+    return fill_gaps(scale.apply(series.y)[:, None])[:, 0]

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
 from throughtime.metrics.forecast import seasonal_scale
-from throughtime.series.protocol import Forecast, ForecastModel
+from throughtime.results import Forecast
+from throughtime.series.protocol import ForecastModel
 from throughtime.series.scaling import PLAIN, apply_power, undo_power
 
 Array = NDArray[np.float64]
 ROUNDING = 1e-9  # 0.95 x 20 is 19, whatever floating point says
-LATELY = 4  # seasons of the history that tell how lively a series is at an origin
-LATELY_AT_LEAST = 32  # rows, where the season is short
+RECENT_SEASONS = 4  # seasons of the history that tell how lively a series is at an origin
+RECENT_ROWS = 32  # rows, where the season is short
 
 
 @dataclass(frozen=True)
@@ -84,35 +85,35 @@ class Rolling:
 
 
 @dataclass(frozen=True, eq=False)
-class Rolled:
+class PastWindows:
     """What was forecast from some origins and what came then: a row of windows for each series."""
 
     series: tuple[str, ...]
     y: Array  # [W, S, h]
     mean: Array  # [W, S, h]
     quantiles: dict[float, Array]  # probability to [W, S, h]
-    lately: Array  # [W, S]: mean |y_t - y_{t-m}| of the last seasons before the origin
+    recent_change: Array  # [W, S]: mean |y_t - y_{t-m}| of the last seasons before the origin
     season: int  # m
-    powers: Array  # [W, S]: of Box and Cox; `lately` is on their scale, all else in the series' own units
+    powers: Array  # [W, S]: of Box and Cox; `recent_change` is on their scale, all else in own units
 
     def __len__(self) -> int:
         """How many windows there are."""
         return len(self.y)
 
-    def windows(self, part: slice) -> Rolled:
+    def windows(self, part: slice) -> PastWindows:
         """Some of the windows."""
         quantiles = {p: values[part] for p, values in self.quantiles.items()}
-        return Rolled(
+        return PastWindows(
             self.series,
             self.y[part],
             self.mean[part],
             quantiles,
-            self.lately[part],
+            self.recent_change[part],
             self.season,
             self.powers[part],
         )
 
-    def evened(self) -> Rolled:
+    def on_power_scale(self) -> PastWindows:
         """The same on the scale of the powers, where an error means as much at any level."""
         if (self.powers == PLAIN).all():
             return self
@@ -134,7 +135,7 @@ def roll(
     probabilities: Sequence[float],
     season: int,
     progress: Callable[[int, int], None] | None = None,
-) -> Rolled:
+) -> PastWindows:
     """Let a model forecast from every origin. It never sees a row after it, but for columns known ahead."""
     windows = []
     for cut in rolling.cuts:
@@ -144,14 +145,14 @@ def roll(
     return join_windows(windows)
 
 
-def join_windows(windows: Sequence[Rolled]) -> Rolled:
+def join_windows(windows: Sequence[PastWindows]) -> PastWindows:
     """The windows of all of these, in their order."""
-    return Rolled(
+    return PastWindows(
         windows[0].series,
         np.concatenate([one.y for one in windows]),
         np.concatenate([one.mean for one in windows]),
         {p: np.concatenate([one.quantiles[p] for one in windows]) for p in windows[0].quantiles},
-        np.concatenate([one.lately for one in windows]),
+        np.concatenate([one.recent_change for one in windows]),
         windows[0].season,
         np.concatenate([one.powers for one in windows]),
     )
@@ -159,37 +160,41 @@ def join_windows(windows: Sequence[Rolled]) -> Rolled:
 
 def _window(
     model: ForecastModel, panel: Panel, cut: int, h: int, probabilities: Sequence[float], season: int
-) -> Rolled:
+) -> PastWindows:
     coming = tuple(_known_of(series, cut, h) for series in panel.series)
     future = replace(panel, series=coming) if panel.known_names else None
     history = panel.until(cut)
     y = np.stack([series.y[len(series) - cut :][:h] for series in panel.series])
-    return gather_window(history, model.predict(history, h, probabilities, future=future), y, season)
+    forecasts = model.predict(history, h, probabilities, future=future)
+    return gather_window(model, history, forecasts, y, season)
 
 
-def gather_window(history: Panel, forecasts: Sequence[Forecast], y: Array, season: int) -> Rolled:
+def gather_window(
+    model: ForecastModel, history: Panel, forecasts: Sequence[Forecast], y: Array, season: int
+) -> PastWindows:
     """The forecasts of every series of a history as one window; `y` [S, h] is what came then."""
     found = {one.unique_id: one for one in forecasts}
     ordered = [found[series.unique_id] for series in history.series]
-    evened = [apply_power(series.y, one.power) for series, one in zip(history.series, ordered, strict=True)]
-    return Rolled(
+    powers = [model.power(series) for series in history.series]
+    even = [apply_power(series.y, power) for series, power in zip(history.series, powers, strict=True)]
+    return PastWindows(
         tuple(one.unique_id for one in ordered),
         y[None],
         np.stack([one.mean for one in ordered])[None],
         {p: np.stack([one.quantiles[p] for one in ordered])[None] for p in ordered[0].quantiles},
-        np.array([[lately(values, season) for values in evened]]),
+        np.array([[measure_recent_change(values, season) for values in even]]),
         season,
-        np.array([[one.power for one in ordered]]),
+        np.array([powers]),
     )
 
 
-def lately(y: Array, season: int) -> float:
+def measure_recent_change(y: Array, season: int) -> float:
     """How much a series changed from season to season of late: mean |y_t - y_{t-m}|; never 0.
 
-    >>> round(lately(np.array([0.0, 2.0, 1.0, 5.0]), season=1), 4)       # of 2, 1 and 4
+    >>> round(measure_recent_change(np.array([0.0, 2.0, 1.0, 5.0]), season=1), 4)       # of 2, 1 and 4
     2.3333
     """
-    rows = max(LATELY * season, LATELY_AT_LEAST) + season
+    rows = max(RECENT_SEASONS * season, RECENT_ROWS) + season
     for part in (y[-rows:], y):
         scale = seasonal_scale(part, season)
         if scale > 0:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from throughtime.errors import InputError
+from throughtime.results import Forecast
 
 Transform = Literal["none", "log", "box-cox"]
+Scaling = Literal["standard", "robust", "none"]
 Values = NDArray[np.float64]
 PLAIN = 1.0
 POWERS = np.linspace(0, 1, 101)
@@ -74,74 +77,46 @@ def _problem(transform: str, value: float) -> str:
     return f"has the value {value:g}, and transform={transform} takes positive ones only; use transform=none"
 
 
-Scaling = Literal["standard", "robust", "none"]
-
-
 class Scale(NamedTuple):
-    """`(x - centre) / spread`, and back."""
+    """`(g(x) - centre) / spread`, and back; g is a power of Box and Cox, or changes nothing.
 
-    centre: float = 0.0
-    spread: float = 1.0
-
-    @property
-    def power(self) -> float:
-        """Of Box and Cox: 1, which changes nothing."""
-        return PLAIN
-
-    def applied(self, values: Values) -> Values:
-        """The values in units of the spread."""
-        return (values - self.centre) / self.spread
-
-    def undone(self, values: Values) -> Values:
-        """Scaled values in their own units again."""
-        return values * self.spread + self.centre
-
-
-class PowerScale(NamedTuple):
-    """The same of `g(x)`, with the power of Box and Cox that evens a series out; see `apply_power`.
-
-    >>> PowerScale(power=0.0).undone(PowerScale(power=0.0).applied(np.array([5.0]))).round(9)
+    >>> scale = Scale(centre=1.0, spread=2.0, power=0.0)
+    >>> scale.undo(scale.apply(np.array([5.0]))).round(9)
     array([5.])
     """
 
     centre: float = 0.0
     spread: float = 1.0
-    power: float = 0.0
+    power: float = PLAIN
 
-    def applied(self, values: Values) -> Values:
-        """The values on the power's scale, in units of their spread there."""
-        return (apply_power(values, self.power) - self.centre) / self.spread
+    def apply(self, values: Values) -> Values:
+        """The values on the power's scale, in units of the spread."""
+        return (
+            (values if self.power == PLAIN else apply_power(values, self.power)) - self.centre
+        ) / self.spread
 
-    def undone(self, values: Values) -> Values:
+    def undo(self, values: NDArray[Any]) -> Values:
         """Scaled values in their own units again."""
-        return undo_power(values * self.spread + self.centre, self.power)
+        own = values.astype(np.float64) * self.spread + self.centre
+        return own if self.power == PLAIN else undo_power(own, self.power)
 
 
-SeriesScale = Scale | PowerScale
-
-
-def series_scale_of(name: str, values: Values, scaling: Scaling, transform: Transform) -> SeriesScale:
-    """The scale of a series whose values are first transformed."""
-    power = power_of(name, values, transform)
-    if power == PLAIN:
-        return scale_of(name, values, scaling)
-    return PowerScale(*scale_of(name, apply_power(values, power), scaling), power)
-
-
-def scale_of(name: str, values: Values, scaling: Scaling) -> Scale:
-    """The scale of what is there of `values`; a constant series keeps a spread of 1.
+def scale_of(name: str, values: Values, scaling: Scaling, power: float = PLAIN) -> Scale:
+    """The scale of the observed `values`, on the scale of a power; a constant series keeps a spread of 1.
 
     `standard` is mean and standard deviation; `robust`, for series with outliers, is the median and the
     distance between the quartiles, in units in which a normal distribution has 1.
 
     >>> scale_of("load", np.array([1.0, 3.0, np.nan]), "standard")
-    Scale(centre=2.0, spread=1.0)
+    Scale(centre=2.0, spread=1.0, power=1.0)
     >>> scale_of("load", np.array([1.0, 2.0, 3.0, 1e9]), "robust").spread < 1e9
     True
     """
     if scaling == "none":
-        return Scale()
+        return Scale(power=power)
     present = values[~np.isnan(values)]
+    if power != PLAIN:
+        present = apply_power(present, power)
     if not len(present):
         raise InputError(
             f"series {name!r}", "has no value in its training part; leave it out, or set scaling=none"
@@ -153,4 +128,36 @@ def scale_of(name: str, values: Values, scaling: Scaling) -> Scale:
         spread = (high - low) / 1.349 or spread
     # Rounding leaves a constant of 0.1 with a deviation of 1e-17.
     constant = spread <= 1e-12 * max(1.0, abs(centre))
-    return Scale(centre, 1.0 if constant else spread)
+    return Scale(centre, 1.0 if constant else spread, power)
+
+
+def fill_gaps(values: Values) -> Values:
+    """Gaps with the last value before them; those at the beginning with 0, the centre of a scaled series.
+
+    >>> fill_gaps(np.array([[np.nan], [2.0], [np.nan]])).ravel()
+    array([0., 2., 2.])
+    """
+    rows = np.where(np.isnan(values), -1, np.arange(len(values))[:, None])
+    last = np.maximum.accumulate(rows, axis=0) if len(rows) else rows
+    return np.where(last < 0, 0.0, np.take_along_axis(values, np.maximum(last, 0), axis=0))
+
+
+def unscale_forecasts(
+    names: Sequence[str],
+    scales: Sequence[Scale],
+    mean: NDArray[Any],
+    quantiles: Mapping[float, NDArray[Any]],
+    samples: NDArray[Any] | None,
+    times: Sequence[NDArray[Any] | None],
+) -> list[Forecast]:
+    """Forecasts in the own units of each of B series: scaled means [h, B], quantiles, and paths [h, B, n]."""
+    return [
+        Forecast(
+            name,
+            scale.undo(mean[:, place]),
+            {p: scale.undo(values[:, place]) for p, values in quantiles.items()},
+            None if samples is None else scale.undo(samples[:, place].T),
+            ds,
+        )
+        for place, (name, scale, ds) in enumerate(zip(names, scales, times, strict=True))
+    ]

@@ -12,9 +12,10 @@ from pydantic import BaseModel, Field
 
 from throughtime.data.panel import YEARS, Panel, Series, Times, format_times, make_regular
 from throughtime.data.readers.dates import ISO, DateCell, DateForm, check_date_format, settle_form
+from throughtime.results import Forecast
 from throughtime.runtime.forecast import ends, ends_of
 from throughtime.series.conformal import Conformal
-from throughtime.series.protocol import Forecast, ForecastModel
+from throughtime.series.protocol import ForecastModel
 from throughtime.serve.batching import Left
 from throughtime.serve.models import Served
 from throughtime.serve.requests import Options, RefusalError, Text
@@ -77,8 +78,7 @@ async def forecast(request: Request, asked: ForecastRequest) -> dict[str, Any]:
 def _forecasting(served: Served, levels: Sequence[float]) -> ForecastModel:
     """Who forecasts at these levels: the model, or the model with its saved intervals."""
     forecaster: ForecastModel = served.model
-    head = served.model.model.head.probabilistic and served.model.config.intervals == "head"
-    if not levels or head:
+    if not levels or served.model.has_own_intervals:
         return forecaster
     if served.intervals is None:
         raise RefusalError(
@@ -114,7 +114,7 @@ def _values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
         intervals[f"{level:g}"] = {"lo": _finite(low), "hi": _finite(high)}
     return {
         "unique_id": one.unique_id,
-        "ds": format_times(one.ds),
+        "ds": [] if one.ds is None else format_times(one.ds),
         "mean": _finite(one.mean),
         "intervals": intervals,
     }

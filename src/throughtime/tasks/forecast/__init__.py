@@ -24,5 +24,5 @@ class Forecast(Task):
     config = "throughtime.tasks.forecast.config:ForecastConfig"
     predictor = "throughtime.tasks.forecast.predictor:SeriesForecaster"
     exporter = "throughtime.tasks.forecast.export:build_export"
-    runner = "throughtime.tasks.forecast.runner:Forecaster"
+    runner = "throughtime.tasks.forecast.runner:SeriesForecasterRunner"
     route = "throughtime.serve.forecasting:router"

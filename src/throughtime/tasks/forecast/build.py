@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -110,8 +108,9 @@ def training_rows(config: ForecastConfig, panel: Panel) -> dict[str, range]:
     return {one.unique_id: part for one, part in zip(panel.series, parts, strict=True)}
 
 
-def describe_unusual_series(config: ForecastConfig, panel: Panel, training: Mapping[str, range]) -> list[str]:
+def describe_unusual_series(config: ForecastConfig, panel: Panel) -> list[str]:
     """Sentences about series that are too short to be held out, and about constant ones."""
+    training = training_rows(config, panel)
     short = [one.unique_id for one in panel.series if not config.timeline.cuts(len(one))]
     constant = [one.unique_id for one in panel.series if _constant(one.y[: training[one.unique_id].stop])]
     notes = []

@@ -50,10 +50,10 @@ def build_export(forecaster: SeriesForecaster) -> Exported:
             "paths": config.paths,
             "seed": config.seed,
             "scaling": config.scaling,
-            "scales": {name: list(scale) for name, scale in scaling.series.items()},
+            "scales": {name: list(scale[:2]) for name, scale in scaling.series.items()},
             "numbered": scaling.numbered,
-            "known": [list(scale) for scale in scaling.known],
-            "past": [list(scale) for scale in scaling.past],
+            "known": [list(scale[:2]) for scale in scaling.known],
+            "past": [list(scale[:2]) for scale in scaling.past],
         },
         lambda folder: None,
         lambda: _cases(model, known, past, scaling.numbered),
@@ -63,13 +63,13 @@ def build_export(forecaster: SeriesForecaster) -> Exported:
 
 def _graphs(model: Forecaster, known: int, past: int, int8: bool) -> dict[str, Graph]:
     if isinstance(model, LatentAutoregression):
-        return {"model": _reading(model, known, int8), "step": _stepping(model, known, int8)}
+        return {"model": _reading_graph(model, known, int8), "step": _step_graph(model, known, int8)}
     assert isinstance(model, NetworkForecaster)
-    return {"model": _saying(model, known, past, int8)}
+    return {"model": _window_graph(model, known, past, int8)}
 
 
-def _saying(model: NetworkForecaster, known: int, past: int, int8: bool) -> Graph:
-    """Windows, to what is said [rows, B, width] of values without their level, and that level."""
+def _window_graph(model: NetworkForecaster, known: int, past: int, int8: bool) -> Graph:
+    """Windows, to the outputs [rows, B, width] of values without their level, and that level."""
     graph = Graph("forecaster", int8=int8)
     values = graph.input("values", "float32", [model.lookback, "batch"])
     offset, spread = _level(graph, model, values)
@@ -82,20 +82,20 @@ def _saying(model: NetworkForecaster, known: int, past: int, int8: bool) -> Grap
         graph.input("past", "float32", [model.lookback, "batch", past]) if past else None,
         graph.input("numbers", "int64", ["batch"]) if _numbered(model) else None,
     )
-    said = graph_network(graph, model.network, window, model.lookback)
+    outputs = graph_network(graph, model.network, window, model.lookback)
     if isinstance(model, DirectForecaster) and model.highway is not None:
         centre = graph.linear(graph.op("Transpose", taken), model.highway.weight, model.highway.bias)
         centre = graph.op("Unsqueeze", graph.op("Transpose", centre), graph.axes(-1))
         before, after = model.head.centre, model.head.width - model.head.centre - 1
-        said = graph.op("Add", said, graph.op("Pad", centre, graph.axes(0, 0, before, 0, 0, after)))
-    graph.output(said, "said", "float32", [model.trained_rows, "batch", model.head.width])
+        outputs = graph.op("Add", outputs, graph.op("Pad", centre, graph.axes(0, 0, before, 0, 0, after)))
+    graph.output(outputs, "outputs", "float32", [model.trained_rows, "batch", model.head.width])
     graph.output(offset, "offset", "float32", ["batch"])
     graph.output(spread, "spread", "float32", ["batch"])
     return graph
 
 
-def _reading(model: LatentAutoregression, known: int, int8: bool) -> Graph:
-    """Windows, to what is said [B, width] of the next row, the level, and the state."""
+def _reading_graph(model: LatentAutoregression, known: int, int8: bool) -> Graph:
+    """Windows, to the outputs [B, width] of the next row, the level, and the state."""
     graph = Graph("forecaster", int8=int8)
     values = graph.input("values", "float32", [model.lookback, "batch"])
     offset, spread = _level(graph, model, graph.slice(values, 0, model.warm_up, 0))
@@ -105,16 +105,16 @@ def _reading(model: LatentAutoregression, known: int, int8: bool) -> Graph:
         graph, columns(graph, GraphWindow(taken, rows, None, None), model.lookback)
     )
     last = graph.op("Gather", outputs, graph.constant(-1, "int64"), axis=0)
-    said = graph.linear(last, model.readout.weight, model.readout.bias)
-    graph.output(said, "said", "float32", ["batch", model.head.width])
+    outputs = graph.linear(last, model.readout.weight, model.readout.bias)
+    graph.output(outputs, "outputs", "float32", ["batch", model.head.width])
     graph.output(offset, "offset", "float32", ["batch"])
     graph.output(spread, "spread", "float32", ["batch"])
     graph.state_outputs("state", state, model.stack.state_sizes)
     return graph
 
 
-def _stepping(model: LatentAutoregression, known: int, int8: bool) -> Graph:
-    """A value [B] without its level and the state, to what is said [B, width] of the next row."""
+def _step_graph(model: LatentAutoregression, known: int, int8: bool) -> Graph:
+    """A value [B] without its level and the state, to the outputs [B, width] of the next row."""
     graph = Graph("step", int8=int8)
     value = graph.input("value", "float32", ["batch"])
     parts = [graph.op("Unsqueeze", value, graph.axes(-1))]
@@ -123,8 +123,8 @@ def _stepping(model: LatentAutoregression, known: int, int8: bool) -> Graph:
     sizes = model.stack.state_sizes
     state = graph.state_inputs("state", sizes)
     last, reached = model.stack.graph_step(graph, graph.concat(parts), state)
-    said = graph.linear(last, model.readout.weight, model.readout.bias)
-    graph.output(said, "said", "float32", ["batch", model.head.width])
+    outputs = graph.linear(last, model.readout.weight, model.readout.bias)
+    graph.output(outputs, "outputs", "float32", ["batch", model.head.width])
     graph.state_outputs("next", reached, sizes)
     return graph
 
@@ -169,8 +169,8 @@ def _recurrent(graph: Graph, module: RecurrentNetwork, window: GraphWindow, rows
     if window.known is not None:
         ahead = graph.op("Transpose", _flat(graph, graph.slice(window.known, rows, 2**31, 0)))
         read = graph.op("Concat", read, ahead, axis=-1)
-    said = graph.linear(read, module.readout.weight, module.readout.bias)
-    return _horizon(graph, said, module.horizon, module.width)
+    outputs = graph.linear(read, module.readout.weight, module.readout.bias)
+    return _horizon(graph, outputs, module.horizon, module.width)
 
 
 def _segment(graph: Graph, module: SegmentNetwork, window: GraphWindow, rows: int) -> str:
@@ -179,18 +179,20 @@ def _segment(graph: Graph, module: SegmentNetwork, window: GraphWindow, rows: in
     _, state = module.stack.graph(graph, read)
     places, batch = module.places, graph.size(window.values, 1)
     begun = tuple(graph.op("Tile", part, graph.axes(places, 1)) for part in state)  # [places * B, H]
-    asked = _asked(graph, module, window, rows, batch)
+    asked = _segment_inputs(graph, module, window, rows, batch)
     width = module.stack.input_size
     asked = graph.op("Reshape", asked, graph.axes(1, -1, width))
     written, _ = module.stack.graph(graph, asked, begun)
-    said = graph.linear(graph.op("Squeeze", written, graph.axes(0)), module.write.weight, module.write.bias)
-    said = graph.op("Reshape", said, graph.sizes(places, batch, module.segment, module.width))
-    said = graph.op("Transpose", said, perm=[0, 2, 1, 3])
-    said = graph.op("Reshape", said, graph.sizes(places * module.segment, batch, module.width))
-    return graph.slice(said, 0, module.horizon, 0)
+    outputs = graph.linear(
+        graph.op("Squeeze", written, graph.axes(0)), module.write.weight, module.write.bias
+    )
+    outputs = graph.op("Reshape", outputs, graph.sizes(places, batch, module.segment, module.width))
+    outputs = graph.op("Transpose", outputs, perm=[0, 2, 1, 3])
+    outputs = graph.op("Reshape", outputs, graph.sizes(places * module.segment, batch, module.width))
+    return graph.slice(outputs, 0, module.horizon, 0)
 
 
-def _asked(graph: Graph, module: SegmentNetwork, window: GraphWindow, rows: int, batch: str) -> str:
+def _segment_inputs(graph: Graph, module: SegmentNetwork, window: GraphWindow, rows: int, batch: str) -> str:
     """The input of each segment to be written, [places, B, H]."""
     place = graph.op("Unsqueeze", graph.weight(module.place), graph.axes(1))
     asked = graph.op("Expand", place, graph.sizes(module.places, batch, module.place.shape[1]))
@@ -239,9 +241,9 @@ def _flat(graph: Graph, value: str) -> str:
     return graph.op("Reshape", graph.op("Transpose", value, perm=[0, 2, 1]), graph.sizes(-1, batch))
 
 
-def _horizon(graph: Graph, said: str, horizon: int, width: int) -> str:
+def _horizon(graph: Graph, outputs: str, horizon: int, width: int) -> str:
     """[B, horizon * width] as [horizon, B, width]."""
-    return graph.op("Transpose", graph.op("Reshape", said, graph.axes(-1, horizon, width)), perm=[1, 0, 2])
+    return graph.op("Transpose", graph.op("Reshape", outputs, graph.axes(-1, horizon, width)), perm=[1, 0, 2])
 
 
 def _level(graph: Graph, model: Forecaster, values: str) -> tuple[str, str]:
@@ -265,7 +267,7 @@ def _numbered(model: NetworkForecaster) -> bool:
 
 
 def _head(head: forecast_heads.ForecastHead) -> dict[str, Any]:
-    """What a runner must know to read what is said."""
+    """What a runner must know to read the outputs."""
     if isinstance(head, forecast_heads.PointHead):
         return {"kind": "point"}
     if isinstance(head, forecast_heads.GaussianHead):
@@ -294,7 +296,7 @@ def _cases(model: Forecaster, known: int, past: int, numbered: int) -> Iterator[
             yield from _stateful_cases(model, window, what, draws)
             continue
         assert isinstance(model, NetworkForecaster)
-        _, said, level = model.said(window)
+        _, outputs, level = model(window)
         given = {"values": values}
         if known:
             given["known"] = columns_known[: model.lookback + model.trained_rows]
@@ -302,7 +304,7 @@ def _cases(model: Forecaster, known: int, past: int, numbered: int) -> Iterator[
             given["past"] = window.past
         if _numbered(model):
             given["numbers"] = numbers
-        expected = {"said": said, "offset": level.offset, "spread": level.spread}
+        expected = {"outputs": outputs, "offset": level.offset, "spread": level.spread}
         yield Case.of("model", what, given, expected)
 
 
@@ -310,17 +312,17 @@ def _stateful_cases(
     model: LatentAutoregression, window: Window, what: str, draws: torch.Generator
 ) -> Iterator[Case]:
     level = model.level(window.values[: model.warm_up])
-    inputs = model._inputs(level.taken(window.values), window.known[1 : model.lookback + 1])
+    inputs = model._inputs(level.remove(window.values), window.known[1 : model.lookback + 1])
     outputs, state = model.stack(inputs)
     given = {"values": window.values}
     if window.known.shape[-1]:
         given["known"] = window.known[1 : model.lookback + 1]
-    expected = {"said": model.readout(outputs[-1]), "offset": level.offset, "spread": level.spread}
+    expected = {"outputs": model.readout(outputs[-1]), "offset": level.offset, "spread": level.spread}
     yield Case.of("model", what, given, {**expected, **number_names("state", state)})
     value = torch.randn(window.values.shape[1], generator=draws)
     last, reached = model.stack.step(model._inputs(value, window.known[-1]), state)
     given = {"value": value, **number_names("state", state)}
     if window.known.shape[-1]:
         given["known"] = window.known[-1]
-    expected = {"said": model.readout(last), **number_names("next", reached)}
+    expected = {"outputs": model.readout(last), **number_names("next", reached)}
     yield Case.of("step", what, given, expected)

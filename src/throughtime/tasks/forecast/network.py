@@ -14,7 +14,7 @@ from throughtime.errors import InputError
 from throughtime.layers.dropout import check_probability
 from throughtime.layers.stack import Stack
 from throughtime.tasks.forecast.heads import ForecastHead
-from throughtime.tasks.forecast.networks import Window, warmed
+from throughtime.tasks.forecast.networks import Window, run_after_warm_up
 
 NORMALISATIONS = ("none", "last", "mean", "standard")
 LEAST_SPREAD = 0.01
@@ -27,17 +27,17 @@ class Level(NamedTuple):
     offset: Tensor  # [B]
     spread: Tensor  # [B]
 
-    def taken(self, values: Tensor) -> Tensor:
+    def remove(self, values: Tensor) -> Tensor:
         """Values [..., B] without it."""
         return (values - self.offset) / self.spread
 
-    def given_back(self, values: Tensor) -> Tensor:
+    def restore(self, values: Tensor) -> Tensor:
         """Values [..., B] with it again."""
         return values * self.spread + self.offset
 
 
-class Said(NamedTuple):
-    """What is said of the rows from `first` on, [rows, B, head.width], of values without their level."""
+class HeadOutputs(NamedTuple):
+    """The outputs for the rows from `first` on, [rows, B, head.width], of values without their level."""
 
     first: int
     values: Tensor
@@ -49,7 +49,7 @@ Choose = Callable[[Tensor], Tensor]
 
 
 class Forecaster(nn.Module):
-    """The base: `said` is for training, `rollout` for forecasting.
+    """The base: `forward` is for training, `rollout` for forecasting.
 
     `normalise` takes the last value of the past, or its mean, away from a window and gives it back to the
     forecast, so that a level that was never seen is no hindrance; `standard` takes the mean and divides by
@@ -70,12 +70,12 @@ class Forecaster(nn.Module):
         return self.horizon
 
     @property
-    def counted(self) -> int:
+    def loss_rows(self) -> int:
         """Of how many rows, at the end of a training window, there is a loss."""
         return self.horizon
 
     @abstractmethod
-    def said(self, window: Window) -> Said:
+    def forward(self, window: Window) -> HeadOutputs:
         """What the model says of rows that the window holds, each from the true values before it."""
 
     @abstractmethod
@@ -103,13 +103,13 @@ class NetworkForecaster(Forecaster):
         super().__init__(head, lookback, horizon, normalise)
         self.network = network
 
-    def said(self, window: Window) -> Said:
-        """What is said of the rows that follow the look-back."""
+    def forward(self, window: Window) -> HeadOutputs:
+        """The outputs of the rows that follow the look-back."""
         values = window.values[: self.lookback]
         level = self.level(values)
         known = window.known[: self.lookback + self.trained_rows]
-        seen = Window(level.taken(values), known, window.past[: self.lookback], window.numbers)
-        return Said(self.lookback, self.network(seen), level)
+        seen = Window(level.remove(values), known, window.past[: self.lookback], window.numbers)
+        return HeadOutputs(self.lookback, self.network(seen), level)
 
 
 class DirectForecaster(NetworkForecaster):
@@ -133,26 +133,26 @@ class DirectForecaster(NetworkForecaster):
         super().__init__(network, head, lookback, horizon, normalise)
         self.highway = nn.Linear(lookback, horizon) if highway else None
 
-    def said(self, window: Window) -> Said:
-        """What is said of the horizon."""
-        said = super().said(window)
+    def forward(self, window: Window) -> HeadOutputs:
+        """The outputs of the horizon."""
+        outputs = super().forward(window)
         if self.highway is None:
-            return said
-        values = said.level.taken(window.values[: self.lookback])
+            return outputs
+        values = outputs.level.remove(window.values[: self.lookback])
         centre = self.highway(values.T).T.unsqueeze(-1)
         before, after = self.head.centre, self.head.width - self.head.centre - 1
-        return said._replace(values=said.values + pad(centre, (before, after)))
+        return outputs._replace(values=outputs.values + pad(centre, (before, after)))
 
     def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
         """The first `h` rows of the horizon. Draws for one row know nothing of those for another."""
         if h > self.horizon:
             raise InputError(
-                "--h",
+                "h",
                 f"is {h}, but the model was trained for the next {self.horizon} rows at once; "
                 f"train it with horizon={h} or strategy=recursive",
             )
-        said = self.said(window)
-        return said.level.given_back(choose(said.values))[:h]
+        outputs = self.forward(window)
+        return outputs.level.restore(choose(outputs.values))[:h]
 
 
 class RecursiveForecaster(NetworkForecaster):
@@ -169,7 +169,7 @@ class RecursiveForecaster(NetworkForecaster):
         return 1
 
     @property
-    def counted(self) -> int:
+    def loss_rows(self) -> int:
         """One."""
         return 1
 
@@ -178,8 +178,8 @@ class RecursiveForecaster(NetworkForecaster):
         values, chosen = window.values[: self.lookback], []
         for step in range(h):
             known = window.known[step : step + self.lookback + 1]
-            said = self.said(Window(values, known, window.past, window.numbers))
-            value = said.level.given_back(choose(said.values)[0])
+            outputs = self.forward(Window(values, known, window.past, window.numbers))
+            value = outputs.level.restore(choose(outputs.values)[0])
             chosen.append(value)
             values = torch.cat([values[1:], value.unsqueeze(0)])
         return torch.stack(chosen)
@@ -218,29 +218,29 @@ class LatentAutoregression(Forecaster):
         self.readout = nn.Linear(stack.output_size, head.width)
 
     @property
-    def counted(self) -> int:
+    def loss_rows(self) -> int:
         """All rows but the warm-up."""
         return self.lookback + self.horizon - self.warm_up
 
-    def said(self, window: Window) -> Said:
-        """What is said of each row after the warm-up."""
+    def forward(self, window: Window) -> HeadOutputs:
+        """The outputs of each row after the warm-up."""
         skipped = self.warm_up - 1
         level = self.level(window.values[: self.warm_up])
-        inputs = self._inputs(level.taken(window.values[:-1]), window.known[1 : len(window.values)])
-        outputs, _ = warmed(self.stack, inputs, skipped, self.warm_up_gradient)
+        inputs = self._inputs(level.remove(window.values[:-1]), window.known[1 : len(window.values)])
+        outputs, _ = run_after_warm_up(self.stack, inputs, skipped, self.warm_up_gradient)
         dropped = dropout(outputs, self.output_dropout, self.training)
-        return Said(self.warm_up, self.readout(dropped), level)
+        return HeadOutputs(self.warm_up, self.readout(dropped), level)
 
     def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
         """The state goes on from what was chosen."""
         values = window.values[: self.lookback]
         level = self.level(values[: self.warm_up])
         known = window.known
-        outputs, state = self.stack(self._inputs(level.taken(values), known[1 : len(values) + 1]))
+        outputs, state = self.stack(self._inputs(level.remove(values), known[1 : len(values) + 1]))
         last, chosen = outputs[-1], []
         for step in range(h):
             value = choose(self.readout(last))
-            chosen.append(level.given_back(value))
+            chosen.append(level.restore(value))
             if step < h - 1:
                 last, state = self.stack.step(self._inputs(value, known[len(values) + step + 1]), state)
         return torch.stack(chosen)

@@ -1,4 +1,4 @@
-"""Networks from a window of the past to what is said of the rows that follow."""
+"""Networks from a window of the past to the outputs of the rows that follow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Window(NamedTuple):
     past: Tensor  # [T, B, P]
     numbers: Tensor  # [B]: which series, -1 for one that training did not see
 
-    def repeated(self, times: int) -> Window:
+    def repeat(self, times: int) -> Window:
         """Every series so many times, one copy beside the other."""
         return Window(*(each.repeat_interleave(times, dim=min(1, each.dim() - 1)) for each in self))
 
@@ -93,7 +93,7 @@ class RecurrentNetwork(nn.Module):
         """[horizon, B, width]."""
         rows = len(window.values)
         inputs = torch.cat([window.values.unsqueeze(-1), window.known[:rows], window.past], dim=-1)
-        outputs, _ = warmed(self.stack, inputs, self.warm_up, self.warm_up_gradient)
+        outputs, _ = run_after_warm_up(self.stack, inputs, self.warm_up, self.warm_up_gradient)
         read = dropout(outputs[-1], self.output_dropout, self.training)
         if window.known.shape[-1]:
             read = torch.cat([read, _flat(window.known[rows:]).T], dim=-1)
@@ -106,7 +106,7 @@ def _flat(columns: Tensor) -> Tensor:
     return columns.transpose(1, 2).flatten(0, 1)
 
 
-def warmed(stack: Stack, inputs: Tensor, skipped: int, gradient: bool) -> tuple[Tensor, State]:
+def run_after_warm_up(stack: Stack, inputs: Tensor, skipped: int, gradient: bool) -> tuple[Tensor, State]:
     """The outputs after the first `skipped` rows, through which gradients only go where `gradient` is set."""
     if not skipped:
         outputs, state = stack(inputs)
@@ -168,12 +168,12 @@ class SegmentNetwork(nn.Module):
         columns = [window.values.unsqueeze(-1), window.known[:rows], window.past]
         _, state = self.stack(self.read(self._segments(torch.cat(columns, dim=-1), before=True)).relu())
         begun = tuple(part.repeat(self.places, 1) for part in state)  # [places * B, H]
-        written, _ = self.stack(self._asked(window, rows).flatten(0, 1).unsqueeze(0), begun)
-        said: Tensor = self.write(dropout(written[0], self.output_dropout, self.training))
-        said = said.view(self.places, batch, self.segment, self.width).transpose(1, 2)
-        return said.flatten(0, 1)[: self.horizon]
+        written, _ = self.stack(self._segment_inputs(window, rows).flatten(0, 1).unsqueeze(0), begun)
+        outputs: Tensor = self.write(dropout(written[0], self.output_dropout, self.training))
+        outputs = outputs.view(self.places, batch, self.segment, self.width).transpose(1, 2)
+        return outputs.flatten(0, 1)[: self.horizon]
 
-    def _asked(self, window: Window, rows: int) -> Tensor:
+    def _segment_inputs(self, window: Window, rows: int) -> Tensor:
         """The input of each segment to be written, [places, B, H]."""
         batch = window.values.shape[1]
         asked = self.place.unsqueeze(1).expand(-1, batch, -1)

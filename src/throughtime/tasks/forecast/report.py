@@ -18,7 +18,7 @@ from throughtime.series.figures import beaten_by, loss_sentences
 from throughtime.series.protocol import WindowForecasts
 from throughtime.series.ridge import NAME as RIDGE
 from throughtime.series.ridge import RidgeBaseline
-from throughtime.series.scaling import SeriesScale
+from throughtime.series.scaling import Scale
 from throughtime.tasks.base import Progress
 
 if TYPE_CHECKING:
@@ -46,24 +46,24 @@ def evaluate_windows(
         left_out[RIDGE] = f"{error.where} {error.problem}"
     for one in forecaster.forecast_windows(windows, progress):
         baselines = {name: _repeated(windows, one, season) for name, season in rules.items()}
-        lacking = [name for name, said in baselines.items() if np.isnan(said[one.weights > 0]).any()]
+        lacking = [name for name, forecast in baselines.items() if np.isnan(forecast[one.weights > 0]).any()]
         left_out |= dict.fromkeys(lacking, "some windows have nothing observed to repeat")
         if ridge is not None:
             baselines[ridge.name] = _ridge_forecasts(ridge, panel, windows, one, scales)
-        for name, said in {forecaster.name: one.forecast, **baselines}.items():
-            own = one.own_errors(said, scales)
-            sums[name] = sums.get(name, 0) + _sums(said - one.true, own, one.weights)
+        for name, forecast in {forecaster.name: one.forecast, **baselines}.items():
+            own = one.own_errors(forecast, scales)
+            sums[name] = sums.get(name, 0) + _sums(forecast - one.true, own, one.weights)
     figures = {
         name: dict(zip(FIGURES, (found[:-1] / found[-1]).tolist(), strict=True))
         for name, found in sums.items()
         if name not in left_out
     }
     model_figures = figures[forecaster.name]
-    baselines_found = {name: found for name, found in figures.items() if name != forecaster.name}
-    beaten = beaten_by(model_figures, baselines_found, ("mse", "mae"))
+    baseline_figures = {name: found for name, found in figures.items() if name != forecaster.name}
+    beaten = beaten_by(model_figures, baseline_figures, ("mse", "mae"))
     values = {
         **model_figures,
-        "baselines": baselines_found,
+        "baselines": baseline_figures,
         "left_out": left_out,
         "beaten_by": beaten,
         "windows": len(windows),
@@ -84,14 +84,14 @@ def evaluate_windows(
         f"over {len(windows):,} windows of {model.horizon} rows after {model.lookback}",
         *(_line(name, found) for name, found in figures.items()),
         *(f"  {name:<16} none: {why}" for name, why in sorted(left_out.items())),
-        *loss_sentences(forecaster.name, model_figures, baselines_found, beaten),
+        *loss_sentences(forecaster.name, model_figures, baseline_figures, beaten),
     ]
     return Evaluation(values, "|".join(signature), "\n".join(lines))
 
 
 def _windows_of(
     forecaster: SeriesForecaster, panel: Panel, split: str, horizon: int
-) -> tuple[PanelWindows, list[SeriesScale]]:
+) -> tuple[PanelWindows, list[Scale]]:
     """All windows of a split, and the scale of each series."""
     config, lookback = forecaster.config, forecaster.lookback
     lengths = [len(one) for one in panel.series]
@@ -129,7 +129,7 @@ def _ridge_forecasts(
     panel: Panel,
     windows: PanelWindows,
     one: WindowForecasts,
-    scales: Sequence[SeriesScale],
+    scales: Sequence[Scale],
 ) -> Array:
     """The forecasts of ridge regression for each window, [h, B], on the scale of the model."""
     found = np.empty(one.true.shape)
@@ -137,9 +137,9 @@ def _ridge_forecasts(
         series, mine = panel.series[number], one.series == number
         origins = one.starts[mine] + windows.lookback - windows.arrays.offsets[number]
         standard, scale = ridge.scales[series.unique_id], scales[number]
-        said = ridge.standardised(series, origins).T
+        forecast = ridge.forecast_from(series, origins).T
         # Both scales have the same power, so one is a linear function of the other.
-        found[:, mine] = (said * standard.spread + standard.centre - scale.centre) / scale.spread
+        found[:, mine] = (forecast * standard.spread + standard.centre - scale.centre) / scale.spread
     return found
 
 

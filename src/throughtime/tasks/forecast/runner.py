@@ -9,32 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
+from throughtime.results import Forecast
 from throughtime.runtime.forecast import Head, History, ends_of
 from throughtime.runtime.session import ExportFolder
+from throughtime.series.scaling import Scale, fill_gaps, scale_of, unscale_forecasts
 
 ROWS_AT_ONCE = 4096
 """Series, or where paths are drawn all paths of some series, that go through the model together."""
 Array = NDArray[Any]
-
-
-class Forecast(NamedTuple):
-    """The next `h` values of one series."""
-
-    unique_id: str
-    mean: NDArray[np.float64]  # [h]
-    quantiles: dict[float, NDArray[np.float64]]  # probability to [h]; empty for a point head
-    samples: NDArray[np.float64] | None = None  # [paths, h]
-
-
-class Scale(NamedTuple):
-    """`(x - centre) / spread`, and back."""
-
-    centre: float = 0.0
-    spread: float = 1.0
-
-    def undone(self, values: Array) -> NDArray[np.float64]:
-        """Scaled values in their own units again."""
-        return values.astype(np.float64) * self.spread + self.centre
 
 
 class Window(NamedTuple):
@@ -45,12 +27,12 @@ class Window(NamedTuple):
     past: Array  # [T, B, P]
     numbers: Array  # [B]
 
-    def repeated(self, times: int) -> Window:
+    def repeat(self, times: int) -> Window:
         """Every series so many times, one copy beside the other."""
         return Window(*(np.repeat(each, times, axis=min(1, each.ndim - 1)) for each in self))
 
 
-class Forecaster:
+class SeriesForecasterRunner:
     """Graphs that say what follows a window, and the scales of the series that they learned from."""
 
     def __init__(self, folder: ExportFolder) -> None:
@@ -60,15 +42,25 @@ class Forecaster:
 
     def forecast(
         self,
-        data: Mapping[str, Sequence[float]] | Sequence[History],
+        data: Mapping[str, Sequence[float]] | Sequence[History] | None = None,
+        *,
         h: int | None = None,
         level: Sequence[float] = (),
+        future: None = None,
         paths: int = 0,
+        seed: int | None = None,
+        date_format: None = None,
     ) -> list[Forecast]:
         """The next `h` values of each series; the interval of level 80 lies between the quantiles .1 and .9.
 
-        A series of training has the scale that it had there, a new one that of its own values.
+        A series of training has the scale that it had there, a new one that of its own values. Files are read
+        by the trained model alone: `data` are values by name, or `History`s with further columns.
         """
+        for name, value in (("future", future), ("date_format", date_format)):
+            if value is not None:
+                raise InputError(name, "needs the trained model; give columns in a History")
+        if data is None or isinstance(data, str):
+            raise InputError("data", "needs the trained model; give values by name, or a list of History")
         h = self.settings["horizon"] if h is None else h
         if h < 1:
             raise InputError("h", f"is {h}, expected 1 or more")
@@ -77,17 +69,17 @@ class Forecaster:
                 "h", f"is {h}, but the model was trained for {self.settings['horizon']} rows at once"
             )
         if paths and not self.head.probabilistic:
-            raise InputError("paths", "need a model that says a distribution; this one says one number")
+            raise InputError("paths", "need a model with a distribution; this one forecasts points only")
         given = [History(*one) for one in data.items()] if isinstance(data, Mapping) else list(data)
         probabilities = ends_of(level)
-        draws = np.random.default_rng(self.settings["seed"])
+        draws = np.random.default_rng(self.settings["seed"] if seed is None else seed)
         found: list[Forecast] = []
-        at_once = max(1, ROWS_AT_ONCE // max(1, self._num_drawn(probabilities, paths)))
+        at_once = max(1, ROWS_AT_ONCE // max(1, self._num_paths(probabilities, paths)))
         for first in range(0, len(given), at_once):
             found += self._forecast(given[first : first + at_once], h, probabilities, paths, draws)
         return found
 
-    def _num_drawn(self, probabilities: Sequence[float], paths: int) -> int:
+    def _num_paths(self, probabilities: Sequence[float], paths: int) -> int:
         """Paths of each series: a model that goes on from its own values finds its quantiles among them."""
         recursive = self.settings["recursive"] and self.head.probabilistic and probabilities
         return max(paths, self.settings["paths"] if recursive else 0)
@@ -104,60 +96,59 @@ class Forecaster:
         window = self._window(histories, scales, h)
         mean = self._rollout(window, h, None)
         recursive, wanted = self.settings["recursive"], bool(probabilities) and self.head.probabilistic
-        drawn = self._num_drawn(probabilities, paths)
+        drawn = self._num_paths(probabilities, paths)
         samples = quantiles = None
         if drawn:
-            samples = self._rollout(window.repeated(drawn), h, draws).reshape(h, len(histories), drawn)
+            samples = self._rollout(window.repeat(drawn), h, draws).reshape(h, len(histories), drawn)
         if wanted and recursive:
             assert samples is not None
             quantiles = np.quantile(samples, probabilities, axis=2)
         elif wanted:
-            said, offset, spread = self._said(window, 0)
-            quantiles = self.head.quantiles(said, probabilities)[:, :h] * spread + offset
-        forecasts = []
-        for place, (one, scale) in enumerate(zip(histories, scales, strict=True)):
-            own = {}
-            if quantiles is not None:
-                found = scale.undone(quantiles[:, :, place])
-                own = dict(zip(probabilities, found, strict=True))
-            some = scale.undone(samples[:, place, :paths].T) if paths and samples is not None else None
-            forecasts.append(Forecast(one.unique_id, scale.undone(mean[:, place]), own, some))
-        return forecasts
+            outputs, offset, spread = self._run(window, 0)
+            quantiles = self.head.quantiles(outputs, probabilities)[:, :h] * spread + offset
+        return unscale_forecasts(
+            [one.unique_id for one in histories],
+            scales,
+            mean,
+            {} if quantiles is None else dict(zip(probabilities, quantiles, strict=True)),
+            samples[:, :, :paths] if paths and samples is not None else None,
+            [None] * len(histories),
+        )
 
     def _rollout(self, window: Window, h: int, draws: np.random.Generator | None) -> Array:
         """The next `h` scaled values [h, B]: means, or where `draws` is given, drawn ones."""
 
-        def choose(said: Array) -> Array:
-            return self.head.mean(said) if draws is None else self.head.draw(said, draws)
+        def choose(outputs: Array) -> Array:
+            return self.head.mean(outputs) if draws is None else self.head.draw(outputs, draws)
 
         if self.step is not None:
             return self._stateful(window, h, choose)
         if not self.settings["recursive"]:
-            said, offset, spread = self._said(window, 0)
-            direct: Array = (choose(said) * spread + offset)[:h]
+            outputs, offset, spread = self._run(window, 0)
+            direct: Array = (choose(outputs) * spread + offset)[:h]
             return direct
         chosen = []
         for step in range(h):
-            said, offset, spread = self._said(window, step)
-            chosen.append((choose(said)[0] * spread + offset).astype(np.float32))
+            outputs, offset, spread = self._run(window, step)
+            chosen.append((choose(outputs)[0] * spread + offset).astype(np.float32))
             window = window._replace(values=np.concatenate([window.values[1:], chosen[-1][None]]))
         return np.stack(chosen)
 
-    def _said(self, window: Window, step: int) -> list[Array]:
+    def _run(self, window: Window, step: int) -> list[Array]:
         """What the graph says of the rows after the window, so many steps on, and the level it took away."""
         given = {"values": window.values, "past": window.past, "numbers": window.numbers}
         given["known"] = window.known[step : step + len(window.values) + self.settings["rows"]]
-        return self.session.run(["said", "offset", "spread"], self._of(self.session.inputs, given))
+        return self.session.run(["outputs", "offset", "spread"], self._of(self.session.inputs, given))
 
     def _stateful(self, window: Window, h: int, choose: Any) -> Array:
         assert self.step is not None
         rows, known = len(window.values), window.known
         names = self.session.numbered("state", self.session.outputs)
         given = self._of(self.session.inputs, {"values": window.values, "known": known[1 : rows + 1]})
-        said, offset, spread, *state = self.session.run(["said", "offset", "spread", *names], given)
+        outputs, offset, spread, *state = self.session.run(["outputs", "offset", "spread", *names], given)
         nexts, chosen = self.step.numbered("next", self.step.outputs), []
         for step in range(h):
-            value = choose(said).astype(np.float32)
+            value = choose(outputs).astype(np.float32)
             chosen.append(value * spread + offset)
             if step < h - 1:
                 given = {
@@ -165,7 +156,7 @@ class Forecaster:
                     "known": known[rows + step + 1],
                     **dict(zip(names, state, strict=True)),
                 }
-                said, *state = self.step.run(["said", *nexts], self._of(self.step.inputs, given))
+                outputs, *state = self.step.run(["outputs", *nexts], self._of(self.step.inputs, given))
         return np.stack(chosen)
 
     def _of(self, names: Sequence[str], given: Mapping[str, Array]) -> dict[str, Array]:
@@ -176,17 +167,7 @@ class Forecaster:
         known = self.settings["scales"].get(history.unique_id)
         if known is not None:
             return Scale(*known)
-        present = np.array(history.y, dtype=float)
-        present = present[~np.isnan(present)]
-        if self.settings["scaling"] == "none":
-            return Scale()
-        if not len(present):
-            raise InputError(f"series {history.unique_id!r}", "has no value")
-        centre, spread = float(present.mean()), float(present.std())
-        if self.settings["scaling"] == "robust":
-            low, centre, high = (float(each) for each in np.quantile(present, (0.25, 0.5, 0.75)))
-            spread = (high - low) / 1.349 or spread
-        return Scale(centre, 1.0 if spread <= 1e-12 * max(1.0, abs(centre)) else spread)
+        return scale_of(history.unique_id, np.array(history.y, dtype=float), self.settings["scaling"])
 
     def _window(self, histories: Sequence[History], scales: Sequence[Scale], h: int) -> Window:
         lookback = self.settings["lookback"]
@@ -197,14 +178,14 @@ class Forecaster:
             if place < self.settings["numbered"]
         }
         values, known, past = [], [], []
-        for one, (centre, spread) in zip(histories, scales, strict=True):
+        for one, scale in zip(histories, scales, strict=True):
             if len(one.y) < lookback:
                 raise InputError(
                     f"series {one.unique_id!r}",
                     f"has {len(one.y)} values, a forecast looks back on {lookback}",
                 )
-            y = (np.array(one.y, dtype=float)[:, None] - centre) / spread
-            values.append(_fill_gaps(y)[-lookback:, 0])
+            y = scale.apply(np.array(one.y, dtype=float)[:, None])
+            values.append(fill_gaps(y)[-lookback:, 0])
             columns = _columns(one, "known", one.known, self.settings["known"], len(one.y) + h)
             missing = max(0, len(one.y) + ahead - len(columns))  # beyond h nobody looks
             columns = np.pad(columns, ((0, missing), (0, 0)), mode="edge")
@@ -229,15 +210,4 @@ def _columns(history: History, role: str, given: Any, scales: Sequence[Sequence[
             f"its {role} columns have the shape {list(table.shape)}, expected [{rows}, {len(scales)}]",
         )
     centres, spreads = np.array(scales).T
-    return _fill_gaps((table - centres) / spreads)
-
-
-def _fill_gaps(values: Array) -> Array:
-    """Gaps with the last value before them; those at the beginning with 0.
-
-    >>> _fill_gaps(np.array([[np.nan], [2.0], [np.nan]])).ravel()
-    array([0., 2., 2.])
-    """
-    rows = np.where(np.isnan(values), -1, np.arange(len(values))[:, None])
-    last = np.maximum.accumulate(rows, axis=0)
-    return np.where(last < 0, 0.0, np.take_along_axis(values, np.maximum(last, 0), axis=0))
+    return fill_gaps((table - centres) / spreads)

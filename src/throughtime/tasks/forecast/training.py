@@ -13,7 +13,7 @@ from throughtime.data.panel import Panel
 from throughtime.errors import InputError
 from throughtime.tasks.forecast.build import training_rows
 from throughtime.tasks.forecast.network import Forecaster
-from throughtime.tasks.forecast.networks import Window
+from throughtime.tasks.forecast.prediction import to_array, window_of
 from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
@@ -80,26 +80,35 @@ class ForecastTask:
         measures = {
             "mse": sums["squared"] / sums["values"],
             "mae": sums["absolute"] / sums["values"],
-            self.loss_name: self.model.head.measured(sums["loss"] / sums["taught"]),
+            self.loss_name: self.model.head.loss_measure(sums["loss"] / sums["taught"]),
         }
         return {self.measure: measures[self.measure], self.loss_name: measures[self.loss_name], **measures}
 
     def training_measures(self, mean: float) -> dict[str, float]:
         """The loss by its name."""
-        return {self.loss_name: self.model.head.measured(mean)}
+        return {self.loss_name: self.model.head.loss_measure(mean)}
 
     def sample(self) -> str | None:
         """The first values of a validation window, and what was forecast."""
         if self.valid is None:
             return None
-        return self.forecaster.sample(self.valid, SHOWN)
+        arrays, start, number = self.valid.arrays, int(self.valid.starts[0]), int(self.valid.series[0])
+        batch = next(iter(PanelBatches(self.valid, 1, shuffle=False)))
+        window = window_of(batch.to(next(self.model.parameters()).device))
+        with torch.no_grad():
+            mean = self.model.rollout(window, self.valid.horizon, self.model.head.mean)[:SHOWN, 0]
+        name, forecast = arrays.names[number], to_array(mean)
+        true = arrays.values[start + self.valid.lookback :][: len(forecast)]
+        scale = self.forecaster.scaling.series[name]
+        shown = (" ".join(f"{value:.4g}" for value in scale.undo(each)) for each in (true, forecast))
+        return f"{name}: " + " → ".join(shown)
 
     def _losses(self, batch: PanelBatch) -> tuple[torch.Tensor, torch.Tensor]:
         """The sum of the losses, and of how many values."""
-        first, said, level = self.model.said(window_of(batch))
-        rows = slice(first, first + len(said))
+        first, outputs, level = self.model.forward(window_of(batch))
+        rows = slice(first, first + len(outputs))
         weights = batch.weights[rows]
-        losses = self.model.head.loss(said.float(), level.taken(batch.values[rows]))
+        losses = self.model.head.loss(outputs.float(), level.remove(batch.values[rows]))
         return (losses * weights).sum(), weights.sum()
 
 
@@ -111,13 +120,8 @@ def _loss_name(model: Forecaster) -> str:
     """
     measure = model.head.measure
     ahead = not model.recursive or model.horizon == 1
-    same = ahead and model.counted == model.horizon and model.normalise != "standard"
+    same = ahead and model.loss_rows == model.horizon and model.normalise != "standard"
     return measure if same or measure not in ("mse", "mae") else f"{measure}_loss"
-
-
-def window_of(batch: PanelBatch) -> Window:
-    """What a forecaster sees of a batch."""
-    return Window(batch.values, batch.known, batch.past, batch.numbers)
 
 
 def training_windows(
@@ -134,7 +138,7 @@ def training_windows(
         model.lookback,
         model.trained_rows,
         stride=config.stride,
-        counted=model.counted,
+        counted=model.loss_rows,
     )
     if not len(train):
         longest = max(len(part) for part in rows.values())

@@ -1,15 +1,15 @@
-"""Build panels from plain values, the input of exported forecasters."""
+"""The input of a forecaster: panels from plain values, the columns known in the future."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.panel import Panel, Series
+from throughtime.data.panel import Panel, Series, Times, format_times
 from throughtime.errors import InputError
 from throughtime.runtime.forecast import History
 
@@ -17,17 +17,12 @@ PlainSeries = Mapping[str, Sequence[float]] | Sequence[History]
 """Values by name of the series, oldest first; or `History`s, which can hold further columns."""
 
 
-class GivenPanels(NamedTuple):
-    """The series, and the known columns of the rows to forecast."""
-
-    panel: Panel
-    future: Panel | None
-
-
 def panels_of(
     given: Mapping[str, Any] | Sequence[Any], known: tuple[str, ...], past: tuple[str, ...]
-) -> GivenPanels:
-    """The panels of these series for a model that reads these columns; their times are positions from 0 on.
+) -> tuple[Panel, Panel | None]:
+    """The series, and their known columns with the rows to forecast, for a model that reads these columns.
+
+    Times are positions from 0 on.
 
     >>> panel, future = panels_of([History("shop", [3.0, 1.0], known=[[0], [1], [1]])], ("sale",), ())
     >>> panel.series[0].known.ravel(), future.series[0].ds
@@ -41,7 +36,7 @@ def panels_of(
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError("data", f"has two series named {twice!r}; give each a name of its own")
-    series, coming = [], []
+    series, future = [], []
     for one in histories:
         rows = len(one.y)
         ahead = _columns(one, "known", one.known, known, rows)
@@ -49,9 +44,9 @@ def panels_of(
         series.append(
             replace(own, known=ahead[:rows], past=_columns(one, "past", one.past, past, rows)[:rows])
         )
-        coming.append(replace(Series.of(one.unique_id, np.full(len(ahead), np.nan)), known=ahead))
+        future.append(replace(Series.of(one.unique_id, np.full(len(ahead), np.nan)), known=ahead))
     panel = Panel(tuple(series), None, known, past, undated=True)
-    return GivenPanels(panel, Panel(tuple(coming), None, known, undated=True) if known else None)
+    return panel, Panel(tuple(future), None, known, undated=True) if known else None
 
 
 def _columns(history: History, role: str, given: Any, names: Sequence[str], rows: int) -> NDArray[np.float64]:
@@ -66,3 +61,29 @@ def _columns(history: History, role: str, given: Any, names: Sequence[str], rows
             f"{len(names)}]: {', '.join(names)}",
         )
     return table
+
+
+def future_columns(
+    series: Series, ds: Times, h: int, names: Sequence[str], future: Panel | None
+) -> NDArray[np.float64]:
+    """The columns that are known at the times `ds` after a series; the first `h` rows must all be there.
+
+    A table of the future that names no series holds for all.
+    """
+    known = np.full((len(ds), len(names)), np.nan)
+    if not names:
+        return known
+    if future is None:
+        raise InputError("future", f"is missing: the model needs {', '.join(names)} of the rows to forecast")
+    given = future.by_name().get(series.unique_id)
+    if given is None and len(future.series) == 1:
+        given = future.series[0]
+    if given is None:
+        raise InputError("future", f"has no rows of series {series.unique_id!r}")
+    _, here, there = np.intersect1d(ds, given.ds, return_indices=True)
+    known[here] = given.known[there]
+    absent = np.flatnonzero(np.isnan(known[:h]).any(axis=1))
+    if len(absent):
+        where = f"series {series.unique_id!r} at {format_times(ds)[absent[0]]}"
+        raise InputError("future", f"lacks {', '.join(names)} of {where}")
+    return known
