@@ -20,11 +20,12 @@ from throughtime.metrics.classification import Confusion
 from throughtime.metrics.measures import compute_measures
 from throughtime.models.heads import IGNORED
 from throughtime.results import Classified, Evaluation
-from throughtime.tasks.base import Description, Progress, refuse_options
+from throughtime.tasks.base import Progress
 from throughtime.tasks.classify.config import ClassifyConfig
 from throughtime.tasks.classify.network import SequenceClassifier, build
 from throughtime.tasks.classify.runner import rank_labels
 from throughtime.tasks.classify.training import ClassifyTask
+from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.labels import Labels, labelled_texts
 from throughtime.tasks.texts import TextPredictor, build_codec, spread
 from throughtime.text.codec import Codec

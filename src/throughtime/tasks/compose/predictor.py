@@ -16,7 +16,7 @@ from throughtime.layers.devices import matmul_precision
 from throughtime.results import Composed, Evaluation, with_alternatives
 from throughtime.runtime.search import WritingOptions
 from throughtime.search import Moment, no_token
-from throughtime.tasks.base import Description, Progress, refuse_options
+from throughtime.tasks.base import Progress
 from throughtime.tasks.compose.config import ComposeConfig, texts_of
 from throughtime.tasks.compose.network import (
     ConditionedLanguageModel,
@@ -25,6 +25,7 @@ from throughtime.tasks.compose.network import (
     build,
 )
 from throughtime.tasks.compose.training import ComposeTask, ConditionedTexts
+from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.labels import Labels, labelled_texts
 from throughtime.tasks.texts import TextWriter, build_codec
 from throughtime.tasks.translate.decoding_constraints import DecodingConstraints

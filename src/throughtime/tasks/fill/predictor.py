@@ -18,7 +18,8 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
 from throughtime.results import Evaluation
-from throughtime.tasks.base import Description, Progress, refuse_options
+from throughtime.tasks.base import Progress
+from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.fill.config import FillConfig
 from throughtime.tasks.fill.filling import BlankFiller, Partial
 from throughtime.tasks.fill.network import MaskedTokens, build

@@ -29,7 +29,8 @@ from throughtime.series.panels import PanelScaling
 from throughtime.series.protocol import ForecastModel, WindowForecasts
 from throughtime.series.ridge import Fitting
 from throughtime.series.scaling import Scale
-from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
+from throughtime.tasks.base import Predictor, Progress
+from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.forecast.build import build_forecaster, describe_unusual_series, training_rows
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.inputs import PlainSeries, panels_of

@@ -22,7 +22,8 @@ from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
 from throughtime.models.readers import Reader, surprisals
 from throughtime.results import Evaluation
-from throughtime.tasks.base import Description, Progress, refuse_options, suggest_evaluation
+from throughtime.tasks.base import Progress
+from throughtime.tasks.description import Description, refuse_options, suggest_evaluation
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.dynamic_evaluation import ReadingOptions, dynamic_evaluation, neural_cache
 from throughtime.tasks.language.framing import Framing

@@ -16,7 +16,8 @@ from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import predicted
 from throughtime.results import Evaluation
-from throughtime.tasks.base import Description, Progress, refuse_options, suggest_evaluation
+from throughtime.tasks.base import Progress
+from throughtime.tasks.description import Description, refuse_options, suggest_evaluation
 from throughtime.tasks.language.model import LanguageModel, report_likelihood
 from throughtime.tasks.ngram.config import NgramConfig
 from throughtime.tasks.texts import build_codec

@@ -16,7 +16,8 @@ from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
 from throughtime.metrics.classification import is_chunked
 from throughtime.results import Evaluation, Tagged, TaggedWord
-from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
+from throughtime.tasks.base import Predictor, Progress
+from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.tag.answers import TagCounts, build_answer
 from throughtime.tasks.tag.codec import TagCodec, TaggerAssets, TagLanguage, load_languages
 from throughtime.tasks.tag.config import TagConfig

@@ -26,7 +26,8 @@ from throughtime.search import (
     Ensemble,
     StepModel,
 )
-from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
+from throughtime.tasks.base import Predictor, Progress
+from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.surprisal import likelihood, surprisals
 from throughtime.tasks.translate.codecs import SIDES, Codecs
 from throughtime.tasks.translate.config import TranslateConfig

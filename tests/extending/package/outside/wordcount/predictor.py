@@ -13,7 +13,8 @@ from throughtime.data.batching import RaggedIds
 from throughtime.data.batching.sequences import LabelledBatches
 from throughtime.folder import ModelFolder
 from throughtime.results import Evaluation
-from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
+from throughtime.tasks.base import Predictor, Progress
+from throughtime.tasks.description import Description, refuse_options
 from throughtime.text.codec import Codec
 from throughtime.text.texts import check_texts
 
