@@ -7,14 +7,15 @@ were asked for, are its `alternatives`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
+Progress = Callable[[int, int], None]
+"""Told how many of how many inputs are done."""
 AnswerType = TypeVar("AnswerType", bound="Answer")
 
 
