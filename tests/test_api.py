@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import json
 import subprocess
 import sys
 
 import pytest
 import torch
+from tests.keywords import keywords
 
 import throughtime as tt
 from throughtime.api import train
@@ -104,32 +104,10 @@ def test_what_counting_does_not_take_is_refused_by_name(data, tmp_path):
         model.evaluate(split="test", cache=5)
 
 
-def keywords(method):
-    """The keywords of a method with their defaults."""
-    return {name: one.default for name, one in inspect.signature(method).parameters.items() if name != "self"}
-
-
-ALIGNED = {
-    "classify predictor classify",
-    "tag predictor tag",
-    "ngram predictor stream",
-    "language predictor stream",
-}
-"""What has the keywords of `Model` already; the others get them with their tasks."""
-
-
 @pytest.mark.parametrize(
     ("task", "part", "method"),
     [
-        pytest.param(
-            task,
-            part,
-            method,
-            marks=[]
-            if f"{task} {part} {method}" in ALIGNED
-            or (task, method) in (("language", "score"), ("ngram", "score"))
-            else pytest.mark.xfail(strict=True, reason="the task's methods get the common keywords"),
-        )
+        (task, part, method)
         for method, tasks in TASKS_OF.items()
         for task in tasks
         for part in ("predictor", "runner")

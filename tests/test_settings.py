@@ -138,16 +138,16 @@ def test_assignments_split_at_the_first_equals_and_leave_odd_words_alone() -> No
 
 
 @pytest.mark.parametrize("word", ["epochs", "=3", "betas=[1"])
-def test_a_bad_assignment_names_the_option_and_the_word(word: str) -> None:
+def test_a_bad_assignment_names_the_parameter_and_the_word(word: str) -> None:
     with pytest.raises(InputError) as caught:
         assignments([word])
-    assert str(caught.value).startswith(f"--set: {word!r} ")
+    assert str(caught.value).startswith(f"set: {word!r} ")
 
 
 @pytest.mark.parametrize("value", ["[" * 3_000 + "]" * 3_000, "9" * 4_400, "[" + "9" * 4_400 + "]"])
 def test_what_is_past_all_bounds_is_refused_in_files_and_assignments(tmp_path: Path, value: str) -> None:
     problem = "nests too deeply, or holds a number of too many digits"
-    with pytest.raises(InputError, match=r"--set: 'a=.{78}'\.\.\. " + problem):
+    with pytest.raises(InputError, match=r"^set: 'a=.{78}'\.\.\. " + problem):
         assignments([f"a={value}"])
     for name, text in (("a.yaml", f"a: {value}\n"), ("a.toml", f"a = {value}\n")):
         with pytest.raises(InputError, match=f"{name}: {problem}"):
@@ -181,7 +181,7 @@ def test_the_whole_configuration_is_shown_with_its_comments_in_groups() -> None:
 
 
 def test_a_wrong_value_is_not_shown() -> None:
-    with pytest.raises(InputError, match="--show-config: unknown key 'epoch'; did you mean 'epochs'"):
+    with pytest.raises(InputError, match="settings: unknown key 'epoch'; did you mean 'epochs'"):
         show(PoemConfig, {"epoch": 3})
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 if TYPE_CHECKING:
     from throughtime.results import (
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
         Filling,
         Forecast,
         Generated,
+        Progress,
         Scored,
         Tagged,
         Translation,
     )
-
-    Progress = Callable[[int, int], None]
+    from throughtime.runtime.search import WritingOptions
 
 TASKS_OF = {
     "translate": ("translate",),
@@ -52,14 +52,16 @@ class Model(Protocol):
         length_penalty: float | None = None,
         num_return_sequences: int = 1,
         max_length: int | None = None,
-        search: Any = None,
+        search: Any = "beam",
         prefix: str = "",
         forbid: Sequence[str] = (),
         require: Sequence[str] = (),
         no_repeat_ngram: int | None = None,
+        min_length: int = 0,
         copy_unknown: bool = False,
         align: bool = False,
         progress: Progress | None = None,
+        **search_options: Any,
     ) -> list[Translation]:
         """Translate texts."""
         ...
@@ -69,14 +71,9 @@ class Model(Protocol):
         prompts: str | Sequence[str] = "",
         *,
         max_new_tokens: int | None = None,
-        greedy: bool | None = None,
-        search: Any = None,
-        num_beams: int | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        num_return_sequences: int = 1,
-        seed: int | None = None,
+        strategy: Any = None,
+        progress: Progress | None = None,
+        **options: Unpack[WritingOptions],
     ) -> list[Generated]:
         """Continue prompts."""
         ...
@@ -97,7 +94,14 @@ class Model(Protocol):
         """Tag the words of texts."""
         ...
 
-    def fill(self, texts: str | Sequence[str], *, k: int = 5, num_beams: int = 10) -> list[Filling]:
+    def fill(
+        self,
+        texts: str | Sequence[str],
+        *,
+        k: int = 5,
+        num_beams: int = 10,
+        progress: Progress | None = None,
+    ) -> list[Filling]:
         """Fill the blanks of texts."""
         ...
 
@@ -111,20 +115,13 @@ class Model(Protocol):
         self,
         conditions: Any,
         *,
-        num_return_sequences: int = 1,
-        greedy: bool | None = None,
-        num_beams: int | None = None,
-        length_penalty: float = 0.75,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        seed: int | None = None,
         max_new_tokens: int | None = None,
         prefix: str = "",
         forbid: Sequence[str] = (),
         require: Sequence[str] = (),
         no_repeat_ngram: int | None = None,
         progress: Progress | None = None,
+        **options: Unpack[WritingOptions],
     ) -> list[Composed]:
         """Write texts for labels or vectors."""
         ...

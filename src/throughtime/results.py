@@ -7,14 +7,16 @@ were asked for, are its `alternatives`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
+Progress = Callable[[int, int], None]
+"""Told how many of how many inputs are done."""
 AnswerType = TypeVar("AnswerType", bound="Answer")
 
 
@@ -230,6 +232,25 @@ class Forecast(Answer):
     samples: NDArray[Any] | None = None  # [paths, h]
     ds: NDArray[Any] | None = None  # [h]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything by name; times as text, and None for what is not finite."""
+        return super().to_dict() | {"ds": None if self.ds is None else format_times(self.ds)}
+
+
+def format_times(ds: NDArray[Any]) -> list[str]:
+    """Times as a file has them: no hour where all are midnights.
+
+    >>> import numpy as np
+    >>> format_times(np.array(["2020-01-06T00", "2020-01-06T12"], "datetime64[ns]"))
+    ['2020-01-06 00:00:00', '2020-01-06 12:00:00']
+    """
+    if ds.dtype.kind != "M":
+        return [str(time) for time in ds.tolist()]
+    days = ds.astype("datetime64[D]")
+    if (days == ds).all():
+        return [str(day) for day in days]
+    return [str(time).replace("T", " ") for time in ds.astype("datetime64[s]")]
+
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Answer):
@@ -244,4 +265,6 @@ def _plain(value: Any) -> Any:
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # which JSON can hold
     return value if value is None or isinstance(value, str | int | float) else str(value)

@@ -47,7 +47,7 @@ def assignments(words: list[str]) -> dict[str, Any]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key.strip():
-            raise InputError("--set", f"{word!r} is not of the form key=value, as in --set epochs=2")
+            raise InputError("set", f"{word!r} is not of the form key=value, as in epochs=2")
         settings[key.strip()] = _value(value.strip(), word)
     return settings
 
@@ -64,7 +64,7 @@ def show(kind: type[Config], values: Mapping[str, Any] | None = None) -> str:
     degrees: 220        # in Celsius
     """
     values = values or {}
-    check_config(kind, values, "--show-config")
+    check_config(kind, values, "settings")
     values = {**kind.following(values), **values}
     # The task's own settings come before the trainer's; one with a new default stays where it was declared.
     groups: dict[type[Config], list[tuple[str, str]]] = {
@@ -124,9 +124,9 @@ def _value(text: str, word: str) -> Any:
     try:
         return _parse(text) if text.startswith(("[", "{", '"', "'")) else _scalar(text)
     except YAMLError as error:
-        raise InputError("--set", f"{_shown(word)} cannot be read as YAML: {_reason(error)}") from None
+        raise InputError("set", f"{_shown(word)} cannot be read as YAML: {_reason(error)}") from None
     except (ValueError, RecursionError):
-        raise InputError("--set", f"{_shown(word)} {TOO_MUCH}") from None
+        raise InputError("set", f"{_shown(word)} {TOO_MUCH}") from None
 
 
 def _shown(word: str) -> str:

@@ -90,7 +90,10 @@ def test_what_is_wrong_is_one_sentence(run, throughtime, asked, problem):
 
 
 def test_another_kind_of_model_is_refused(run, throughtime):
-    assert "holds a writer from labels or vectors, not a classifier" in throughtime("classify", run, "a").err
+    assert (
+        "holds a model that composes texts from labels or vectors, not a classifier"
+        in throughtime("classify", run, "a").err
+    )
     assert "fed: true" in throughtime("train", "compose", "--show-config").out
 
 

@@ -15,13 +15,13 @@ from throughtime.data.panel import (
     Panel,
     Series,
     calendar,
-    format_times,
     infer_frequency,
     make_regular,
 )
 from throughtime.data.readers.panel import Roles, panel_of, read_future, read_panel
 from throughtime.data.source import BadRecords
 from throughtime.errors import InputError
+from throughtime.results import Forecast, format_times
 
 
 def table(folder: Path, text: str, name: str = "table.csv") -> Path:
@@ -199,6 +199,18 @@ def test_the_calendar_turns_and_leaves_out_what_is_no_use():
 def test_times_are_spelled_as_files_have_them():
     assert format_times(dates("2020-01-01", "2020-02-01")) == ["2020-01-01", "2020-02-01"]
     assert format_times(np.array([3, 4])) == ["3", "4"]
+
+
+def test_a_forecast_is_ready_for_json() -> None:
+    found = Forecast("a", np.array([1.0, np.nan]), {0.1: np.array([-np.inf, 2])}, ds=dates("2020-01-01"))
+    assert found.to_dict() == {
+        "unique_id": "a",
+        "mean": [1.0, None],
+        "quantiles": {0.1: [None, 2.0]},
+        "samples": None,
+        "ds": ["2020-01-01"],
+    }
+    assert Forecast("a", np.array([1.0]), {}).to_dict()["ds"] is None
 
 
 def test_data_sets_that_are_no_series_are_refused():

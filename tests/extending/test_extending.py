@@ -119,14 +119,10 @@ def test_an_attention_a_tokenizer_and_a_reader_train_a_translator(outside, trans
 
 
 def test_a_search_strategy_translates(outside, translator):
-    # Switch to `translate RUN --search stubborn` when the command has --search.
-    code = f"""
-import throughtime as tt
-found = tt.load({str(translator)!r}).translate(["two three"], search="stubborn")[0]
-found = found[0] if isinstance(found, list) else found
-assert len(found.text.split()) >= 7, found
-"""
-    outside(code=code)
+    (found,) = outside("translate", translator, "two three", "--search", "stubborn", "--json").json[
+        "translations"
+    ]
+    assert len(found["text"].split()) >= 7, found
 
 
 def test_a_measure_evaluates(outside, translator):

@@ -110,6 +110,16 @@ def test_a_model_with_quantiles_keeps_them_unless_told_otherwise() -> None:
     assert moved.figures[1].total == own.figures[1].total
 
 
+def test_a_back_test_is_printed_as_a_table() -> None:
+    found = backtest(Baseline("naive"), panel_of(walk(300)), h=2, n_windows=20)
+    heading, names, own, *rest = str(found).splitlines()
+    assert heading.startswith("20 windows of 2 steps, 2 apart, after ")
+    assert names.split() == "MAE RMSE sMAPE % MASE CRPS in 80 % in 95 %".split()
+    assert own.split()[:2] == ["naive", f"{found.figures[0].total['mae']:,.4g}"]
+    assert own.endswith(f"{found.figures[0].total['coverage-95']:.1f} %")
+    assert rest[len(found.figures) - 1 :] == found.notes
+
+
 def test_exactly_enough_rows_for_intervals_and_one_too_few() -> None:
     # A row of history and one more for the scale; 19 earlier windows, none of which reaches the tested 2.
     needed = 2 + 2 + (2 - 1 + 2 - 1 + 19)

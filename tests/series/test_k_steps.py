@@ -58,6 +58,13 @@ def test_a_model_is_fed_with_its_own_outputs(doubling) -> None:  # R4
     assert forecaster.k_steps(steps=(3, 1, 3)).rmse == found.rmse
 
 
+def test_errors_are_printed_a_line_for_each_k(doubling) -> None:
+    model, panel = doubling
+    found = model.k_steps(panel, [1, 2], split="all")
+    assert str(found).splitlines()[0] == f"errors over {found.rows} rows"
+    assert [line.split()[0] for line in str(found).splitlines()[1:]] == ["k", "1", "2"]
+
+
 def test_every_k_is_measured_on_the_same_rows(doubling) -> None:
     forecaster, panel = doubling
     found = forecaster.k_steps(panel, (1, 20), split="all")

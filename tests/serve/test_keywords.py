@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 from fastapi import APIRouter
+from tests.keywords import keywords
 
 from throughtime.inspection.next_tokens import next_tokens
 from throughtime.serve.app import create_app
@@ -36,11 +35,11 @@ router = APIRouter()
     ],
 )
 def test_request_fields_are_the_keywords_of_python(request_type, method):
-    keywords = inspect.signature(method).parameters
+    found = keywords(method)
     fields = {name: one for name, one in request_type.model_fields.items() if name not in INPUTS}
-    assert fields.keys() <= keywords.keys()
+    assert fields.keys() <= found.keys()
     for name, field in fields.items():
-        default = keywords[name].default
+        _, default = found[name]
         assert field.default == (list(default) if default == () else default), name
 
 

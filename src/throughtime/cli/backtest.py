@@ -178,17 +178,17 @@ def _draw(found: Backtest, panel: Panel, plot: Path | None, plot_steps: Path | N
 
 
 def _shown(found: Backtest, name: str, signature: str) -> list[Any]:
-    rolling = found.rolling
-    about = (
-        f"{name}: {rolling.n_windows} windows of {rolling.h} steps, {rolling.step_size} apart, after "
-        f"{found.origins[0]} to {found.origins[-1]}; a season is {found.season}"
-    )
     kind = f"conformal ({found.interval_kind}), each from {found.earlier_windows} windows before it"
     if not found.earlier_windows:
         kind = f"none: {found.without}" if found.without else "the model's own"
     covered = " and ".join(f"{level:g} %" for level in found.levels if not found.without)
     covered = f"; under {covered}: how many per cent of the values they cover" if covered else ""
-    shown: list[Any] = [about, _table(found), f"Intervals: {kind}{covered}", *found.notes]
+    shown: list[Any] = [
+        f"{name}: {found.heading}",
+        _table(found),
+        f"Intervals: {kind}{covered}",
+        *found.notes,
+    ]
     if 1 < len(found.figures[0].series) <= SERIES_SHOWN:
         shown.append(_series_table(found))
     return [*shown, f"[dim]{signature}[/dim]"]

@@ -127,7 +127,7 @@ def _rows(
     forecasts: Sequence[Forecast], name: str, levels: Sequence[float]
 ) -> tuple[list[str], list[list[Any]]]:
     """The columns of the table, and its rows."""
-    from throughtime.data.panel import format_times
+    from throughtime.results import format_times
     from throughtime.runtime.forecast import ends
 
     bounds = [

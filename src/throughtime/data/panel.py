@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
+from throughtime.results import format_times
 
 Times = NDArray[Any]
 """`datetime64[ns]`, or int64 where a file has no dates."""
@@ -138,20 +139,6 @@ def calendar(ds: Times, frequency: Frequency | None) -> tuple[tuple[str, ...], N
     names = tuple(f"{name}_{wave}" for name in turns for wave in ("sin", "cos"))
     angles = [2 * np.pi * turn for turn in turns.values()]
     return names, np.stack([wave(angle) for angle in angles for wave in (np.sin, np.cos)], axis=1)
-
-
-def format_times(ds: Times) -> list[str]:
-    """Times as a file has them: no hour where all are midnights.
-
-    >>> format_times(np.array(["2020-01-06T00", "2020-01-06T12"], "datetime64[ns]"))
-    ['2020-01-06 00:00:00', '2020-01-06 12:00:00']
-    """
-    if ds.dtype.kind != "M":
-        return [str(time) for time in ds.tolist()]
-    days = ds.astype("datetime64[D]")
-    if (days == ds).all():
-        return [str(day) for day in days]
-    return [str(time).replace("T", " ") for time in ds.astype("datetime64[s]")]
 
 
 def _months(ds: Times) -> NDArray[np.int64]:

@@ -107,7 +107,7 @@ class NgramCounts:
     ) -> NgramCounts:
         """Count one array of ids in which a new sentence begins at each of `starts`."""
         if order < 1:
-            raise InputError("--order", f"is {order}, expected 1 or more")
+            raise InputError("order", f"is {order}, expected 1 or more")
         if not len(ids):
             raise InputError("the training text", "holds no token, so there is nothing to count")
         ids = check_ids(ids, vocabulary_size)

@@ -34,7 +34,7 @@ class MarkovChain:
         self.words = model.vocabulary_size
         if self.order < 1:
             raise InputError(
-                "a Markov chain needs an n-gram model of order 2 or more; train one with --order 2"
+                "a Markov chain needs an n-gram model of order 2 or more; train one with order=2"
             )
         self.states = self.words**self.order
         if self.states > MOST_STATES:

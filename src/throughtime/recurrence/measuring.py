@@ -202,7 +202,7 @@ def survey() -> Iterator[tuple[str, str, list[Any]]]:
 def measure(say: Callable[[str], None]) -> dict[str, Any]:
     """Survey this machine's GPU and keep what was found where `auto` looks for it."""
     if not torch.cuda.is_available():
-        raise InputError("--measure", "there is no GPU on this machine to measure")
+        raise InputError("measure", "there is no GPU on this machine to measure")
     say("compiling ...")
     compile_ahead(
         task_of(form, kind, cell, batch, backward)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from throughtime.results import Progress
 from throughtime.runtime.session import ExportFolder
 from throughtime.text.codec import Codec
 from throughtime.text.input_warnings import InputWarnings
@@ -52,7 +53,9 @@ def pad(sequences: Sequence[Sequence[int]], *, least: int = 1) -> tuple[Ids, Ids
     return ids, lengths
 
 
-def batches(sequences: Sequence[Sized], size: int, *, empty: bool = False) -> Iterator[list[int]]:
+def batches(
+    sequences: Sequence[Sized], size: int, *, empty: bool = False, progress: Progress | None = None
+) -> Iterator[list[int]]:
     """The numbers of the sequences, short ones first, at most `size` together; `empty` ones only if asked.
 
     >>> list(batches(["four", "", "three", "ab"], 2))
@@ -61,6 +64,8 @@ def batches(sequences: Sequence[Sized], size: int, *, empty: bool = False) -> It
     order = sorted((len(one), number) for number, one in enumerate(sequences) if empty or len(one))
     for first in range(0, len(order), size):
         yield [number for _, number in order[first : first + size]]
+        if progress is not None:
+            progress(min(first + size, len(order)), len(order))
 
 
 def normalise(log_probs: NDArray[Any]) -> NDArray[np.float64]:

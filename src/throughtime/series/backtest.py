@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.panel import Panel, format_times
+from throughtime.data.panel import Panel
 from throughtime.errors import InputError, unknown
 from throughtime.metrics import forecast as measures
+from throughtime.results import format_times
 from throughtime.runtime.forecast import ends
 from throughtime.series.baselines import BASELINES, Baseline, season_of
 from throughtime.series.conformal import KINDS, Intervals, QuantileIntervals, ScaledIntervals
@@ -41,6 +42,7 @@ from throughtime.series.rolling import (
     windows_before,
     windows_needed,
 )
+from throughtime.text.texts import align_columns
 
 Array = NDArray[np.float64]
 
@@ -65,6 +67,25 @@ class Backtest:
     trained_on: int  # windows, earlier ones included, that reach into rows that the model was trained on
     figures: list[ModelFigures]
     left_out: dict[str, str]  # baselines that could not be fitted, and why
+
+    def __str__(self) -> str:
+        """What was forecast, the figures of each forecaster, and the notes, as text."""
+        names = ("mae", "rmse", "smape", "mase", "crps")
+        rows = [["", "MAE", "RMSE", "sMAPE %", "MASE", "CRPS", *(f"in {one:g} %" for one in self.levels)]]
+        for one in self.figures:
+            covered = [one.total.get(f"coverage-{level:g}") for level in self.levels]
+            shares = ["-" if share is None else f"{share:.1f} %" for share in covered]
+            rows.append([one.name, *(f"{one.total[name]:,.4g}" for name in names), *shares])
+        return "\n".join([self.heading, *align_columns(rows), *self.notes])
+
+    @property
+    def heading(self) -> str:
+        """What was forecast."""
+        rolling = self.rolling
+        return (
+            f"{rolling.n_windows} windows of {rolling.h} steps, {rolling.step_size} apart, after "
+            f"{self.origins[0]} to {self.origins[-1]}; a season is {self.season}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, for machines."""

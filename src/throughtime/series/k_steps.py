@@ -13,6 +13,7 @@ from throughtime.data.batching.series import PanelWindows
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
 from throughtime.series.protocol import Progress, WindowModel
+from throughtime.text.texts import align_columns, several
 
 Array = NDArray[np.float64]
 
@@ -35,6 +36,11 @@ class KSteps:
     rmse: dict[int, float]
     rows: int  # number of rows whose errors are counted, the same for each k
     series: tuple[SeriesKSteps, ...]
+
+    def __str__(self) -> str:
+        """The errors as text, a line for each k."""
+        rows = [["k", "RMSE"], *([str(step), f"{error:,.4g}"] for step, error in self.rmse.items())]
+        return "\n".join([f"errors over {several(self.rows, 'row')}", *align_columns(rows)])
 
     def to_dict(self) -> dict[str, Any]:
         """The errors, for machines."""

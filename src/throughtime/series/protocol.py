@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from throughtime.data.panel import Panel, Series
 from throughtime.results import Forecast
+from throughtime.results import Progress as Progress
 from throughtime.series.scaling import PLAIN, Scale
 
 if TYPE_CHECKING:
     from throughtime.data.batching.series import PanelArrays, PanelWindows
 
 Array = NDArray[np.float64]
-Progress = Callable[[int, int], None]
 """Called with the number of steps that are done, and of all steps."""
 
 

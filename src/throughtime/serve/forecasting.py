@@ -10,7 +10,7 @@ import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from throughtime.data.panel import YEARS, Panel, Series, Times, format_times, make_regular
+from throughtime.data.panel import YEARS, Panel, Series, Times, make_regular
 from throughtime.data.readers.dates import ISO, DateCell, DateForm, check_date_format, settle_form
 from throughtime.results import Forecast
 from throughtime.runtime.forecast import ends, ends_of
@@ -107,15 +107,16 @@ def panel_of(given: Sequence[SeriesRequest], date_format: str | None = None) -> 
 
 
 def _values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
-    """A forecast for JSON; what is not finite is null."""
+    """A forecast for JSON, with its quantiles as the ends of intervals."""
+    found = one.to_dict()
     intervals = {}
     for level in levels:
-        low, high = (one.quantiles[end] for end in ends(level))
-        intervals[f"{level:g}"] = {"lo": _finite(low), "hi": _finite(high)}
+        low, high = (found["quantiles"][end] for end in ends(level))
+        intervals[f"{level:g}"] = {"lo": low, "hi": high}
     return {
-        "unique_id": one.unique_id,
-        "ds": [] if one.ds is None else format_times(one.ds),
-        "mean": _finite(one.mean),
+        "unique_id": found["unique_id"],
+        "ds": found["ds"] or [],
+        "mean": found["mean"],
         "intervals": intervals,
     }
 
@@ -165,7 +166,3 @@ def _times(name: str, given: Sequence[str] | Sequence[int], form: DateForm) -> T
             raise RefusalError(400, f"series {name!r} has the year of {text}; {known}")
         moments.append(moment)
     return np.array(moments, dtype="datetime64[ns]")
-
-
-def _finite(numbers: Any) -> list[float | None]:
-    return [value if np.isfinite(value) else None for value in numbers.tolist()]

@@ -11,12 +11,12 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from throughtime.data.datasets import open_dataset
-from throughtime.data.panel import format_times
 from throughtime.data.readers.panel import panel_of
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.inspection.gates import unit_gates
 from throughtime.inspection.next_tokens import next_tokens
 from throughtime.inspection.translation import beam_tree
+from throughtime.results import format_times
 from throughtime.serve.batching import Left
 from throughtime.serve.models import Served, writers
 from throughtime.serve.requests import RefusalError

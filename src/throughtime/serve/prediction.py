@@ -64,10 +64,10 @@ class ComposeRequest(BaseModel):
     label: Texts | None = None
     vector: Vectors | None = None
     model: Text | None = None
-    num_return_sequences: int = Field(1, ge=1, le=MOST_CHOICES)
+    num_return_sequences: int | None = Field(None, ge=1, le=MOST_CHOICES)
     greedy: bool | None = None
     num_beams: int | None = Field(None, ge=1, le=MOST_BEAMS)
-    length_penalty: float = Field(0.75, ge=0, le=10)
+    length_penalty: float | None = Field(None, ge=0, le=10)
     temperature: float | None = Field(None, ge=0, le=2)
     top_k: int | None = Field(None, ge=1)
     top_p: float | None = Field(None, gt=0, le=1)
@@ -183,7 +183,7 @@ def _conditions(asked: ComposeRequest, served: Served) -> list[Condition]:
 def _check_composing(asked: ComposeRequest, conditions: Sequence[Condition], options: Options) -> None:
     """Refuse a request for more than the limits of the server."""
     check_texts([one for one in conditions if isinstance(one, str)], options)
-    texts = len(conditions) * asked.num_return_sequences
+    texts = len(conditions) * (asked.num_return_sequences or 1)
     if texts > options.max_texts:
         raise RefusalError(413, f"{texts:,} texts at once; at most {options.max_texts:,} are written")
     if asked.max_new_tokens is not None and asked.max_new_tokens > options.max_tokens:

@@ -16,6 +16,7 @@ from throughtime.files import whole_folder
 from throughtime.folder import ModelFolder
 from throughtime.registry import Registry
 from throughtime.results import Evaluation
+from throughtime.results import Progress as Progress
 from throughtime.tasks import TASKS
 from throughtime.tasks.description import Description, suggest_evaluation, training_length, write_card
 
@@ -30,8 +31,6 @@ CUSTOM = "custom"
 """The name that a configuration has for a network that is not registered."""
 NETWORKS = Registry[Callable[..., Any]]("network", "throughtime.networks", {})
 """Networks of other packages: functions from a configuration and the assets of its task to a module."""
-Progress = Callable[[int, int], None]
-"""Called with the number of items done and the number of all items."""
 
 
 class Assets(Protocol):

@@ -151,3 +151,19 @@ def signed(value: float) -> str:
     ('−7.31', '0.50')
     """
     return f"{value:.2f}".replace("-", "−")
+
+
+def align_columns(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """A table as lines: the first `left` columns start at the same place, the others end there.
+
+    >>> align_columns([["", "MAE"], ["naive", "2"], ["own", "10"]])
+    ['       MAE', 'naive    2', 'own     10']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if place < left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

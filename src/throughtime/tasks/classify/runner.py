@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
-from throughtime.results import Classified
+from throughtime.results import Classified, Progress
 from throughtime.runtime.runner import TextRunner, batches, normalise, pad
 from throughtime.text.texts import check_texts
 
@@ -18,17 +18,19 @@ TEXTS_AT_ONCE = 64
 class ClassifierRunner(TextRunner):
     """One graph over whole texts, with the names of its labels."""
 
-    def classify(self, texts: str | Sequence[str], *, k: int | None = None) -> list[Classified]:
+    def classify(
+        self, texts: str | Sequence[str], *, k: int | None = None, progress: Progress | None = None
+    ) -> list[Classified]:
         """One answer for each text: its `k` most likely labels, or all of them, with their probabilities."""
         texts = check_texts(texts)
-        return rank_labels(texts, self.log_probs(texts), self.settings["labels"], k)
+        return rank_labels(texts, self.log_probs(texts, progress), self.settings["labels"], k)
 
-    def log_probs(self, texts: Sequence[str]) -> NDArray[np.float64]:
+    def log_probs(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float64]:
         """ln P of every label for each text, [texts, labels]."""
         texts = check_texts(texts)
         found = np.zeros((len(texts), len(self.settings["labels"])))
         sequences = [self.codec.encode(text)[: self.settings["max_length"]] for text in texts]
-        for chosen in batches(sequences, TEXTS_AT_ONCE, empty=True):
+        for chosen in batches(sequences, TEXTS_AT_ONCE, empty=True, progress=progress):
             ids, lengths = pad([sequences[one] for one in chosen])
             (log_probs,) = self.session.run(["log_probs"], {"ids": ids, "lengths": lengths})
             found[chosen] = normalise(log_probs)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from throughtime.errors import InputError
-from throughtime.results import Filling, with_alternatives
+from throughtime.results import Filling, Progress, with_alternatives
 from throughtime.text.blanks import Blanks, token_text
 from throughtime.text.codec import Codec
 from throughtime.text.texts import check_texts
@@ -40,7 +40,7 @@ class BlankFiller(ABC):
         *,
         k: int = 5,
         num_beams: int = 10,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> list[Filling]:
         """The best way to fill the blanks of each text, written `___` or `[MASK]`, and k - 1 alternatives.
 

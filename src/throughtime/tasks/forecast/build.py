@@ -1,12 +1,16 @@
-"""From the settings of a forecaster to its network and its training rows."""
+"""From the settings of a forecaster to its scales, its network and its training rows."""
 
 from __future__ import annotations
+
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from throughtime.data.panel import Panel
+from throughtime.errors import InputError
+from throughtime.folder import ModelFolder
 from throughtime.layers.stack import Stack
 from throughtime.series.panels import PanelScaling
 from throughtime.tasks.forecast.config import ForecastConfig
@@ -18,6 +22,33 @@ from throughtime.tasks.forecast.network import (
     RecursiveForecaster,
 )
 from throughtime.tasks.forecast.networks import RecurrentNetwork, SegmentNetwork, WindowNetwork
+
+SERIES_FILE = "series.json"
+
+
+class SeriesScales(NamedTuple):
+    """The scales of the series of training, and the columns that help to forecast them."""
+
+    scaling: PanelScaling
+
+    @classmethod
+    def of(cls, panel: Panel, config: ForecastConfig) -> Self:
+        """Measure them on the training rows of each series."""
+        rows = training_rows(config, panel)
+        return cls(PanelScaling.of(panel, rows, config.scaling, config.calendar, config.transform))
+
+    @classmethod
+    def load(cls, folder: ModelFolder, config: ForecastConfig) -> Self:
+        """Read them from a model folder."""
+        for name in ("lookback", "horizon"):
+            if getattr(config, name) is None:
+                raise InputError(str(folder.path / "config.json"), f"lacks {name}; train the model again")
+        values = folder.read_json(SERIES_FILE)
+        return cls(PanelScaling.from_values(values, str(folder.path / SERIES_FILE)))
+
+    def save(self, folder: ModelFolder) -> None:
+        """Write them into a model folder."""
+        folder.write_json(SERIES_FILE, self.scaling.to_values())
 
 
 def build_forecaster(config: ForecastConfig, scaling: PanelScaling) -> Forecaster:

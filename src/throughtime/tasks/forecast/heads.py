@@ -217,7 +217,7 @@ class QuantileHead(ForecastHead):
                 raise InputError(
                     "probabilities",
                     f"{each:g} lies outside of {self.known[0]:g} to {self.known[-1]:g}, which were learned; "
-                    "train with --set probabilities=[...], or ask for another level",
+                    "train with probabilities=[...], or ask for another level",
                 )
         ordered = self._ordered(outputs)
         return torch.stack([self._at(ordered, each) for each in probabilities])

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.panel import Panel, Series, Times, format_times
+from throughtime.data.panel import Panel, Series, Times
 from throughtime.errors import InputError
+from throughtime.results import format_times
 from throughtime.runtime.forecast import History
 
 PlainSeries = Mapping[str, Sequence[float]] | Sequence[History]

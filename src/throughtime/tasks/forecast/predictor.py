@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from throughtime.data.batching.series import PanelArrays, PanelWindows
 from throughtime.data.datasets import DataLike, open_dataset
@@ -25,13 +25,17 @@ from throughtime.series.backtest import (
 )
 from throughtime.series.conformal import add_saved_intervals, save_intervals
 from throughtime.series.k_steps import KSteps, k_steps
-from throughtime.series.panels import PanelScaling
 from throughtime.series.protocol import ForecastModel, WindowForecasts
 from throughtime.series.ridge import Fitting
 from throughtime.series.scaling import Scale
-from throughtime.tasks.base import Predictor, Progress
+from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
 from throughtime.tasks.description import Description, refuse_options
-from throughtime.tasks.forecast.build import build_forecaster, describe_unusual_series, training_rows
+from throughtime.tasks.forecast.build import (
+    SERIES_FILE,
+    SeriesScales,
+    build_forecaster,
+    describe_unusual_series,
+)
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.inputs import PlainSeries, panels_of
 from throughtime.tasks.forecast.network import Forecaster
@@ -40,18 +44,6 @@ from throughtime.tasks.forecast.training import ForecastTask, training_windows
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-
-SERIES_FILE = "series.json"
-
-
-class SeriesScales(NamedTuple):
-    """The scales of the series of training, and the columns that help to forecast them."""
-
-    scaling: PanelScaling
-
-    def save(self, folder: ModelFolder) -> None:
-        """Write them into a model folder."""
-        folder.write_json(SERIES_FILE, self.scaling.to_values())
 
 
 class SeriesForecaster(Predictor, ForecastModel):
@@ -73,19 +65,12 @@ class SeriesForecaster(Predictor, ForecastModel):
         """Measure the scale of each series on its training rows."""
         panel = panel_of(dataset, config.roles)
         config = config.settled(panel)
-        rows = training_rows(config, panel)
-        return config, SeriesScales(
-            PanelScaling.of(panel, rows, config.scaling, config.calendar, config.transform)
-        )
+        return config, SeriesScales.of(panel, config)
 
     @classmethod
     def load_assets(cls, folder: ModelFolder, config: ForecastConfig) -> SeriesScales:
         """Read the scales."""
-        for name in ("lookback", "horizon"):
-            if getattr(config, name) is None:
-                raise InputError(str(folder.path / "config.json"), f"lacks {name}; train the model again")
-        where = str(folder.path / SERIES_FILE)
-        return SeriesScales(PanelScaling.from_values(folder.read_json(SERIES_FILE), where))
+        return SeriesScales.load(folder, config)
 
     @classmethod
     def build_network(cls, config: ForecastConfig, assets: SeriesScales) -> Forecaster:
@@ -142,9 +127,9 @@ class SeriesForecaster(Predictor, ForecastModel):
         if isinstance(future, str | Path):
             future = read_future(future, self.config.known, date_format or self.config.date_format)
         probabilities = ends_of(level)
-        model: ForecastModel = (
-            self if self.has_own_intervals or not level else add_saved_intervals(self, self.folder)
-        )
+        model: ForecastModel = self
+        if level and not self.has_own_intervals:
+            model = add_saved_intervals(self, self.folder)
         rows = self.model.horizon if h is None else h
         panel = self._panel(data, date_format)
         return model.predict(panel, rows, probabilities, paths=paths, future=future, seed=seed)

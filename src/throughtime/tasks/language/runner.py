@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
-from throughtime.results import Generated, Scored, with_alternatives
+from throughtime.results import Generated, Progress, Scored, with_alternatives
 from throughtime.runtime.draws import Draws
 from throughtime.runtime.runner import TextRunner, batches, pad
 from throughtime.runtime.search import Sampling, WritingOptions, choose_search
@@ -55,6 +55,8 @@ class LanguageModelRunner(TextRunner):
         prompts: str | Sequence[str] = "",
         *,
         max_new_tokens: int | None = None,
+        strategy: None = None,
+        progress: Progress | None = None,
         **options: Unpack[WritingOptions],
     ) -> list[Generated]:
         """Continue each prompt: one answer for each, whose alternatives are the other texts asked for.
@@ -62,6 +64,8 @@ class LanguageModelRunner(TextRunner):
         The keywords are those of the trained model, which draws the same texts with the same seed; strategies
         other than greedy search and sampling need it.
         """
+        if strategy is not None:
+            raise InputError("strategy", "needs the trained model; an exported one draws or is greedy")
         name, chosen = choose_search(self.generation, **options)
         if name not in ("greedy", "sampling"):
             raise InputError(
@@ -75,12 +79,13 @@ class LanguageModelRunner(TextRunner):
                 raise InputError(keyword, f"is {count}, expected 1 or more")
         _refuse_unknown(chosen)
         sampling = Sampling(**chosen) if name == "sampling" else None
-        return [
-            self._continue(
-                self._ids(prompt), cap, sampling, Draws(seed, np.full(each, number), np.arange(each))
-            )
-            for number, prompt in enumerate(check_texts(prompts, "prompts"))
-        ]
+        prompts, found = check_texts(prompts, "prompts"), []
+        for number, prompt in enumerate(prompts):
+            draws = Draws(seed, np.full(each, number), np.arange(each))
+            found.append(self._continue(self._ids(prompt), cap, sampling, draws))
+            if progress is not None:
+                progress(len(found), len(prompts))
+        return found
 
     def _continue(self, ids: list[int], cap: int, sampling: Sampling | None, draws: Draws) -> Generated:
         """The texts that go on from a prompt, the likeliest first."""

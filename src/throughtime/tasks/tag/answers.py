@@ -8,6 +8,7 @@ from typing import Any
 
 from throughtime.metrics.classification import Tagging, chunks, is_chunked
 from throughtime.results import Tagged, TaggedWord
+from throughtime.text.texts import align_columns
 
 CONFUSIONS = 10
 """The number of confusions that a report lists."""
@@ -69,22 +70,10 @@ class TagCounts:
                 (name, *(f"{one[share]:.1%}" for share in shares), f"{one['given']:,}")
                 for name, one in values["types"].items()
             ]
-            lines.append(_table(("type", "precision", "recall", "F1", "given"), rows))
+            table = align_columns([("type", "precision", "recall", "F1", "given"), *rows])
+            lines += [f"  {line}" for line in table]
         if confused := self.tags.confused[:CONFUSIONS]:
             counted = [(given, found, f"{count:,}") for given, found, count in confused]
-            lines.append("Confused most:\n" + _table(("is", "tagged", "times"), counted))
+            table = align_columns([("is", "tagged", "times"), *counted], left=2)
+            lines += ["Confused most:", *(f"  {line}" for line in table)]
         return "\n".join(lines)
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Columns side by side, names to the left and numbers to the right."""
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-    numeric = [cell[:1].isdigit() for cell in (rows[0] if rows else head)]
-    lines = (
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        )
-        for row in (head, *rows)
-    )
-    return "\n".join(f"  {line}".rstrip() for line in lines)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.results import Tagged, TaggedWord
+from throughtime.results import Progress, Tagged, TaggedWord
 from throughtime.runtime.chain import Chain
 from throughtime.runtime.runner import TextRunner, batches, pad
 from throughtime.runtime.session import ExportFolder
@@ -42,23 +42,27 @@ class TaggerRunner(TextRunner):
             for number in range(len(self.settings["languages"]))
         ]
 
-    def tag(self, texts: str | Sequence[str], *, tokenize: str = "space") -> list[Tagged]:
+    def tag(
+        self, texts: str | Sequence[str], *, tokenize: str = "space", progress: Progress | None = None
+    ) -> list[Tagged]:
         """The tags of each text's words, in the order of the texts; an empty text has none.
 
         `tokenize` names what cuts a text into words: `space`, as tagged data come, or `unicode` for raw text.
         """
         cut = tokenizer(tokenize)
-        return self.tag_words([cut.tokenize(text) for text in check_texts(texts)])
+        return self.tag_words([cut.tokenize(text) for text in check_texts(texts)], progress=progress)
 
     @cached_property
     def _warnings(self) -> InputWarnings:
         """A tagger reads an unknown word by its letters, so only unknown letters count."""
         return InputWarnings(tokenizer("char"), self.characters)
 
-    def tag_words(self, sentences: Sequence[Sequence[str]]) -> list[Tagged]:
+    def tag_words(
+        self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
+    ) -> list[Tagged]:
         """The same for sentences that are cut into words already."""
         found = [Tagged(())] * len(check_sentences(sentences))
-        for chosen in batches(sentences, SENTENCES_AT_ONCE):
+        for chosen in batches(sentences, SENTENCES_AT_ONCE, progress=progress):
             own = [sentences[one] for one in chosen]
             for number, sentence in zip(chosen, self._read(own), strict=True):
                 found[number] = sentence

@@ -141,8 +141,9 @@ class Translator(SentenceTranslator, Predictor):
         )
         return RaggedIds(source.ids, source.starts), RaggedIds(target.ids, target.starts)
 
-    def score(self, pairs: Sequence[Pair]) -> list[Scored]:
-        """How likely each given translation is, token by token, in the order of the pairs."""
+    def score(self, texts: Pair | Sequence[Pair]) -> list[Scored]:
+        """How likely the target of each pair is given its source, token by token, in the order given."""
+        pairs: Sequence[Pair] = [texts] if isinstance(texts, Pair) else texts
         if not pairs:
             return []
         source, target = (

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
-from throughtime.results import Translation
+from throughtime.results import Progress, Translation
 from throughtime.runtime.runner import TextRunner, pad
 from throughtime.runtime.search import Beam, Finished, Likeliest, batches_by_length
 from throughtime.runtime.session import ExportFolder
@@ -48,6 +48,7 @@ class TranslatorRunner(TextRunner):
         min_length: int = 0,
         copy_unknown: bool = False,
         align: bool = False,
+        progress: Progress | None = None,
         **search_options: Any,
     ) -> list[Translation]:
         """Translate one text or several; one answer per text, its other translations are `alternatives`.
@@ -79,6 +80,8 @@ class TranslatorRunner(TextRunner):
                 decoding = _Decoding(self, [prompts[number] for number in batch])
                 found = beam.search(decoding, len(batch), self.settings["begin_id"])
                 results.update(zip(batch, found, strict=True))
+                if progress is not None:
+                    progress(len(results), len(prompts))
             return [self._translations(results[number]) for number in range(len(prompts))]
 
         limit = self.generation["max_source_tokens"]
