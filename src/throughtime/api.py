@@ -236,7 +236,7 @@ class Training:
             self.dataset,
             self.out,
             warn=self.warn or self._say,
-            reporter=self._reporter() if self.declaration.uses_trainer else None,
+            **({"reporter": self._reporter()} if self.declaration.uses_trainer else {"say": self._say}),
             processes=processes,
             resume=self.resume,
             checkpoint=self.checkpoint,

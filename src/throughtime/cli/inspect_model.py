@@ -198,7 +198,7 @@ def _beam(model: Any, sentence: str, num_beams: int | None, plot: Path | None) -
         from throughtime import plots
 
         plots.beam(tree, path=plot)
-    return Outcome(tree.values(), _tree_shown(tree))
+    return Outcome(tree.to_dict(), _tree_shown(tree))
 
 
 def _tree_shown(tree: BeamTree) -> list[RenderableType]:
@@ -274,7 +274,7 @@ def _embedding(model: Any, sentence: str, k: int, side: str | None, plot: Path |
     table = _table("word", ("nearest (cosine)",))
     for one in found.neighbours:
         table.add_row(one.token, "  ".join(f"{near.token} {near.similarity:.2f}" for near in one.nearest))
-    return Outcome(found.values(), [table])
+    return Outcome(found.to_dict(), [table])
 
 
 def _table(first: str, others: tuple[str, ...]) -> Table:

@@ -49,7 +49,7 @@ class EmbeddingMap:
     points: tuple[Point, ...]
     explained: float  # the share of the points' variance that the map shows
 
-    def values(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         return asdict(self)
 

@@ -42,7 +42,7 @@ class NextTokens:
     expected: tuple[Expected, ...]
     entropy: float  # bits; how open the next token is
 
-    def values(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         return asdict(self)
 

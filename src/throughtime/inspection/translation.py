@@ -82,13 +82,18 @@ class BeamTree:
         """How many tokens the longest way has."""
         return max((node.step for node in self.nodes), default=0)
 
-    def values(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Ready for JSON; a node's place in the list is its number."""
         return {**asdict(self), "steps": self.steps}
 
 
 def beam_tree(
-    translator: SentenceTranslator, text: str, width: int | None = None, *, n_best: int = 1, cut: int = CUT
+    translator: SentenceTranslator,
+    text: str,
+    num_beams: int | None = None,
+    *,
+    num_return_sequences: int = 1,
+    cut: int = CUT,
 ) -> BeamTree:
     """Search as the translator does for one sentence, and tell the tree of it."""
     require_translator(translator)
@@ -97,15 +102,15 @@ def beam_tree(
         problem = "is empty" if not text.strip() else f"has {len(prompt)} tokens, more than {MOST_TOKENS}"
         raise InputError("sentence", f"{problem}; give one sentence to translate")
     alpha = translator.generation.length_penalty
-    width = width or max(translator.generation.num_beams, n_best)
+    num_beams = num_beams or max(translator.generation.num_beams, num_return_sequences)
     watchers: list[_Reasons] = []
 
     def search(most: int) -> Strategy:
         beam = Beam(
             translator.codecs.end_id,
-            width,
+            num_beams,
             length_penalty=alpha,
-            num_return_sequences=n_best,
+            num_return_sequences=num_return_sequences,
             max_length=most,
         )
         watchers.append(_Reasons(beam, cut))
@@ -120,7 +125,7 @@ def beam_tree(
         for one, way in zip(found.results, ways, strict=True)
     ]
     nodes = _candidates(watcher, target, set(ways[0]))
-    return BeamTree(text, width, alpha, tuple(nodes), tuple(results))
+    return BeamTree(text, num_beams, alpha, tuple(nodes), tuple(results))
 
 
 class _Reasons(Trace):

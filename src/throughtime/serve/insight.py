@@ -94,7 +94,7 @@ async def beam(request: Request, asked: BeamRequest) -> dict[str, Any]:
     served = admit(request, [asked.q]).models.choose(asked.model, "translate")
 
     def look(text: str, left: Left) -> dict[str, Any]:
-        return beam_tree(served.model, text, asked.num_beams).values()
+        return beam_tree(served.model, text, asked.num_beams).to_dict()
 
     return await _look(request, served, ("beam", asked.num_beams), look, asked.q)
 
@@ -122,7 +122,7 @@ async def following(request: Request, asked: NextRequest) -> dict[str, Any]:
     served = admit(request, [asked.q]).models.choose(asked.model, *writers())
 
     def look(text: str, left: Left) -> dict[str, Any]:
-        return next_tokens(served.model, text, asked.k).values()
+        return next_tokens(served.model, text, asked.k).to_dict()
 
     return await _look(request, served, ("next", asked.k), look, asked.q)
 

@@ -25,7 +25,6 @@ from throughtime.text.codec import Codec
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-    from throughtime.train.progress import Reporter
 
 
 class NgramLanguageModel(LanguageModel):
@@ -107,18 +106,18 @@ class NgramLanguageModel(LanguageModel):
         out: Path,
         *,
         warn: Callable[[str], None] | None = None,
-        reporter: Reporter | None = None,
+        say: Callable[[str], None] | None = None,
         resume: bool = False,
         skip_bad: bool = False,
         **options: Any,
     ) -> dict[str, Any]:
         """Count, measure the perplexity of the validation split, and save into the new folder `out`."""
         config, began = self.config, time.perf_counter()
-        if reporter is not None:
+        if say is not None:
             if resume:
-                reporter.say(f"Nothing saved at {out} yet: starting afresh.")
+                say(f"Nothing saved at {out} yet: starting afresh.")
             text = f"{config.data} ({config.split}, layout {config.layout})"
-            reporter.say(f"Counting {text} up to order {config.order} ...")
+            say(f"Counting {text} up to order {config.order} ...")
         self.count(dataset)
         seconds = time.perf_counter() - began
         measured: dict[str, Any] = {}
