@@ -28,7 +28,7 @@ from throughtime.series.k_steps import KSteps, k_steps
 from throughtime.series.protocol import ForecastModel, WindowForecasts
 from throughtime.series.ridge import Fitting
 from throughtime.series.scaling import Scale
-from throughtime.tasks.base import Description, Predictor, Progress, refuse_options
+from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.forecast.build import (
     SERIES_FILE,
