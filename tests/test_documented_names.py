@@ -89,4 +89,4 @@ def test_names_are_found_and_missed():
     found = {"throughtime.Stack.of", "throughtime.runtime.load", "throughtime.plots.embedding"}
     assert found < set(names(text))
     readme = PAGES[0].read_text(encoding="utf-8")
-    assert {"throughtime.scan", "throughtime.layers.one_hot"} <= set(names(readme))
+    assert {"throughtime.scan", "throughtime.train"} <= set(names(readme))

@@ -203,7 +203,7 @@ def test_several_runs_are_judged_as_one(run, untrained, throughtime):
     assert helped["bleu"] > throughtime("evaluate", untrained, "--json").json["bleu"]
     assert "3 models as one" in throughtime("evaluate", run, "--with", run, "--with", run).out
     refused = throughtime("evaluate", run, "--with", run, "--search-errors")
-    assert (refused.code, "leave out --with" in refused.err) == (2, True)
+    assert (refused.code, "--search-errors: is for one model" in refused.err) == (2, True)
 
 
 def test_runs_come_before_sentences(run):

@@ -59,7 +59,7 @@ def test_what_was_learned_comes_back_word_for_word(learned):  # R104
     sources, targets = (list(dataset.texts("train", side)) for side in ("source", "target"))
     found = translator.translate(sources)
     assert [one.text for one in found] == targets
-    assert all(own[0].ended for own in found)
+    assert all(one.ended for one in found)
 
 
 def test_spaces_that_belong_to_a_sentence_stay(learned):  # R104

@@ -130,7 +130,7 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
     conditions = _conditions(asked, served)
     _check_composing(asked, conditions, service.options)
     composer: Composer = served.model
-    options = asked.model_dump(exclude={"label", "vector", "model"})
+    options = asked.model_dump(exclude={"label", "vector", "model"}, exclude_unset=True)
     if asked.temperature == 0:
         options |= {"greedy": True, "temperature": None, "top_p": None}
 
