@@ -113,9 +113,10 @@ class NgramLanguageModel(LanguageModel):
     ) -> dict[str, Any]:
         """Count, measure the perplexity of the validation split, and save into the new folder `out`."""
         config, began = self.config, time.perf_counter()
+        say = warn if reporter is None else reporter.say
+        if resume and say is not None:
+            say(f"Nothing saved at {out} yet: starting afresh.")
         if reporter is not None:
-            if resume:
-                reporter.say(f"Nothing saved at {out} yet: starting afresh.")
             text = f"{config.data} ({config.split}, layout {config.layout})"
             reporter.say(f"Counting {text} up to order {config.order} ...")
         self.count(dataset)
