@@ -142,6 +142,12 @@ def test_a_run_without_a_folder_lives_as_long_as_its_model(data):
     assert not folder.exists()
 
 
+def test_a_model_of_python_objects_is_evaluated_on_their_test_split():
+    model = train("language", LINES, progress="none", **SETTINGS["language"])
+    found = model.evaluate(split="test")
+    assert found["perplexity"] == model.evaluate(LINES, split="test")["perplexity"]
+
+
 def small_classifier(config, assets):
     from throughtime.tasks.classify.network import build
 

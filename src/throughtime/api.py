@@ -111,6 +111,8 @@ def train(
         if place is not None:
             shutil.rmtree(place, ignore_errors=True)
         raise
+    if not isinstance(data, str | Path):
+        model.training_data = data
     if place is not None:
         weakref.finalize(model, shutil.rmtree, place, ignore_errors=True)
     return model

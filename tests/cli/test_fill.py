@@ -67,7 +67,7 @@ def test_a_sentence_gets_its_best_words(run, throughtime):
     lines = ran.out.splitlines()
     assert len(lines) == 3
     assert lines[0].split("  ", 1)[1] == "Now red goes left!"
-    shares = [float(line.split()[0]) for line in lines]
+    shares = [float(line.split()[0].removesuffix("%")) for line in lines]
     assert shares == sorted(shares, reverse=True)
     assert len(throughtime("fill", run, "___ goes up.").out.splitlines()) == 5
 

@@ -105,7 +105,7 @@ def shown(found: Filling) -> Any:
     from rich.text import Text
 
     return Text(
-        "\n".join(f"{one.probability:.4f}  {one_line(one.text)}" for one in (found, *found.alternatives))
+        "\n".join(f"{one.probability:6.2%}  {one_line(one.text)}" for one in (found, *found.alternatives))
     )
 
 

@@ -54,6 +54,7 @@ class Predictor:
     def __init__(self, model: Any, assets: Any, config: Any) -> None:
         self.model, self.assets, self.config = model, assets, config
         self.folder: ModelFolder | None = None
+        self.training_data: Any = None  # Python objects that `train` was given, which no folder stores
         self.generation: Any = dict(self.generation_defaults or {})
 
     # What a task defines
@@ -241,8 +242,10 @@ class Predictor:
         """
         from throughtime.data.datasets import open_dataset
 
-        data = self.config.data if data is None else data
-        own = data == self.config.data and self.folder is not None and self.folder.skips_bad
+        if data is None:
+            data = self.config.data if self.training_data is None else self.training_data
+        own = isinstance(data, str) and data == self.config.data
+        own = own and self.folder is not None and self.folder.skips_bad
         given = {name: value for name, value in options.items() if value is not None}
         return open_dataset(data, **{**self.config.data_options, **given}, skip_bad=skip_bad or own)
 

@@ -93,6 +93,6 @@ class FillTask:
         lines = []
         for text, found in zip(self.shown, self.filler.fill(self.shown, k=SHOWN_WORDS), strict=True):
             own = (found, *found.alternatives)
-            words = ", ".join(f"{one.tokens[0]} {one.probability:.2f}" for one in own)
+            words = ", ".join(f"{one.tokens[0]} {one.probability:.0%}" for one in own)
             lines.append(f"{text} → {words}")
         return "\n".join(lines)
