@@ -16,7 +16,7 @@ class Fill(Task):
     """
     examples = (
         "train fill --data embedded/english --out runs/blanks",
-        "train fill --data tatoeba-fra-eng --set hidden_size=512 --out runs/tatoeba",
+        "train fill --data tatoeba-fra-eng --hidden-size 512 --out runs/tatoeba",
         "train fill --data my.txt --set tokens=bpe --out runs/parts",
         "train fill --show-config > my.yaml",
     )

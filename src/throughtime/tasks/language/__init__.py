@@ -12,7 +12,7 @@ class Language(Task):
     summary = "Train a recurrent language model: RNN, GRU, LSTM or any other cell."
     examples = (
         "train language --data timemachine --out runs/timemachine",
-        "train language --data ptb --config my.yaml --set lr=1e-3 --set epochs=40 --out runs/ptb",
+        "train language --data ptb --config my.yaml --lr 1e-3 --epochs 40 --out runs/ptb",
         "train language --data my.txt --out runs/mine --resume",
         "train language --show-config > my.yaml",
     )

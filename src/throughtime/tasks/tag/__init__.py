@@ -16,7 +16,7 @@ class Tag(Task):
     examples = (
         "train tag --data ud-english-ewt --out runs/ewt",
         "train tag --data snips-slots --out runs/snips",
-        "train tag --data train.conll --set crf=false --set hidden_size=300 --out runs/mine",
+        "train tag --data train.conll --set crf=false --hidden-size 300 --out runs/mine",
         "train tag --data train.conll --set language_models=[runs/left,runs/right] --out runs/with",
     )
     config = "throughtime.tasks.tag.config:TagConfig"

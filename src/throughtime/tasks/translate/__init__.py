@@ -15,7 +15,7 @@ class Translate(Task):
     """
     examples = (
         "train translate --data pairs.tsv --source en --target fr --out runs/en-fr",
-        "train translate --data multi30k/tok --source en --target de --set epochs=30 --out runs/en-de",
+        "train translate --data multi30k/tok --source en --target de --epochs 30 --out runs/en-de",
         "train translate --data embedded/en-fr --set structure=context-and-input --out runs/plain",
         "train translate --show-config > my.yaml",
     )
