@@ -114,6 +114,8 @@ ALIGNED = {
     "tag predictor tag",
     "ngram predictor stream",
     "language predictor stream",
+    "forecast predictor forecast",
+    "forecast runner forecast",
 }
 """What has the keywords of `Model` already; the others get them with their tasks."""
 

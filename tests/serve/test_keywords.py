@@ -8,6 +8,7 @@ import pytest
 from fastapi import APIRouter
 
 from throughtime.inspection.next_tokens import next_tokens
+from throughtime.runtime.search import WritingOptions
 from throughtime.serve.app import create_app
 from throughtime.serve.forecasting import ForecastRequest
 from throughtime.serve.insight import NextRequest
@@ -36,8 +37,11 @@ router = APIRouter()
     ],
 )
 def test_request_fields_are_the_keywords_of_python(request_type, method):
-    keywords = inspect.signature(method).parameters
+    keywords = dict(inspect.signature(method).parameters)
     fields = {name: one for name, one in request_type.model_fields.items() if name not in INPUTS}
+    if keywords.pop("options", None):  # those of `WritingOptions`, of which None is as good as nothing
+        for name in WritingOptions.__annotations__.keys() & fields.keys():
+            assert fields.pop(name).default == (1 if name == "num_return_sequences" else None), name
     assert fields.keys() <= keywords.keys()
     for name, field in fields.items():
         default = keywords[name].default

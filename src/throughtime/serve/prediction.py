@@ -67,7 +67,7 @@ class ComposeRequest(BaseModel):
     num_return_sequences: int = Field(1, ge=1, le=MOST_CHOICES)
     greedy: bool | None = None
     num_beams: int | None = Field(None, ge=1, le=MOST_BEAMS)
-    length_penalty: float = Field(0.75, ge=0, le=10)
+    length_penalty: float | None = Field(None, ge=0, le=10)
     temperature: float | None = Field(None, ge=0, le=2)
     top_k: int | None = Field(None, ge=1)
     top_p: float | None = Field(None, gt=0, le=1)
@@ -122,7 +122,7 @@ async def _predict(
     return Results(model=served.name, results=found, **await service.warnings(served, texts))
 
 
-@router.post("/compose")
+@router.post("/compose", response_model_exclude_unset=True)
 async def compose(request: Request, asked: ComposeRequest) -> Results:
     """Texts written from a label or a vector, with their log-probabilities."""
     service = admit(request)
