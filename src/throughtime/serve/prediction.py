@@ -122,7 +122,7 @@ async def _predict(
     return Results(model=served.name, results=found, **await service.warnings(served, texts))
 
 
-@router.post("/compose")
+@router.post("/compose", response_model_exclude_unset=True)
 async def compose(request: Request, asked: ComposeRequest) -> Results:
     """Texts written from a label or a vector, with their log-probabilities."""
     service = admit(request)
