@@ -24,6 +24,7 @@ LEFT_OUT = (
     "recipes.measure",
     "recipes.recipe",
 )
+MODELS_OF_ANY_KIND = ("throughtime.tasks.base", "throughtime.tasks.texts")
 TRAINER = ("throughtime.train", "throughtime.models", "throughtime.layers", "throughtime.export")
 BESIDE = (".cu", ".cuh", ".gz", ".json", ".txt")
 """Files that modules of a package read, such as kernels and texts; they count byte by byte."""
@@ -77,7 +78,7 @@ def imported(modules: Iterable[str]) -> set[str]:
         if not module.startswith(LEFT_OUT):
             found.add(module)
             named = {*_imports(_file(module).read_text("utf-8")), module.rpartition(".")[0]}
-            if module == "throughtime.tasks.base":  # `entries` knows which tasks use the trainer
+            if module in MODELS_OF_ANY_KIND:  # `entries` knows which tasks use the trainer
                 named = {one for one in named if not one.startswith(TRAINER)}
             waiting |= {one for one in named if _is_module(one)} - found
     return found

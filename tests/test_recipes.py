@@ -140,7 +140,8 @@ def test_a_model_of_blanks_is_asked_too(folder: Path, tmp_path: Path) -> None:
     put(folder, tmp_path, {"filled": TOY_FILL})
     assert main(["filled", "--keep", str(tmp_path / "kept")], folder) == 0
     row: Any = measured(folder)["filled"]
-    found = command("fill", str(tmp_path / "kept" / "filled"), "one ___ two")["fillings"]
+    (best,) = command("fill", str(tmp_path / "kept" / "filled"), "one ___ two")["sentences"]
+    found = [best, *best["alternatives"]]
     assert row["said"]["one ___ two"] == [
         ", ".join(f"{one['tokens'][0]} {one['probability']:.2f}" for one in found)
     ]

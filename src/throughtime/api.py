@@ -89,7 +89,7 @@ def train(
 
     >>> import throughtime as tt
     >>> lines = ["the cat sleeps", "the dog sleeps", "a cat runs"] * 20
-    >>> model = tt.train("language", lines, epochs=1, hidden_size=8, embedding_size=8, progress="none")
+    >>> model = tt.train("language", lines, epochs=1, batch_size=4, hidden_size=8, progress="none")
     >>> len(model.score(["the cat runs"])[0].tokens)
     4
     """

@@ -152,7 +152,8 @@ def test_a_tokenizer_without_its_package_is_one_sentence(monkeypatch):
 
 
 def test_one_text_is_no_list_of_texts():
-    assert corpus_bleu("b", ["b"]) == corpus_bleu(["b"], ["b"])
+    with pytest.raises(InputError, match="predictions: is one text; give a list"):
+        corpus_bleu("b", "a")
     with pytest.raises(InputError, match="references: is one text; give a list"):
         corpus_bleu(["b"], "a")
     with pytest.raises(InputError, match=r"references\[0\]\[1\]: is of type int"):

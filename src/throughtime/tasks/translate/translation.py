@@ -297,6 +297,7 @@ class _Seen:
 def sentences_at_once(strategy: Strategy) -> int:
     """How many sentences are searched together: fewer under a wide beam, as memory goes by its rows.
 
+    >>> from throughtime.search import Beam
     >>> sentences_at_once(Beam(0, 5)), sentences_at_once(Beam(0, 500))
     (128, 4)
     """
