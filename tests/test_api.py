@@ -169,3 +169,23 @@ def test_a_classifier_with_an_own_network_is_trained_loaded_continued_and_saved(
             tt.load(tmp_path / "run", network=wrong)
     with pytest.raises(InputError, match=r"^unknown network 'small'"):
         train("classify", data["classify"], **{**settings, "network": "small"})
+
+
+def test_saving_never_overwrites(data, tmp_path):
+    for task in ("classify", "ngram"):
+        model = train(task, data[task], progress="none", **SETTINGS[task])
+        model.save(tmp_path / task)
+        with pytest.raises(InputError, match=r"exists already"):
+            model.save(tmp_path / task)
+
+
+def test_a_language_network_that_does_not_fit_is_refused_by_its_parts(data):
+    with pytest.raises(InputError, match=r"^network: lacks .*head"):
+        train("language", data["language"], network=torch.nn.Linear(2, 2), **SETTINGS["language"])
+
+
+def test_a_forecaster_of_objects_forecasts_after_them():
+    rows = {"y": [float(row % 7) for row in range(90)]}
+    settings = {"model": "linear", "head": "point", "horizon": 7, "lookback": 14, "epochs": 1}
+    model = train("forecast", rows, progress="none", device="cpu", **settings)
+    assert len(model.forecast(h=7)[0].mean) == 7

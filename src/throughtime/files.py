@@ -46,6 +46,12 @@ def has_content(path: Path) -> bool:
     return path.exists() and not (path.is_dir() and not any(path.iterdir()))
 
 
+def check_new(path: Path | str) -> None:
+    """Refuse a folder that has content already; call it before long work that ends in writing there."""
+    if has_content(Path(path)):
+        raise InputError(str(path), "exists already; choose another folder or remove it")
+
+
 def check_place(path: Path | str) -> None:
     """Refuse a path that would lie inside a file; call it before long work that ends in writing there."""
     for above in Path(path).parents:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from throughtime.config import Config, build_config
 from throughtime.errors import InputError, unknown
-from throughtime.files import whole_folder
+from throughtime.files import check_new, whole_folder
 from throughtime.folder import ModelFolder
 from throughtime.registry import Registry
 from throughtime.results import Evaluation
@@ -265,6 +265,7 @@ class Predictor:
         """Write the model to a new folder, whole or not at all."""
         from throughtime.models.weights import save_weights
 
+        check_new(path)
         with whole_folder(path) as temporary:
             folder = ModelFolder(temporary)
             self.save_description(folder)

@@ -343,7 +343,8 @@ class SeriesForecaster(Predictor, ForecastModel):
     def _panel(self, data: DataLike | Panel | None, date_format: str | None = None) -> Panel:
         if isinstance(data, Panel):
             return data
-        given, skip_bad = self.config.data if data is None else data, self._is_own(data) and self.skips_bad
+        own = self.config.data if self.training_data is None else self.training_data
+        given, skip_bad = own if data is None else data, self._is_own(data) and self.skips_bad
         written = date_format or self.config.date_format
         dataset = open_dataset(given, kind="series", date_format=written, skip_bad=skip_bad)
         return panel_of(dataset, self.config.roles)

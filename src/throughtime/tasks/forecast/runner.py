@@ -71,6 +71,8 @@ class SeriesForecasterRunner:
         if paths and not self.head.probabilistic:
             raise InputError("paths", "need a model with a distribution; this one forecasts points only")
         given = [History(*one) for one in data.items()] if isinstance(data, Mapping) else list(data)
+        if not all(isinstance(one, History) for one in given):
+            raise InputError("data", "is neither values by name of the series nor a list of History")
         probabilities = ends_of(level)
         draws = np.random.default_rng(self.settings["seed"] if seed is None else seed)
         found: list[Forecast] = []

@@ -45,6 +45,7 @@ class RecurrentLanguage(LanguageModel):
 
     task = "language"
     config_type = LanguageConfig
+    network_parts = ("log_probs", "start", "step", "initial_state", "head", "embedding", "stack")
     model: RecurrentLanguageModel
     config: LanguageConfig
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from throughtime.config import build_config
 from throughtime.errors import InputError
-from throughtime.files import whole_folder
+from throughtime.files import check_new, whole_folder
 from throughtime.folder import ModelFolder
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
@@ -169,6 +169,7 @@ class NgramLanguageModel(LanguageModel):
 
     def save(self, path: Path | str) -> None:
         """Write the model to a new folder, whole or not at all."""
+        check_new(path)
         with whole_folder(path) as temporary:
             self._write(ModelFolder(temporary), self._validation())
 
