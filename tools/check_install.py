@@ -36,13 +36,10 @@ USES: dict[str, list[list[str]]] = {
 """What a user does with a model of each task; every one is evaluated besides."""
 
 TRAIN_IN_PYTHON = """
-import importlib, sys
-from pathlib import Path
-from typing import Any
-from throughtime.cli.training import Request, train
-import json
-task, settings, out = sys.argv[1], json.loads(sys.argv[2]), Path(sys.argv[3])
-train(importlib.import_module(f"throughtime.tasks.{task}.task"), settings, Request(out))
+import json, sys
+import throughtime as tt
+task, settings, out = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+tt.train(task, out=out, **settings)
 """
 USE_IN_PYTHON = """
 import sys
@@ -55,7 +52,7 @@ uses = {
     "tag": lambda: model.tag(["one two"])[0].tags,
     "fill": lambda: model.fill("one ___ three")[0].text,
     "classify": lambda: model.classify(["one two"])[0].label,
-    "compose": lambda: model.compose(["even"], seed=1)[0],
+    "compose": lambda: model.compose("even", seed=1)[0].text,
     "forecast": lambda: model.forecast(h=4),
 }
 assert uses[sys.argv[1]]() is not None
@@ -169,11 +166,10 @@ def check_task(task: str, data: Path, folder: Path) -> int:
         run("throughtime", *(word.replace("RUN", str(out)) for word in words))
     run(sys.executable, "-c", USE_IN_PYTHON, task, str(out))
     if task != "ngram":
-        module = task
         pairs = [word.partition("=") for word in command if "=" in word]
         settings = {key: json.loads(value) for key, _, value in pairs} | {"data": str(data)}
         again = out.with_name(f"{task}-python")
-        run(sys.executable, "-c", TRAIN_IN_PYTHON, module, json.dumps(settings), str(again))
+        run(sys.executable, "-c", TRAIN_IN_PYTHON, task, json.dumps(settings), str(again))
         same = (again / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
         assert same, f"{task}: the command line and Python give different weights"
     return report(f"{task}: trained, evaluated and used")
