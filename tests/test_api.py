@@ -114,7 +114,7 @@ def test_what_counting_does_not_take_is_refused_by_name(data, tmp_path):
         if getattr(TASKS[task], part) is not None and hasattr(TASKS[task].part(part), method)
     ],
 )
-def test_methods_have_the_same_keywords_and_defaults_everywhere(task, part, method):
+def test_methods_have_the_same_keywords_and_defaults_everywhere(task, part, method):  # R108
     assert keywords(getattr(TASKS[task].part(part), method)) == keywords(getattr(Model, method))
 
 
@@ -184,7 +184,7 @@ def test_a_language_network_that_does_not_fit_is_refused_by_its_parts(data):
         train("language", data["language"], network=torch.nn.Linear(2, 2), **SETTINGS["language"])
 
 
-def test_a_forecaster_of_objects_forecasts_after_them():
+def test_a_forecaster_of_objects_forecasts_after_them():  # R107
     rows = {"y": [float(row % 7) for row in range(90)]}
     settings = {"model": "linear", "head": "point", "horizon": 7, "lookback": 14, "epochs": 1}
     model = train("forecast", rows, progress="none", device="cpu", **settings)

@@ -25,7 +25,7 @@ KINDS = {torch.float32: Kind.FLOAT, torch.bfloat16: Kind.BF16, torch.float16: Ki
 
 
 def widened(size: int) -> int:
-    """So many units that a row of them begins on a boundary of 16 bytes.
+    """Round a number of units up so that each row begins on a boundary of 16 bytes.
 
     >>> widened(650)
     656

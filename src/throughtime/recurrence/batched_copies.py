@@ -40,12 +40,12 @@ class Moves:
         self._read: list[Tensor] = []  # kept alive until they have been
 
     def void(self, address: int, size: int) -> None:
-        """So many bytes, a multiple of 16, say that nothing has been written there yet."""
+        """Mark this number of bytes, a multiple of 16, as not written yet."""
         blocks = -(-size // FILLED)
         self._add(blocks, (blocks, address, 0, size // 16, 0, 0, 0, 0, 0, 0, 0, 0))
 
     def zero(self, into: Tensor, rows: int, width: int) -> None:
-        """So many rows are zeros."""
+        """Set this number of rows to zero."""
         self._copy(into.data_ptr(), into, (rows, width), (0, 0), (width, width))
 
     def wide(self, tensor: Tensor, size: int, width: int, into: Tensor | None = None) -> Tensor:

@@ -232,7 +232,7 @@ Work = tuple[str, tuple[tuple[str, int], ...], tuple[int, int]]
 
 
 def compile_ahead(tasks: Iterable[Task], plans: int = 1) -> None:
-    """The kernels of these tasks, each with so many of the plans that are expected to be fastest."""
+    """The kernels of these tasks, each with the given number of plans that are expected to be fastest."""
     from throughtime.kernels import driver
 
     limits = driver.limits(torch.cuda.current_device())

@@ -65,7 +65,7 @@ def no_token(*token_ids: int) -> Constraint:
 
 
 def minimum_length(tokens: int, end_id: int) -> Constraint:
-    """At least so many tokens before the end token."""
+    """Require at least this number of tokens before the end token."""
     barred = no_token(end_id)
     return lambda log_probs, rows: barred(log_probs, rows) if rows.length < tokens else log_probs
 

@@ -309,7 +309,7 @@ def _scores(rolling: Rolling, panel: Panel, shared: bool) -> Counts:
 
 
 def _enough(rolling: Rolling, panel: Panel, earlier: int, most: int, needed: int, shared: bool) -> int:
-    """So many more than `earlier`, up to `most`, that every tested value has scores enough that can have."""
+    """The number of windows, from `earlier` up to `most`, that gives the tested values enough scores."""
     counts, tested = scores_before(rolling, panel, earlier, shared), observed_values(rolling, panel)
     short, found = int((tested & (counts < needed)).sum()), earlier
     observed = _observed(panel, rolling.with_earlier(max(most, earlier)).cuts[0])
