@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from throughtime.cli.inspect_cost import cells, cost
 from throughtime.cli.inspect_gradients import gradients, truncation
 from throughtime.cli.inspect_model import InspectsRun, inspect_model
 from throughtime.cli.options import Debug, Json, Plot, check_pictures
@@ -85,3 +86,5 @@ inspect_app.command("model", cls=InspectsRun)(inspect_model)
 inspect_app.command("gradients", cls=Command)(gradients)
 inspect_app.command("graph", cls=Command)(graph)
 inspect_app.command("truncation", cls=Command)(truncation)
+inspect_app.command("cells", cls=Command)(cells)
+inspect_app.command("cost", cls=Command)(cost)

@@ -1,0 +1,128 @@
+"""`throughtime inspect cells` and `inspect cost`: what cells and layers cost, in theory and measured."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from throughtime.cli.options import Debug, Json, Plot, check_pictures
+from throughtime.cli.output import Outcome, as_command, say
+from throughtime.errors import InputError
+
+
+@as_command
+def cells(
+    cell: Annotated[
+        list[str] | None,
+        typer.Option(help="A cell to compare; repeatable. [default: lstm, gru, gru-before]"),
+    ] = None,
+    steps: Annotated[int, typer.Option(help="Number of steps of a sequence.", min=1)] = 35,
+    batch_size: Annotated[int, typer.Option(help="Number of sequences of a batch.", min=1)] = 32,
+    hidden_size: Annotated[int, typer.Option(help="Number of inputs and of units.", min=1)] = 256,
+    lag: Annotated[int, typer.Option(help="Number of steps to follow the gradient back.", min=2)] = 200,
+    repetitions: Annotated[int, typer.Option(help="Number of timed training steps.", min=1)] = 15,
+    json: Json = False,
+    debug: Debug = False,
+) -> Outcome:
+    """Compare cells: number of weights, time of a training step, and how long a gradient lasts.
+
+    The last columns show the norm of the gradient ds_T/ds_t that is left after --lag steps of a random cell
+    of 64 units: with its gates as they are drawn, and with the gates that keep the state set to 0.98.
+
+    [bold]Examples[/bold]
+
+      throughtime inspect cells
+
+      throughtime inspect cells --cell lstm --cell mingru --hidden-size 512
+    """
+    from rich.table import Table
+
+    from throughtime.inspection.cost import COMPARED_CELLS, compare_cells
+
+    names = list(dict.fromkeys(cell or COMPARED_CELLS))
+    found = compare_cells(
+        names,
+        steps=steps,
+        batch_size=batch_size,
+        hidden_size=hidden_size,
+        repetitions=repetitions,
+        lag=lag,
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("cell")
+    for heading in ("weights", "biases", "ms a step", f"left at lag {lag}", "keeping 0.98"):
+        table.add_column(heading, justify="right")
+    for name, one in found.items():
+        kept = "-" if one.left_when_kept is None else f"{one.left_when_kept:.1e}"
+        table.add_row(
+            name, f"{one.weights:,}", f"{one.biases:,}", f"{one.milliseconds:.2f}", f"{one.left:.1e}", kept
+        )
+    shape = {"steps": steps, "batch_size": batch_size, "hidden_size": hidden_size, "lag": lag}
+    note = (
+        f"A training step: forward and backward, {steps} steps, batch of {batch_size}, {hidden_size} units."
+    )
+    return Outcome({**shape, "cells": {name: asdict(one) for name, one in found.items()}}, [table, "", note])
+
+
+@as_command
+def cost(
+    longest: Annotated[
+        int, typer.Option(help="Longest sequence to measure; lengths double from 128.", min=1)
+    ] = 8192,
+    width: Annotated[int, typer.Option(help="Width d of the layers.", min=1, max=4096)] = 64,
+    kernel: Annotated[int, typer.Option(help="Kernel k of the convolution.", min=2, max=99)] = 3,
+    plot: Plot = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> Outcome:
+    """Compare what convolution, recurrence and self-attention cost as sequences grow.
+
+    Shown are operations, sequential steps and longest path in theory, beside the measured time and memory of
+    one training step of one layer on one thread.
+
+    Example: throughtime inspect cost --longest 2048 --plot cost.png
+    """
+    from rich.table import Table
+
+    from throughtime.inspection.cost import LENGTHS, ORDERS, measure_layers, theory
+
+    check_pictures(plot)
+    lengths = [n for n in LENGTHS if n <= longest]
+    if len(lengths) < 2:
+        raise InputError(
+            "--longest", f"is {longest}, expected at least {LENGTHS[1]}: growth needs two lengths"
+        )
+    found = measure_layers(lengths, width=width, kernel=kernel)
+    rows = {name: asdict(one) for name, one in found.items()}
+    if plot is not None:
+        from throughtime import plots
+
+        plots.complexity(lengths, rows, path=plot)
+        say(f"wrote {plot}")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("layer", "operations", "sequential", "path"):
+        table.add_column(heading)
+    for heading in ("ms", "grows as", "MB", "grows as"):
+        table.add_column(heading, justify="right")
+    for name, one in found.items():
+        table.add_row(
+            name,
+            *ORDERS[name],
+            f"{one.milliseconds[-1]:,.1f}",
+            f"n^{one.milliseconds_exponent:.2f}",
+            f"{one.megabytes[-1]:,.1f}",
+            f"n^{one.megabytes_exponent:.2f}",
+        )
+    last = lengths[-1]
+    note = f"Measured at n = {last:,} with d = {width}, k = {kernel}; growth fitted to the longest lengths."
+    values = {
+        "width": width,
+        "kernel": kernel,
+        "lengths": lengths,
+        "layers": {
+            name: {**row, **theory(name, last, width, kernel)._asdict()} for name, row in rows.items()
+        },
+    }
+    return Outcome(values, [table, "", note])
