@@ -14,16 +14,23 @@ OutputBias = Annotated[
     Literal["frequencies", "zeros"],
     Field(description="first bias of the softmax: the tokens' log frequencies, or zeros"),
 ]
-Schedule = Annotated[str, one_of("throughtime.train.schedules:SCHEDULES")]
+Epochs = Annotated[int, Field(ge=1, description="number of passes over the training data")]
+BatchSize = Annotated[int, Field(ge=1, description="number of rows of one batch, over all processes")]
+LearningRate = Annotated[float, Field(gt=0, description="learning rate; `--find-lr` suggests one")]
+Schedule = Annotated[
+    str,
+    one_of("throughtime.train.schedules:SCHEDULES"),
+    Field(description="constant, step, plateau, cosine or one-cycle"),
+]
+Precision = Annotated[
+    Literal["auto", "float32", "tf32", "bf16"],
+    Field(
+        description="of products: float32, tf32 (GPU), bf16, or auto: bf16 where the hardware has it; "
+        "weights and sums stay float32"
+    ),
+]
 LARGEST_SEED = 2**63 - 1
 """Of what torch and numpy both take."""
-
-HIDDEN_DROPOUT = Effect(
-    "hidden_dropout",
-    lambda config: config.num_layers > 1 or config.hidden_dropout == 0,
-    "with num_layers=1: it falls between layers; set num_layers or leave it out",
-)
-"""For the tasks whose models are stacks of layers."""
 
 
 class TrainingConfig(Config):
@@ -58,24 +65,24 @@ class TrainingConfig(Config):
     seed: int = Field(
         0, ge=0, le=LARGEST_SEED, description="the same seed gives the same weights, bit for bit on a CPU"
     )
-    epochs: int = Field(20, ge=1, description="number of passes over the training data")
+    epochs: Epochs = 20
     validate_every: int = Field(
         1, ge=1, description="epochs from one validation to the next; what waits for better ones counts these"
     )
     minutes: Positive | None = Field(None, description="stop training after this number of minutes")
-    batch_size: int = Field(32, ge=1, description="rows of one batch, over all processes")
+    batch_size: BatchSize = 32
     accumulate: int = Field(1, ge=1, description="batches whose gradients are summed before one update")
 
     optimizer: Literal["sgd", "adam", "adamw", "nt-asgd"] = Field(
         "adamw", description="sgd, adam, adamw, or nt-asgd: sgd that averages once validation stalls"
     )
-    lr: Positive = Field(2e-3, description="learning rate; `--find-lr` looks for a good one")
+    lr: LearningRate = 2e-3
     momentum: Share = Field(0.0, description="of sgd")
     betas: tuple[Share, Share] = Field((0.9, 0.999), description="of adam and adamw")
     weight_decay: float = Field(0.0, ge=0, description="adamw: decoupled; others: added to the gradient")
     clip: Positive | None = Field(1.0, description="largest global norm of the gradient; null for none")
 
-    schedule: Schedule = Field("constant", description="constant, step, plateau, cosine or one-cycle")
+    schedule: Schedule = "constant"
     warmup_steps: int = Field(
         0, ge=0, description="updates in which the rate rises from 0; one-cycle rises by itself"
     )
@@ -99,11 +106,7 @@ class TrainingConfig(Config):
     early_stopping: int | None = Field(
         None, ge=1, description="stop after this number of epochs without a better validation; null for never"
     )
-    precision: Literal["auto", "float32", "tf32", "bf16"] = Field(
-        "float32",
-        description="of products: float32, tf32 (GPU), bf16, or auto: bf16 where the hardware has it; "
-        "weights and sums stay float32",
-    )
+    precision: Precision = "float32"
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, ...")
     capture: bool = Field(True, description="on a GPU, replay steps of fixed shape from a CUDA graph")
 

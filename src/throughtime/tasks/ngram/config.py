@@ -1,14 +1,15 @@
-"""All that `train ngram` can be told."""
+"""The settings of `train ngram`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
 from throughtime.config import Config
 from throughtime.errors import InputError
 from throughtime.ngram.smoothing import Smoothing, build_smoothing
+from throughtime.tasks import text_config as shared
 from throughtime.tasks.language.framing import Framing, follow_suggestions
 
 if TYPE_CHECKING:
@@ -17,17 +18,15 @@ if TYPE_CHECKING:
 
 
 class NgramConfig(Config):
-    """A counted language model and its data. Null means: as the data suggest."""
+    """A counted language model and its data. Null means: chosen from the data."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset({"tokens", "normaliser", "layout"})
 
-    data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
-    split: str = Field("train", description="what to count: train, all, ...")
-    tokens: str | None = Field(None, description="char, word, space, unicode, bpe, ...; null: the data's own")
-    normaliser: str | None = Field(None, description="none, nfc, lower or letters; for characters")
-    layout: Literal["lines", "stream"] | None = Field(
-        None, description="lines (each ends with <eos>) or stream (one text)"
-    )
+    data: shared.Data
+    split: str = Field("train", description="split to count: train, all, ...")
+    tokens: shared.Tokens = None
+    normaliser: shared.Normaliser = None
+    layout: shared.Layout = None
     min_freq: int = Field(1, ge=1, description="rarer tokens become <unk>")
     max_size: int | None = Field(None, ge=4, description="maximum size of the vocabulary")
     order: int = Field(3, ge=1, le=100, description="length of the longest n-grams")
@@ -41,19 +40,19 @@ class NgramConfig(Config):
 
     @property
     def data_options(self) -> dict[str, Any]:
-        """How `open_dataset` opens its data."""
+        """The options with which `open_dataset` opens the data."""
         return {"layout": self.layout}
 
     def settled(self, dataset: Dataset) -> NgramConfig:
-        """The same with the data set's suggestions filled in, as it is saved."""
+        """A copy in which the settings left to the data have their values, as it is saved."""
         return self.model_copy(update=follow_suggestions(dataset, self.tokens, self.normaliser, self.layout))
 
     def frame(self, codec: Codec) -> Framing:
-        """The framing in which a model with this vocabulary reads text."""
+        """The framing with which a model with this vocabulary reads text."""
         return Framing(codec, self.layout == "lines", self.backward)
 
     def build_smoothing(self) -> Smoothing:
-        """The smoothing with its strengths; refuses those that do not fit it or the order."""
+        """Build the smoothing; strengths that do not fit it or the order are refused."""
         chosen: Smoothing = build_smoothing(self.smoothing, self.strengths)
         if len(self.strengths) > self.order:
             raise InputError(

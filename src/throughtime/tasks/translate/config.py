@@ -2,50 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from throughtime.config import Effect, architecture, initialisation, one_of, only_with
 from throughtime.errors import InputError
-from throughtime.train.config import HIDDEN_DROPOUT, OutputBias, Positive, Schedule, Share, TrainingConfig
+from throughtime.tasks.text_config import (
+    Data,
+    EmbeddingDropout,
+    EmbeddingSize,
+    HiddenDropout,
+    LayerNorm,
+    MinFreq,
+    OutputDropout,
+    Size,
+    TextConfig,
+    choose_max_size,
+)
+from throughtime.train.config import BatchSize, LearningRate, OutputBias, Share
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
 MOST_BEAMS = 1_000
-Size = Annotated[int, Field(ge=1)]
 Beams = Annotated[int, Field(ge=1, le=MOST_BEAMS)]
 LengthPenalty = Annotated[float, Field(ge=0, le=10)]  # as any beam has it
 ATTENTIVE = ("attention", "attention-no-feeding", "conditional")
 """The structures that look at the source anew at each step."""
-FEWEST_PIECES, MOST_PIECES, WORDS_A_PIECE = 1_000, 8_000, 20
 FEWEST_BYTE_PIECES = 300  # 256 bytes, the special tokens, and room to join some
 
 
-def _whole(tokens: str | None) -> bool:
-    from throughtime.text.subword import TRAINED
-
-    return tokens is None or not (tokens in TRAINED or tokens.endswith(".json"))
-
-
-MIN_FREQ = Effect(
-    "min_freq",
-    lambda config: _whole(config.tokens),
-    "with tokens={tokens}, which cuts rare words into parts; set max_size or leave it out",
-)
-"""For all tasks whose tokens may be whole words or parts of them."""
-
-
-class TranslateConfig(TrainingConfig):
+class TranslateConfig(TextConfig):
     """An encoder and a decoder, their data, and how they are trained. Null means: as the data suggest."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset({"source", "target", "shared", "max_size"})
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
-        *TrainingConfig.EFFECTS,
-        MIN_FREQ,
-        HIDDEN_DROPOUT,
+        *TextConfig.EFFECTS,
         only_with("attention", "structure", *ATTENTIVE),
         only_with("scaled", "structure", *ATTENTIVE),
         only_with("context", "structure", "main", "context-only", "context-and-input"),
@@ -58,7 +51,7 @@ class TranslateConfig(TrainingConfig):
         ),
     )
 
-    data: str = Field(description="a name of `throughtime data list`, a file, or a folder of splits")
+    data: Data
     source: str | None = Field(None, description="the language that is read, such as en")
     target: str | None = Field(None, description="the language that is written, such as fr")
     tokens: str = architecture(
@@ -67,7 +60,7 @@ class TranslateConfig(TrainingConfig):
     shared: bool | None = architecture(
         None, description="one vocabulary for both languages; null: where tokens are parts of words"
     )
-    min_freq: int = architecture(1, ge=1, description="rarer whole words become <unk>")
+    min_freq: MinFreq = 1
     max_size: int | None = architecture(
         None, ge=1, description="the largest vocabulary; null: 1,000 to 8,000 parts by the size of the data"
     )
@@ -81,7 +74,7 @@ class TranslateConfig(TrainingConfig):
         "context-and-input",
     )
     cell: str = architecture("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
-    embedding_size: Size = architecture(256, description="width of a token's vector")
+    embedding_size: EmbeddingSize = 256
     hidden_size: Size = architecture(512, description="units of a decoder's layer")
     encoder_size: Size | None = architecture(
         None, description="units of an encoder's layer each way; null: half the decoder's, or all one way"
@@ -99,29 +92,23 @@ class TranslateConfig(TrainingConfig):
         True, description="a layer from the encoder's state to the decoder's first one"
     )
     tied: bool = architecture(True, description="the output's weights are the target's embedding")
-    layer_norm: bool = architecture(False, description="normalise what each layer gives")
+    layer_norm: LayerNorm = False
     output_bias: OutputBias = initialisation("frequencies")
 
-    embedding_dropout: Share = Field(0.2, description="on embedded tokens")
+    embedding_dropout: EmbeddingDropout = 0.2
     encoder_dropout: Share = Field(0.0, description="on what the encoder gives")
-    hidden_dropout: Share = Field(0.2, description="between layers")
-    output_dropout: Share = Field(0.3, description="on what enters the softmax")
+    hidden_dropout: HiddenDropout = 0.2
+    output_dropout: OutputDropout = 0.3
     label_smoothing: Share = Field(0.1, description="share of a label that goes to all tokens alike")
     teacher_forcing: Annotated[float, Field(ge=0, le=1)] = Field(
         1.0, description="how often the decoder reads the given token, not its own, drawn at each step"
     )
 
-    epochs: int = Field(20, ge=1, description="number of passes over the training data")
-    batch_size: int = Field(64, ge=1, description="pairs of one batch, over all processes")
+    batch_size: BatchSize = 64
     max_tokens: int | None = Field(
         None, ge=1, description="positions of a batch's larger side at most, padding included"
     )
-    lr: Positive = Field(1e-3, description="learning rate; `--find-lr` looks for a good one")
-    schedule: Schedule = Field("cosine", description="constant, step, plateau, cosine or one-cycle")
-
-    precision: Literal["auto", "float32", "tf32", "bf16"] = Field(
-        "auto", description="of products; auto: bf16 where the hardware has it, else float32"
-    )
+    lr: LearningRate = 1e-3
     choose_by: Annotated[str, one_of("throughtime.metrics.measures:MEASURES", "bleu", "perplexity")] = Field(
         "bleu",
         description="the validation measure that decides which weights are kept: bleu, perplexity, chrf, ...",
@@ -152,26 +139,12 @@ class TranslateConfig(TrainingConfig):
                 f"is {self.max_size}, expected at least {FEWEST_BYTE_PIECES} with tokens=bpe, which has a "
                 "piece for each byte",
             )
-        parts = self.tokens in TRAINED
         languages = dataset.languages or (self.source, self.target)
         return self.model_copy(
             update={
                 "source": self.source or languages[0] or None,
                 "target": self.target or languages[1] or None,
-                "shared": parts if self.shared is None else self.shared,
-                "max_size": self.max_size or (pieces_for(dataset.texts("train")) if parts else None),
+                "shared": self.tokens in TRAINED if self.shared is None else self.shared,
+                "max_size": choose_max_size(self.max_size, self.tokens, dataset.texts("train")),
             }
         )
-
-
-def pieces_for(texts: Iterable[str]) -> int:
-    """How many parts of words these texts can teach: one for twenty running words, within bounds.
-
-    Ideographs are written without spaces; three of them stand for a word.
-    >>> pieces_for(["a few words"] * 10), pieces_for(["and many"] * 40_000), pieces_for(["很多字" * 9] * 5000)
-    (1000, 4000, 2250)
-    """
-    words = sum(
-        max(text.count(" ") + 1, len(text.encode()) // 9 if not text.isascii() else 0) for text in texts
-    )
-    return max(FEWEST_PIECES, min(MOST_PIECES, words // WORDS_A_PIECE))

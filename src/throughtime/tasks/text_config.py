@@ -1,0 +1,125 @@
+"""Settings that several tasks on texts share: each is described once, and a task chooses its default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from throughtime.config import Effect, architecture
+from throughtime.train.config import Precision, Schedule, Share, TrainingConfig
+
+MIN_PIECES, MAX_PIECES, WORDS_PER_PIECE = 1_000, 8_000, 20
+
+Size = Annotated[int, Field(ge=1)]
+Data = Annotated[str, Field(description="a name of `throughtime data list`, a file, or a folder of splits")]
+TextColumn = Annotated[
+    str | None,
+    Field(description="column or field of the text; null: text, or a common name such as review"),
+]
+LabelColumn = Annotated[
+    str | None,
+    Field(description="column or field of the label; null: label, or a common name such as stars"),
+]
+Tokens = Annotated[
+    str | None,
+    architecture(description="char, word, space, unicode, bpe, ...; null: what the data suggest"),
+]
+Normaliser = Annotated[str | None, architecture(description="none, nfc, lower or letters; for tokens=char")]
+Layout = Annotated[
+    Literal["lines", "stream"] | None,
+    architecture(description="lines (each ends with <eos>) or stream (all lines are one text)"),
+]
+MinFreq = Annotated[int, architecture(ge=1, description="rarer whole words become <unk>")]
+MaxSize = Annotated[
+    int | None,
+    architecture(
+        ge=5, description="maximum size of the vocabulary; null: all words, or as many parts as suit the data"
+    ),
+]
+MaxTokens = Annotated[
+    int | None, Field(ge=1, description="maximum number of positions in a batch, padding included")
+]
+
+Cell = Annotated[str, architecture(description="lstm, gru, rnn, mingru, ...; see `throughtime doctor`")]
+EmbeddingSize = Annotated[int, architecture(ge=1, description="size of a token's vector")]
+TiedEmbeddingSize = Annotated[
+    int, architecture(ge=1, description="size of a token's vector; by default hidden_size if tied")
+]
+HiddenSize = Annotated[int, architecture(ge=1, description="number of units of a layer")]
+HiddenSizeEachWay = Annotated[
+    int, architecture(ge=1, description="number of units of a layer in each direction")
+]
+NumLayers = Annotated[int, architecture(ge=1, description="number of stacked layers")]
+Tied = Annotated[bool, architecture(description="use the embedding as the weights of the output layer")]
+Residual = Annotated[
+    bool, architecture(description="add the input of a layer to its output where their sizes agree")
+]
+LayerNorm = Annotated[bool, architecture(description="normalise the output of each layer")]
+
+WordDropout = Annotated[
+    Share, Field(description="share of words that become <unk> in training, drawn for every batch")
+]
+EmbeddingDropout = Annotated[Share, Field(description="dropout on embedded tokens")]
+InputDropout = Annotated[Share, Field(description="dropout on the input of the first layer")]
+HiddenDropout = Annotated[Share, Field(description="dropout between layers")]
+OutputDropout = Annotated[Share, Field(description="dropout on the input of the output layer")]
+WeightDrop = Annotated[
+    Share, Field(description="share of the recurrent weights that are dropped, drawn for every batch")
+]
+Variational = Annotated[bool, Field(description="use one dropout mask for all steps of a batch")]
+
+
+def _are_whole_words(tokens: str | None) -> bool:
+    from throughtime.text.subword import TRAINED
+
+    return tokens is None or not (tokens in TRAINED or tokens.endswith(".json"))
+
+
+MIN_FREQ = Effect(
+    "min_freq",
+    lambda config: _are_whole_words(config.tokens),
+    "with tokens={tokens}, which splits rare words into parts; set max_size or leave it out",
+)
+HIDDEN_DROPOUT = Effect(
+    "hidden_dropout",
+    lambda config: config.num_layers > 1 or config.hidden_dropout == 0,
+    "with num_layers=1, as it is applied between layers; set num_layers or leave it out",
+)
+
+
+class StackConfig(TrainingConfig):
+    """The defaults of tasks that train a stack of layers."""
+
+    EFFECTS: ClassVar[tuple[Effect, ...]] = (*TrainingConfig.EFFECTS, HIDDEN_DROPOUT)
+
+    schedule: Schedule = "cosine"
+    precision: Precision = "auto"
+
+
+class TextConfig(StackConfig):
+    """The same for tasks whose tokens are whole words or parts of words."""
+
+    EFFECTS: ClassVar[tuple[Effect, ...]] = (*StackConfig.EFFECTS, MIN_FREQ)
+
+
+def choose_max_size(given: int | None, tokens: str, texts: Iterable[str]) -> int | None:
+    """The size of a vocabulary if `given` is None: one part of words per twenty running words, within bounds.
+
+    Tokens that are not parts of words have no limit. Ideographs are written without spaces; three of them
+    count as one word.
+
+    >>> [choose_max_size(None, "bpe", texts) for texts in (["a few"] * 10, ["and many"] * 40_000)]
+    [1000, 4000]
+    >>> choose_max_size(None, "bpe", ["很多字" * 9] * 5000), choose_max_size(None, "space", ["a few words"])
+    (2250, None)
+    """
+    from throughtime.text.subword import TRAINED
+
+    if given is not None or tokens not in TRAINED:
+        return given
+    words = sum(
+        max(text.count(" ") + 1, len(text.encode()) // 9 if not text.isascii() else 0) for text in texts
+    )
+    return max(MIN_PIECES, min(MAX_PIECES, words // WORDS_PER_PIECE))
