@@ -61,6 +61,10 @@ class InterruptedRunError(ThroughtimeError):
         self.checkpoint = checkpoint
 
 
+class ThroughtimeWarning(UserWarning):
+    """Something that a user should know about an answer; the command line prints it as a warning."""
+
+
 def import_optional(package: str, *, feature: str, extra: str) -> Any:
     """Import a package that only one feature needs; if it is missing, the error names the extra.
 

@@ -31,6 +31,7 @@ MADE = {
     "diverse": lambda: DiverseBeam(END, 4, groups=2, per_group=2),
     "stochastic": lambda: STRATEGIES["stochastic"](END, 3, seed=5),
     "exhaustive": lambda: STRATEGIES["exhaustive"](END, CAP),
+    "exact": lambda: STRATEGIES["exact"](END),
 }
 
 every_strategy = pytest.mark.parametrize("name", STRATEGIES)

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, ThroughtimeWarning
 from throughtime.search import (
     Beam,
     ExactResult,
@@ -18,9 +18,14 @@ from throughtime.search import (
     Greedy,
     Memory,
     Step,
+    build_strategy,
     exact,
     exhaustive,
+    forbidden,
     generate,
+    minimum_length,
+    no_repeated_ngram,
+    no_token,
     search_errors,
 )
 from throughtime.search.frontier import Frontier
@@ -280,3 +285,33 @@ def test_bad_options_are_named():
     with pytest.raises(InputError, match="has 0 results for 1 prompts"):
         exact(model, [[0]], END, max_new_tokens=3, first=[])
     assert exact(model, [], END, max_new_tokens=3) == []
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**9))
+def test_by_name_it_finds_the_most_likely_of_all_that_constraints_allow(seed):
+    model, prompts = Recurrent(seed, vocabulary=5), [[1], [2]]
+    rules = [no_token(4), no_repeated_ngram(1), forbidden([[1, 2]]), minimum_length(2, END)]
+    steps = []
+    found = generate(
+        model,
+        prompts,
+        build_strategy("exact", END),
+        max_new_tokens=5,
+        constraints=rules,
+        watch=steps.append,
+    )
+    everything = build_strategy("exhaustive", END, max_length=5, length_penalty=0, num_return_sequences=500)
+    for sentence, [own] in enumerate(found):
+        every = generate(model, [prompts[sentence]], everything, max_new_tokens=5, constraints=rules)[0]
+        best = next(one for one in every if one.ended)
+        assert (own.tokens, own.ended) == (best.tokens, True)
+        assert own.log_prob == pytest.approx(best.log_prob, abs=1e-9)
+        assert len(own.path) == len(own.tokens) + 1 <= len(steps)
+
+
+def test_what_is_not_certain_comes_with_a_warning():
+    strategy = build_strategy("exact", END, budget=1)
+    with pytest.warns(ThroughtimeWarning, match="of 1 results after 1 "):
+        [[found]] = generate(Recurrent(3, vocabulary=40), [[1]], strategy, max_new_tokens=12)
+    assert found.ended

@@ -146,3 +146,21 @@ def test_subword_models_train_and_score(corpus):
     [scored] = model.score(["the cat sat on the mat ."])
     assert scored.total > -15
     assert model.generate("the cat", strategy=model.strategy(seed=0))[0].text.startswith("the cat")
+
+
+def test_words_are_forbidden_and_required(corpus):
+    model = trained(corpus, order=3)
+    [found] = model.generate("the", num_beams=3, forbid=["cat"], require=["man"], max_new_tokens=8)
+    assert "man" in found.text.split()
+    assert "cat" not in found.text.split()
+    [found] = model.generate("the", search="exact", no_repeat_ngram=1, max_new_tokens=8)
+    added = found.text.split()[1:]
+    assert (found.ended, len(added)) == (True, len({*added}))
+    with pytest.raises(InputError, match=r"^require: is 'zebra'"):
+        model.generate(require=["zebra"])
+    with pytest.raises(InputError, match=r"^num_return_sequences: is 2"):
+        model.generate(search="exact", num_return_sequences=2)
+    with pytest.raises(InputError, match=r"^require: needs a model that writes left to right"):
+        trained(corpus, backward=True).generate(require=["man"])
+    with pytest.raises(InputError, match=r"^require: needs a model of lines"):
+        trained(corpus, layout="stream").generate(require=["man"])

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, ThroughtimeWarning
+from throughtime.search.beam import Beam
+from throughtime.search.constraints import Constraint, apply_constraints, forced_prefix
 from throughtime.search.frontier import ROOT, Frontier, Prefixes
-from throughtime.search.interface import Finished, StepModel
+from throughtime.search.generate import Moment, generate
+from throughtime.search.interface import Finished, Hypotheses, StepModel
+from throughtime.search.sampling import Greedy
 
+BUDGET = 20_000
 IMPOSSIBLE = Finished((), -torch.inf, -torch.inf, ended=False)
 
 
@@ -36,9 +42,10 @@ def exact(
     end_id: int | None,
     *,
     max_new_tokens: int,
-    budget: int = 20_000,
+    budget: int = BUDGET,
     first: Sequence[Finished] | None = None,
     at_once: int = 16,
+    constraints: Sequence[Constraint] = (),
 ) -> list[ExactResult]:
     """The sequence of highest log-probability for each prompt (Stahlberg and Byrne, 2019).
 
@@ -69,11 +76,92 @@ def exact(
         memory = memory.follow(torch.searchsorted(alive, taken.sentence))
         alive = torch.unique_consecutive(taken.sentence)
         log_probs, state, _ = model.step(taken.token, taken.state, memory)
+        if constraints:
+            log_probs = _constrain(log_probs, taken, frontier, constraints, end_id)
         if best.improve(taken, log_probs):
             frontier.prune(best.log_prob)
         frontier.put(taken, state, *best.worth_while(taken, log_probs))
     resolved, expansions = frontier.decided(best.log_prob).tolist(), frontier.expansions.tolist()
     return [ExactResult(*one) for one in zip(best.found(frontier), resolved, expansions, strict=True)]
+
+
+def _constrain(
+    log_probs: Tensor,
+    taken: Prefixes,
+    frontier: Frontier,
+    constraints: Sequence[Constraint],
+    end_id: int | None,
+) -> Tensor:
+    """Apply constraints, which see hypotheses of one length: the prefixes of each depth go together."""
+    for depth in taken.depth.unique().tolist():
+        rows = (taken.depth == depth).nonzero().flatten()
+        prefixes = frontier.prefixes(taken.node[rows], depth)
+        hypotheses = Hypotheses(taken.sentence[rows], taken.log_prob[rows], depth, (), prefixes)
+        log_probs[rows] = apply_constraints(log_probs[rows], hypotheses, constraints, end_id)
+    return log_probs
+
+
+class Exact(Beam):
+    """Find the most likely sequence: branch and bound, with the result of a beam as the one to beat.
+
+    A result that is not certain to be the most likely one after `budget` expansions comes with a warning.
+    """
+
+    def __init__(
+        self,
+        end_id: int | None,
+        *,
+        budget: Annotated[int, "Maximum number of prefixes to expand per sentence"] = BUDGET,
+    ) -> None:
+        super().__init__(end_id, length_penalty=0.0)
+        self.budget = budget
+
+    def search(
+        self,
+        model: StepModel,
+        prompts: Sequence[Sequence[int]],
+        *,
+        max_new_tokens: int,
+        constraints: Sequence[Constraint],
+        watch: Callable[[Moment], None] | None,
+    ) -> list[list[Finished]]:
+        """The most likely sequence of each prompt; `watch` sees the steps that lead to it."""
+        beam = Beam(self.end_id, length_penalty=0.0, max_length=max_new_tokens)
+        found = generate(model, prompts, beam, max_new_tokens=max_new_tokens, constraints=constraints)
+        first = [own[0] for own in found]
+        best = exact(
+            model,
+            prompts,
+            self.end_id,
+            max_new_tokens=max_new_tokens,
+            budget=self.budget,
+            first=first,
+            constraints=constraints,
+        )
+        if uncertain := sum(not one.resolved for one in best):
+            warnings.warn(
+                f"exact search is not certain of {uncertain} of {len(best)} results after {self.budget:,} "
+                "expansions; raise budget to search on",
+                ThroughtimeWarning,
+                stacklevel=2,
+            )
+        chosen = [
+            beam if one.best.log_prob == -torch.inf else one.best
+            for beam, one in zip(first, best, strict=True)
+        ]
+        # Walking the results once more gives them their paths, and `watch` its steps.
+        ways = [
+            [*one.tokens, self.end_id] if one.ended and self.end_id is not None else one.tokens
+            for one in chosen
+        ]
+        return generate(
+            model,
+            prompts,
+            Greedy(self.end_id),
+            max_new_tokens=max_new_tokens,
+            constraints=[forced_prefix(ways)],
+            watch=watch,
+        )
 
 
 class _Best:

@@ -107,6 +107,14 @@ class Frontier:
             node = parent
         return tuple(found[::-1])
 
+    def prefixes(self, nodes: Tensor, depth: int) -> Tensor:
+        """The prefixes of several nodes of the same depth. [rows, depth]"""
+        found = [nodes.new_empty(len(nodes), 0)]
+        for _ in range(depth):
+            found.append(self._token_of[nodes][:, None])
+            nodes = self._parent[nodes]
+        return torch.cat(found[::-1], dim=1)
+
     def _within_budget(
         self, taken: Prefixes, row: Tensor, token: Tensor, log_prob: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from throughtime.errors import InputError
 from throughtime.search.constraints import Constraint, apply_constraints
-from throughtime.search.interface import Finished, Hypotheses, StepModel, Strategy, select
+from throughtime.search.interface import Finished, Hypotheses, StepModel, Strategy, WholeSearch, select
 
 
 class Moment(NamedTuple):
@@ -71,6 +71,10 @@ def generate(
     watch: Callable[[Moment], None] | None = None,
 ) -> list[list[Finished]]:
     """What the strategy finds for each prompt, best first. Nothing is emitted while a prompt is read."""
+    if isinstance(strategy, WholeSearch):
+        return strategy.search(
+            model, prompts, max_new_tokens=max_new_tokens, constraints=constraints, watch=watch
+        )
     moment = None
     steps = moments(model, prompts, strategy, max_new_tokens=max_new_tokens, constraints=constraints)
     for moment in steps:

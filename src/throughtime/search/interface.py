@@ -5,12 +5,16 @@ A model (counted, recurrent, or several at once) is a `StepModel`; a `Strategy` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from throughtime.search.constraints import Constraint
+    from throughtime.search.generate import Moment
 
 State = tuple[Tensor, ...]
 """What changes from token to token: flat, each tensor [rows, ...]; selected per hypothesis at every step."""
@@ -198,4 +202,21 @@ class Strategy(Protocol):
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
         """The results of each sentence, best first, when no row goes on or the length cap is reached."""
+        ...
+
+
+@runtime_checkable
+class WholeSearch(Protocol):
+    """A strategy that runs the model itself, because it returns to prefixes that it left earlier."""
+
+    def search(
+        self,
+        model: StepModel,
+        prompts: Sequence[Sequence[int]],
+        *,
+        max_new_tokens: int,
+        constraints: Sequence[Constraint],
+        watch: Callable[[Moment], None] | None,
+    ) -> list[list[Finished]]:
+        """The results of each prompt, best first; `watch` sees the steps that lead to them."""
         ...

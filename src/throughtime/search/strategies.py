@@ -30,6 +30,7 @@ STRATEGIES = Registry[Callable[..., Strategy]](
         "diverse": "throughtime.search.beam_variants:DiverseBeam",
         "stochastic": "throughtime.search.beam_variants:StochasticBeam",
         "exhaustive": "throughtime.search.exhaustive:Exhaustive",
+        "exact": "throughtime.search.exact:Exact",
     },
 )
 

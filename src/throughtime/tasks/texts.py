@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from throughtime.errors import InputError
 from throughtime.runtime.search import choose_search
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.text.codec import Codec
@@ -79,9 +80,12 @@ class TextWriter(TextPredictor):
         Without it, texts are drawn by `temperature`, `top_k`, `top_p` and `seed`, unless `greedy` or
         `num_beams` ask for likely ones. What is not given comes from generation_config.json.
         """
-        from throughtime.search import build_strategy
+        from throughtime.search import build_strategy, strategy_options
 
         name, chosen = choose_search(self.generation, **options)
+        single = "num_return_sequences" not in strategy_options(name)
+        if single and (count := chosen.pop("num_return_sequences", 1)) != 1:
+            raise InputError("num_return_sequences", f"is {count}, but {name} search finds 1")
         return build_strategy(name, self.end_id, max_length=self._length(max_new_tokens), **chosen)
 
     def write(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from throughtime.data.datasets import Dataset
-    from throughtime.search import Strategy
+    from throughtime.search import Constraint, Strategy
     from throughtime.search.interface import Memory, State, Step
     from throughtime.tasks.language.framing import Framing
 
@@ -99,6 +99,9 @@ class LanguageModel(TextWriter):
         prompts: str | Sequence[str] = "",
         *,
         max_new_tokens: int | None = None,
+        forbid: Sequence[str] = (),
+        require: Sequence[str] = (),
+        no_repeat_ngram: int | None = None,
         strategy: Strategy | None = None,
         progress: Progress | None = None,
         **options: Unpack[WritingOptions],
@@ -110,20 +113,39 @@ class LanguageModel(TextWriter):
         prompt gets `num_return_sequences` texts, the most likely first. What is not given comes from
         generation_config.json. An exported model has the same keywords and, with equal seeds, draws the same
         texts. `strategy` replaces all these options.
+
+        What is added to a prompt contains the words of `require` and none of `forbid`, and repeats no n-gram
+        of length `no_repeat_ngram`.
         """
         if strategy is None:
             strategy = self.strategy(max_new_tokens=max_new_tokens, **options)
         else:
             for name in options:
                 raise InputError(name, "cannot be given together with strategy; leave one of them out")
+        constraints = self._constraints(forbid, require, no_repeat_ngram, self._length(max_new_tokens))
         ids = [self.framing.ids(prompt, end=False) for prompt in check_texts(prompts, "prompts")]
-        results = self.write(ids, strategy, max_new_tokens, progress=progress)
+        results = self.write(ids, strategy, max_new_tokens, constraints=constraints, progress=progress)
         return [
             with_alternatives(
                 [Generated(self.framing.text([*own, *one.tokens]), one.log_prob, one.ended) for one in found]
             )
             for own, found in zip(ids, results, strict=True)
         ]
+
+    def _constraints(
+        self, forbid: Sequence[str], require: Sequence[str], no_repeat_ngram: int | None, length: int
+    ) -> Callable[[int], list[Constraint]] | None:
+        """The constraints for a batch of prompts; None if nothing is asked."""
+        from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
+
+        if require and self.end_id is None:
+            raise InputError("require", "needs a model of lines; this one writes a stream without an end")
+        if (forbid or require) and self.framing.backward:
+            raise InputError("forbid" if forbid else "require", "needs a model that writes left to right")
+        rules = DecodingConstraints("", tuple(forbid), tuple(require), no_repeat_ngram).check(self.codec)
+        if rules is None:
+            return None
+        return lambda prompts: rules.rules(prompts, self.codec, self.end_id, length)
 
     def stream(
         self, prompt: str = "", *, max_new_tokens: int | None = None, strategy: Strategy | None = None

@@ -55,6 +55,9 @@ class LanguageModelRunner(TextRunner):
         prompts: str | Sequence[str] = "",
         *,
         max_new_tokens: int | None = None,
+        forbid: Sequence[str] = (),
+        require: Sequence[str] = (),
+        no_repeat_ngram: int | None = None,
         strategy: None = None,
         progress: Progress | None = None,
         **options: Unpack[WritingOptions],
@@ -64,8 +67,10 @@ class LanguageModelRunner(TextRunner):
         The keywords are those of the trained model, which draws the same texts with the same seed; strategies
         other than greedy search and sampling need it.
         """
-        if strategy is not None:
-            raise InputError("strategy", "needs the trained model; an exported one draws or is greedy")
+        needed = {"forbid": forbid, "require": require, "no_repeat_ngram": no_repeat_ngram}
+        for keyword, value in {**needed, "strategy": strategy}.items():
+            if value:
+                raise InputError(keyword, "needs the trained model; an exported one draws or is greedy")
         name, chosen = choose_search(self.generation, **options)
         if name not in ("greedy", "sampling"):
             raise InputError(

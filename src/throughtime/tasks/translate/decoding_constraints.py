@@ -55,8 +55,11 @@ class DecodingConstraints:
         left = self._left(codec)
         return len(codec.encode(self.prefix)) + sum(map(len, left)) + bool(left)
 
-    def rules(self, sentences: int, codec: Codec, end_id: int, max_length: int) -> list[Constraint]:
-        """The constraints for a batch of so many sentences; refused where `max_length` has no room."""
+    def rules(self, sentences: int, codec: Codec, end_id: int | None, max_length: int) -> list[Constraint]:
+        """The constraints for a batch of `sentences`; refused if `max_length` leaves no room for them.
+
+        Without an `end_id` no word can be required, and there is no minimum length.
+        """
         from throughtime import search
         from throughtime.search.constraints import after
 
@@ -66,16 +69,16 @@ class DecodingConstraints:
             raise InputError(
                 " and ".join(options),
                 f"{'need' if len(options) > 1 else 'needs'} {needed} tokens, but at most {max_length} may "
-                "come; raise max_length (of compose: max_new_tokens)",
+                "come; raise max_length or max_new_tokens",
             )
         found: list[Constraint] = []
-        if self.min_length:
+        if self.min_length and end_id is not None:
             found.append(search.minimum_length(self.min_length, end_id))
         if self.no_repeated_ngram is not None:
             found.append(search.no_repeated_ngram(self.no_repeated_ngram))
         if self.forbidden:
             found.append(search.forbidden([ids for word in self.forbidden for ids in forms(word, codec)]))
-        if left:
+        if left and end_id is not None:
             found.append(search.required([left] * sentences, end_id, max_length))
         if prefix:
             # What a rule would rather have must not end a sentence in the midst of its prefix.

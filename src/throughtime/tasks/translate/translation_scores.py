@@ -17,14 +17,12 @@ from throughtime.metrics.bleu import (
 )
 from throughtime.runtime.search import batches_by_length
 from throughtime.search import Beam, Finished
-from throughtime.search.exact import ExactResult, SearchErrors, exact
+from throughtime.search.exact import BUDGET, ExactResult, SearchErrors, exact
 from throughtime.search.exact import search_errors as compared
 from throughtime.tasks.translate.translation import SentenceTranslator
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-
-BUDGET = 20_000
 
 
 class SentencePairs(NamedTuple):
