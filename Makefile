@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: help demo test test-install test-docs lint bench results clean
+.PHONY: help demo test coverage matrix test-install test-docs lint bench results clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -32,6 +32,12 @@ lint: $(VENV)/.dev ## check format, style, types and the direction of imports
 test: lint ## lint, then run every test and doctest, one process for each core
 	$(BIN)/python -m pytest --numprocesses logical --dist worksteal --durations 15
 
+coverage: $(VENV)/.dev ## run the tests and fail below the smallest share of lines allowed in pyproject.toml
+	$(BIN)/python -m pytest --numprocesses logical --dist worksteal --quiet --cov --cov-report=
+
+matrix: ## run the tests on each Python from 3.11 on that this machine has
+	$(PYTHON) tools/matrix.py
+
 test-install: ## install the wheel without extras into a fresh environment and use every task there
 	$(PYTHON) tools/check_install.py
 
@@ -45,5 +51,5 @@ results: $(VENV)/.dev ## measure the figures of RESULTS.md again
 	$(BIN)/python -m recipes
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .matrix .coverage build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

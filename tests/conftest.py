@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,19 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 # TensorBoard is tested by name; elsewhere its event files would only slow each training down.
 sys.modules["torch.utils.tensorboard"] = None  # type: ignore[assignment]
+
+
+class SkipTestsOfTorch(MetaPathFinder):
+    """Where torch is not installed, importing it skips the test, or the file of tests, that needs it."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        """Skip at the import of torch, and leave all other imports to the next finder."""
+        if fullname == "torch":
+            pytest.skip("torch is not installed", allow_module_level=True)
+
+
+if importlib.util.find_spec("torch") is None:
+    sys.meta_path.insert(0, SkipTestsOfTorch())
 
 
 @pytest.fixture(scope="session")

@@ -64,9 +64,9 @@ class Frequency:
             return np.int64(first) + steps
         if self.unit == "second":
             return np.asarray(np.datetime64(first, "ns") + steps.astype("timedelta64[s]"))
-        month = np.datetime64(first, "M")
+        month, steps = np.datetime64(first, "M"), steps.astype("timedelta64[M]")
         if self.month_end:
-            ends = (month + steps + 1).astype("datetime64[D]") - np.timedelta64(1, "D")
+            ends = (month + steps + np.timedelta64(1, "M")).astype("datetime64[D]") - np.timedelta64(1, "D")
             return np.asarray(ends.astype("datetime64[ns]"))
         into = np.datetime64(first, "ns") - month.astype("datetime64[ns]")
         return np.asarray((month + steps).astype("datetime64[ns]") + into)
@@ -152,7 +152,8 @@ def _on_one_day(ds: Times) -> bool:
 
 
 def _at_month_end(ds: Times) -> bool:
-    ends = (ds.astype("datetime64[M]") + 1).astype("datetime64[D]") - np.timedelta64(1, "D")
+    following = ds.astype("datetime64[M]") + np.timedelta64(1, "M")
+    ends = following.astype("datetime64[D]") - np.timedelta64(1, "D")
     return bool((ends.astype("datetime64[ns]") == ds).all())
 
 

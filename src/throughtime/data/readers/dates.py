@@ -101,14 +101,16 @@ def check_date_format(date_format: str) -> str:
     one, other = datetime(2003, 4, 5, 6, 7, 8), datetime(2014, 4, 5, 6, 7, 8)
     try:
         written = one.strftime(date_format)
-        datetime.strptime(written, date_format)
+        # The year is looked for first: newer versions of Python warn about reading a date without one.
+        has_year = written != other.strftime(date_format)
+        if has_year:
+            datetime.strptime(written, date_format)
     except ValueError as error:
         problem = f"is {date_format!r}, which strptime refuses ({error}); write it like %d.%m.%Y"
         raise InputError("date_format", problem) from None
-    if written == other.strftime(date_format):
-        raise InputError(
-            "date_format", f"is {date_format!r}, which has no year; name it by %Y, as in %d.%m.%Y"
-        )
+    if not has_year:
+        problem = f"is {date_format!r}, which has no year; name it by %Y, as in %d.%m.%Y"
+        raise InputError("date_format", problem)
     return date_format
 
 
