@@ -22,7 +22,7 @@ from throughtime.config import build_config
 from throughtime.data.batching import PairBatches, RaggedIds
 from throughtime.data.batching.batches import draws
 from throughtime.models.weights import named_weights
-from throughtime.search import Beam
+from throughtime.search.beam import Beam
 from throughtime.tasks.surprisal import likelihood
 from throughtime.tasks.translate.codecs import Codecs
 from throughtime.tasks.translate.config import TranslateConfig

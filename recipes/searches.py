@@ -12,8 +12,11 @@ from typing import Any
 
 from throughtime.config import Config, build_config
 from throughtime.data.datasets import open_dataset
-from throughtime.search import Beam, DiverseBeam, Greedy, Strategy, search_errors, within_hypothesis
-from throughtime.search.interface import Finished
+from throughtime.search.beam import Beam, within_hypothesis
+from throughtime.search.beam_variants import DiverseBeam
+from throughtime.search.exhaustive import search_errors
+from throughtime.search.generate import Finished, Strategy
+from throughtime.search.sampling import Greedy
 from throughtime.tasks.base import load
 from throughtime.tasks.translate.translation import SentenceTranslator
 from throughtime.tasks.translate.translation_scores import Judge, SentencePairs, most_likely

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.models.weights import named_weights
-from throughtime.search import Greedy, generate
+from throughtime.search.generate import generate
+from throughtime.search.sampling import Greedy
 from throughtime.tasks.translate import network
 
 SOURCE, TARGET, EMBEDDING, HIDDEN = 11, 13, 6, 8

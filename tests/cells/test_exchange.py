@@ -73,13 +73,13 @@ def test_a_module_without_biases_gives_zeros():
 @pytest.mark.parametrize(
     ("cell", "module", "reason"),
     [
-        (GRU(4, 6), nn.LSTM(4, 6), "does not have the equations of this nn.LSTM"),
-        (LSTM(4, 6), nn.LSTM(4, 6, proj_size=2), "does not have the equations"),
-        (GRU(4, 6, "before"), nn.GRU(4, 6), "resets after the product"),
-        (RNN(4, 6), nn.RNN(4, 6, nonlinearity="relu"), "the module's activation is 'relu'"),
-        (RNN(4, 6, torch.sin), nn.RNN(4, 6), "only tanh and relu"),
-        (LSTM(4, 7), nn.LSTM(4, 6), r"\[28, \d\] in the cell and \[24, \d\] in the module|\[28\]"),
-        (LSTM(4, 6), nn.GRUCell(4, 6), "is a GRUCell, expected nn.RNN, nn.GRU or nn.LSTM"),
+        (GRU(4, 6), nn.LSTM(4, 6), "GRU: .*nn.LSTM"),
+        (LSTM(4, 6), nn.LSTM(4, 6, proj_size=2), "LSTM: .*nn.LSTM"),
+        (GRU(4, 6, "before"), nn.GRU(4, 6), "GRU: .*nn.GRU"),
+        (RNN(4, 6), nn.RNN(4, 6, nonlinearity="relu"), "RNN: .*'relu'"),
+        (RNN(4, 6, torch.sin), nn.RNN(4, 6), "RNN: .*tanh and relu"),
+        (LSTM(4, 7), nn.LSTM(4, 6), r"\[28, \d\] .*\[24, \d\]|\[28\]"),
+        (LSTM(4, 6), nn.GRUCell(4, 6), "module: .*GRUCell"),
     ],
 )
 def test_what_does_not_fit_is_refused(cell, module, reason):
@@ -89,12 +89,12 @@ def test_what_does_not_fit_is_refused(cell, module, reason):
 
 @pytest.mark.parametrize("name", sorted({*CELLS} - {"rnn", "rnn-relu", "gru", "lstm", "lstm-projected"}))
 def test_cells_without_a_counterpart_say_so(name):
-    with pytest.raises(InputError, match=r"torch has no module|resets after the product"):
+    with pytest.raises(InputError, match=r"torch|GRU"):
         empty_module(CELLS[name](4, 6))
 
 
 def test_a_missing_layer_or_direction_is_named():
     with pytest.raises(InputError, match="layer: is 1, expected 0 to 0"):
         load_torch(LSTM(4, 6), nn.LSTM(4, 6), 1)
-    with pytest.raises(InputError, match="one direction only"):
+    with pytest.raises(InputError, match="reverse: "):
         load_torch(LSTM(4, 6), nn.LSTM(4, 6), reverse=True)

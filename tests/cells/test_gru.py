@@ -116,13 +116,13 @@ def test_it_has_three_quarters_of_the_weights_of_an_lstm():  # R61
 
 def test_sizes_are_whole_numbers():
     assert GRU(np.int64(4), 3).weight_ih.shape == (9, 4)
-    with pytest.raises(InputError, match=r"hidden_size: is 3\.0, expected a whole number"):
+    with pytest.raises(InputError, match=r"hidden_size: is 3\.0"):
         GRU(4, 3.0)
-    with pytest.raises(InputError, match="input_size: is '4', expected a whole number"):
+    with pytest.raises(InputError, match="input_size: is '4'"):
         GRU("4", 3)
-    with pytest.raises(InputError, match=r"projection_size: is 1\.5, expected a whole number"):
+    with pytest.raises(InputError, match=r"projection_size: is 1\.5"):
         ProjectedLSTM(4, 3, 1.5)
-    with pytest.raises(InputError, match=r"rounds: is 2\.0, expected a whole number"):
+    with pytest.raises(InputError, match=r"rounds: is 2\.0"):
         MogrifierLSTM(4, 3, 2.0)
 
 

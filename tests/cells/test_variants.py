@@ -86,7 +86,7 @@ def test_projection_equals_torch(xs):
 
 @pytest.mark.parametrize("size", [0, H, H + 1])
 def test_a_projection_must_be_smaller(size):
-    with pytest.raises(InputError, match=r"projection_size: is .*less than hidden_size"):
+    with pytest.raises(InputError, match="projection_size: is "):
         ProjectedLSTM(4, H, size)
 
 

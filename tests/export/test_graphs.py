@@ -177,8 +177,8 @@ class Forgetting(LinearCell):
 @pytest.mark.parametrize(
     ("cell", "sentence"),
     [
-        (RNN(3, 4, activation=torch.sin), "cell RNN: has an activation of its own; only tanh and relu can"),
-        (Slower(3, 4), "cell Slower: writes its `step` for torch alone; add `graph_step`"),
+        (RNN(3, 4, activation=torch.sin), "cell RNN: .*tanh and relu"),
+        (Slower(3, 4), "cell Slower: .*`step`.*`graph_step`"),
     ],
 )
 def test_a_cell_without_a_graph_is_refused(cell, sentence):
@@ -196,9 +196,7 @@ def test_a_cell_of_ones_own_is_exported(cell):
 def test_a_graph_that_computes_another_thing_fails():
     torch.manual_seed(1)
     right, wrong = Stack("gru", 5, 6), Stack("gru", 5, 6)
-    with pytest.raises(
-        ThroughtimeError, match="would compute another thing: y of the stack at 1 x 1 is off by"
-    ):
+    with pytest.raises(ThroughtimeError, match="y of the stack at 1 x 1 "):
         verify({"stack": to_onnx(whole(wrong))}, cases(right), "float32")
 
 

@@ -9,17 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.search.tables import Pairs, best_of_all
 
-from throughtime.search import (
-    STRATEGIES,
-    Beam,
-    DiverseBeam,
-    Greedy,
-    forbidden,
-    generate,
-    minimum_length,
-    no_repeated_ngram,
-    no_token,
-)
+from throughtime.search.beam import Beam
+from throughtime.search.beam_variants import DiverseBeam
+from throughtime.search.constraints import forbidden, minimum_length, no_repeated_ngram, no_token
+from throughtime.search.generate import generate
+from throughtime.search.sampling import Greedy
+from throughtime.search.strategies import STRATEGIES
 
 END, V, CAP = 2, 4, 6
 PROMPTS = [[n] for n in range(4)]

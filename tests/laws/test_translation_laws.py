@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from throughtime.models.weights import load_weights, named_weights
-from throughtime.search.interface import select
+from throughtime.search.generate import select
 from throughtime.tasks.translate.network import PRESETS, build
 
 SOURCE, TARGET = 11, 13

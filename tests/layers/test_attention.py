@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from throughtime.errors import InputError
 from throughtime.layers.attention import ATTENTIONS, attend, build_attention, build_memory, masked_softmax
-from throughtime.search.interface import Memory
+from throughtime.search.generate import Memory
 
 every_kind = pytest.mark.parametrize("name", ATTENTIONS)
 
@@ -94,7 +94,7 @@ def test_padding_weighs_nothing_whatever_the_scores(length, size, seed):
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(InputError, match=r"'dot' compares .*choose 'general'"):
+    with pytest.raises(InputError, match=r"'dot'.*'general'"):
         build_attention("dot", 4, 6)
     with pytest.raises(InputError, match="additive"):
         build_attention("aditive", 4, 6)

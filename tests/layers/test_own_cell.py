@@ -110,21 +110,21 @@ def test_a_language_model_is_built_of_a_registered_cell(monkeypatch):
 def test_a_learned_first_state_is_for_cells_that_take_one():
     stack = Stack(LeakyFromAnywhere, 3, 4, 2, initial="learned")
     assert [len(layer.from_left.learned_state) for layer in stack.layers] == [1, 1]
-    with pytest.raises(InputError, match=r"initial: is 'learned', but Leaky has no parameter `initial`"):
+    with pytest.raises(InputError, match=r"initial: is 'learned'.*Leaky"):
         Stack(Leaky, 3, 4, initial="learned")
 
 
 @pytest.mark.parametrize(
     ("builder", "sentence"),
     [
-        (nn.LSTM, "LSTM returns a LSTM, expected a throughtime.Cell"),
+        (nn.LSTM, "LSTM .*Cell"),
         (
             ProjectedLSTM,
-            "ProjectedLSTM cannot be built from .* missing a required argument: 'projection_size'",
+            "ProjectedLSTM .*'projection_size'",
         ),
-        (LSTM(3, 4), "is already built"),
-        (3, "is 3, expected a name, a class or a function"),
-        ("lsmt", "unknown cell 'lsmt'; did you mean 'lstm'"),
+        (LSTM(3, 4), r"Stack\.of"),
+        (3, "cell: is 3"),
+        ("lsmt", "'lsmt'.*'lstm'"),
     ],
 )
 def test_what_builds_no_cell_is_refused(builder, sentence):
@@ -152,5 +152,5 @@ def test_an_own_cell_names_its_gates_or_shows_its_states():
     before = torch.cat([torch.zeros(1, 4), found["h"][:-1]])
     torch.testing.assert_close(found["h"], found["a"] * before + (1 - found["a"]) * found["n"])
     named.activations = (("a",),)
-    with pytest.raises(InputError, match=r"Named: declares 1 activations, but its step calls .* 2 times"):
+    with pytest.raises(InputError, match=r"Named: .*1 .*2 "):
         gates(named, x)

@@ -182,31 +182,31 @@ def test_a_bidirectional_stack_refuses_to_generate():  # R66
     stack = Stack("gru", 4, 6, bidirectional=True)
     assert "bidirectional" in stack.refuses_generation
     assert Stack("gru", 4, 6).refuses_generation is None
-    with pytest.raises(InputError, match="cannot go from left to right; build it with bidirectional=False"):
+    with pytest.raises(InputError, match="bidirectional=False"):
         stack.step(torch.randn(2, 4), stack.initial_state(2))
 
 
 def test_mistakes_are_named():
     stack = Stack("lstm", 4, 6)
-    with pytest.raises(InputError, match=r"x: has shape \[3, 2, 5\], this stack expects \[time, batch, 4\]"):
+    with pytest.raises(InputError, match=r"x: .*\[3, 2, 5\].*\[time, batch, 4\]"):
         stack(torch.randn(3, 2, 5))
-    with pytest.raises(InputError, match=r"expects \[batch, time, 4\]"):
+    with pytest.raises(InputError, match=r"\[batch, time, 4\]"):
         Stack("lstm", 4, 6, batch_first=True)(torch.randn(3, 4))
-    with pytest.raises(InputError, match=r"flat tuple of \[\[2, 6\], \[2, 6\]\]"):
+    with pytest.raises(InputError, match=r"\[\[2, 6\], \[2, 6\]\]"):
         stack(torch.randn(3, 2, 4), torch.zeros(2, 6))
-    with pytest.raises(InputError, match=r"expects \[batch, 4\]"):
+    with pytest.raises(InputError, match=r"\[batch, 4\]"):
         stack.step(torch.randn(1, 2, 4), stack.initial_state(2))
-    with pytest.raises(InputError, match="one whole number a row"):
+    with pytest.raises(InputError, match="lengths"):
         Stack("lstm", 4, 4, residual=True)(torch.randn(3, 2, 4), lengths=torch.tensor([1, 2, 3]))
     with pytest.raises(InputError, match="did you mean 'lstm'"):
         Stack("lstn", 4, 6)
     with pytest.raises(InputError, match="num_layers: is 0"):
         Stack("lstm", 4, 6, 0)
-    with pytest.raises(InputError, match=r"use Stack.of\(\[cell\]\)"):
+    with pytest.raises(InputError, match=r"Stack\.of"):
         Stack(LSTM(4, 6), 4, 6)
-    with pytest.raises(InputError, match="reads 5 values but is given 6"):
+    with pytest.raises(InputError, match=r"5 .*6"):
         Stack.of([GRU(4, 6), GRU(5, 6)])
-    with pytest.raises(InputError, match="inputs of 4 and 5"):
+    with pytest.raises(InputError, match="4 and 5"):
         Stack.of([GRU(4, 6)], [GRU(5, 6)])
-    with pytest.raises(InputError, match="got 2 and 1 backward"):
+    with pytest.raises(InputError, match="2 and 1"):
         Stack.of([GRU(4, 6), GRU(6, 6)], [GRU(4, 6)])

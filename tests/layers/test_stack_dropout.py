@@ -149,11 +149,11 @@ def test_embedding_dropout_drops_whole_words_everywhere():
 
 
 def test_mistakes_are_named():
-    with pytest.raises(InputError, match=r"dropout: is 1\.0, expected 0 or more and less than 1"):
+    with pytest.raises(InputError, match=r"dropout: is 1\.0"):
         Stack("rnn", 3, 4, dropout=1.0)
     with pytest.raises(InputError, match=r"weight_drop: is -0\.1"):
         Stack("rnn", 3, 4, weight_drop=-0.1)
-    with pytest.raises(InputError, match="MinGRU has no recurrent weights to drop"):
+    with pytest.raises(InputError, match="weight_drop: MinGRU"):
         Stack("mingru", 3, 4, weight_drop=0.1)
     with pytest.raises(InputError, match="embedding dropout: is 2"):
         embedding_dropout(torch.ones(1, 1, 2), torch.zeros(1, 1, dtype=torch.long), 3, 2)

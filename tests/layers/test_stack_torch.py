@@ -62,13 +62,13 @@ def test_what_acts_in_training_only_stays_behind():
 @pytest.mark.parametrize(
     ("stack", "reason"),
     [
-        (Stack("lstm", 4, 6, residual=True), "residual: torch's modules have no such option"),
-        (Stack("lstm", 4, 6, layer_norm=True), "layer_norm: torch's"),
-        (Stack("lstm", 4, 6, initial="learned"), "initial='learned': torch's"),
-        (Stack("mingru", 4, 6), "MinGRU: torch has no module"),
-        (Stack("gru-before", 4, 6), "GRU: nn.GRU resets after"),
-        (Stack.of([GRU(4, 6), RNN(6, 6)]), "RNN: does not have the equations of this nn.GRU"),
-        (Stack.of([GRU(4, 6), GRU(6, 5)]), "in the cell and"),
+        (Stack("lstm", 4, 6, residual=True), "residual: "),
+        (Stack("lstm", 4, 6, layer_norm=True), "layer_norm: "),
+        (Stack("lstm", 4, 6, initial="learned"), "initial='learned': "),
+        (Stack("mingru", 4, 6), "MinGRU: "),
+        (Stack("gru-before", 4, 6), "GRU: nn.GRU"),
+        (Stack.of([GRU(4, 6), RNN(6, 6)]), "RNN: .*nn.GRU"),
+        (Stack.of([GRU(4, 6), GRU(6, 5)]), r"\[\d+.*\].*\[\d+.*\]"),
     ],
 )
 def test_what_torch_cannot_compute_is_refused(stack, reason):

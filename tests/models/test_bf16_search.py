@@ -8,7 +8,8 @@ import torch
 from throughtime.layers import attention
 from throughtime.layers.attention import Additive
 from throughtime.models.bf16_search import Bf16Model
-from throughtime.search import Beam, generate
+from throughtime.search.beam import Beam
+from throughtime.search.generate import generate
 from throughtime.tasks.translate.network import PRESETS, build
 
 PROMPTS = [[3, 4, 5], [6], [], [7, 8, 9, 10, 2]]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from throughtime.search import Beam, generate
+from throughtime.search.beam import Beam
+from throughtime.search.generate import generate
 from throughtime.tasks.compose.network import LabelCondition, VectorCondition, build
 
 

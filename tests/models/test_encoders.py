@@ -52,7 +52,7 @@ def test_dropout_acts_in_training_only():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(InputError, match="states of as many tensors"):
+    with pytest.raises(InputError, match="encoder: "):
         RecurrentEncoder(nn.Embedding(9, 4), Stack.of([GRU(4, 5)], [LSTM(4, 5)]))
     with pytest.raises(InputError, match="dropout"):
         RecurrentEncoder(nn.Embedding(9, 4), Stack("gru", 4, 5), dropout=1.5)

@@ -269,7 +269,7 @@ def test_labels_that_are_not_one_a_row_are_refused(name: str, count: int) -> Non
     head: Head = MixtureHead(16, 50, experts=2, width=4) if name == "mixture" else HEADS[name](16, 50)
     hidden, labels = torch.zeros(9, 16), torch.zeros(count, dtype=torch.long)
     for judged in (head.loss, head.surprisals):
-        with pytest.raises(InputError, match="one for each of 9 rows"):
+        with pytest.raises(InputError, match=r"labels: .*9 rows"):
             judged(hidden, labels)
 
 
@@ -308,14 +308,14 @@ def test_default_cutoffs_rise_within_the_vocabulary(size: int) -> None:
 
 
 def test_wrong_sizes_are_refused_in_a_sentence() -> None:
-    with pytest.raises(InputError, match=r"tied weight: is \[20, 3\], but the output needs \[20, 4\]"):
+    with pytest.raises(InputError, match=r"tied weight: .*\[20, 3\].*\[20, 4\]"):
         SoftmaxHead(4, 20, weight=nn.Parameter(torch.zeros(20, 3)))
     with pytest.raises(InputError, match="chunk: is 0"):
         SoftmaxHead(4, 20, chunk=0)
-    with pytest.raises(InputError, match="hidden size of 16 or more for 2 classes"):
+    with pytest.raises(InputError, match="16 or more"):
         AdaptiveHead(8, 1000)
     for cutoffs in ([], [0, 5], [5, 5], [5, 3], [20]):
-        with pytest.raises(InputError, match="must rise and lie between 1 and 19"):
+        with pytest.raises(InputError, match=r"cutoffs: .*1 and 19"):
             AdaptiveHead(64, 20, cutoffs=cutoffs)
 
 
@@ -403,9 +403,9 @@ def test_states_of_another_width_and_labels_elsewhere_are_refused(kind, monkeypa
     monkeypatch.setattr(judge, "CpuSoftmax", kind)
     head, labels = SoftmaxHead(10, 13), torch.zeros(5, dtype=torch.long)
     for width in (1, 8, 12, 16):
-        with pytest.raises(InputError, match=f"states: are {width} numbers wide, but the softmax's words 10"):
+        with pytest.raises(InputError, match=f"states: .*{width}.*10"):
             head.loss(torch.zeros(5, width), labels)
-    with pytest.raises(InputError, match="labels: are on meta, but the states on cpu; move them"):
+    with pytest.raises(InputError, match=r"labels: .*meta.*cpu"):
         head.loss(torch.zeros(5, 10), labels.to("meta"))
     narrow = head.surprisals(torch.zeros(5, 10), labels.int())
     assert torch.equal(narrow, head.surprisals(torch.zeros(5, 10), labels))

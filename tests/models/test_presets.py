@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from throughtime.search.interface import Memory
+from throughtime.search.generate import Memory
 from throughtime.tasks.translate.network import PRESETS, build
 
 LENGTHS = torch.tensor([4, 2, 3])

@@ -9,7 +9,8 @@ from torch import nn
 from throughtime.errors import InputError
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.seq2seq import Decoded, Decoder, Encoded, Encoder, EncoderDecoder
-from throughtime.search import Greedy, generate
+from throughtime.search.generate import generate
+from throughtime.search.sampling import Greedy
 from throughtime.tasks.translate.network import PRESETS, build
 
 LENGTHS = torch.tensor([5, 2, 3])
@@ -171,8 +172,8 @@ def test_xavier_draws_the_first_weights():  # R88
         ({"preset": "atention"}, "attention"),
         ({"cell": "grue"}, "gru"),
         ({"preset": "conditional", "cell": "grue"}, "gru"),
-        ({"shared_embedding": True}, "needs one vocabulary, not 11 source and 13 target"),
-        ({"bridge": False, "encoder_size": 5}, "allow a bridge"),
+        ({"shared_embedding": True}, "11 .*13 "),
+        ({"bridge": False, "encoder_size": 5}, "bridge: "),
     ],
 )
 def test_what_cannot_be_built_is_refused(options, message):

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.errors import InputError
-from throughtime.runtime.search import Beam, Likeliest
-from throughtime.search import Beam as TensorBeam
-from throughtime.search import generate
-from throughtime.search.interface import Memory, Step
+from throughtime.runtime.search import ArrayBeam, Likeliest
+from throughtime.search.beam import Beam
+from throughtime.search.generate import Memory, Step, generate
 
 END, BEGIN = 0, 1
 
@@ -58,26 +57,26 @@ class Stepping:
 def test_both_beams_find_the_same(seed, sentences, width, alpha, most, words):
     model = Table(np.random.default_rng(seed).normal(0, 2, (sentences, words, words)).astype(np.float32))
     best = max(1, width // 2)
-    told = generate(
+    expected = generate(
         model,
         [[BEGIN]] * sentences,
-        TensorBeam(END, width, length_penalty=alpha, num_return_sequences=best, max_length=most),
+        Beam(END, width, length_penalty=alpha, num_return_sequences=best, max_length=most),
         max_new_tokens=most,
     )
-    ours = Beam(END, width, alpha, best, most).search(Stepping(model), sentences, BEGIN)
-    plain = [[(one.tokens, one.ended, round(one.score, 9)) for one in own] for own in told]
+    ours = ArrayBeam(END, width, alpha, best, most).search(Stepping(model), sentences, BEGIN)
+    plain = [[(one.tokens, one.ended, round(one.score, 9)) for one in own] for own in expected]
     assert [[(one.tokens, one.ended, round(one.score, 9)) for one in own] for own in ours] == plain
 
 
 def test_barred_tokens_are_never_said():
     model = Table(np.zeros((1, 5, 5), dtype=np.float32))
-    (found,) = Beam(END, 3, 0.0, 3, 4, barred=[2, 3]).search(Stepping(model), 1, BEGIN)
+    (found,) = ArrayBeam(END, 3, 0.0, 3, 4, barred=[2, 3]).search(Stepping(model), 1, BEGIN)
     assert {token for one in found for token in one.tokens} <= {1, 4}
 
 
 @pytest.mark.parametrize("alpha", [-0.1, 11.0, math.inf, math.nan])
 def test_both_beams_refuse_the_same_penalties(alpha):
     with pytest.raises(InputError, match="0 to 10"):
-        Beam(END, 3, alpha=alpha)
+        ArrayBeam(END, 3, length_penalty=alpha)
     with pytest.raises(InputError, match="0 to 10"):
-        TensorBeam(END, 3, length_penalty=alpha)
+        Beam(END, 3, length_penalty=alpha)

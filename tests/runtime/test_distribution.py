@@ -63,7 +63,7 @@ def test_what_is_built_runs_exports_without_throughtime(build, tmp_path):
 
 def test_a_module_that_needs_another_package_stops_the_build(build, tmp_path):
     (tmp_path / "heavy.py").write_text("import json\nfrom torch import nn\n")
-    with pytest.raises(AssertionError, match=r"throughtime\.heavy imports torch, which throughtime-runtime"):
+    with pytest.raises(AssertionError, match=r"throughtime\.heavy .*torch"):
         build.check_imports("throughtime.heavy", tmp_path / "heavy.py")
 
 

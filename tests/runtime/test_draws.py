@@ -7,8 +7,8 @@ import torch
 from scipy import stats
 
 from throughtime.runtime.draws import Draws, philox, uniform
-from throughtime.runtime.search import Sampling as ArraySampling
-from throughtime.search import Sampling
+from throughtime.runtime.search import ArraySampling
+from throughtime.search.sampling import Sampling
 
 
 def test_the_generator_is_philox():

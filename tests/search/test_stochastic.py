@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 from tests.search.tables import Pairs, sequences
 
-from throughtime.search import StochasticBeam, generate
+from throughtime.search.beam_variants import StochasticBeam
+from throughtime.search.generate import generate
 
 END, CAP, DRAWS = 2, 3, 6_000
 

@@ -8,7 +8,9 @@ import pytest
 from tests.search.tables import Pairs
 
 from throughtime.errors import InputError
-from throughtime.search import STRATEGIES, Greedy, build_strategy, generate, strategy_options
+from throughtime.search.generate import generate
+from throughtime.search.sampling import Greedy
+from throughtime.search.strategies import STRATEGIES, build_strategy, strategy_options
 
 END, CAP = 2, 5
 
@@ -58,9 +60,9 @@ def test_options_reach_the_strategy():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("beem", {}, "unknown search strategy 'beem'; did you mean 'beam'"),
-        ("beam", {"groups": 2}, "groups: is not an option of beam search"),
-        ("greedy", {"num_beams": 2}, "num_beams: is not an option of greedy search, which takes none"),
+        ("beem", {}, "'beem'.*'beam'"),
+        ("beam", {"groups": 2}, "groups: .*beam"),
+        ("greedy", {"num_beams": 2}, "num_beams: .*greedy.*none"),
         ("beam", {"num_beams": "many"}, "num_beams: is 'many'"),
         ("beam", {"num_beams": 2.5}, "num_beams: is 2.5"),
         ("beam", {"num_beams": True}, "num_beams: is True"),

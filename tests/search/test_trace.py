@@ -9,7 +9,11 @@ import pytest
 from tests.search.tables import Contexts, Pairs
 
 from throughtime.errors import InputError
-from throughtime.search import Beam, DiverseBeam, Greedy, StochasticBeam, Trace, generate
+from throughtime.search.beam import Beam
+from throughtime.search.beam_variants import DiverseBeam, StochasticBeam
+from throughtime.search.generate import generate
+from throughtime.search.sampling import Greedy
+from throughtime.search.trace import Trace
 
 A, B, C, END = range(4)
 TABLE = {

@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from throughtime.search import viterbi
+from throughtime.search.exact import viterbi
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -23,8 +23,9 @@ from throughtime.folder import ModelFolder
 from throughtime.metrics.bleu import BleuSums, corpus_bleu
 from throughtime.models.weights import save_weights
 from throughtime.results import Translation
-from throughtime.search import Beam, Greedy
-from throughtime.search.scoring import MAX_LENGTH_PENALTY
+from throughtime.runtime.search import MAX_LENGTH_PENALTY
+from throughtime.search.beam import Beam
+from throughtime.search.sampling import Greedy
 from throughtime.tasks.translate.codecs import Codecs
 from throughtime.tasks.translate.config import ATTENTIVE, TranslateConfig
 from throughtime.tasks.translate.decoding_constraints import DecodingConstraints

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from throughtime.errors import InputError
-from throughtime.search import Beam, Finished, Moment, Node, Strategy, Trace, Watched
+from throughtime.search.beam import Beam
+from throughtime.search.generate import Finished, Moment, Strategy
+from throughtime.search.trace import Node, Trace
 from throughtime.text.codec import label, piece
 from throughtime.text.texts import signed
 
@@ -114,10 +116,13 @@ def beam_tree(
             max_length=most,
         )
         watchers.append(_Reasons(beam, cut))
-        return Watched(beam, watchers[-1])
+        return beam
 
-    [found] = translator.searched([prompt], search)
-    watcher = watchers[-1]  # others were only asked how wide they are
+    def watch(moment: Moment) -> None:
+        watchers[-1](moment)  # the others were only asked for their width
+
+    [found] = translator.searched([prompt], search, watch=watch)
+    watcher = watchers[-1]
     target = translator.codecs.target
     ways = [_way(watcher.nodes, one, watcher.end_id) for one in found.results]
     results = [

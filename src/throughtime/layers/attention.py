@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from throughtime.cells.base import GraphState, Ops, no_graph
 from throughtime.errors import InputError
 from throughtime.registry import Registry
-from throughtime.search.interface import Memory
+from throughtime.search.generate import Memory
 
 COMPARED_AT_ONCE = 2**18
 """Values of queries beside keys that a CPU has in its cache; with more it takes up to four times as long."""

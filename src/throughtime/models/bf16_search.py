@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from throughtime.cells.base import State
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.models.softmax_loss import sum_dtype
-from throughtime.search.interface import Memory, Step
+from throughtime.search.generate import Memory, Step
 
 
 class Bf16Model:

@@ -12,7 +12,7 @@ from throughtime.layers.dropout import check_probability
 from throughtime.layers.stack import graph_norm
 from throughtime.models.decoders import check_query, first_state, graph_first_state
 from throughtime.models.seq2seq import Bridge, Decoded, Decoder, Encoded, GraphDecoded, GraphEncoded, Kept
-from throughtime.search.interface import Memory
+from throughtime.search.generate import Memory
 
 
 class ConditionalDecoder(Decoder):

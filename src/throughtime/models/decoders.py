@@ -13,7 +13,7 @@ from throughtime.layers.pooling import POOLINGS
 from throughtime.layers.stack import Stack, graph_norm
 from throughtime.models.input_feeding import refuses, run_input_feeding
 from throughtime.models.seq2seq import Bridge, Decoded, Decoder, Encoded, GraphDecoded, GraphEncoded, Kept
-from throughtime.search.interface import Memory
+from throughtime.search.generate import Memory
 
 CONTEXTS = ("last", "mean", "max")
 """q of c = q(h_1..h_T), the whole source in one vector [B, H]: the encoder's last output, or a pooling."""

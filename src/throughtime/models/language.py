@@ -20,7 +20,7 @@ from throughtime.layers.stack import Stack
 from throughtime.models.heads import HEADS, Head, SoftmaxHead
 from throughtime.models.mixture import MixtureHead
 from throughtime.models.widths import layer_widths
-from throughtime.search.interface import Memory, Step
+from throughtime.search.generate import Memory, Step
 
 NOTHING = -1
 """What stands before the first token of a text that has no beginning mark: a vector of zeros, which leaves no

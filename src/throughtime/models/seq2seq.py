@@ -22,7 +22,7 @@ from throughtime.layers.dropout import check_probability
 from throughtime.layers.layer import Layer
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import Head
-from throughtime.search.interface import Memory, Step
+from throughtime.search.generate import Memory, Step
 
 Kept = tuple[Tensor, ...]
 """What stays the same while a sentence is decoded: each tensor [sentences, ...]."""

@@ -15,7 +15,7 @@ from throughtime.ngram.smoothing import Smoothing
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from throughtime.search.interface import Memory, State, Step
+    from throughtime.search.generate import Memory, State, Step
 
 
 class NgramModel:
@@ -103,7 +103,7 @@ class NgramModel:
         """Read the prompts: the last id of each, the words before it, and nothing to keep per sentence."""
         import torch
 
-        from throughtime.search.interface import Memory
+        from throughtime.search.generate import Memory
 
         width = max(self.order - 1, 1)
         words = torch.full((len(prompts), width + 1), MISSING)
@@ -117,7 +117,7 @@ class NgramModel:
         """One more word for each row."""
         import torch
 
-        from throughtime.search.interface import Step
+        from throughtime.search.generate import Step
 
         words = torch.cat([state[0], last[:, None]], dim=1)  # [R, width + 1]
         p = self.distribution(words.numpy())

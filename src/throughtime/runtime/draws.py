@@ -1,8 +1,8 @@
-"""Random numbers that follow from what they are for, whoever computes them: Philox 4x32-10.
+"""Random numbers from a counter-based generator, Philox 4x32-10.
 
-A generator with a state gives each caller the next number; this one is a function of the seed, the sentence,
-the choice and the step. So a trained model, its exported copy and a server that writes many texts at once
-draw the same text from the same seed, on any device, whatever else they write beside it.
+A usual generator has a state and gives each caller the next number. Here a number is a function of the seed,
+the sentence, the choice and the step. So a trained model, its exported copy and a server that writes many
+texts at once draw the same text from the same seed, on any device, whatever else they write at the same time.
 
 John K. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
 """
@@ -41,27 +41,27 @@ def philox(counter: tuple[ArrayLike, ...], key: tuple[ArrayLike, ...], rounds: i
 
 
 def uniform(
-    seed: Any, step: ArrayLike, sentence: ArrayLike = 0, choice: ArrayLike = 0
+    seed: Any, step: ArrayLike, sentence: ArrayLike = 0, choice: ArrayLike = 0, row: ArrayLike = 0
 ) -> NDArray[np.float64]:
-    """Numbers in [0, 1) with 53 random bits; arrays, of seeds too, are broadcast.
+    """Numbers in [0, 1) with 53 random bits; arrays (also of seeds) are broadcast.
 
     >>> uniform(7, [0, 1, 2]).round(3).tolist() == uniform(7, np.arange(3)).round(3).tolist()
     True
     """
     seed = np.asarray(seed, dtype=np.uint64)
-    high, low, *_ = philox((step, choice, sentence, 0), (seed & LOW, seed >> HALF))
+    high, low, *_ = philox((step, choice, sentence, row), (seed & LOW, seed >> HALF))
     bits = (high >> np.uint64(5)) * np.float64(2**26) + (low >> np.uint64(6))
     found: NDArray[np.float64] = bits / 2**53
     return found
 
 
 def whole_seed(seed: int | None) -> int:
-    """A seed as 64 bits; another one each time if none is given."""
+    """A seed as 64 bits; a new random one if it is None."""
     return secrets.randbits(64) if seed is None else seed % 2**64
 
 
 class Draws:
-    """The numbers of many rows step by step, computed for several steps at once."""
+    """One number per row and step, computed for several steps at once."""
 
     def __init__(self, seed: int | None, sentences: NDArray[Any], choices: NDArray[Any]) -> None:
         self.seed, self.sentences, self.choices = whole_seed(seed), sentences, choices

@@ -1,6 +1,6 @@
-"""Beam search and sampling over arrays.
+"""Beam search and sampling over arrays, and the limits of all searches.
 
-Beam search finds the same hypotheses, scores and order of equals as `throughtime.search.Beam`.
+`ArrayBeam` finds the same hypotheses, scores and order of equals as `throughtime.search.beam.Beam`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,23 @@ from throughtime.errors import InputError
 
 Array = NDArray[Any]
 
+MAX_LENGTH_PENALTY = 10.0
+"""Far above any useful value; length^penalty must stay finite."""
+COLDEST = 1e-30
+"""The lowest temperature that is used as it is. Below it log-probabilities would overflow, and long before it
+only the likeliest token is left."""
+LENGTH_STEP = 16
 
-class Finished(NamedTuple):
+
+@dataclass(frozen=True)
+class Finished:
     """One sequence that a search found."""
 
     tokens: tuple[int, ...]  # without the end token
-    log_prob: float
-    score: float
-    ended: bool  # by the end token; False where the length cap cut it
+    log_prob: float  # ln P of the tokens, including the end token if there is one
+    score: float  # what the strategy ranks by
+    ended: bool  # by the end token; False if it was cut at the maximum length
+    path: tuple[int, ...] = ()  # the row that produced each token, to look up its extras
 
 
 class Likeliest(NamedTuple):
@@ -33,71 +42,73 @@ class Likeliest(NamedTuple):
     ids: Array
 
 
-LENGTH_STEP = 16
+StepFunction = Callable[[Array, Array, Array, int], Likeliest]
+"""Called with the rows that continue [rows], the token that each reads [rows], the sentences that are left,
+and the number of tokens to return."""
 
-Step = Callable[[Array, Array, Array, int], Likeliest]
-"""Told which rows go on [rows], what each reads [rows], which sentences are left, how many tokens to give."""
 
+def check_beam(num_beams: int, length_penalty: float, num_return_sequences: int) -> None:
+    """Refuse options of beam search that are out of range.
 
-MOST_ALPHA = 10.0
-"""As in search: length^alpha must stay a number."""
-COLDEST = 1e-30
-"""Below it log-probabilities would overflow; there the likeliest token alone is left long before."""
+    >>> check_beam(5, 300, 1)
+    Traceback (most recent call last):
+    throughtime.errors.InputError: length_penalty: is 300, expected a number from 0 to 10
+    """
+    if num_beams < 1:
+        raise InputError("num_beams", f"is {num_beams}, expected 1 or more")
+    if not 0 <= length_penalty <= MAX_LENGTH_PENALTY:
+        problem = f"is {length_penalty}, expected a number from 0 to {MAX_LENGTH_PENALTY:g}"
+        raise InputError("length_penalty", problem)
+    if not 1 <= num_return_sequences <= num_beams:
+        problem = f"is {num_return_sequences}, expected 1 to {num_beams}, the number of beams"
+        raise InputError("num_return_sequences", problem)
 
 
 @dataclass
-class Beam:
-    """The `width` best continuations of each sentence go on; those that took the end token leave.
+class ArrayBeam:
+    """The `num_beams` best continuations of each sentence continue; those that took the end token leave.
 
-    The score is log P / L^`alpha`. A sentence is over when no row can beat its `n_best` any more.
+    The score is log P / L^`length_penalty`. A sentence is finished when no row can beat its
+    `num_return_sequences` best results. Tokens in `barred` are never chosen.
     """
 
     end_id: int
-    width: int = 5
-    alpha: float = 0.75
-    n_best: int = 1
-    most: int = 100
+    num_beams: int = 5
+    length_penalty: float = 0.75
+    num_return_sequences: int = 1
+    max_length: int = 100
     barred: Sequence[int] = field(default_factory=tuple)
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
-        if self.width < 1:
-            raise InputError("num_beams", f"is {self.width}, expected 1 or more")
-        if not 0 <= self.alpha <= MOST_ALPHA:
-            raise InputError("length_penalty", f"is {self.alpha}, expected 0 to {MOST_ALPHA:g}")
-        if not 1 <= self.n_best <= self.width:
-            problem = f"is {self.n_best}, expected 1 to {self.width}, the number of beams"
-            raise InputError("num_return_sequences", problem)
+        """Check the options."""
+        check_beam(self.num_beams, self.length_penalty, self.num_return_sequences)
 
-    def search(self, step: Step, sentences: int, begin_id: int) -> list[list[Finished]]:
-        """What is found for each sentence, best first.
+    def search(self, step: StepFunction, sentences: int, begin_id: int) -> list[list[Finished]]:
+        """The results of each sentence, best first.
 
-        All sentences have as many rows, side by side; where one has fewer, rows that count for nothing fill
-        it up.
+        All sentences have the same number of adjacent rows; rows of probability 0 fill up shorter ones.
         """
         found: list[list[Finished]] = [[] for _ in range(sentences)]
         alive = np.arange(sentences)
         rank = np.zeros((sentences, 1))  # ln P of each row; -inf: no row
-        best = np.full((sentences, self.n_best), -np.inf)
-        tokens = np.zeros((sentences, self.most), dtype=np.int64)
+        best = np.full((sentences, self.num_return_sequences), -np.inf)
+        tokens = np.zeros((sentences, self.max_length), dtype=np.int64)
         rows, staying, last = np.arange(sentences), np.arange(sentences), np.full(sentences, begin_id)
-        for length in range(1, self.most + 1):
-            likeliest = step(rows, last, staying, self.width + len(self.barred))
-            parent, token, total = self._candidates(likeliest, rank)  # [S, width]
+        for length in range(1, self.max_length + 1):
+            likeliest = step(rows, last, staying, self.num_beams + len(self.barred))
+            parent, token, total = self._candidates(likeliest, rank)  # [S, num_beams]
             possible = total > -np.inf
             over = possible & (token == self.end_id)
             if over.any():
-                score = total / length**self.alpha
+                score = total / length**self.length_penalty
                 ending = np.concatenate([best, np.where(over, score, -np.inf)], axis=1)
-                best = -np.sort(-ending, axis=1)[:, : self.n_best]
+                best = -np.sort(-ending, axis=1)[:, : self.num_return_sequences]
                 for sentence, place in np.argwhere(over & (score >= best[:, -1:])):
                     said = tokens[parent[sentence, place], : length - 1]
-                    ended = Finished(
-                        _plain(said), float(total[sentence, place]), float(score[sentence, place]), True
-                    )
-                    found[alive[sentence]].append(ended)
+                    log_prob, own = float(total[sentence, place]), float(score[sentence, place])
+                    found[alive[sentence]].append(Finished(tuple(said.tolist()), log_prob, own, True))
                 possible &= ~over
-            going_on = possible & (total / self.most**self.alpha > best[:, -1:])
+            going_on = possible & (total / self.max_length**self.length_penalty > best[:, -1:])
             staying = np.flatnonzero(going_on.any(axis=1))
             if not len(staying):
                 break
@@ -109,18 +120,18 @@ class Beam:
             for row, (sentence, place) in enumerate(np.ndindex(*rank.shape)):
                 if rank[sentence, place] > -np.inf:
                     cut = float(rank[sentence, place])
-                    ended = Finished(_plain(tokens[row]), cut, cut / self.most**self.alpha, False)
-                    found[alive[sentence]].append(ended)
-        return [sorted(own, key=lambda one: -one.score)[: self.n_best] for own in found]
+                    score = cut / self.max_length**self.length_penalty
+                    found[alive[sentence]].append(Finished(tuple(tokens[row].tolist()), cut, score, False))
+        return [sorted(own, key=lambda one: -one.score)[: self.num_return_sequences] for own in found]
 
     def _candidates(self, likeliest: Likeliest, rank: Array) -> tuple[Array, Array, Array]:
-        """The best continuations of each sentence: the row, the token, ln P of the whole. [S, width]"""
-        gained, ids = likeliest  # of equals the smallest id comes first, as the graph's TopK has them
+        """The best continuations of each sentence: the row, the token, the total ln P. [S, num_beams]"""
+        gained, ids = likeliest  # among equals the smallest id comes first, as in the graph's TopK
         for barred in self.barred:
             gained = np.where(ids == barred, -np.inf, gained)
         sentences, each = len(rank), gained.shape[1]
         total = (rank.reshape(-1, 1) + gained.astype(np.float64)).reshape(sentences, -1)
-        chosen = np.argsort(-total, axis=1, kind="stable")[:, : self.width]
+        chosen = np.argsort(-total, axis=1, kind="stable")[:, : self.num_beams]
         parent = chosen // each + np.arange(0, rank.size, rank.shape[1])[:, None]
         token, total = _choose(chosen, ids.reshape(sentences, -1), total)
         return parent, token, total
@@ -129,13 +140,13 @@ class Beam:
 def _pack(
     parent: Array, token: Array, total: Array, going_on: Array, staying: Array
 ) -> tuple[Array, Array, Array]:
-    """The rows that go on, as many for each sentence: where from [rows], their token [rows], rank [S, n]."""
+    """The rows that continue, equally many per sentence: parents [rows], tokens [rows] and rank [S, n]."""
     if going_on.all():
         return parent.ravel(), token.ravel(), total
     if len(staying) < len(going_on):
         going_on, parent, token, total = (each[staying] for each in (going_on, parent, token, total))
     most = int(going_on.sum(axis=1).max())
-    # Those that go on first, in their order.
+    # Rows that continue come first, in their order.
     place = np.argsort(~going_on, axis=1, kind="stable")[:, :most]
     parent, token, total, real = _choose(place, parent, token, total, going_on)
     return parent.ravel(), token.ravel(), np.where(real, total, -np.inf)
@@ -147,14 +158,11 @@ def _choose(places: Array, *tables: Array) -> list[Array]:
     return [table[rows, places] for table in tables]
 
 
-def _plain(tokens: Array) -> tuple[int, ...]:
-    return tuple(tokens.tolist())
+class ArraySampling:
+    """Draw from P^(1/temperature), from the `top_k` likeliest tokens and the smallest set of mass `top_p`.
 
-
-class Sampling:
-    """Draw from P^(1/temperature), cut to the `top_k` likeliest tokens and the smallest set of mass `top_p`.
-
-    >>> Sampling(top_k=2).choose(np.log([[0.2, 0.7, 0.1], [0.5, 0.2, 0.3]]), np.array([0.1, 0.9])).tolist()
+    >>> log_probs = np.log([[0.2, 0.7, 0.1], [0.5, 0.2, 0.3]])
+    >>> ArraySampling(top_k=2).choose(log_probs, np.array([0.1, 0.9])).tolist()
     [0, 2]
     """
 
@@ -165,13 +173,13 @@ class Sampling:
         self.temperature, self.top_k, self.top_p = temperature, top_k, top_p
 
     def choose(self, log_probs: Array, points: Array) -> Array:
-        """The token of each row [rows] at which its probabilities together exceed its point in [0, 1)."""
+        """The token of each row [rows] at which its cumulative probability exceeds its point in [0, 1)."""
         reached = self.probabilities(log_probs).cumsum(axis=1)
         below: Array = (reached <= points[:, None] * reached[:, -1:]).sum(axis=1)
         return below.clip(max=reached.shape[1] - 1)
 
     def probabilities(self, log_probs: Array) -> Array:
-        """What is drawn from, [rows, V]."""
+        """The distribution that is drawn from, [rows, V]."""
         scaled = log_probs.astype(np.float64) / max(self.temperature, COLDEST)
         if self.top_k is not None and self.top_k < scaled.shape[1]:
             least = np.partition(scaled, -self.top_k, axis=1)[:, -self.top_k, None]
@@ -181,7 +189,7 @@ class Sampling:
         if self.top_p is not None and self.top_p < 1:
             order = np.argsort(-p, axis=1, kind="stable")
             falling = np.take_along_axis(p, order, axis=1)
-            beyond = falling.cumsum(axis=1) - falling >= self.top_p  # the mass before it suffices
+            beyond = falling.cumsum(axis=1) - falling >= self.top_p  # the tokens before it have enough mass
             np.put_along_axis(p, order, np.where(beyond, 0.0, falling), axis=1)
         found: Array = p
         return found
@@ -190,7 +198,7 @@ class Sampling:
 def check_sampling(
     temperature: float, top_k: int | None, top_p: float | None, num_return_sequences: int = 1
 ) -> None:
-    """Refuse options of sampling that make no sense."""
+    """Refuse options of sampling that are out of range."""
     if not 0 < temperature < np.inf:
         raise InputError(
             "temperature", f"is {temperature}, expected a finite number above 0 (greedy is greedy=True)"
@@ -204,7 +212,7 @@ def check_sampling(
 
 
 class WritingOptions(TypedDict, total=False):
-    """The keywords of models that write texts, trained or exported; see `choose_search`."""
+    """The keywords of models that generate texts, trained or exported; see `choose_search`."""
 
     search: str | None
     greedy: bool | None
@@ -226,10 +234,10 @@ def choose_search(
     num_return_sequences: int | None = None,
     **options: Any,
 ) -> tuple[str, dict[str, Any]]:
-    """The name of a search strategy and its options, of which None are left out.
+    """The name of a search strategy and its options, without those that are None.
 
-    Texts are drawn unless `search` names a strategy, `greedy` asks for the likeliest token at each step or
-    `num_beams` for beam search; `defaults` are those of generation_config.json. Greedy search has no options.
+    Texts are sampled unless `search` names a strategy, `greedy` asks for the likeliest token at each step or
+    `num_beams` for beam search; `defaults` come from generation_config.json. Greedy search has no options.
 
     >>> choose_search({"temperature": 0.8}, top_k=5, seed=1)
     ('sampling', {'temperature': 0.8, 'top_k': 5, 'seed': 1})
@@ -245,7 +253,7 @@ def choose_search(
     if search == "greedy":
         if (num_return_sequences or 1) > 1:
             raise InputError(
-                "num_return_sequences", f"is {num_return_sequences}, but greedy search finds at most 1"
+                "num_return_sequences", f"is {num_return_sequences}, but greedy search finds only 1"
             )
         return search, {}
     own = {"num_beams": num_beams, **options, "num_return_sequences": num_return_sequences}
@@ -257,9 +265,9 @@ def choose_search(
 def batches_by_length(
     prompts: Sequence[Sequence[int]], max_length: int | None = None, most_sentences: int = 128
 ) -> list[tuple[int, list[int]]]:
-    """Batches of prompt numbers, short ones first, each with the most tokens its results may have.
+    """Batches of prompt numbers, short prompts first, each with the maximum number of tokens of its results.
 
-    That number follows from a sentence's own length alone, so no sentence depends on its neighbours.
+    This maximum depends only on a prompt's own length, so that no result depends on other prompts.
 
     >>> batches_by_length([[5] * 40, [5] * 3, [5] * 7])
     [(48, [1, 2]), (112, [0])]

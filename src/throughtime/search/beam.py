@@ -1,8 +1,9 @@
-"""Beam search: of all continuations of the k best hypotheses, the k best go on."""
+"""Beam search: of all continuations of the k best hypotheses, the k best continue."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
@@ -10,50 +11,114 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.search.interface import Finished, Hypotheses
-from throughtime.search.scoring import (
-    Pruning,
-    check_length_penalty,
-    highest,
-    normalise_score,
-    within_hypothesis,
-)
+from throughtime.runtime.search import check_beam
+from throughtime.search.generate import Finished, Hypotheses
 from throughtime.search.strategies import Eager, LengthPenalty, Limit, NumBeams, NumReturnSequences
+
+COLUMNS = 128  # of `highest`
+
+Pruning = Callable[[Tensor, Tensor], Tensor]
+"""Returns which candidates of a step may stay, from the log-probabilities of their newest tokens and of the
+whole candidates: both [sentences, candidates], -inf where there is none."""
+
+
+def normalise_score(log_prob: Tensor, length: int, length_penalty: float) -> Tensor:
+    """log P / L^length_penalty; L counts the end token. 0 favours short results, 1 is the mean over tokens.
+
+    >>> normalise_score(torch.tensor([-4.0]), 4, 0.5)
+    tensor([-2.])
+    """
+    divisor: float = max(length, 1) ** length_penalty
+    return log_prob / divisor
+
+
+def within_hypothesis(limit: float) -> Pruning:
+    """Keep the candidates whose total probability is at most `limit` below that of the best one."""
+    _check_limit(limit)
+    return lambda gained, total: _is_within(limit, total)
+
+
+def within_token(limit: float) -> Pruning:
+    """Keep the candidates whose newest token's probability is at most `limit` below that of the best one.
+
+    >>> newest = torch.tensor([[0.5, 0.3, 0.1]]).log()
+    >>> within_token(0.2)(newest, newest).tolist()
+    [[True, True, False]]
+    """
+    _check_limit(limit)
+    return lambda gained, total: _is_within(limit, gained.masked_fill(total == -torch.inf, -torch.inf))
+
+
+def _check_limit(limit: float) -> None:
+    if not 0 <= limit <= 1:
+        raise InputError("limit", f"is {limit}, expected a probability from 0 (the best only) to 1 (all)")
+
+
+def _is_within(limit: float, log_p: Tensor) -> Tensor:
+    # max p - p <= limit, divided by max p: the p of a long hypothesis may be below the smallest number.
+    best = log_p.amax(dim=-1, keepdim=True)
+    short_of_best = -torch.expm1(log_p - best)
+    nearest_above = 1 + 4 * torch.finfo(log_p.dtype).eps  # .5 - .3 is a little more than .2
+    return short_of_best <= nearest_above * torch.exp((math.log(limit) if limit else -math.inf) - best)
+
+
+def highest(values: Tensor, count: int) -> Tensor:
+    """The places of the `count` highest values of each row [rows, V], in no order. [rows, count]
+
+    On a CPU torch's topk is slower than the softmax before it. Here a row is folded into 128 columns: the
+    highest values are in the columns with the highest maxima, so most values are compared only once.
+
+    >>> highest(torch.tensor([[0.1, 0.4, 0.2]]), 1).tolist()
+    [[1]]
+    """
+    vocabulary = values.shape[1]
+    lines = vocabulary // COLUMNS
+    if values.device.type != "cpu" or count * 4 > COLUMNS or lines < 4:
+        return values.topk(count, dim=1, sorted=False).indices
+    folded = lines * COLUMNS
+    maxima = values[:, :folded].unflatten(1, (lines, COLUMNS)).amax(dim=1)  # [rows, 128]
+    columns = maxima.topk(count, dim=1).indices
+    inside = torch.arange(0, folded, COLUMNS)[:, None] + columns[:, None]  # [rows, lines, count]
+    rest = torch.arange(folded, vocabulary).expand(len(values), -1)
+    places = torch.cat([inside.flatten(1), rest], dim=1)
+    return places.gather(1, values.gather(1, places).topk(count, dim=1, sorted=False).indices)
 
 
 @dataclass(frozen=True)
 class BeamRows(Hypotheses):
-    """Hypotheses of a beam. Sentences have as many rows as go on, from one to their groups times `width`.
+    """Hypotheses of a beam: each sentence has the rows that continue, at most `width` for each of its groups.
 
-    Each row stands in a cell of a table [sentences that are alive, groups, width], in the order of the rows.
+    Each row has a cell in a table [sentences that are alive, groups, width], in the order of the rows.
     """
 
     width: int = 1
     rank: Tensor = field(default_factory=lambda: torch.empty(0))  # [rows], what rows are compared by
-    best: Tensor = field(default_factory=lambda: torch.empty(0))  # [sentences, groups, n], ended ones' scores
+    best: Tensor = field(
+        default_factory=lambda: torch.empty(0)
+    )  # [sentences, groups, n], the best scores of ended ones
     alive: Tensor = field(default_factory=lambda: torch.empty(0))  # [sentences that are alive]
     cell: Tensor = field(default_factory=lambda: torch.empty(0))  # [rows]
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """That of the table."""
+        """The shape of the table."""
         return len(self.alive), self.best.shape[1], self.width
 
     def table(self, values: Tensor) -> Tensor:
-        """Values of the rows, [rows, n], in their cells, [sentences, groups, width * n]; -inf elsewhere."""
+        """Values of the rows [rows, n] in their cells [sentences, groups, width * n]; -inf elsewhere."""
         whole = values.new_full((math.prod(self.shape), values.shape[1]), -torch.inf)
         whole[self.cell] = values
         return whole.view(*self.shape[:2], -1)
 
     def in_cells(self, cells: Tensor) -> Tensor:
-        """The rows in these cells; 0 where none is."""
+        """The rows in these cells; 0 for an empty cell."""
         rows = self.cell.new_zeros(math.prod(self.shape))
         rows[self.cell] = torch.arange(self.rows, device=rows.device)
         return rows[cells]
 
-    def only(self, going_on: Tensor) -> Self:
-        """Drop the rows where `going_on` does not hold."""
-        return replace(super().only(going_on), rank=self.rank[going_on], cell=self.cell[going_on])
+    def only(self, rows: Tensor) -> Self:
+        """Keep these rows, given as a mask or as indices."""
+        return replace(super().only(rows), rank=self.rank[rows], cell=self.cell[rows])
 
 
 class Candidates(NamedTuple):
@@ -66,17 +131,17 @@ class Candidates(NamedTuple):
 
 
 class Beam:
-    """The `num_beams` best of all continuations go on; those that took the end token leave with a score.
+    """The `num_beams` best of all continuations continue; those that took the end token become results.
 
-    The score is log P / L^`length_penalty`, L counting the end token. A sentence is over when none of its
-    rows goes on, or when its `num_return_sequences` are certain: a log-probability only falls, so a row can
-    at best reach what it has now divided by `max_length`^length_penalty. Without `max_length`, and with a
-    length penalty above 0, that is never certain, and the search goes on to the caller's cap. `eager`
-    compares with what a row would score if it ended at its next token at no cost: faster, rarely with another
-    result, but not certain.
+    The score of a result is log P / L^`length_penalty`, where L counts the end token. A sentence is finished
+    when it has no rows left, or when no row can beat its `num_return_sequences` best results:
+    log-probabilities only fall, so a row can reach at most its present one divided by
+    `max_length`^length_penalty. Without `max_length`, and with a length penalty above 0, there is no such
+    bound, and the search runs to the caller's maximum length. With `eager` the bound is what a row would
+    score if it ended at its next token at no cost: this is faster and rarely changes the result, but may.
 
-    `prune` drops candidates before they are ranked: see `within_token` and `within_hypothesis`; a `limit`
-    stands for `within_hypothesis(limit)`.
+    `prune` drops candidates before they are ranked: see `within_token` and `within_hypothesis`. A `limit` is
+    short for `prune=within_hypothesis(limit)`.
     """
 
     groups = 1
@@ -93,22 +158,16 @@ class Beam:
         eager: Eager = False,
         prune: Pruning | None = None,
     ) -> None:
-        if num_beams < 1:
-            raise InputError("num_beams", f"is {num_beams}, expected 1 or more")
-        if not 1 <= num_return_sequences <= num_beams:
-            raise InputError(
-                "num_return_sequences",
-                f"is {num_return_sequences}, expected 1 to {num_beams}, the number of beams",
-            )
+        check_beam(num_beams, length_penalty, num_return_sequences)
         if max_length is not None and max_length < 1:
             raise InputError("max_length", f"is {max_length}, expected 1 or more")
         self.end_id, self.width, self.n_best = end_id, num_beams, num_return_sequences
-        self.length_penalty, self.max_length = check_length_penalty(length_penalty), max_length
+        self.length_penalty, self.max_length = length_penalty, max_length
         self.prune, self.eager = prune if limit is None else within_hypothesis(limit), eager
 
     @property
     def num_beams(self) -> int:
-        """The number of rows that a sentence has, at most."""
+        """Maximum number of rows of a sentence."""
         return self.groups * self.width
 
     def begin(self, batch: int, device: torch.device) -> BeamRows:
@@ -153,17 +212,17 @@ class Beam:
         return longer, came_from
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
-        """The best of each sentence, what the length cap cut included."""
+        """The best results of each sentence, including those cut at the maximum length."""
         assert isinstance(hypotheses, BeamRows)
         return [rank_results(found)[: self.n_best] for found in self._cut(hypotheses).ended]
 
     @property
     def alone(self) -> bool:
-        """Whether a row that cannot win any more may go while others of its sentence stay.
+        """Whether a row that cannot win any more may be dropped while other rows of its sentence continue.
 
-        It may where that changes no result: all its continuations, and all that they push out, rank below it.
-        A pruning may compare others with it, though, other groups avoid what it says, and what looks lost to
-        an eager search may not be.
+        This must not change any result: the row's continuations, and those that they would displace, rank
+        below it. But a pruning compares others with it, other groups avoid its tokens, and a row that an
+        eager search gives up may still win.
         """
         return self.groups == 1 and self.prune is None and not self.eager
 
@@ -172,11 +231,11 @@ class Beam:
         return best_candidates(log_probs, rows, self.prune)
 
     def score(self, log_prob: Tensor, rank: Tensor, length: int) -> Tensor:
-        """What finished hypotheses are ranked by."""
+        """The score that finished hypotheses are ranked by."""
         return normalise_score(log_prob, length, self.length_penalty)
 
     def ceiling(self, rank: Tensor, length: int) -> Tensor:
-        """What a row that goes on may score in the end, at most."""
+        """The highest score that a row may still reach."""
         if self.eager:
             return normalise_score(rank, length + 1, self.length_penalty)
         if self.max_length is None:
@@ -184,7 +243,7 @@ class Beam:
         return normalise_score(rank, self.max_length, self.length_penalty)
 
     def _answer_stuck(self, rows: BeamRows, stuck: Tensor) -> BeamRows:
-        """Sentences that nothing may continue, and that have no result: the best they had is their result."""
+        """For sentences that cannot continue and have no result, their best row becomes the result."""
         if not bool(stuck.any()):
             return rows
         rank = rows.table(rows.rank[:, None]).flatten(1)
@@ -195,27 +254,27 @@ class Beam:
         return replace(rows, ended=rows.retire(over, score, by_end_token=False).ended)
 
     def _cut(self, rows: BeamRows) -> BeamRows:
-        """No row goes on: those that would are results that the length cap cut."""
+        """Turn all rows that continue into results cut at the maximum length."""
         score = self.score(rows.log_prob, rows.rank, rows.length)
         return rows.retire(torch.ones_like(score, dtype=torch.bool), score, by_end_token=False)
 
 
 def rank_results(found: tuple[Finished, ...]) -> list[Finished]:
-    """Best first; of equals the one that was found first."""
+    """Sort results, best first; among equals, the one found first."""
     return sorted(found, key=lambda one: -one.score)
 
 
 def best_candidates(
     log_probs: Tensor, rows: BeamRows, prune: Pruning | None = None, penalty: Tensor | None = None
 ) -> Candidates:
-    """The best of the continuations of each group's rows, as many as its beam is wide.
+    """The `width` best continuations of each group.
 
-    A `penalty` [rows, V] counts in the choice, not in what is chosen. Each row's own best are found first:
-    the best of all are among them, and sums are formed for few.
+    A `penalty` [rows, V] influences the choice, but not the log-probabilities of what is chosen. The best
+    tokens of each row are found first: the best of all are among them, so few sums are needed.
     """
     each = min(rows.width, log_probs.shape[1])
     liked = log_probs if penalty is None else log_probs - penalty
-    # Of equals the smallest id, as greedy search has it. [rows, each]
+    # Among equals the smallest id, as in greedy search. [rows, each]
     token = liked.argmax(dim=1, keepdim=True) if each == 1 else highest(liked, each).sort(dim=1).values
     gained = log_probs.gather(1, token).to(rows.rank.dtype)
     total = rows.rank[:, None] + gained
@@ -233,7 +292,7 @@ def best_candidates(
 
 
 def _retire_ended(rows: BeamRows, found: Candidates, score: Tensor, over: Tensor) -> BeamRows:
-    """Those that took the end token become results."""
+    """Turn the candidates that took the end token into results."""
     if not bool(over.any()):
         return rows
     ended = rows.extend(found.row[over], found.token[over], found.log_prob[over])
@@ -243,7 +302,7 @@ def _retire_ended(rows: BeamRows, found: Candidates, score: Tensor, over: Tensor
 
 
 def _continue_rows(rows: BeamRows, found: Candidates, going_on: Tensor) -> tuple[BeamRows, Tensor]:
-    """The rows that go on, and where each came from."""
+    """The rows that continue, and the row that each came from."""
     staying = going_on.flatten(1).any(dim=1)  # [sentences]
     place = going_on.flatten().nonzero().squeeze(1)
     row, token, log_prob, rank = (x.flatten()[place] for x in found)

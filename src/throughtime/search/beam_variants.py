@@ -1,16 +1,17 @@
-"""Beams with another aim: results unlike each other, or drawn without replacement."""
+"""Variants of beam search: results that differ from each other, or draws without replacement."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.search.beam import Beam, BeamRows, Candidates, best_candidates, rank_results
-from throughtime.search.interface import Finished, Hypotheses
-from throughtime.search.scoring import highest
+from throughtime.runtime.draws import uniform, whole_seed
+from throughtime.search.beam import Beam, BeamRows, Candidates, best_candidates, highest, rank_results
+from throughtime.search.generate import Finished, Hypotheses
 from throughtime.search.strategies import (
     DiversityPenalty,
     Eager,
@@ -20,17 +21,16 @@ from throughtime.search.strategies import (
     OptionalNumReturnSequences,
     PerGroup,
     Seed,
-    seeded_generator,
 )
 
 
 class DiverseBeam(Beam):
     """`groups` beams of `num_beams` / `groups` each, one after another (Vijayakumar et al., 2018).
 
-    In a group's choice a token counts `diversity_penalty` less for each time an earlier group took it at this
-    step. The log-probability and the score stay the model's own. The results are the `per_group` best of
-    every group, each sequence once, best first; of these at most `num_return_sequences`. One group is plain
-    beam search.
+    When a group chooses, the log-probability of a token is lowered by `diversity_penalty` for each time that
+    earlier groups took it at this step; the log-probabilities and scores of results do not change. The
+    results are the `per_group` best of every group, without duplicates, best first, and at most
+    `num_return_sequences` of them. With one group this is plain beam search.
     """
 
     def __init__(
@@ -66,35 +66,33 @@ class DiverseBeam(Beam):
         self.groups, self.penalty, self.returned = groups, diversity_penalty, num_return_sequences
 
     def candidates(self, log_probs: Tensor, rows: BeamRows) -> Candidates:
-        """The best of each group, in the light of what the earlier ones took."""
+        """The best continuations of each group, given what the earlier groups took."""
         sentence, group_of = rows.cell // (self.groups * self.width), rows.cell // self.width % self.groups
         taken = log_probs.new_zeros(len(rows.alive), log_probs.shape[1])  # [sentences, V]
         number = rows.cell.new_zeros(rows.shape)
         nothing = rows.rank.new_full(rows.shape, -torch.inf)
         chosen = Candidates(number, number.clone(), nothing, nothing.clone())
         for group in range(self.groups):
-            own = (group_of == group).nonzero().squeeze(1)  # none, where a group is over in all sentences
+            own = (group_of == group).nonzero().squeeze(1)  # empty if the group has finished in all sentences
             if len(own):
                 penalty = self.penalty * taken[sentence[own]]
                 found = best_candidates(log_probs[own], rows.only(own), penalty=penalty)
-                found = found._replace(
-                    row=own[found.row]
-                )  # `best_candidates` numbers the rows that it is given
+                found = found._replace(row=own[found.row])  # it numbers the rows that it is given
                 for whole, part in zip(chosen, found, strict=True):
                     whole[:, group] = part[:, group]
-            said = (chosen.rank[:, group] > -torch.inf).to(taken.dtype)
-            taken.scatter_add_(1, chosen.token[:, group], said)
+            real = (chosen.rank[:, group] > -torch.inf).to(taken.dtype)
+            taken.scatter_add_(1, chosen.token[:, group], real)
         return chosen
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
-        """The best of every group, the best of all first."""
+        """The best results of every group, best first."""
         assert isinstance(hypotheses, BeamRows)
         return [self._best_of_groups(found) for found in self._cut(hypotheses).ended]
 
     def _best_of_groups(self, found: tuple[Finished, ...]) -> list[Finished]:
         groups: list[list[Finished]] = [[] for _ in range(self.groups)]
         for one in rank_results(found):
-            group = groups[one.path[0] % self.groups if one.path else 0]  # a group keeps to its first row
+            group = groups[one.path[0] % self.groups if one.path else 0]  # the first row tells the group
             if len(group) < self.n_best:
                 group.append(one)
         distinct = {(one.tokens, one.ended): one for group in reversed(groups) for one in group}
@@ -102,16 +100,19 @@ class DiverseBeam(Beam):
 
 
 class StochasticBeam(Beam):
-    """`num_beams` sequences drawn without replacement: a beam over log-probabilities with Gumbel noise.
+    """Draw `num_beams` sequences without replacement: beam search over log-probabilities with Gumbel noise.
 
     (Kool, van Hoof and Welling, 2019.)
 
-    The k sequences of highest log P + Gumbel noise are k draws without replacement. A prefix has the highest
-    perturbed value of its continuations, so values are drawn from the top down and only the best prefixes are
-    followed. A result's score is its perturbed log-probability: in the order of scores the results are the
-    first draw, the second, and so on. Sequences that the length cap cuts are drawn as they are. Equal seeds
-    give equal draws for equal batches on one kind of device.
+    The k sequences of highest log P + Gumbel noise are k draws without replacement. The perturbed value of a
+    prefix is the highest of its continuations, so values are drawn from the top down and only the best
+    prefixes are continued. The score of a result is its perturbed log-probability: sorted by score, the
+    results are the first draw, the second, and so on. Sequences cut at the maximum length are drawn as they
+    are. The same seed gives the same draws on every device; the draws of a sentence depend on its number in
+    the batch, which begins at `first_sentence`, but not on the other sentences.
     """
+
+    first_sentence = 0
 
     def __init__(
         self, end_id: int | None, num_beams: NumBeams = 5, *, seed: Seed = None, max_length: int | None = None
@@ -120,18 +121,17 @@ class StochasticBeam(Beam):
             end_id, num_beams, length_penalty=0.0, num_return_sequences=num_beams, max_length=max_length
         )
         self.seed = seed
-        self.generator: torch.Generator | None = None
 
     def begin(self, batch: int, device: torch.device) -> BeamRows:
-        """One row for each sentence, with its noise, and a fresh source of randomness."""
-        self.generator = seeded_generator(self.seed, device)
+        """One row for each sentence, with its noise."""
+        self._seed = whole_seed(self.seed)
         empty = super().begin(batch, device)
-        return replace(empty, rank=self._gumbel(empty.log_prob))
+        return replace(empty, rank=self._perturb(empty.log_prob[:, None], empty, step=0)[:, 0])
 
     def candidates(self, log_probs: Tensor, rows: BeamRows) -> Candidates:
         """The continuations of highest perturbed log-probability."""
-        # The shift keeps the order within a row: only a row's own highest can be among the highest of all.
-        noisy, width = self._gumbel(log_probs), min(self.width, log_probs.shape[1])
+        # The shift keeps the order within a row: only the best of a row can be among the best of all.
+        noisy, width = self._perturb(log_probs, rows, rows.length + 1), min(self.width, log_probs.shape[1])
         token = highest(noisy, width)
         total = rows.log_prob[:, None] + log_probs.gather(1, token)  # [rows, width]
         perturbed = _at_most(rows.rank[:, None], rows.log_prob[:, None] + noisy.gather(1, token))
@@ -150,15 +150,20 @@ class StochasticBeam(Beam):
         """Some continuation has exactly the perturbed log-probability of its prefix, none has more."""
         return rank
 
-    def _gumbel(self, location: Tensor) -> Tensor:
-        return location - torch.empty_like(location).exponential_(generator=self.generator).log()
+    def _perturb(self, log_probs: Tensor, rows: BeamRows, step: int) -> Tensor:
+        """Add Gumbel noise: a number of its own for each sentence, step, place in the beam and token."""
+        sentence, place = (x[:, None].cpu().numpy() for x in (rows.sentence, rows.cell % self.width))
+        tokens = np.arange(log_probs.shape[1])
+        points = uniform(self._seed, step, self.first_sentence + sentence, tokens, place)
+        noise = -np.log(-np.log(points + 2**-54))  # half of the smallest point above 0: none is 0 or 1
+        return log_probs + torch.from_numpy(noise).to(log_probs)
 
 
 def _at_most(limit: Tensor, perturbed: Tensor) -> Tensor:
-    """Shift the greatest Gumbel variables of each row as if the very greatest were `limit`.
+    """Shift the Gumbel variables of each row so that the greatest becomes `limit`.
 
-    -ln(exp(-limit) - exp(-greatest) + exp(-perturbed)), in the paper's form that neither overflows
-    nor cancels.
+    -ln(exp(-limit) - exp(-greatest) + exp(-perturbed)), in the paper's form, which neither overflows nor
+    cancels.
     """
     greatest = perturbed.amax(dim=1, keepdim=True)
     below = limit - perturbed + torch.log(-torch.expm1(perturbed - greatest))

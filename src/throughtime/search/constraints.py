@@ -1,60 +1,25 @@
-"""What may come next: functions on log-probabilities, the same for every strategy and every model.
+"""Constraints on the next token: functions on log-probabilities, for every strategy and every model.
 
-A constraint only ever bars tokens, so several can be combined. Together they may bar all: such a row must
-end. It takes the end token at the model's own probability, whatever the constraints say of it; where there is
-no end token, it goes on as if they did not exist for this one step.
+A constraint only bars tokens, so several can be combined; see
+`throughtime.search.generate.apply_constraints`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.search.interface import Hypotheses
+from throughtime.search.generate import Constraint, Hypotheses
 
-Constraint = Callable[[Tensor, Hypotheses], Tensor]
-"""Log-probabilities in, log-probabilities out: what may not come next becomes -inf. It may write on them."""
-
-SMALLEST = math.log(5e-324)  # of a probability that is not 0: for an end that the model holds impossible
-
-FEW = 64
-
-NO_TOKEN = -1  # fills short sequences; no model says it
-
-
-def apply_constraints(
-    log_probs: Tensor, hypotheses: Hypotheses, constraints: Sequence[Constraint], end_id: int | None
-) -> Tensor:
-    """What all constraints together let through, [rows, V]; a row with nothing left must end.
-
-    They write on the log-probabilities that a model gave.
-    """
-    if not constraints:
-        return log_probs
-    before = log_probs.clone() if end_id is None else log_probs[:, end_id].clone()
-    left = log_probs
-    for constraint in constraints:
-        left = constraint(left, hypotheses)
-    # Most rows have something left among the first tokens; only for others all are looked through.
-    stuck = left[:, :FEW].amax(dim=1, keepdim=True) == -torch.inf
-    if bool(stuck.any()):
-        stuck = left.amax(dim=1, keepdim=True) == -torch.inf
-    if not bool(stuck.any()):
-        return left
-    if end_id is None:
-        return torch.where(stuck, before, left)
-    way_out = torch.full_like(left, -torch.inf)
-    way_out[:, end_id] = before.clamp(min=SMALLEST)
-    return torch.where(stuck, way_out, left)
+NO_TOKEN = -1  # fills up short sequences; no model has a token of this id
 
 
 def no_token(*token_ids: int) -> Constraint:
-    """Never these tokens: `<unk>`, for one."""
+    """Bar these tokens, such as `<unk>`."""
 
     def constraint(log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
         for token in token_ids:
@@ -71,17 +36,17 @@ def minimum_length(tokens: int, end_id: int) -> Constraint:
 
 
 def after(tokens: int, constraint: Constraint) -> Constraint:
-    """The constraint from the token after so many on."""
+    """Apply the constraint only after this number of tokens."""
     return lambda log_probs, rows: constraint(log_probs, rows) if rows.length >= tokens else log_probs
 
 
 def no_repeated_ngram(n: int) -> Constraint:
-    """No n tokens in a row twice; the prompt does not count. Looks back over the whole hypothesis.
+    """Bar tokens that would repeat an n-gram of the hypothesis; n-grams of the prompt do not count.
 
-    >>> said = Hypotheses.begin(1)
+    >>> one = Hypotheses.begin(1)
     >>> for token in (0, 1, 0):
-    ...     said = said.extend(torch.tensor([0]), torch.tensor([token]), said.log_prob)
-    >>> no_repeated_ngram(2)(torch.zeros(1, 3), said).tolist()    # 0 1 has been said
+    ...     one = one.extend(torch.tensor([0]), torch.tensor([token]), one.log_prob)
+    >>> no_repeated_ngram(2)(torch.zeros(1, 3), one).tolist()    # it has the bigram 0 1
     [[0.0, -inf, 0.0]]
     """
     if n < 1:
@@ -91,18 +56,18 @@ def no_repeated_ngram(n: int) -> Constraint:
         tokens = hypotheses.tokens
         if tokens.shape[1] < n:
             return log_probs
-        said = tokens.unfold(1, n, 1)  # [rows, places, n]
+        ngrams = tokens.unfold(1, n, 1)  # [rows, places, n]
         latest = tokens[:, tokens.shape[1] - n + 1 :]
-        same = (said[:, :, : n - 1] == latest[:, None]).all(dim=2)
+        same = (ngrams[:, :, : n - 1] == latest[:, None]).all(dim=2)
         row, place = same.nonzero(as_tuple=True)
-        log_probs[row, said[row, place, n - 1]] = -torch.inf
+        log_probs[row, ngrams[row, place, n - 1]] = -torch.inf
         return log_probs
 
     return constraint
 
 
 def forced_prefix(prefixes: Sequence[Sequence[int]]) -> Constraint:
-    """Every sentence begins with its own prefix, at the model's own probability."""
+    """Make every sentence begin with its own prefix, at the model's own probability."""
     forced = pad_rows(prefixes)
 
     def constraint(log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
@@ -116,7 +81,7 @@ def forced_prefix(prefixes: Sequence[Sequence[int]]) -> Constraint:
 
 
 def forbidden(words: Sequence[Sequence[int]]) -> Constraint:
-    """Never one of these words, each one token or several: the token that would complete it is barred."""
+    """Bar these words, each of one or several tokens: the token that would complete a word is barred."""
     if not all(words):
         raise InputError("forbidden", "has a word of no tokens, expected one or more")
     by_length = [torch.tensor(list(same)) for _, same in groupby(sorted(words, key=len), key=len)]
@@ -137,18 +102,18 @@ def forbidden(words: Sequence[Sequence[int]]) -> Constraint:
 
 
 def pad_rows(sequences: Sequence[Sequence[int]], width: int | None = None) -> Tensor:
-    """One row for each sequence, filled up on the right with -1."""
+    """One row for each sequence, padded on the right with -1."""
     width = max(map(len, sequences), default=0) if width is None else width
     rows = [[*sequence, *[NO_TOKEN] * (width - len(sequence))] for sequence in sequences]
     return torch.tensor(rows, dtype=torch.long).view(len(sequences), width)
 
 
 def required(words: Sequence[Sequence[Sequence[int]]], end_id: int, max_new_tokens: int) -> Constraint:
-    """Every sentence says its own words, each one token or several, in any order.
+    """Make every sentence contain its own words, each of one or several tokens, in any order.
 
-    The rule is simple: the end is barred until all are said. A word that is missing and has been begun is
-    completed. A missing word is begun where the model likes the end best, or where the cap leaves just enough
-    steps for what is missing and the end. No state is kept: all is read off the tokens.
+    The end is barred until all words are there. A missing word that has been begun is completed. A missing
+    word is begun where the end token is the likeliest one, or where the maximum length leaves just enough
+    steps for the missing words and the end. No state is kept: everything is derived from the tokens.
     """
     for sentence, own in enumerate(words):
         needed = sum(map(len, own)) + 1
@@ -159,13 +124,11 @@ def required(words: Sequence[Sequence[Sequence[int]]], end_id: int, max_new_toke
         if own and needed > max_new_tokens:
             raise InputError(
                 "required",
-                f"needs {needed} tokens for sentence {sentence}, the end among them, but at most "
-                f"{max_new_tokens} may come; raise max_new_tokens",
+                f"needs {needed} tokens for sentence {sentence}, including the end, but at most "
+                f"{max_new_tokens} are allowed; raise max_new_tokens",
             )
-    most, longest = (
-        max(map(len, words), default=0),
-        max((len(word) for own in words for word in own), default=0),
-    )
+    most = max(map(len, words), default=0)
+    longest = max((len(word) for own in words for word in own), default=0)
     table = torch.stack(
         [pad_rows([*own, *[[]] * (most - len(own))], longest) for own in words] or [torch.empty(0)]
     )
@@ -177,10 +140,12 @@ def required(words: Sequence[Sequence[Sequence[int]]], end_id: int, max_new_toke
         missing = _missing(own, hypotheses.tokens)  # [rows, words]
         begun = _begun(own, hypotheses.tokens).masked_fill(~missing, 0)  # [rows, words]
         furthest = begun.amax(dim=1, keepdim=True)
-        left = ((own != NO_TOKEN).sum(dim=2) * missing).sum(dim=1, keepdim=True) + 1  # and the end
+        left = ((own != NO_TOKEN).sum(dim=2) * missing).sum(dim=1, keepdim=True) + 1  # and the end token
         pressed = log_probs.argmax(dim=1, keepdim=True) == end_id
         pressed |= left >= max_new_tokens - hypotheses.length
-        now = missing & (begun == furthest) & (pressed | (furthest > 0))  # one of these words is said now
+        now = (
+            missing & (begun == furthest) & (pressed | (furthest > 0))
+        )  # one of these words must continue now
         row, word = now.nonzero(as_tuple=True)
         others = now.any(dim=1, keepdim=True).expand_as(log_probs).clone()
         others[:, end_id] |= missing.any(dim=1)
@@ -196,11 +161,11 @@ def _missing(words: Tensor, tokens: Tensor) -> Tensor:
     filled = torch.nn.functional.pad(tokens, (0, longest), value=NO_TOKEN - 1)
     places = filled.unfold(1, longest, 1)  # [rows, places, longest]
     same = (places[:, None] == words[:, :, None]) | (words == NO_TOKEN)[:, :, None]
-    return ~same.all(dim=3).any(dim=2)  # words that only fill the table occur everywhere
+    return ~same.all(dim=3).any(dim=2)  # empty words, which fill up the table, occur everywhere
 
 
 def _begun(words: Tensor, tokens: Tensor) -> Tensor:
-    """How many of each word's first tokens its row ends with, less than the whole word. [rows, words]"""
+    """Number of each word's first tokens that its row ends with, less than the whole word. [rows, words]"""
     lengths = (words != NO_TOKEN).sum(dim=2)
     begun = torch.zeros_like(lengths)
     for count in range(1, min(words.shape[2] - 1, tokens.shape[1]) + 1):

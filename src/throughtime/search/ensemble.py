@@ -1,22 +1,23 @@
-"""Several models as one."""
+"""An ensemble: several models as one."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.search.interface import Memory, State, Step, StepModel
+from throughtime.search.generate import Memory, State, Step, StepModel
 
 
 class Ensemble:
-    """A step model whose probabilities are the weighted mean of its models'.
+    """A step model whose probabilities are the weighted mean of those of several models.
 
-    All must read the same prompts and choose from the same target vocabulary. States and memories lie one
-    model's after another's.
+    All models must read the same prompts and have the same target vocabulary. Their states and memories are
+    concatenated, in the order of the models.
     """
 
     def __init__(self, models: Sequence[StepModel], weights: Sequence[float] | None = None) -> None:
@@ -29,11 +30,11 @@ class Ensemble:
             raise InputError("ensemble", f"has weights {list(weights)}, expected numbers above 0")
         self.models = list(models)
         self.weights = [weight / math.fsum(weights) for weight in weights]
-        self._states: list[int] = []  # how many tensors of each model, known from the first start
+        self._states: list[int] = []  # number of tensors of each model, set by `start`
         self._kept: list[int] = []
 
     def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
-        """Let every model read the prompts."""
+        """Read the prompts with every model."""
         lasts, states, memories = zip(*(model.start(prompts) for model in self.models), strict=True)
         for last, memory in zip(lasts, memories, strict=True):
             if not (torch.equal(last, lasts[0]) and torch.equal(memory.owner, memories[0].owner)):
@@ -47,8 +48,8 @@ class Ensemble:
         return lasts[0], tuple(tensor for state in states for tensor in state), joined
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:
-        """Feed one token a row to every model: ln of the mean P."""
-        states, kept = _divided(state, self._states), _divided(memory.kept, self._kept)
+        """Feed one token per row to every model; return ln of the mean P."""
+        states, kept = _split(state, self._states), _split(memory.kept, self._kept)
         steps = [
             model.step(last, own, Memory(own_kept, memory.owner, memory.rows_each))
             for model, own, own_kept in zip(self.models, states, kept, strict=True)
@@ -64,7 +65,7 @@ class Ensemble:
         return Step(torch.stack(weighted).logsumexp(dim=0), reached, self._extras(steps))
 
     def _extras(self, steps: Sequence[Step]) -> Mapping[str, Tensor]:
-        """The mean of what all models tell in one shape (attention); the rest as the first tells it."""
+        """The mean of extras that all models return in one shape (attention); others of the first model."""
         found = dict(steps[0].extras)
         for name, value in found.items():
             others = [step.extras.get(name) for step in steps]
@@ -74,6 +75,6 @@ class Ensemble:
         return found
 
 
-def _divided(tensors: Sequence[Tensor], counts: Sequence[int]) -> list[State]:
-    ends = [sum(counts[: i + 1]) for i in range(len(counts))]
-    return [tuple(tensors[end - count : end]) for count, end in zip(counts, ends, strict=True)]
+def _split(tensors: Sequence[Tensor], counts: Sequence[int]) -> list[State]:
+    rest = iter(tensors)
+    return [tuple(islice(rest, count)) for count in counts]

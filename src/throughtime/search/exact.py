@@ -1,4 +1,4 @@
-"""The most likely sequence: by branch and bound for any model, by dynamic programming for a chain."""
+"""The likeliest sequence: by branch and bound for any model, by Viterbi's algorithm for a chain."""
 
 from __future__ import annotations
 
@@ -12,10 +12,17 @@ from torch import Tensor
 
 from throughtime.errors import InputError, ThroughtimeWarning
 from throughtime.search.beam import Beam
-from throughtime.search.constraints import Constraint, apply_constraints, forced_prefix
+from throughtime.search.constraints import forced_prefix
 from throughtime.search.frontier import ROOT, Frontier, Prefixes
-from throughtime.search.generate import Moment, generate
-from throughtime.search.interface import Finished, Hypotheses, StepModel
+from throughtime.search.generate import (
+    Constraint,
+    Finished,
+    Hypotheses,
+    Moment,
+    StepModel,
+    apply_constraints,
+    generate,
+)
 from throughtime.search.sampling import Greedy
 
 BUDGET = 20_000
@@ -24,15 +31,15 @@ IMPOSSIBLE = Finished((), -torch.inf, -torch.inf, ended=False)
 
 @dataclass(frozen=True)
 class ExactResult:
-    """What exact search knows of one sentence.
+    """The result of exact search for one sentence.
 
-    `best` is the model's most likely sequence where `resolved`, else the best that was seen; its
-    log-probability is -inf where none of positive probability was seen.
+    If `resolved`, `best` is the model's likeliest sequence; otherwise it is the best one found, with a
+    log-probability of -inf if none of positive probability was found.
     """
 
     best: Finished
     resolved: bool
-    expansions: int  # how many prefixes the model continued
+    expansions: int  # number of prefixes that the model continued
 
 
 @torch.inference_mode()
@@ -49,12 +56,12 @@ def exact(
 ) -> list[ExactResult]:
     """The sequence of highest log-probability for each prompt (Stahlberg and Byrne, 2019).
 
-    The optimum is over the sequences that the end token ends within `max_new_tokens`, itself counted; what
-    the cap would cut does not count. Without an `end_id` it is over those of exactly `max_new_tokens`.
+    The optimum is over all sequences that end with the end token within `max_new_tokens`, including that
+    token. Without an `end_id` it is over all sequences of exactly `max_new_tokens`.
 
-    A prefix only loses by going on, so one that is no better than the best sequence so far is dropped with
-    all that begins with it. `first` are sequences to beat from the start, a beam's for one: the better they
-    are, the less is searched. A sentence that is not decided after `budget` expansions comes back
+    The probability of a prefix only falls when it is continued, so a prefix that is no better than the best
+    sequence so far is dropped. `first` are sequences to start from, such as those of a beam: the better they
+    are, the less is searched. A sentence that is not decided after `budget` expansions is returned as
     unresolved. `at_once` prefixes of a sentence are continued in one step of the model.
     """
     for name, value in [("max_new_tokens", max_new_tokens), ("budget", budget), ("at_once", at_once)]:
@@ -102,9 +109,9 @@ def _constrain(
 
 
 class Exact(Beam):
-    """Find the most likely sequence: branch and bound, with the result of a beam as the one to beat.
+    """Find the likeliest sequence by branch and bound, starting from the result of a beam.
 
-    A result that is not certain to be the most likely one after `budget` expansions comes with a warning.
+    A result that is not certain to be the likeliest one after `budget` expansions comes with a warning.
     """
 
     def __init__(
@@ -165,7 +172,7 @@ class Exact(Beam):
 
 
 class _Best:
-    """The best sequence of each sentence so far, and what can still beat it."""
+    """The best sequence of each sentence so far."""
 
     def __init__(
         self, first: Sequence[Finished], device: torch.device, end_id: int | None, max_new_tokens: int
@@ -174,11 +181,11 @@ class _Best:
         self.first = [one if self._eligible(one) else IMPOSSIBLE for one in first]
         log_prob = [one.log_prob for one in self.first]
         self.log_prob = torch.tensor(log_prob, dtype=torch.float64, device=device)  # [S]
-        self.node = torch.full((len(first),), ROOT, device=device)  # [S], ROOT where it is still the first
+        self.node = torch.full((len(first),), ROOT, device=device)  # [S], ROOT while it is the one of `first`
         self.token = torch.zeros_like(self.node)  # [S], what follows the node's prefix
 
     def improve(self, taken: Prefixes, log_probs: Tensor) -> bool:
-        """See whether a prefix that is completed now beats the best of its sentence."""
+        """Return whether a prefix that is completed now beats the best sequence of its sentence."""
         if self.end_id is None:
             gained, token = log_probs.max(dim=1)
             gained = gained.masked_fill(self._goes_on(taken), -torch.inf)
@@ -194,14 +201,14 @@ class _Best:
             return False
         sentence = taken.sentence[rows]
         new = torch.ones_like(rows, dtype=torch.bool)
-        new[1:] = sentence[1:] != sentence[:-1]  # one winner a sentence
+        new[1:] = sentence[1:] != sentence[:-1]  # one winner per sentence
         self.node[sentence[new]], self.token[sentence[new]] = taken.node[rows[new]], token[rows[new]]
         return True
 
     def worth_while(self, taken: Prefixes, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The continuations that may still beat the best: row, token, log-probability. [continuations]"""
+        """The continuations that may still beat the best sequence: row, token, log-probability."""
         bound = self.log_prob[taken.sentence]
-        # Most tokens fall here, in the model's own precision and so a little below the bound.
+        # This drops most tokens, in the model's precision and with a bound that is a little lower.
         least = torch.nextafter(
             (bound - taken.log_prob).to(log_probs.dtype), log_probs.new_tensor(-torch.inf)
         )
@@ -214,7 +221,7 @@ class _Best:
         return row[above], token[above], total[above]
 
     def found(self, frontier: Frontier) -> list[Finished]:
-        """The best sequences, as results."""
+        """The best sequence of each sentence."""
         results = []
         for first, log_prob, node, token in zip(
             self.first, self.log_prob.tolist(), self.node.tolist(), self.token.tolist(), strict=True
@@ -229,50 +236,13 @@ class _Best:
         return results
 
     def _goes_on(self, taken: Prefixes) -> Tensor:
-        """Which prefixes may be continued by a token that is not their last. [rows]"""
+        """Which prefixes have room for a token that is not their last. [rows]"""
         return taken.depth + 1 < self.max_new_tokens
 
     def _eligible(self, first: Finished) -> bool:
         if self.end_id is None:
             return len(first.tokens) == self.max_new_tokens
         return first.ended and len(first.tokens) < self.max_new_tokens
-
-
-class SearchErrors(NamedTuple):
-    """How often a search missed the model's best sequence. Sentences left unresolved are counted apart."""
-
-    share: float | None  # errors / resolved; None where nothing was resolved
-    errors: int
-    resolved: int
-    unresolved: int
-    unresolved_errors: int  # of the unresolved, those where something better was seen all the same
-
-
-def search_errors(
-    beam_results: Sequence[Finished], exact_results: Sequence[ExactResult], tolerance: float = 1e-4
-) -> SearchErrors:
-    """Compare the best of a beam (at alpha 0) for each sentence with the optimum.
-
-    It is an error to lie more than `tolerance` below, or not to have ended where the optimum does.
-
-    >>> greedy = [Finished((1,), -0.9, -0.9, True), Finished((), -0.5, -0.5, True)]
-    >>> best = [ExactResult(Finished((2,), -0.6, -0.6, True), True, 7), ExactResult(greedy[1], True, 2)]
-    >>> search_errors(greedy, best)
-    SearchErrors(share=0.5, errors=1, resolved=2, unresolved=0, unresolved_errors=0)
-    """
-    if len(beam_results) != len(exact_results):
-        raise InputError(
-            "search errors",
-            f"cannot compare {len(beam_results)} results with {len(exact_results)} exact ones",
-        )
-    missed = [
-        exact.best.log_prob - beam.log_prob > tolerance or (exact.best.ended and not beam.ended)
-        for beam, exact in zip(beam_results, exact_results, strict=True)
-    ]
-    resolved = sum(exact.resolved for exact in exact_results)
-    errors = sum(wrong and exact.resolved for wrong, exact in zip(missed, exact_results, strict=True))
-    share = errors / resolved if resolved else None
-    return SearchErrors(share, errors, resolved, len(missed) - resolved, sum(missed) - errors)
 
 
 class BestPath(NamedTuple):
@@ -283,10 +253,10 @@ class BestPath(NamedTuple):
 
 
 def viterbi(scores: Tensor, transitions: Tensor, lengths: Tensor | None = None) -> BestPath:
-    """The path s_1..s_T of highest sum of scores[t, s_t] + transitions[s_{t-1}, s_t].
+    """The path s_1..s_T with the highest sum of scores[t, s_t] + transitions[s_{t-1}, s_t].
 
-    `scores` is [T, B, S] and holds the score of the first state in its first row; `transitions` is [S, S].
-    Costs T S^2 where trying all paths costs S^T.
+    `scores` is [T, B, S], with the scores of the first state in its first row; `transitions` is [S, S]. Takes
+    T S^2 steps, where trying all paths would take S^T.
 
     >>> scores = torch.tensor([[[0.0, 1.0]], [[0.0, 0.0]]])            # two steps, one row, two states
     >>> viterbi(scores, torch.tensor([[0.0, 5.0], [0.0, 0.0]])).states.flatten().tolist()

@@ -1,28 +1,30 @@
-"""Every sequence there is, for cases small enough: the oracle that other searches are judged by."""
+"""Search over all sequences, for small cases; the costs and the errors of other searches."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.search.generate import generate
-from throughtime.search.interface import Finished, Hypotheses, StepModel, Strategy
-from throughtime.search.scoring import check_length_penalty, normalise_score
+from throughtime.runtime.search import check_beam
+from throughtime.search.beam import normalise_score
+from throughtime.search.exact import ExactResult
+from throughtime.search.generate import Finished, Hypotheses, StepModel, Strategy, generate
 from throughtime.search.strategies import LengthPenalty, NumReturnSequences
 
 MOST_SEQUENCES = 250_000
 
 
 class Exhaustive:
-    """Keeps every hypothesis of positive probability; ranks by log_prob / L^length_penalty.
+    """Keep every hypothesis of positive probability; rank by log_prob / L^length_penalty.
 
-    L counts the end token. What the length cap cuts is a result as well. Of equal scores the shorter wins,
-    then the smaller ids.
+    L counts the end token. Sequences cut at the maximum length are results, too. Among equal scores the
+    shorter sequence wins, then the one with smaller ids.
     """
 
     def __init__(
@@ -35,17 +37,16 @@ class Exhaustive:
     ) -> None:
         if max_length is None or max_length < 1:
             raise InputError("max_length", f"is {max_length}, expected 1 or more")
-        if num_return_sequences < 1:
-            raise InputError("num_return_sequences", f"is {num_return_sequences}, expected 1 or more")
+        check_beam(max(1, num_return_sequences), length_penalty, num_return_sequences)
         self.end_id, self.max_length, self.n_best = end_id, max_length, num_return_sequences
-        self.length_penalty = check_length_penalty(length_penalty)
+        self.length_penalty = length_penalty
 
     def begin(self, batch: int, device: torch.device) -> Hypotheses:
         """One row for each sentence."""
         return Hypotheses.begin(batch, device=device)
 
     def advance(self, log_probs: Tensor, hypotheses: Hypotheses) -> tuple[Hypotheses, Tensor]:
-        """Every row goes on with every token; refused at the first where that would become too many."""
+        """Continue every row with every token; refuse at the first step if there would be too many."""
         vocabulary = log_probs.shape[1]
         if hypotheses.length == 0:
             self._refuse(hypotheses.rows, vocabulary)
@@ -58,12 +59,12 @@ class Exhaustive:
         over = token == self.end_id
         score = self._score(longer)
         longer = longer.retire(over & self._among_best(longer.sentence, score, over), score)
-        # Those that ended below the best have left no trace: they are dropped here.
+        # Rows that ended below the best are dropped here.
         going_on = longer.last != self.end_id
         return longer.only(going_on), rows[~over]
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
-        """The best of each sentence."""
+        """The best results of each sentence."""
         score = self._score(hypotheses)
         best = self._among_best(hypotheses.sentence, score, torch.ones_like(score, dtype=torch.bool))
         cut = hypotheses.retire(best, score, by_end_token=False)
@@ -73,7 +74,7 @@ class Exhaustive:
         return normalise_score(hypotheses.log_prob, hypotheses.length, self.length_penalty)
 
     def _among_best(self, sentence: Tensor, score: Tensor, of: Tensor) -> Tensor:
-        """Which of the rows `of` are among the `n_best` of their sentence. [rows]"""
+        """Which of the rows in the mask `of` are among the `n_best` of their sentence. [rows]"""
         order = of.nonzero().flatten()
         order = order[score[order].sort(descending=True, stable=True).indices]
         order = order[sentence[order].sort(stable=True).indices]
@@ -87,32 +88,14 @@ class Exhaustive:
         if sentences * vocabulary**self.max_length > MOST_SEQUENCES:
             raise InputError(
                 "exhaustive search",
-                f"would try {vocabulary}^{self.max_length} sequences for each of {sentences} sentences, "
-                f"more than {MOST_SEQUENCES:,} in all; lower the maximum length, or use exact or beam search",
+                f"would try {vocabulary}^{self.max_length} sequences for each of {sentences} sentences, over "
+                f"{MOST_SEQUENCES:,} in total; lower the maximum length, or use exact or beam search",
             )
-
-
-def exhaustive(
-    model: StepModel,
-    prompts: Sequence[Sequence[int]],
-    end_id: int | None,
-    max_new_tokens: int,
-    length_penalty: float = 0.75,
-    num_return_sequences: int = 1,
-) -> list[list[Finished]]:
-    """The best of all |Y|^T sequences, for each prompt."""
-    strategy = Exhaustive(
-        end_id,
-        max_new_tokens,
-        length_penalty=length_penalty,
-        num_return_sequences=num_return_sequences,
-    )
-    return generate(model, prompts, strategy, max_new_tokens=max_new_tokens)
 
 
 @dataclass(frozen=True)
 class SearchCosts:
-    """How many candidates greedy, beam and exhaustive search score at most, by formula; printed as a table.
+    """The maximum number of candidates that greedy, beam and exhaustive search score; prints as a table.
 
     >>> print(SearchCosts(vocabulary=10_000, steps=10, num_beams=5))
     |Y| = 10,000, T = 10
@@ -147,7 +130,7 @@ class SearchCosts:
         return int(self.vocabulary**self.steps)
 
     def __str__(self) -> str:
-        """A table, one search a line."""
+        """A table with one search per line."""
         rows = [
             ("greedy", "|Y| T", self.greedy),
             (f"beam of {self.num_beams}", "k |Y| T", self.beam),
@@ -162,7 +145,7 @@ class SearchCosts:
 def count_candidates(
     model: StepModel, prompts: Sequence[Sequence[int]], strategy: Strategy, *, max_new_tokens: int
 ) -> int:
-    """How many candidates a search really scored: the tokens weighed, over all its rows and steps."""
+    """Run a search and count the candidates that it scored: all tokens, over all rows and steps."""
     scored: list[int] = []
     generate(
         model,
@@ -178,4 +161,41 @@ def _short(count: int) -> str:
     if count < 10**12:
         return f"{count:,}"
     power = math.floor(math.log10(count))
-    return f"{count // 10 ** (power - 1) / 10:.1f}e+{power}"  # in whole numbers: a float would overflow
+    return f"{count // 10 ** (power - 1) / 10:.1f}e+{power}"  # in integers: a float would overflow
+
+
+class SearchErrors(NamedTuple):
+    """How often a search missed the model's best sequence; unresolved sentences are counted separately."""
+
+    share: float | None  # errors / resolved; None if nothing was resolved
+    errors: int
+    resolved: int
+    unresolved: int
+    unresolved_errors: int  # unresolved sentences for which something better was found
+
+
+def search_errors(
+    beam_results: Sequence[Finished], exact_results: Sequence[ExactResult], tolerance: float = 1e-4
+) -> SearchErrors:
+    """Compare the best result of a beam (with length_penalty 0) with the optimum, for each sentence.
+
+    It is an error to be more than `tolerance` below the optimum, or not to have ended if the optimum has.
+
+    >>> greedy = [Finished((1,), -0.9, -0.9, True), Finished((), -0.5, -0.5, True)]
+    >>> best = [ExactResult(Finished((2,), -0.6, -0.6, True), True, 7), ExactResult(greedy[1], True, 2)]
+    >>> search_errors(greedy, best)
+    SearchErrors(share=0.5, errors=1, resolved=2, unresolved=0, unresolved_errors=0)
+    """
+    if len(beam_results) != len(exact_results):
+        raise InputError(
+            "search errors",
+            f"cannot compare {len(beam_results)} results with {len(exact_results)} exact ones",
+        )
+    missed = [
+        exact.best.log_prob - beam.log_prob > tolerance or (exact.best.ended and not beam.ended)
+        for beam, exact in zip(beam_results, exact_results, strict=True)
+    ]
+    resolved = sum(exact.resolved for exact in exact_results)
+    errors = sum(wrong and exact.resolved for wrong, exact in zip(missed, exact_results, strict=True))
+    share = errors / resolved if resolved else None
+    return SearchErrors(share, errors, resolved, len(missed) - resolved, sum(missed) - errors)

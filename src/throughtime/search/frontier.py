@@ -1,4 +1,4 @@
-"""The prefixes that exact search has yet to continue: a stack for each sentence, all in a few tensors."""
+"""The prefixes that exact search has yet to continue."""
 
 from __future__ import annotations
 
@@ -7,49 +7,50 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.search.interface import State, select
+from throughtime.search.generate import State, select
 
-ROOT = -1
+ROOT = -1  # the parent of all prefixes
 
 
 class Prefixes(NamedTuple):
-    """Prefixes off the top of the stacks, to be continued in one step of the model."""
+    """Prefixes from the top of the stacks, to be continued in one step of the model."""
 
     sentence: Tensor  # [rows], rising
     token: Tensor  # [rows], the newest of each prefix
     log_prob: Tensor  # [rows]
-    depth: Tensor  # [rows], how many tokens the prefix has
-    node: Tensor  # [rows], its number; `Frontier.tokens` gives the prefix back
+    depth: Tensor  # [rows], number of tokens
+    node: Tensor  # [rows], its number; `Frontier.tokens` returns its tokens
     state: State
 
 
 class Frontier:
-    """Last in, first out for each sentence; of what was put in together, the most likely comes out first.
+    """The prefixes that exact search has yet to continue: a stack for each sentence, all in a few tensors.
 
-    A prefix waits as (slot, token, log_prob): the token is to be fed to the state that lies in the slot. The
-    continuations of one prefix share a slot, which is free again when none of them waits. That keeps few
-    states: as many as the search is deep, times those that are taken at once. A stack that grows beyond twice
-    the budget of expansions forgets its least likely. Nothing is lost by that: a search to which they would
-    matter has to take all that are likelier first, and these are more than the budget.
+    Of the prefixes that were put in together, the likeliest comes out first. A prefix waits as (slot, token,
+    log_prob): the token will be fed to the state in the slot. The continuations of one prefix share a slot,
+    which is free again when none of them waits, so that few states are kept: the depth of the search times
+    the number of prefixes taken at once. A stack that grows beyond twice the budget of expansions forgets its
+    least likely prefixes. This loses nothing: a search that needs them would first have to take all likelier
+    ones, which are more than the budget.
     """
 
     def __init__(self, last: Tensor, state: State, budget: int) -> None:
         sentences, device, self.budget = len(last), last.device, budget
         each = torch.arange(sentences, device=device)
-        self.height = torch.ones_like(each)  # [S], how many wait
-        self.expansions = torch.zeros_like(each)  # [S], how many were taken
+        self.height = torch.ones_like(each)  # [S], number of waiting prefixes
+        self.expansions = torch.zeros_like(each)  # [S], number of prefixes taken so far
         self._forgotten = torch.full((sentences,), -torch.inf, dtype=torch.float64, device=device)
         self._slot, self._token = each[:, None].clone(), last[:, None].clone()  # [S, capacity]
         self._log_prob = torch.zeros(sentences, 1, dtype=torch.float64, device=device)
         self._states = tuple(tensor.clone() for tensor in state)  # each [slots, ...]
         self._waiting = torch.ones_like(each)  # [slots]
         self._slot_node = torch.full_like(each, ROOT)
-        self._slot_depth = torch.full_like(each, -1)  # the prompt's last token makes depth 0
+        self._slot_depth = torch.full_like(each, -1)  # the prompt's last token has depth 0
         self._nodes = 0
         self._parent, self._token_of = each.new_empty(0), each.new_empty(0)  # [nodes or more]
 
     def take(self, most: int) -> Prefixes | None:
-        """Up to `most` prefixes of each sentence, as its budget allows; None where there are none."""
+        """Take up to `most` prefixes of each sentence within its budget; None if there are none."""
         count = torch.minimum(self.height, (self.budget - self.expansions).clamp(max=most))
         widest = int(count.max())
         if widest == 0:
@@ -68,10 +69,7 @@ class Frontier:
         )
 
     def put(self, taken: Prefixes, state: State, row: Tensor, token: Tensor, log_prob: Tensor) -> None:
-        """Continuations: row `row[i]` of those taken, now in `state`, goes on with `token[i]`.
-
-        `row` rises.
-        """
+        """Add continuations: row `row[i]` of `taken`, now in `state`, with `token[i]`; `row` is sorted."""
         row, token, log_prob = self._within_budget(taken, row, token, log_prob)
         if not len(row):
             return
@@ -92,15 +90,15 @@ class Frontier:
         self.height += torch.bincount(sentence, minlength=len(self.height))
 
     def prune(self, bound: Tensor) -> None:
-        """Drop what is no more likely than its sentence's bound. [S]"""
+        """Drop prefixes that are not likelier than the bound of their sentence. [S]"""
         self._keep(self._log_prob > bound[:, None])
 
     def decided(self, bound: Tensor) -> Tensor:
-        """Whether no prefix that is left, or was forgotten, is more likely than the bound. [S]"""
+        """Whether no waiting or forgotten prefix is likelier than the bound. [S]"""
         return (self.height == 0) & (self._forgotten <= bound)
 
     def tokens(self, node: int) -> tuple[int, ...]:
-        """The prefix that a node stands for."""
+        """The tokens of a node's prefix."""
         found = []
         while (parent := int(self._parent[node])) != ROOT:
             found.append(int(self._token_of[node]))
@@ -118,7 +116,7 @@ class Frontier:
     def _within_budget(
         self, taken: Prefixes, row: Tensor, token: Tensor, log_prob: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Where a stack would grow beyond twice the budget, only a budget of the most likely stay."""
+        """Where a stack would exceed twice the budget, keep only its likeliest prefixes, a budget of them."""
         sentence = taken.sentence[row]
         full = self.height + torch.bincount(sentence, minlength=len(self.height)) > 2 * self.budget
         if not bool(full.any()):
@@ -137,7 +135,7 @@ class Frontier:
         return row[kept], token[kept], log_prob[kept]
 
     def _keep(self, wanted: Tensor) -> None:
-        """Close the gaps that those leave that are not wanted. [S, capacity]"""
+        """Keep the prefixes that are wanted and close the gaps. [S, capacity]"""
         within = torch.arange(wanted.shape[1], device=wanted.device) < self.height[:, None]
         stays = within & wanted
         dropped = self._slot[within & ~stays]
@@ -179,7 +177,7 @@ class Frontier:
 
 
 def _by_sentence(sentence: Tensor, log_prob: Tensor) -> tuple[Tensor, Tensor]:
-    """The order by sentence and rising log-probability, and the place of each within its sentence. [rows]"""
+    """The order by sentence and rising log-probability, and the place of each row in its sentence. [rows]"""
     order = log_prob.sort(stable=True).indices
     order = order[sentence[order].sort(stable=True).indices]
     grouped = sentence[order]

@@ -1,26 +1,260 @@
-"""The one loop that runs a model forward: the strategy chooses, the model steps, neither sees the other."""
+"""The loop that runs a model forward, and what models and strategies know about each other.
+
+A model (counted, recurrent, or several together) is a `StepModel`: it returns the log-probabilities of the
+next token. A `Strategy` chooses which hypotheses to continue and never sees the model. A `Constraint` bars
+tokens.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.search.constraints import Constraint, apply_constraints
-from throughtime.search.interface import Finished, Hypotheses, StepModel, Strategy, WholeSearch, select
+from throughtime.runtime.search import Finished as Finished
+
+State = tuple[Tensor, ...]
+"""What changes from token to token: flat, each tensor [rows, ...]; selected per hypothesis at every step."""
+
+SMALLEST = math.log(5e-324)  # of all positive probabilities, for an end that a model finds impossible
+FEW = 64
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What stays the same while a sentence is decoded: kept once per sentence, not once per hypothesis.
+
+    `kept` holds tensors [sentences, ...] (an encoder's outputs, their lengths) and `owner` the sentence of
+    each row. Rows of a sentence are adjacent; `rows_each` is their number if all sentences have equally many.
+    """
+
+    kept: tuple[Tensor, ...]
+    owner: Tensor  # [rows], into the sentences that are kept
+    rows_each: int | None = 1
+
+    @classmethod
+    def empty(cls, sentences: int, device: torch.device | None = None) -> Memory:
+        """Memory for models that keep nothing per sentence."""
+        return cls((), torch.arange(sentences, device=device))
+
+    @property
+    def places(self) -> tuple[Tensor, int]:
+        """The place of each row in a table [sentences, maximum number of rows], and that maximum."""
+        rows = torch.bincount(self.owner)
+        most = int(rows.max()) if len(rows) else 0
+        within = torch.arange(len(self.owner), device=self.owner.device) - (rows.cumsum(0) - rows)[self.owner]
+        return self.owner * most + within, most
+
+    def follow(self, owner: Tensor) -> Memory:
+        """The memory for rows that belong to these sentences; a sentence without rows is dropped."""
+        if torch.equal(owner, self.owner):
+            return self
+        alive, renumbered, each = torch.unique_consecutive(owner, return_inverse=True, return_counts=True)
+        whole = len(alive) == (int(self.owner[-1]) + 1 if len(self.owner) else 0)
+        kept = self.kept if whole else tuple(tensor.index_select(0, alive) for tensor in self.kept)
+        uniform = len(each) > 0 and bool((each == each[0]).all())
+        return Memory(kept, renumbered, int(each[0]) if uniform else None)
+
+
+class Step(NamedTuple):
+    """One step of a model for every row."""
+
+    log_probs: Tensor  # [rows, V], ln P(next); the search may overwrite it
+    state: State
+    extras: Mapping[str, Tensor] = {}  # [rows, ...], such as attention; passed on to watchers
+
+
+class StepModel(Protocol):
+    """What search needs from a model."""
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
+        """Read the prompts; return the first input token of each row, the state before it and the memory."""
+        ...
+
+    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
+        """Feed one token per row."""
+        ...
+
+
+def select(state: State, rows: Tensor) -> State:
+    """The state of the given rows."""
+    return tuple(tensor.index_select(0, rows) for tensor in state)
+
+
+@dataclass(frozen=True)
+class Hypotheses:
+    """The rows that continue, sentence by sentence, and the results that have ended.
+
+    Tokens are in a buffer that doubles when it is full, so that a step costs the same at any length.
+
+    >>> two = Hypotheses.begin(2)
+    >>> two = two.extend(torch.tensor([0, 1]), torch.tensor([7, 8]), torch.tensor([-1.0, -2.0]))
+    >>> two = two.extend(torch.tensor([1, 1]), torch.tensor([3, 4]), torch.tensor([-3.0, -4.0]))
+    >>> two.tokens.tolist(), two.sentence.tolist()
+    ([[8, 3], [8, 4]], [1, 1])
+    """
+
+    sentence: Tensor  # [rows], into the prompts
+    log_prob: Tensor  # [rows]
+    length: int = 0
+    ended: tuple[tuple[Finished, ...], ...] = ()  # per sentence
+    _tokens: Tensor = field(default_factory=lambda: torch.empty(0))  # [rows, capacity]
+    _path: Tensor = field(default_factory=lambda: torch.empty(0))  # [rows, capacity]
+
+    @classmethod
+    def begin(cls, sentences: int, each: int = 1, device: torch.device | None = None) -> Self:
+        """Empty hypotheses: `each` rows for every sentence."""
+        sentence = torch.arange(sentences, device=device).repeat_interleave(each)
+        empty = torch.empty(len(sentence), 16, dtype=torch.long, device=device)
+        log_prob = torch.zeros(len(sentence), dtype=torch.float64, device=device)
+        return cls(sentence, log_prob, 0, ((),) * sentences, empty, empty.clone())
+
+    @property
+    def rows(self) -> int:
+        """Number of hypotheses that continue."""
+        return len(self.sentence)
+
+    @property
+    def tokens(self) -> Tensor:
+        """The tokens of each row, without the prompt. [rows, length]"""
+        return self._tokens[:, : self.length]
+
+    @property
+    def last(self) -> Tensor:
+        """The newest token of each row. [rows]"""
+        return self._tokens[:, self.length - 1]
+
+    def extend(self, rows: Tensor, token: Tensor, log_prob: Tensor) -> Self:
+        """Row i of the result is old row `rows[i]` with one more token; `log_prob` is its new total.
+
+        The result takes over the buffer, so call this only once on a set of hypotheses.
+        """
+        tokens, path, sentence = self._tokens, self._path, self.sentence
+        if len(rows) != self.rows or not torch.equal(rows, torch.arange(self.rows, device=rows.device)):
+            tokens, path, sentence = (x.index_select(0, rows) for x in (tokens, path, sentence))
+        if self.length == tokens.shape[1]:
+            tokens, path = (torch.cat([x, torch.empty_like(x)], dim=1) for x in (tokens, path))
+        tokens[:, self.length], path[:, self.length] = token, rows
+        return replace(
+            self, sentence=sentence, log_prob=log_prob, length=self.length + 1, _tokens=tokens, _path=path
+        )
+
+    def newest(self) -> Self:
+        """The same hypotheses with their newest token only."""
+        at = slice(self.length - 1, self.length)
+        return replace(self, length=1, _tokens=self._tokens[:, at].clone(), _path=self._path[:, at].clone())
+
+    def retire(self, over: Tensor, score: Tensor, by_end_token: bool = True) -> Self:
+        """Move the rows where `over` is true to the finished results; the others continue."""
+        if not bool(over.any()):
+            return self
+        ended = [list(found) for found in self.ended]
+        keep = self.length - 1 if by_end_token else self.length
+        for row in over.nonzero().flatten().tolist():
+            ended[int(self.sentence[row])].append(
+                Finished(
+                    tuple(self._tokens[row, :keep].tolist()),
+                    float(self.log_prob[row]),
+                    float(score[row]),
+                    by_end_token,
+                    tuple(self._path[row, : self.length].tolist()),
+                )
+            )
+        return replace(self.only(~over), ended=tuple(tuple(found) for found in ended))
+
+    def only(self, rows: Tensor) -> Self:
+        """Keep these rows, given as a mask or as indices."""
+        return replace(
+            self,
+            sentence=self.sentence[rows],
+            log_prob=self.log_prob[rows],
+            _tokens=self._tokens[rows],
+            _path=self._path[rows],
+        )
+
+
+class Strategy(Protocol):
+    """Chooses which hypotheses continue. It never sees the model."""
+
+    @property
+    def end_id(self) -> int | None:
+        """The token that ends a sequence; None if sequences have no end."""
+        ...
+
+    def begin(self, batch: int, device: torch.device) -> Hypotheses:
+        """The hypotheses before the first token."""
+        ...
+
+    def advance(self, log_probs: Tensor, hypotheses: Hypotheses) -> tuple[Hypotheses, Tensor]:
+        """The hypotheses with one more token, and the row that each of those that continue came from."""
+        ...
+
+    def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
+        """The results of each sentence, best first; called at the end or at the maximum length."""
+        ...
+
+
+Constraint = Callable[[Tensor, Hypotheses], Tensor]
+"""Returns log-probabilities with -inf for tokens that may not come next; may overwrite its argument."""
+
+
+def apply_constraints(
+    log_probs: Tensor, hypotheses: Hypotheses, constraints: Sequence[Constraint], end_id: int | None
+) -> Tensor:
+    """Apply all constraints to log-probabilities [rows, V], which are overwritten.
+
+    Together, constraints may bar every token of a row. Such a row must end: it takes the end token at the
+    model's own probability. If there is no end token, the row ignores the constraints for this step.
+    """
+    if not constraints:
+        return log_probs
+    before = log_probs.clone() if end_id is None else log_probs[:, end_id].clone()
+    left = log_probs
+    for constraint in constraints:
+        left = constraint(left, hypotheses)
+    # Most rows have something left among the first tokens; all tokens are checked only for the others.
+    stuck = left[:, :FEW].amax(dim=1, keepdim=True) == -torch.inf
+    if bool(stuck.any()):
+        stuck = left.amax(dim=1, keepdim=True) == -torch.inf
+    if not bool(stuck.any()):
+        return left
+    if end_id is None:
+        return torch.where(stuck, before, left)
+    way_out = torch.full_like(left, -torch.inf)
+    way_out[:, end_id] = before.clamp(min=SMALLEST)
+    return torch.where(stuck, way_out, left)
 
 
 class Moment(NamedTuple):
-    """One step of a search, for whoever watches it: streaming, traces, attention pictures."""
+    """One step of a search, for those who watch it: streaming, traces, attention plots."""
 
     hypotheses: Hypotheses
-    rows: Tensor  # [rows], where each came from
+    rows: Tensor  # [rows], the row that each came from
     log_probs: Tensor  # [rows before, V], after the constraints
     extras: Mapping[str, Tensor]  # [rows before, ...]
-    before: Hypotheses  # what was extended: the rows before
+    before: Hypotheses  # the hypotheses before this step
+
+
+@runtime_checkable
+class WholeSearch(Protocol):
+    """A strategy that runs the model itself, because it returns to prefixes that it left earlier."""
+
+    def search(
+        self,
+        model: StepModel,
+        prompts: Sequence[Sequence[int]],
+        *,
+        max_new_tokens: int,
+        constraints: Sequence[Constraint],
+        watch: Callable[[Moment], None] | None,
+    ) -> list[list[Finished]]:
+        """The results of each prompt, best first; `watch` sees the steps that lead to them."""
+        ...
 
 
 def moments(
@@ -32,9 +266,9 @@ def moments(
     constraints: Sequence[Constraint] = (),
     newest_only: bool = False,
 ) -> Iterator[Moment]:
-    """Run the search step by step. Finished sentences leave the batch; the state stays one size.
+    """Run the search step by step. Finished sentences leave the batch.
 
-    With `newest_only` hypotheses keep their newest token alone, so that memory does not grow with the text;
+    With `newest_only` hypotheses keep only their newest token, so that memory does not grow with the text;
     constraints that look back then see one token.
     """
     if max_new_tokens < 1:
@@ -70,48 +304,16 @@ def generate(
     constraints: Sequence[Constraint] = (),
     watch: Callable[[Moment], None] | None = None,
 ) -> list[list[Finished]]:
-    """What the strategy finds for each prompt, best first. Nothing is emitted while a prompt is read."""
+    """Search with a strategy; return the results of each prompt, best first, without the prompt itself.
+
+    `watch` is called after every step; an error that it raises stops the search.
+    """
     if isinstance(strategy, WholeSearch):
         return strategy.search(
             model, prompts, max_new_tokens=max_new_tokens, constraints=constraints, watch=watch
         )
     moment = None
-    steps = moments(model, prompts, strategy, max_new_tokens=max_new_tokens, constraints=constraints)
-    for moment in steps:
+    for moment in moments(model, prompts, strategy, max_new_tokens=max_new_tokens, constraints=constraints):
         if watch is not None:
             watch(moment)
     return strategy.finish(moment.hypotheses) if moment is not None else []
-
-
-class Watched:
-    """A strategy whose every step is shown to `watch`, for callers that hand over a strategy alone.
-
-    An error that `watch` raises stops the search.
-    """
-
-    def __init__(self, strategy: Strategy, watch: Callable[[Moment], None]) -> None:
-        self.strategy, self.watch = strategy, watch
-
-    @property
-    def end_id(self) -> int | None:
-        """The token that ends a sequence."""
-        return self.strategy.end_id
-
-    @property
-    def num_beams(self) -> int:
-        """The number of rows that a sentence has, at most."""
-        return getattr(self.strategy, "num_beams", 1)
-
-    def begin(self, batch: int, device: torch.device) -> Hypotheses:
-        """The hypotheses before the first token."""
-        return self.strategy.begin(batch, device)
-
-    def advance(self, log_probs: Tensor, hypotheses: Hypotheses) -> tuple[Hypotheses, Tensor]:
-        """The hypotheses one token longer; the step is shown without the model's extras."""
-        longer, rows = self.strategy.advance(log_probs, hypotheses)
-        self.watch(Moment(longer, rows, log_probs, {}, hypotheses))
-        return longer, rows
-
-    def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
-        """The results of each sentence, best first."""
-        return self.strategy.finish(hypotheses)

@@ -1,4 +1,4 @@
-"""One token after another: the most likely one, or one drawn from the model's distribution."""
+"""Greedy search and sampling: at each step the likeliest token, or one drawn from the distribution."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from torch import Tensor
 
 from throughtime.runtime.draws import Draws
 from throughtime.runtime.search import COLDEST, check_sampling
-from throughtime.search.interface import Finished, Hypotheses
+from throughtime.search.generate import Finished, Hypotheses
 from throughtime.search.strategies import NumReturnSequences, Seed, Temperature, TopK, TopP
 
 
 class Greedy:
-    """argmax at each step; of equal tokens the one with the smallest id.
+    """Take the likeliest token at each step; among equals the one with the smallest id.
 
-    `end_id` is the token that ends a sequence; None where sequences have no end.
+    `end_id` is the token that ends a sequence; None if sequences have no end.
     """
 
     def __init__(self, end_id: int | None) -> None:
@@ -26,7 +26,7 @@ class Greedy:
         return Hypotheses.begin(batch, device=device)
 
     def advance(self, log_probs: Tensor, hypotheses: Hypotheses) -> tuple[Hypotheses, Tensor]:
-        """Every row takes its best token."""
+        """Every row takes its likeliest token."""
         return append(hypotheses, log_probs, log_probs.argmax(dim=1), self.end_id)
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
@@ -35,11 +35,11 @@ class Greedy:
 
 
 class Sampling:
-    """Draw from P^(1/temperature), cut to the `top_k` likeliest tokens and the smallest set of mass `top_p`.
+    """Draw from P^(1/temperature), from the `top_k` likeliest tokens and the smallest set of mass `top_p`.
 
-    `num_return_sequences` are drawn for every prompt. Equal seeds give equal draws on every device and from
-    an exported model. They depend on the number of the prompt, not on the other prompts; the first prompt of
-    a batch has the number `first_sentence`.
+    `num_return_sequences` texts are drawn for every prompt. The same seed gives the same draws on every
+    device and from an exported model. They depend on the number of the prompt, not on the other prompts; the
+    first prompt of a batch has the number `first_sentence`.
     """
 
     first_sentence = 0
@@ -59,14 +59,14 @@ class Sampling:
         self.num_return_sequences, self.seed = num_return_sequences, seed
 
     def begin(self, batch: int, device: torch.device) -> Hypotheses:
-        """`num_return_sequences` rows for every sentence, and random numbers from the first on."""
+        """`num_return_sequences` rows for every sentence; random numbers start again."""
         rows, each = np.arange(batch * self.num_return_sequences), self.num_return_sequences
         self._draws = Draws(self.seed, self.first_sentence + rows // each, rows % each)
         self._step, self._rows = 0, torch.arange(len(rows), device=device)
         return Hypotheses.begin(batch, each, device)
 
     def advance(self, log_probs: Tensor, hypotheses: Hypotheses) -> tuple[Hypotheses, Tensor]:
-        """Every row draws a token; its log-probability stays the model's own."""
+        """Every row draws a token; log-probabilities stay those of the model."""
         place = self._step % self._draws.size
         if not place:
             self._block = torch.from_numpy(self._draws.block(self._step)).to(log_probs.device)
@@ -76,7 +76,7 @@ class Sampling:
         return longer, kept
 
     def choose(self, log_probs: Tensor, points: Tensor) -> Tensor:
-        """The token of each row [rows] at which its probabilities together exceed its point in [0, 1)."""
+        """The token of each row [rows] at which its cumulative probability exceeds its point in [0, 1)."""
         reached = self.probabilities(log_probs).cumsum(dim=1)
         at = points[:, None] * reached[:, -1:]
         return torch.searchsorted(reached, at, right=True).squeeze(1).clamp(max=reached.shape[1] - 1)
@@ -86,7 +86,7 @@ class Sampling:
         return close(hypotheses)
 
     def probabilities(self, log_probs: Tensor) -> Tensor:
-        """What is drawn from, in float64. [rows, V]"""
+        """The distribution that is drawn from, in float64. [rows, V]"""
         scaled = log_probs.double() / max(self.temperature, COLDEST)
         if self.top_k is not None and self.top_k < scaled.shape[1]:
             least = scaled.topk(self.top_k, dim=1).values[:, -1:]
@@ -94,7 +94,7 @@ class Sampling:
         p = scaled.softmax(dim=1)
         if self.top_p is not None and self.top_p < 1:
             falling, order = p.sort(dim=1, descending=True, stable=True)
-            beyond = falling.cumsum(dim=1) - falling >= self.top_p  # the mass before it suffices
+            beyond = falling.cumsum(dim=1) - falling >= self.top_p  # the tokens before it have enough mass
             p = p.masked_fill(beyond.gather(1, order.argsort(dim=1)), 0.0)
         return p
 
@@ -102,7 +102,7 @@ class Sampling:
 def append(
     hypotheses: Hypotheses, log_probs: Tensor, token: Tensor, end_id: int | None
 ) -> tuple[Hypotheses, Tensor]:
-    """Give every row one token; rows that took the end token leave."""
+    """Give every row one token; rows that took the end token become results."""
     rows = torch.arange(hypotheses.rows, device=token.device)
     gained = log_probs.gather(1, token[:, None]).squeeze(1)
     total = hypotheses.log_prob + gained.to(hypotheses.log_prob.dtype)
@@ -114,7 +114,7 @@ def append(
 
 
 def close(hypotheses: Hypotheses) -> list[list[Finished]]:
-    """All results, what the length cap cut included, each sentence's most likely first."""
+    """All results, including those cut at the maximum length; the likeliest of each sentence first."""
     everything = torch.ones(hypotheses.rows, dtype=torch.bool, device=hypotheses.sentence.device)
     cut = hypotheses.retire(everything, hypotheses.log_prob, by_end_token=False)
     return [sorted(found, key=lambda one: -one.score) for found in cut.ended]

@@ -1,4 +1,4 @@
-"""Search strategies by name, with their options: what the command line, Python and the server offer.
+"""Search strategies by name, with the options that the command line, Python and the server offer.
 
 A strategy's constructor takes the id of the end token, `max_length` if it can use it, and its options: every
 keyword that is annotated `Annotated[type, "help"]`. Another package adds one with an entry point of the group
@@ -14,11 +14,9 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-import torch
-
 from throughtime.errors import InputError
 from throughtime.registry import Registry
-from throughtime.search.interface import Strategy
+from throughtime.search.generate import Strategy
 
 STRATEGIES = Registry[Callable[..., Strategy]](
     "search strategy",
@@ -42,11 +40,11 @@ Limit = Annotated[float | None, "Drop candidates whose probability is this far b
 Eager = Annotated[bool, "Stop as soon as no hypothesis looks better than the results"]
 Groups = Annotated[int, "Number of groups of beams; must divide num_beams"]
 DiversityPenalty = Annotated[float, "Penalty on tokens that earlier groups chose at the same step"]
-PerGroup = Annotated[int, "Number of results of each group"]
-Temperature = Annotated[float, "Below 1 likelier tokens become likelier still, above 1 less so"]
-TopK = Annotated[int | None, "Draw from this number of likeliest tokens"]
-TopP = Annotated[float | None, "Draw from the fewest tokens that have this probability together"]
-Seed = Annotated[int | None, "Seed of the random numbers; equal seeds give equal draws"]
+PerGroup = Annotated[int, "Number of results per group"]
+Temperature = Annotated[float, "Values below 1 make likely tokens likelier, values above 1 less likely"]
+TopK = Annotated[int | None, "Draw only from this number of likeliest tokens"]
+TopP = Annotated[float | None, "Draw only from the smallest set of tokens with this total probability"]
+Seed = Annotated[int | None, "Seed of the random numbers; the same seed gives the same draws"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class Option:
     help: str
 
     def read(self, value: Any) -> Any:
-        """Check a value, and convert text as a command line or a query gives it.
+        """Check a value, and convert it if it is text, as on a command line or in a query.
 
         >>> Option("groups", int, False, 3, "Number of groups").read("2")
         2
@@ -89,7 +87,7 @@ _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "
 
 
 def strategy_options(name: str) -> dict[str, Option]:
-    """The options of a strategy, in the order in which it declares them.
+    """The options of a strategy, in the order of its constructor.
 
     >>> list(strategy_options("sampling"))
     ['temperature', 'top_k', 'top_p', 'num_return_sequences', 'seed']
@@ -113,15 +111,10 @@ def _declared_options(constructor: Callable[..., Strategy]) -> Mapping[str, Opti
     return found
 
 
-@cache
-def _takes_max_length(constructor: Callable[..., Strategy]) -> bool:
-    return "max_length" in inspect.signature(constructor).parameters
-
-
 def build_strategy(
     name: str, end_id: int | None, *, max_length: int | None = None, **options: Any
 ) -> Strategy:
-    """Build a strategy of this name. `max_length` is the most tokens that a result can have.
+    """Build the strategy of this name. `max_length` is the maximum number of tokens of a result.
 
     >>> build_strategy("beam", 2, num_beams=3).num_beams
     3
@@ -137,16 +130,6 @@ def build_strategy(
             takes = f"which takes {', '.join(sorted(known))}" if known else "which takes none"
             raise InputError(option, f"is not an option of {name} search, {takes}")
     values = {option: known[option].read(value) for option, value in options.items()}
-    if _takes_max_length(constructor):
+    if "max_length" in inspect.signature(constructor).parameters:
         values["max_length"] = max_length
     return constructor(end_id, **values)
-
-
-def seeded_generator(seed: int | None, device: torch.device) -> torch.Generator:
-    """A source of random numbers; without a seed it differs each time."""
-    generator = torch.Generator(device=device)
-    if seed is None:
-        generator.seed()
-    else:
-        generator.manual_seed(seed)
-    return generator

@@ -1,4 +1,4 @@
-"""The tree of a search, for drawing: what was kept, what was cut, what ended."""
+"""The tree of a search, for drawing: which tokens were kept, cut, or ended a result."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from throughtime.runtime.search import check_beam
+from throughtime.search.beam import normalise_score
 from throughtime.search.generate import Moment
-from throughtime.search.scoring import check_length_penalty, normalise_score
 
 Status = Literal["kept", "cut", "ended"]
 
 
 @dataclass(frozen=True)
 class Node:
-    """One token that a search weighed."""
+    """One token that a search considered."""
 
     sentence: int
     step: int  # 1 for the first token
@@ -28,29 +29,28 @@ class Node:
 
 
 class Trace:
-    """Watches a search: `generate(..., watch=trace)`, then `trace.nodes`.
+    """Records a search: `generate(..., watch=trace)`, then `trace.nodes`.
 
-    A token is kept, or it ended a result, or it was cut; of those the `cut` likeliest of each sentence and
-    step are taken down. A result has the strategy's score, a node on the way log P / L^`length_penalty`. What
-    a length cap stops are kept nodes that nothing follows.
+    A token was kept, ended a result, or was cut; of the cut ones, the `cut` likeliest of each sentence and
+    step are recorded. A result has the strategy's score, other nodes log P / L^`length_penalty`. Hypotheses
+    that stop at the maximum length are kept nodes without children.
     """
 
     def __init__(self, end_id: int | None, *, cut: int = 3, length_penalty: float = 0.0) -> None:
-        self.end_id, self.cut, self.length_penalty = end_id, cut, check_length_penalty(length_penalty)
+        check_beam(1, length_penalty, 1)
+        self.end_id, self.cut, self.length_penalty = end_id, cut, length_penalty
         self.nodes: list[Node] = []
-        self._of_row: list[int | None] = []  # the node of each row that goes on
+        self._of_row: list[int | None] = []  # the node of each row that continues
 
     def __call__(self, moment: Moment) -> None:
-        """Take down one step."""
+        """Record one step."""
         if moment.before.length == 0:
             self._of_row = [None] * moment.before.rows
-        left = (
-            moment.before.log_prob[:, None] + moment.log_probs
-        )  # [rows before, V], what has not been told yet
+        left = moment.before.log_prob[:, None] + moment.log_probs  # [rows before, V], not recorded yet
         self._ended(moment, left)
         going_on = moment.hypotheses
         of_row: list[int | None] = [None] * going_on.rows
-        real = (going_on.log_prob > -torch.inf).nonzero().flatten()  # a beam fills up places
+        real = (going_on.log_prob > -torch.inf).nonzero().flatten()  # a beam may fill up with impossible rows
         for row in real.tolist():
             came_from, token = int(moment.rows[row]), int(going_on.last[row])
             score = float(normalise_score(going_on.log_prob[row], going_on.length, self.length_penalty))
@@ -60,7 +60,7 @@ class Trace:
         self._of_row = of_row
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The nodes as plain values, ready for JSON; a node's place in the list is its number."""
+        """The nodes as plain values, ready for JSON; the number of a node is its index."""
         return [asdict(node) for node in self.nodes]
 
     def _ended(self, moment: Moment, left: Tensor) -> None:
@@ -68,7 +68,7 @@ class Trace:
         for before, after in zip(moment.before.ended, moment.hypotheses.ended, strict=True):
             for one in after[len(before) :]:
                 if len(one.path) != step:
-                    continue  # nothing could follow it, and its last token has been told
+                    continue  # nothing could follow it, and its last token was recorded before
                 token = self.end_id if one.ended else one.tokens[-1]
                 assert token is not None, "a result that ended has an end token"
                 self._add(
@@ -77,7 +77,7 @@ class Trace:
                 left[one.path[-1], token] = -torch.inf
 
     def _cut(self, moment: Moment, left: Tensor) -> None:
-        """The likeliest of each sentence that were not taken."""
+        """Record the likeliest tokens of each sentence that were not taken."""
         length, vocabulary = moment.before.length + 1, left.shape[1]
         rows_each = torch.unique_consecutive(moment.before.sentence, return_counts=True)[1]
         first = 0

@@ -18,7 +18,7 @@ from throughtime.text.blanks import BLANK
 from throughtime.text.tokenizers import tokenizer
 
 if TYPE_CHECKING:
-    from throughtime.search import Moment
+    from throughtime.search.generate import Moment
     from throughtime.tasks.compose.predictor import Composer, Condition
 
 MOST_RESULTS, MOST_CHOICES, MOST_BEAMS = 100, 16, 20

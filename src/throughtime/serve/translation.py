@@ -21,7 +21,7 @@ from throughtime.text.languages import language_name
 
 if TYPE_CHECKING:
     from throughtime.results import Translation
-    from throughtime.search import Moment
+    from throughtime.search.generate import Moment
     from throughtime.tasks.translate.translation import SentenceTranslator
 
 MOST_ALTERNATIVES, MOST_BEAMS = 10, 20

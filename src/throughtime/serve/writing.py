@@ -12,7 +12,7 @@ from torch import Tensor
 
 from throughtime.runtime.draws import Draws
 from throughtime.runtime.search import COLDEST
-from throughtime.search.interface import Memory, State, select
+from throughtime.search.generate import Memory, State, select
 from throughtime.serve.batching import Worker
 from throughtime.tasks.language.framing import WINDOW
 

@@ -12,7 +12,7 @@ from throughtime.text.codec import Codec
 from throughtime.text.texts import check_texts
 
 if TYPE_CHECKING:
-    from throughtime.search import Constraint, Finished, Moment, Strategy
+    from throughtime.search.generate import Constraint, Finished, Moment, Strategy
 
 PROMPTS_AT_ONCE = 64
 Item = TypeVar("Item")
@@ -76,11 +76,11 @@ class TextWriter(TextPredictor):
     def strategy(self, *, max_new_tokens: int | None = None, **options: Any) -> Strategy:
         """The search strategy that some keywords ask for.
 
-        `search` names any strategy of `throughtime.search.STRATEGIES`, and other keywords are its options.
-        Without it, texts are drawn by `temperature`, `top_k`, `top_p` and `seed`, unless `greedy` or
+        `search` names any strategy of `throughtime.search.strategies.STRATEGIES`, and other keywords are its
+        options. Without it, texts are drawn by `temperature`, `top_k`, `top_p` and `seed`, unless `greedy` or
         `num_beams` ask for likely ones. What is not given comes from generation_config.json.
         """
-        from throughtime.search import build_strategy, strategy_options
+        from throughtime.search.strategies import build_strategy, strategy_options
 
         name, chosen = choose_search(self.generation, **options)
         single = "num_return_sequences" not in strategy_options(name)
@@ -103,12 +103,12 @@ class TextWriter(TextPredictor):
         `constraints` is called with the number of prompts of a batch, `watch` at every step of the search.
         """
         from throughtime.layers.devices import matmul_precision
-        from throughtime.search import Sampling, generate
+        from throughtime.search.generate import generate
 
         found: list[list[Finished]] = []
         for first in range(0, len(prompts), PROMPTS_AT_ONCE):
             batch = prompts[first : first + PROMPTS_AT_ONCE]
-            if isinstance(strategy, Sampling):
+            if hasattr(strategy, "first_sentence"):  # strategies that draw number the prompts
                 strategy.first_sentence = first
             with matmul_precision("float32"):
                 found += generate(

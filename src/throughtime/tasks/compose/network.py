@@ -18,7 +18,7 @@ from throughtime.layers.stack import Stack
 from throughtime.models.decoders import ContextDecoder
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.seq2seq import Bridge, Encoded, Encoder, EncoderDecoder
-from throughtime.search.interface import Memory
+from throughtime.search.generate import Memory
 
 
 class LabelCondition(Encoder):

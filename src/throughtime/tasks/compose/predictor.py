@@ -15,7 +15,8 @@ from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
 from throughtime.results import Composed, Evaluation, with_alternatives
 from throughtime.runtime.search import WritingOptions
-from throughtime.search import Moment, no_token
+from throughtime.search.constraints import no_token
+from throughtime.search.generate import Moment
 from throughtime.tasks.base import Progress
 from throughtime.tasks.compose.config import ComposeConfig, texts_of
 from throughtime.tasks.compose.network import (

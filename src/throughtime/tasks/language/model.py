@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from throughtime.data.datasets import Dataset
-    from throughtime.search import Constraint, Strategy
-    from throughtime.search.interface import Memory, State, Step
+    from throughtime.search.generate import Constraint, Memory, State, Step, Strategy
     from throughtime.tasks.language.framing import Framing
 
 SENTENCES_AT_ONCE = 4_096
@@ -31,11 +30,11 @@ class ScoringModel(Protocol):
     """A step model that also scores whole sequences at once."""
 
     def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Any, State, Memory]:
-        """See `throughtime.search.StepModel`."""
+        """See `throughtime.search.generate.StepModel`."""
         ...
 
     def step(self, last: Any, state: State, memory: Memory) -> Step:
-        """See `throughtime.search.StepModel`."""
+        """See `throughtime.search.generate.StepModel`."""
         ...
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float64]]:
@@ -153,7 +152,7 @@ class LanguageModel(TextWriter):
         """The prompt and its continuation, piece by piece, as they are written; memory does not grow."""
         import torch
 
-        from throughtime.search import moments
+        from throughtime.search.generate import moments
         from throughtime.tasks.language.framing import WINDOW
 
         if self.framing.backward:

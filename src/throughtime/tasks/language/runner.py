@@ -12,7 +12,7 @@ from throughtime.errors import InputError
 from throughtime.results import Generated, Progress, Scored, with_alternatives
 from throughtime.runtime.draws import Draws
 from throughtime.runtime.runner import TextRunner, batches, pad
-from throughtime.runtime.search import Sampling, WritingOptions, choose_search
+from throughtime.runtime.search import ArraySampling, WritingOptions, choose_search
 from throughtime.runtime.session import ExportFolder
 from throughtime.text.texts import check_texts
 
@@ -83,7 +83,7 @@ class LanguageModelRunner(TextRunner):
             if count < 1:
                 raise InputError(keyword, f"is {count}, expected 1 or more")
         _refuse_unknown(chosen)
-        sampling = Sampling(**chosen) if name == "sampling" else None
+        sampling = ArraySampling(**chosen) if name == "sampling" else None
         prompts, found = check_texts(prompts, "prompts"), []
         for number, prompt in enumerate(prompts):
             draws = Draws(seed, np.full(each, number), np.arange(each))
@@ -92,7 +92,7 @@ class LanguageModelRunner(TextRunner):
                 progress(len(found), len(prompts))
         return found
 
-    def _continue(self, ids: list[int], cap: int, sampling: Sampling | None, draws: Draws) -> Generated:
+    def _continue(self, ids: list[int], cap: int, sampling: ArraySampling | None, draws: Draws) -> Generated:
         """The texts that go on from a prompt, the likeliest first."""
         rows, end, points = len(draws.sentences), self.settings["end_id"], iter(draws)
         state = [np.repeat(part, rows, axis=0) for part in self._after(ids[:-1])]

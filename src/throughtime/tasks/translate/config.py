@@ -8,6 +8,7 @@ from pydantic import Field
 
 from throughtime.config import Effect, architecture, initialisation, one_of, only_with
 from throughtime.errors import InputError
+from throughtime.runtime.search import MAX_LENGTH_PENALTY
 from throughtime.tasks.text_config import (
     Data,
     EmbeddingDropout,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 MOST_BEAMS = 1_000
 Beams = Annotated[int, Field(ge=1, le=MOST_BEAMS)]
-LengthPenalty = Annotated[float, Field(ge=0, le=10)]  # as any beam has it
+LengthPenalty = Annotated[float, Field(ge=0, le=MAX_LENGTH_PENALTY)]
 ATTENTIVE = ("attention", "attention-no-feeding", "conditional")
 """The structures that look at the source anew at each step."""
 FEWEST_BYTE_PIECES = 300  # 256 bytes, the special tokens, and room to join some

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
-    from throughtime.search import Constraint
+    from throughtime.search.generate import Constraint
     from throughtime.text.codec import Codec
 
 
@@ -60,8 +60,7 @@ class DecodingConstraints:
 
         Without an `end_id` no word can be required, and there is no minimum length.
         """
-        from throughtime import search
-        from throughtime.search.constraints import after
+        from throughtime.search import constraints
 
         prefix, left = codec.encode(self.prefix), self._left(codec)
         if (needed := self.tokens(codec)) > max_length:
@@ -73,17 +72,19 @@ class DecodingConstraints:
             )
         found: list[Constraint] = []
         if self.min_length and end_id is not None:
-            found.append(search.minimum_length(self.min_length, end_id))
+            found.append(constraints.minimum_length(self.min_length, end_id))
         if self.no_repeated_ngram is not None:
-            found.append(search.no_repeated_ngram(self.no_repeated_ngram))
+            found.append(constraints.no_repeated_ngram(self.no_repeated_ngram))
         if self.forbidden:
-            found.append(search.forbidden([ids for word in self.forbidden for ids in forms(word, codec)]))
+            found.append(
+                constraints.forbidden([ids for word in self.forbidden for ids in forms(word, codec)])
+            )
         if left and end_id is not None:
-            found.append(search.required([left] * sentences, end_id, max_length))
+            found.append(constraints.required([left] * sentences, end_id, max_length))
         if prefix:
             # What a rule would rather have must not end a sentence in the midst of its prefix.
-            found = [after(len(prefix), rule) for rule in found]
-            found.append(search.forced_prefix([prefix] * sentences))
+            found = [constraints.after(len(prefix), rule) for rule in found]
+            found.append(constraints.forced_prefix([prefix] * sentences))
         return found
 
     @property

@@ -12,7 +12,7 @@ from throughtime.export.graph import Graph
 from throughtime.export.write import Case, Exported, draw_ragged, number_names
 from throughtime.folder import ModelFolder
 from throughtime.models.seq2seq import EncoderDecoder, Kept
-from throughtime.search.interface import Memory
+from throughtime.search.generate import Memory
 from throughtime.tasks.translate.predictor import Translator
 from throughtime.text.subword import SUBWORDS
 

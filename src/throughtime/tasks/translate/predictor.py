@@ -22,10 +22,8 @@ from throughtime.models.bf16_search import Bf16Model
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.results import Evaluation, Scored
 from throughtime.runtime.search import batches_by_length as batches_by_length
-from throughtime.search import (
-    Ensemble,
-    StepModel,
-)
+from throughtime.search.ensemble import Ensemble
+from throughtime.search.generate import StepModel
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.surprisal import likelihood, surprisals

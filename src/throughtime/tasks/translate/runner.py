@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from throughtime.errors import InputError
 from throughtime.results import Progress, Translation
 from throughtime.runtime.runner import TextRunner, pad
-from throughtime.runtime.search import Beam, Finished, Likeliest, batches_by_length
+from throughtime.runtime.search import ArrayBeam, Finished, Likeliest, batches_by_length
 from throughtime.runtime.session import ExportFolder
 from throughtime.tasks.translate.long_texts import translate_in_parts
 from throughtime.text.codec import Codec
@@ -76,7 +76,7 @@ class TranslatorRunner(TextRunner):
             results: dict[int, list[Finished]] = {}
             for most, batch in batches_by_length(prompts, max_length, SENTENCES_AT_ONCE):
                 end_id, barred = self.settings["end_id"], self.settings["barred"]
-                beam = Beam(end_id, width, alpha, num_return_sequences, most, barred)
+                beam = ArrayBeam(end_id, width, alpha, num_return_sequences, most, barred)
                 decoding = _Decoding(self, [prompts[number] for number in batch])
                 found = beam.search(decoding, len(batch), self.settings["begin_id"])
                 results.update(zip(batch, found, strict=True))

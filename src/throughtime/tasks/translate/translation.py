@@ -15,17 +15,9 @@ from throughtime.errors import InputError
 from throughtime.layers.devices import matmul_precision
 from throughtime.results import Translation
 from throughtime.runtime.search import batches_by_length
-from throughtime.search import (
-    Constraint,
-    Finished,
-    Moment,
-    StepModel,
-    Strategy,
-    build_strategy,
-    generate,
-    no_token,
-    strategy_options,
-)
+from throughtime.search.constraints import no_token
+from throughtime.search.generate import Constraint, Finished, Moment, StepModel, Strategy, generate
+from throughtime.search.strategies import build_strategy, strategy_options
 from throughtime.tasks.translate.alignment import aligned
 from throughtime.tasks.translate.codecs import Codecs
 from throughtime.tasks.translate.config import MOST_BEAMS, Beams, LengthPenalty
@@ -108,9 +100,9 @@ class SentenceTranslator:
         """Translate one text or several; one answer per text, its other translations are `alternatives`.
 
         Nothing but spaces gives an empty translation; a text of more than `max_source_tokens` is translated
-        sentence by sentence. `search` names a strategy of `throughtime.search.STRATEGIES`, whose further
-        options are keywords: `search="diverse", groups=3`. `copy_unknown` allows `<unk>` and puts the source
-        word there that attention points to. `watch` is called at every step, and may raise to stop.
+        sentence by sentence. `search` names a strategy of `throughtime.search.strategies.STRATEGIES`, whose
+        further options are keywords: `search="diverse", groups=3`. `copy_unknown` allows `<unk>` and puts the
+        source word there that attention points to. `watch` is called at every step, and may raise to stop.
         """
         constraints = DecodingConstraints(
             prefix, tuple(forbid), tuple(require), no_repeat_ngram, min_length
@@ -297,7 +289,7 @@ class _Seen:
 def sentences_at_once(strategy: Strategy) -> int:
     """How many sentences are searched together: fewer under a wide beam, as memory goes by its rows.
 
-    >>> from throughtime.search import Beam
+    >>> from throughtime.search.beam import Beam
     >>> sentences_at_once(Beam(0, 5)), sentences_at_once(Beam(0, 500))
     (128, 4)
     """

@@ -16,9 +16,11 @@ from throughtime.metrics.bleu import (
     corpus_chrf,
 )
 from throughtime.runtime.search import batches_by_length
-from throughtime.search import Beam, Finished
-from throughtime.search.exact import BUDGET, ExactResult, SearchErrors, exact
-from throughtime.search.exact import search_errors as compared
+from throughtime.search.beam import Beam
+from throughtime.search.exact import BUDGET, ExactResult, exact
+from throughtime.search.exhaustive import SearchErrors
+from throughtime.search.exhaustive import search_errors as compared
+from throughtime.search.generate import Finished
 from throughtime.tasks.translate.translation import SentenceTranslator
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from torch import Tensor
 
-from throughtime.search.interface import Hypotheses
+from throughtime.search.generate import Hypotheses
 from throughtime.search.sampling import Greedy
 
 
