@@ -32,9 +32,9 @@ def test_a_graph_of_other_equations_is_not_inherited():
         def project(self, x):
             return super().project(x) * 2
 
-    assert "writes its `project` for torch alone" in Own(3, 4).graph_problem()
+    assert "`graph_project`" in Own(3, 4).graph_problem()
 
 
 def test_an_unknown_name_offers_the_nearest():
-    with pytest.raises(InputError, match="unknown cell 'grue'; did you mean 'gru'"):
+    with pytest.raises(InputError, match=r"'grue'.*'gru'"):
         CELLS["grue"]

@@ -89,8 +89,8 @@ def test_any_function_can_be_the_activation():
 
 def test_hidden_layer_and_hidden_state_are_told_apart():  # R48
     words = " ".join(inspect.getdoc(RNN).replace("*", "").split())
-    assert "hidden state h is what one step hands to the next" in words
-    assert "hidden layer lies between the input and the output of one step" in words
+    assert "hidden state h is what one step passes to the next" in words
+    assert "hidden layer is between the input and the output of one step" in words
 
 
 def test_bad_options_are_named():

@@ -17,7 +17,7 @@ def test_one_hot_is_the_embedding_of_the_identity():  # R26
     rows = one_hot(ids, 28)
     assert rows.shape == (35, 32, 28)
     assert torch.equal(rows, nn.Embedding.from_pretrained(torch.eye(28))(ids))
-    with pytest.raises(InputError, match=r"0\.\.27, got 5\.\.28"):
+    with pytest.raises(InputError, match=r"ids: are 5\.\.28.*0\.\.27"):
         one_hot(torch.tensor([5, 28]), 28)
 
 

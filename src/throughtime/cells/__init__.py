@@ -1,17 +1,33 @@
-"""One step of a recurrence, as equations. A new cell is one class and one line in CELLS."""
+"""One step of a recurrence, as equations. A new cell is one class and one line in CELLS.
+
+The classes below are imported when they are first used.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from throughtime.cells.base import Cell, State
-from throughtime.cells.elman import RNN
-from throughtime.cells.gru import GRU
-from throughtime.cells.initialise import scratch_, xavier_
-from throughtime.cells.lstm import LSTM
-from throughtime.cells.minimal import LinearCell, MinGRU, MinLSTM
-from throughtime.cells.variants import CoupledLSTM, LayerNormLSTM, MogrifierLSTM, ProjectedLSTM
 from throughtime.registry import Registry
 
-CELLS = Registry[Callable[..., Cell]](
+if TYPE_CHECKING:
+    from throughtime.cells.base import Cell as Cell
+    from throughtime.cells.base import State as State
+    from throughtime.cells.elman import RNN as RNN
+    from throughtime.cells.gru import GRU as GRU
+    from throughtime.cells.initialise import scratch_ as scratch_
+    from throughtime.cells.initialise import xavier_ as xavier_
+    from throughtime.cells.lstm import LSTM as LSTM
+    from throughtime.cells.minimal import LinearCell as LinearCell
+    from throughtime.cells.minimal import MinGRU as MinGRU
+    from throughtime.cells.minimal import MinLSTM as MinLSTM
+    from throughtime.cells.variants import CoupledLSTM as CoupledLSTM
+    from throughtime.cells.variants import LayerNormLSTM as LayerNormLSTM
+    from throughtime.cells.variants import MogrifierLSTM as MogrifierLSTM
+    from throughtime.cells.variants import ProjectedLSTM as ProjectedLSTM
+
+CELLS = Registry[Callable[..., "Cell"]](
     "cell",
     "throughtime.cells",
     {
@@ -29,20 +45,17 @@ CELLS = Registry[Callable[..., Cell]](
     },
 )
 
-__all__ = [
-    "CELLS",
-    "GRU",
-    "LSTM",
-    "RNN",
-    "Cell",
-    "CoupledLSTM",
-    "LayerNormLSTM",
-    "LinearCell",
-    "MinGRU",
-    "MinLSTM",
-    "MogrifierLSTM",
-    "ProjectedLSTM",
-    "State",
-    "scratch_",
-    "xavier_",
-]
+
+def __getattr__(name: str) -> Any:
+    for module, names in (
+        ("base", ("Cell", "State")),
+        ("elman", ("RNN",)),
+        ("gru", ("GRU",)),
+        ("initialise", ("scratch_", "xavier_")),
+        ("lstm", ("LSTM",)),
+        ("minimal", ("LinearCell", "MinGRU", "MinLSTM")),
+        ("variants", ("CoupledLSTM", "LayerNormLSTM", "MogrifierLSTM", "ProjectedLSTM")),
+    ):
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What a cell is: the equations of one step, split so that all that needs no state is one matrix product."""
+"""The base class of cells: the equations of one step, split so that the input needs one matrix product."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ State = tuple[Tensor, ...]
 """Flat, each tensor [batch, ...]; of a cell, state[0] is the output h."""
 
 GraphState = tuple[str, ...]
-"""The same in a graph, where a value is known by its name."""
+"""The same in a graph, where values are names."""
 
 INITIAL = ("zero", "learned")
 
@@ -29,7 +29,8 @@ INITIAL = ("zero", "learned")
 class Ops(Protocol):
     """The operators in which cells and other modules write their equations for an exported graph.
 
-    `export.Graph` has them. Values are names; `op` takes the kinds of ONNX: `Add`, `Sigmoid` and so on.
+    `export.graph.Graph` implements them. Values are names; `op` takes the operators of ONNX: `Add`, `Sigmoid`
+    and so on.
     """
 
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
@@ -53,7 +54,7 @@ class Ops(Protocol):
         ...
 
     def constant(self, values: Any, kind: str = "float32") -> str:
-        """A value that never changes."""
+        """A constant."""
         ...
 
     def weight(self, tensor: Tensor) -> str:
@@ -65,7 +66,7 @@ class Ops(Protocol):
         ...
 
     def concat(self, parts: Sequence[str], axis: int = -1) -> str:
-        """Values side by side."""
+        """Concatenate values."""
         ...
 
     def axes(self, *numbers: int) -> str:
@@ -77,7 +78,7 @@ class Ops(Protocol):
         ...
 
     def sizes(self, *parts: str | int) -> str:
-        """A shape of given numbers and of sizes that are known only when the graph runs."""
+        """A shape made of numbers and of sizes that are known only when the graph runs."""
         ...
 
     def steps(self, value: str, axis: int) -> str:
@@ -85,7 +86,7 @@ class Ops(Protocol):
         ...
 
     def inside(self, x: str, lengths: str) -> str:
-        """Which positions of x [T, B, ...] lie inside their row: [T, B, 1]."""
+        """Which positions of x [T, B, ...] are inside the length of their row: [T, B, 1]."""
         ...
 
     def scan(
@@ -97,23 +98,23 @@ class Ops(Protocol):
 
 @dataclass(frozen=True)
 class GraphOperator:
-    """An operator of ONNX that runs a cell through time by itself."""
+    """An operator of ONNX that runs a cell through time."""
 
     kind: str
     gates: tuple[str, ...]
-    """The cell's names of its gates, in the operator's order."""
+    """The cell's names for its gates, in the operator's order."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
     activations: tuple[str, ...] = ()
-    """Where the operator takes them: the activations of one direction."""
+    """The activations of one direction, if the operator takes them."""
 
 
 def no_graph(module: nn.Module, method: str) -> InputError:
-    """The error of a module that has no equations for a graph."""
+    """The error for a module that cannot be exported because it lacks a method."""
     return InputError("export", f"{type(module).__name__} has no graph; add `{method}` to export it")
 
 
 def check_whole(name: str, number: int) -> None:
-    """Refuse what is not of a type of whole numbers, as 3.0 is not."""
+    """Refuse values that are not integers, such as 3.0."""
     if not hasattr(number, "__index__"):
         raise InputError(name, f"is {number!r}, expected a whole number")
 
@@ -121,17 +122,17 @@ def check_whole(name: str, number: int) -> None:
 class Cell(nn.Module, ABC):
     """One step of a recurrence. `scan` runs it over time, and so does calling the cell.
 
-    A subclass declares its weights in `__init__` (names, shapes and gate order are torch's) and gives `step`;
-    `project` only where it is not W_ih x + b. It reads weights through `weights()`, never by attribute, so
-    that one scan can run with others. A cell with gates names them in `gates`, `activations` and
-    `keeping_gate`, so that they can be inspected; one that is to be exported also has a `graph_step`.
+    A subclass declares its weights in `__init__` (names, shapes and gate order are torch's) and defines
+    `step`, and `project` if it is not W_ih x + b. It reads weights through `weights()`, never as attributes,
+    so that they can be replaced during one scan. A cell with gates names them in `gates`, `activations` and
+    `keeping_gate`, so that they can be inspected. A cell with `graph_step` can be exported.
     """
 
     gates: tuple[str, ...] = ()
     """The names of the blocks of rows in `weight_ih`, `weight_hh` and `bias`, in their order."""
     activations: tuple[tuple[str, ...], ...] = ()
-    """The names of the results of sigmoid, tanh and relu, in the order in which `step` calls them: a name for
-    each equal part of a result, and () for a result that is not shown."""
+    """Names for the results of sigmoid, tanh and relu, in the order in which `step` calls them: one name for
+    each equal part of a result, or () for a result that is not shown."""
     keeping_gate: str | None = None
     """The name of the gate that multiplies the old state: one of `gates`, or "1 - " and one of them."""
 
@@ -147,11 +148,19 @@ class Cell(nn.Module, ABC):
             raise unknown("initial state", initial, INITIAL)
         self.input_size, self.hidden_size = input_size, hidden_size
         self.state_sizes = state_sizes or (hidden_size,)
-        """The width of each tensor of the state; the first is the output's."""
+        """The width of each tensor of the state; the first is that of the output."""
         self.learned_state: nn.ParameterList | tuple[Tensor, ...] = ()
         if initial == "learned":
             self.learned_state = nn.ParameterList(torch.zeros(size) for size in self.state_sizes)
         self._replaced: Mapping[str, Tensor] = {}
+
+    def add_weights(self, *, recurrent: bool = True) -> None:
+        """Add `weight_ih`, `weight_hh` and `bias`, with a block of `hidden_size` rows for each gate."""
+        rows = len(self.gates) * self.hidden_size
+        self.weight_ih = nn.Parameter(torch.empty(rows, self.input_size))
+        if recurrent:
+            self.weight_hh = nn.Parameter(torch.empty(rows, self.output_size))
+        self.bias = nn.Parameter(torch.empty(rows))
 
     @property
     def output_size(self) -> int:
@@ -159,13 +168,13 @@ class Cell(nn.Module, ABC):
         return self.state_sizes[0]
 
     def project(self, x: Tensor) -> Tensor:
-        """All that needs no state, for every step at once: [T, B, I] -> [T, B, P]. Here W_ih x + b."""
+        """The part that needs no state, for all steps at once: [T, B, I] -> [T, B, P]. Here W_ih x + b."""
         w = self.weights()
         return linear(x, w["weight_ih"], w["bias"])
 
     @abstractmethod
     def step(self, projected: Tensor, state: State) -> State:
-        """One step: [B, P] and the state, to the next state."""
+        """One step: from [B, P] and the state to the next state."""
 
     def graph_project(self, ops: Ops, x: str) -> str:
         """`project` in a graph: the name of the projection of x [..., I]."""
@@ -173,7 +182,7 @@ class Cell(nn.Module, ABC):
         return ops.linear(x, w["weight_ih"], w["bias"])
 
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
-        """`step` in a graph: the names of the next state, from those of [B, P] and of the state."""
+        """`step` in a graph: from the names of [B, P] and of the state to the names of the next state."""
         raise NotImplementedError
 
     def graph_initial_state(self, ops: Ops, batch: str) -> GraphState:
@@ -184,28 +193,28 @@ class Cell(nn.Module, ABC):
         )
 
     def graph_operator(self) -> GraphOperator | None:
-        """The operator of ONNX that has this cell's equations; without one, the graph loops over steps."""
+        """The operator of ONNX with this cell's equations; None if there is none and the graph must loop."""
         return None
 
     def graph_problem(self) -> str | None:
-        """Why the cell cannot be exported; None where it can be."""
+        """The reason why the cell cannot be exported; None if it can."""
         for equation in ("project", "step"):
             if not self.is_written_for(f"graph_{equation}", equation):
-                return f"writes its `{equation}` for torch alone; add `graph_{equation}` to export it"
+                return f"defines `{equation}` for torch only; add `graph_{equation}` to export it"
         return None
 
     def graph_advance(self, ops: Ops, x: str, state: GraphState) -> GraphState:
-        """One whole step in a graph: x [B, I] and the state, to the next state."""
+        """One whole step in a graph: from x [B, I] and the state to the next state."""
         self.check_graph()
         return self.graph_step(ops, self.graph_project(ops, x), state)
 
     def check_graph(self) -> None:
-        """Refuse a cell that cannot be exported, and say why."""
+        """Raise an error if the cell cannot be exported."""
         if (problem := self.graph_problem()) is not None:
             raise InputError(f"cell {type(self).__name__}", problem)
 
     def is_written_for(self, method: str, *equations: str) -> bool:
-        """Whether a method was written for this class's equations, not for those of a base class."""
+        """Whether a method is defined for these equations of this class, not for those of a base class."""
         kinds = type(self).__mro__
 
         def place(name: str) -> int:
@@ -224,7 +233,7 @@ class Cell(nn.Module, ABC):
         batch_first: bool = False,
         backend: str = "auto",
     ) -> Result:
-        """Run the cell through time: `scan` with this cell, and all of its options."""
+        """Run the cell through time: `scan` with this cell and the same options."""
         from throughtime.recurrence.scan import scan  # scan imports cells, so not at import time
 
         return scan(
@@ -232,27 +241,26 @@ class Cell(nn.Module, ABC):
         )
 
     def initial_state(self, batch: int) -> State:
-        """The state before the first step: zeros, or what was learned. Each [B, H]"""
+        """The state before the first step: zeros, or the learned state. Each [B, H]"""
         if len(self.learned_state):
             return tuple(learned.expand(batch, -1) for learned in self.learned_state)
-        # The same as the first of all parameters in a quarter of the time, where the cell has one itself.
+        # A parameter of the cell itself is found in a quarter of the time.
         own = (weight for weight in self._parameters.values() if weight is not None)
         like = next(own, None)
-        if like is None:
-            like = next(self.parameters())
+        like = next(self.parameters()) if like is None else like
         return tuple(like.new_zeros(batch, size) for size in self.state_sizes)
 
     def weights(self) -> dict[str, Tensor]:
-        """The weights by name, or what stands in for them during one scan."""
+        """The weights by name, or what replaces them during one scan."""
         if self._modules:
             own = {name: weight for name, weight in self.named_parameters() if "learned_state" not in name}
-        else:  # the same in a fifth of the time, and every scan asks more than once
+        else:  # the same in a fifth of the time; every scan calls this more than once
             own = {name: weight for name, weight in self._parameters.items() if weight is not None}
         return {**own, **self._replaced}
 
     @contextlib.contextmanager
     def replacing(self, weights: Mapping[str, Tensor]) -> Iterator[None]:
-        """Run with other weights inside the block: weight drop, for one."""
+        """Use other weights inside the block, as weight drop does."""
         if strange := set(weights) - set(self.weights()):
             raise unknown("weight", min(strange), self.weights())
         before, self._replaced = self._replaced, {**self._replaced, **weights}

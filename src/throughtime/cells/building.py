@@ -23,46 +23,30 @@ def build_cell(builder: Builder, input_size: int, hidden_size: int, *, initial: 
         raise InputError("cell", "is already built; give its name or class, or use Stack.of([cell])")
     if isinstance(builder, str):
         builder = CELLS[builder]
-    options = _options(builder, initial)
-    cell = builder(input_size, hidden_size, **options)
+    if not callable(builder):
+        raise InputError("cell", f"is {builder!r}, expected a name, a class or a function")
+    name = getattr(builder, "__name__", type(builder).__name__)
+    signature = inspect.signature(builder)
+    try:
+        signature.bind(1, 1, **({"initial": initial} if "initial" in signature.parameters else {}))
+    except TypeError as error:
+        problem = f"{name} cannot be built from an input size and a hidden size: {error}"
+        raise InputError("cell", problem) from None
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
+    if "initial" in signature.parameters or (takes_any and initial != "zero"):
+        cell = builder(input_size, hidden_size, initial=initial)
+    elif initial == "zero":
+        cell = builder(input_size, hidden_size)
+    else:
+        raise InputError(
+            "initial",
+            f"is {initial!r}, but {name} has no parameter `initial`; leave it out, or add it to its __init__ "
+            "and pass it on to Cell.__init__",
+        )
     if not isinstance(cell, Cell):
         raise InputError(
             "cell",
-            f"{_name(builder)} returns a {type(cell).__name__}, expected a throughtime.Cell; "
+            f"{name} returns a {type(cell).__name__}, expected a throughtime.Cell; "
             "for a module of torch, use Stack.from_torch",
         )
     return cell
-
-
-def _options(builder: Callable[..., Cell], initial: str) -> dict[str, str]:
-    """The keyword arguments for the builder; raise a clear error where it does not accept them."""
-    if not callable(builder):
-        raise InputError("cell", f"is {builder!r}, expected a name, a class or a function")
-    signature = inspect.signature(builder)
-    wanted = initial != "zero" or "initial" in signature.parameters
-    options = {"initial": initial} if wanted else {}
-    try:
-        signature.bind(1, 1, **options)
-    except TypeError as error:
-        if initial != "zero" and _takes_sizes(signature):
-            raise InputError(
-                "initial",
-                f"is {initial!r}, but {_name(builder)} has no parameter `initial`; leave it out, or add it "
-                "to its __init__ and pass it on to Cell.__init__",
-            ) from None
-        raise InputError(
-            "cell", f"{_name(builder)} cannot be built from an input size and a hidden size: {error}"
-        ) from None
-    return options
-
-
-def _takes_sizes(signature: inspect.Signature) -> bool:
-    try:
-        signature.bind(1, 1)
-    except TypeError:
-        return False
-    return True
-
-
-def _name(builder: Callable[..., Cell]) -> str:
-    return getattr(builder, "__name__", type(builder).__name__)

@@ -1,4 +1,4 @@
-"""The plain recurrent network of Elman."""
+"""The plain (Elman) recurrent network."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import linear
 
 from throughtime.cells.base import Cell, GraphOperator, GraphState, Ops, State
@@ -22,8 +22,8 @@ class RNN(Cell):
     .. math:: h_t = \phi(W_{ih} x_t + b + W_{hh} h_{t-1})
 
     :math:`\phi` is tanh unless another activation is given, by name or as a function. The *hidden state* h is
-    what one step hands to the next; a *hidden layer* lies between the input and the output of one step. Here
-    the hidden layer's output is the hidden state.
+    what one step passes to the next; a *hidden layer* is between the input and the output of one step. Here
+    the output of the hidden layer is the hidden state.
 
     >>> cell = RNN(3, 5)
     >>> [h.shape for h in cell.step(cell.project(torch.ones(1, 2, 3))[0], cell.initial_state(2))]
@@ -45,9 +45,7 @@ class RNN(Cell):
             raise unknown("activation", activation, ACTIVATIONS)
         self.activation = activation
         self.phi = ACTIVATIONS[activation] if isinstance(activation, str) else activation
-        self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size))
-        self.weight_hh = nn.Parameter(torch.empty(hidden_size, hidden_size))
-        self.bias = nn.Parameter(torch.empty(hidden_size))
+        self.add_weights()
         self.reset_parameters()
 
     def step(self, projected: Tensor, state: State) -> State:
@@ -65,9 +63,9 @@ class RNN(Cell):
         return GraphOperator("RNN", self.gates, activations=(GRAPH_ACTIVATIONS[str(self.activation)],))
 
     def graph_problem(self) -> str | None:
-        """An activation of one's own has no operator."""
+        """Only activations given by name have an operator."""
         if self.activation not in GRAPH_ACTIVATIONS:
-            return f"has an activation of its own; only {' and '.join(GRAPH_ACTIVATIONS)} can be exported"
+            return f"has a custom activation; only {' and '.join(GRAPH_ACTIVATIONS)} can be exported"
         return super().graph_problem()
 
 

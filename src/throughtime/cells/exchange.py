@@ -1,7 +1,7 @@
-"""Weights to and from torch's nn.RNN, nn.GRU and nn.LSTM.
+"""Copy weights to and from torch's nn.RNN, nn.GRU and nn.LSTM.
 
 Torch keeps two biases, b_ih and b_hh, of which only the sum matters; cells keep the sum. The one exception is
-the candidate of a GRU, where b_hn stands inside the reset gate's product: it is `bias_hn` here.
+the candidate of a GRU, where b_hn is inside the reset gate's product: it is `bias_hn` here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TorchRecurrence = nn.RNN | nn.GRU | nn.LSTM
 
 
 def counterpart(module: TorchRecurrence) -> Callable[..., Cell]:
-    """What builds the cell that has this module's equations, from an input size and a hidden size."""
+    """The constructor of the cell with this module's equations; it takes an input size and a hidden size."""
     if isinstance(module, nn.RNN):
         return partial(RNN, activation=module.nonlinearity)
     if isinstance(module, nn.GRU):
@@ -41,7 +41,7 @@ def empty_module(
     dropout: float = 0.0,
     batch_first: bool = False,
 ) -> TorchRecurrence:
-    """A torch module of this cell's kind and sizes, with weights of its own drawing."""
+    """A new torch module of this cell's kind and sizes, with random weights."""
     if (reason := _unlike_torch(cell)) is not None:
         raise InputError(type(cell).__name__, reason)
     weight = cell.weights()["weight_ih"]
@@ -57,7 +57,7 @@ def empty_module(
         cell.hidden_size,
         num_layers,
         bidirectional=bidirectional,
-        dropout=dropout if num_layers > 1 else 0.0,  # torch warns of dropout that would do nothing
+        dropout=dropout if num_layers > 1 else 0.0,  # torch warns if dropout would do nothing
         batch_first=batch_first,
         device=weight.device,
         dtype=weight.dtype,
@@ -66,14 +66,14 @@ def empty_module(
 
 @torch.no_grad()
 def load_torch(cell: Cell, module: TorchRecurrence, layer: int = 0, *, reverse: bool = False) -> None:
-    """Copy one layer's weights of a torch module into a cell; `reverse` takes those that read from the right.
+    """Copy the weights of one layer of a torch module into a cell; `reverse` takes the backward direction.
 
     >>> module, cell = nn.LSTM(4, 8), LSTM(4, 8)
     >>> load_torch(cell, module)
     >>> torch.equal(cell.bias, module.bias_ih_l0 + module.bias_hh_l0)
     True
     """
-    theirs, ours = _matched(cell, module, layer, reverse)
+    theirs, ours = _match_weights(cell, module, layer, reverse)
     for name in ("weight_ih", "weight_hh", "weight_hr"):
         if name in ours:
             ours[name].copy_(theirs[name])
@@ -91,8 +91,8 @@ def load_torch(cell: Cell, module: TorchRecurrence, layer: int = 0, *, reverse: 
 
 @torch.no_grad()
 def store_torch(cell: Cell, module: TorchRecurrence, layer: int = 0, *, reverse: bool = False) -> None:
-    """Copy a cell's weights into one layer of a torch module; its b_hh becomes zero, but for a GRU's b_hn."""
-    theirs, ours = _matched(cell, module, layer, reverse)
+    """Copy a cell's weights into one layer of a torch module; b_hh becomes zero, except for a GRU's b_hn."""
+    theirs, ours = _match_weights(cell, module, layer, reverse)
     if not module.bias:
         raise InputError(
             "module", "has no biases, so it cannot hold those of the cell; build it with bias=True"
@@ -107,7 +107,7 @@ def store_torch(cell: Cell, module: TorchRecurrence, layer: int = 0, *, reverse:
 
 
 def _unlike_torch(cell: Cell) -> str | None:
-    """Why torch has no module with these equations, or None where it has."""
+    """The reason why torch has no module with these equations, or None if it has one."""
     if isinstance(cell, RNN) and not (isinstance(cell.activation, str) and cell.activation in ACTIVATIONS):
         return "nn.RNN knows only tanh and relu"
     if isinstance(cell, GRU) and cell.reset != "after":
@@ -117,10 +117,10 @@ def _unlike_torch(cell: Cell) -> str | None:
     return None
 
 
-def _matched(
+def _match_weights(
     cell: Cell, module: TorchRecurrence, layer: int, reverse: bool
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The weights of one layer and direction of a module, and of the cell that may exchange them with it."""
+    """The weights of one layer and direction of a module, and those of the cell; their shapes agree."""
     if (reason := _unlike_torch(cell)) is not None:
         raise InputError(type(cell).__name__, reason)
     expected = counterpart(module)

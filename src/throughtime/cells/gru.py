@@ -24,8 +24,8 @@ class GRU(Cell):
         n_t &= \tanh(W_{in} x_t + b_n + W_{hn} (r_t h_{t-1})) \quad \text{reset before it} \\
         h_t &= (1 - z_t) n_t + z_t h_{t-1}
 
-    r=1 and z=0 make it the plain network, r=0 and z=0 a multilayer perceptron, z=1 copies the state. "after"
-    is torch's form; the notes use both, "after" with b_hn = 0.
+    With r=1 and z=0 it is the plain network, with r=0 and z=0 a multilayer perceptron; z=1 copies the state.
+    `reset="after"` is torch's form; "before" has no b_hn.
     """
 
     gates = ("r", "z", "n")
@@ -39,15 +39,13 @@ class GRU(Cell):
         if reset not in RESETS:
             raise unknown("reset", reset, RESETS)
         self.reset = reset
-        self.weight_ih = nn.Parameter(torch.empty(3 * hidden_size, input_size))  # r, z, n
-        self.weight_hh = nn.Parameter(torch.empty(3 * hidden_size, hidden_size))
-        self.bias = nn.Parameter(torch.empty(3 * hidden_size))
+        self.add_weights()
         if reset == "after":
             self.bias_hn = nn.Parameter(torch.empty(hidden_size))
         self.reset_parameters()
 
     def step(self, projected: Tensor, state: State) -> State:
-        """The gates, the candidate, and the mixture of it with the old state."""
+        """The gates, the candidate, and its mixture with the old state."""
         (h,) = state
         w = self.weights()
         size = self.hidden_size
@@ -61,7 +59,7 @@ class GRU(Cell):
         return ((1 - z) * n + z * h,)
 
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
-        """The same in a graph, with one product less: n + z (h - n)."""
+        """The same in a graph, with one product fewer: n + z (h - n)."""
         (h,), size, w = state, self.hidden_size, self.weights()
         both = 2 * size
         x_rz, x_n = ops.slice(projected, 0, both), ops.slice(projected, both, 3 * size)

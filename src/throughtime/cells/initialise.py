@@ -1,4 +1,4 @@
-"""First weights, beside torch's uniform ones that every cell draws by itself."""
+"""Ways to draw the first weights, instead of the uniform ones that cells draw by default."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 @torch.no_grad()
 def scratch_(module: AnyModule, std: float = 0.01) -> AnyModule:
-    """Draw every matrix from N(0, std^2) and set the biases to zero. Gains and first states stay.
+    """Draw every matrix from N(0, std^2) and set the biases to zero; gains and learned states are unchanged.
 
     >>> layer = scratch_(nn.Linear(3, 2))
     >>> layer.bias.tolist()
@@ -30,8 +30,7 @@ def scratch_(module: AnyModule, std: float = 0.01) -> AnyModule:
 def xavier_(module: AnyModule) -> AnyModule:
     """Draw every matrix from U(-a, a) with a^2 = 6 / (fan in + fan out), and set the biases to zero.
 
-    The gates of a cell stand on top of each other in one tensor; each counts as a matrix of its own, as it is
-    one in the equations.
+    A cell has its gates in one tensor; each gate counts as a matrix of its own, as in the equations.
     """
     for matrix in _matrices_with_biases_zeroed(module):
         nn.init.xavier_uniform_(matrix)
@@ -50,7 +49,7 @@ def _matrices_with_biases_zeroed(module: nn.Module) -> Iterator[Tensor]:
 
 
 def _matrices(part: nn.Module, weight: Tensor) -> Iterator[Tensor]:
-    """The matrices of the equations that one tensor holds."""
+    """The matrices of the equations that are in one tensor."""
     if isinstance(part, Cell) and weight.dim() == 3:
         yield from weight.unbind()
     elif isinstance(part, Cell | nn.RNNBase) and weight.shape[0] % part.hidden_size == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import linear
 
 from throughtime.cells.base import Cell, GraphOperator, GraphState, Ops, State
@@ -20,8 +20,8 @@ class LSTM(Cell):
         c_t &= f_t c_{t-1} + i_t g_t \\
         h_t &= o_t \tanh(c_t)
 
-    The state is (h, c). f=1 and i=0 keep the memory c as it is; o=0 hides it. A `forget_bias` of 1 lets a
-    fresh network remember.
+    The state is (h, c). f=1 and i=0 keep the memory c unchanged; o=0 hides it. With a `forget_bias` of 1 an
+    untrained network remembers.
     """
 
     gates = ("i", "f", "g", "o")
@@ -32,15 +32,13 @@ class LSTM(Cell):
         self, input_size: int, hidden_size: int, *, forget_bias: float = 0.0, initial: str = "zero"
     ) -> None:
         super().__init__(input_size, hidden_size, initial=initial, state_sizes=(hidden_size, hidden_size))
-        self.weight_ih = nn.Parameter(torch.empty(4 * hidden_size, input_size))  # i, f, g, o
-        self.weight_hh = nn.Parameter(torch.empty(4 * hidden_size, hidden_size))
-        self.bias = nn.Parameter(torch.empty(4 * hidden_size))
+        self.add_weights()
         self.reset_parameters()
         with torch.no_grad():
             self.bias[hidden_size : 2 * hidden_size] += forget_bias
 
     def step(self, projected: Tensor, state: State) -> State:
-        """The gates, the memory, and what of it is shown."""
+        """The gates, the memory, and the part of it that is shown."""
         h, c = state
         i, f, g, o = (projected + linear(h, self.weights()["weight_hh"])).chunk(4, dim=-1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
@@ -57,8 +55,14 @@ class LSTM(Cell):
         return GraphOperator("LSTM", ("i", "o", "f", "g"))
 
 
-def graph_memory(ops: Ops, gates: str, c: str) -> tuple[str, str]:
+def next_memory(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     """The next memory of an LSTM and its output gate, from the sums of i, f, g and o."""
+    i, f, g, o = gates.chunk(4, dim=-1)
+    return torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g), torch.sigmoid(o)
+
+
+def graph_memory(ops: Ops, gates: str, c: str) -> tuple[str, str]:
+    """`next_memory` in a graph."""
     i, f, g, o = ops.split(gates, 4)
     kept = ops.op("Mul", ops.op("Sigmoid", f), c)
     taken = ops.op("Mul", ops.op("Sigmoid", i), ops.op("Tanh", g))

@@ -1,24 +1,25 @@
-"""Recurrences that are linear in their state, so that all steps can be taken at once."""
+"""Recurrences that are linear in their state, so that all steps can be computed at once."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from throughtime.cells.base import Cell, GraphState, Ops, State
 
 
 class LinearCell(Cell):
-    r"""A cell whose state obeys :math:`h_t = a_t h_{t-1} + u_t`, with a and u free of the state.
+    r"""A cell with :math:`h_t = a_t h_{t-1} + u_t`, where a and u do not depend on the state.
 
     `step` and the parallel scan both come from `coefficients`, so they cannot disagree.
     """
 
     @abstractmethod
     def coefficients(self, projected: Tensor) -> tuple[Tensor, Tensor]:
-        """decay a in [0, 1] and drive u, for any number of steps: [..., P] -> two of [..., H]."""
+        """The decay a in [0, 1] and the drive u for any number of steps: [..., P] -> two of [..., H]."""
 
     def step(self, projected: Tensor, state: State) -> State:
         """h = a h + u."""
@@ -35,9 +36,9 @@ class LinearCell(Cell):
         return (ops.op("Add", ops.op("Mul", decay, state[0]), drive),)
 
     def graph_problem(self) -> str | None:
-        """The coefficients must be written, too."""
+        """The coefficients must be defined for graphs, too."""
         if not self.is_written_for("graph_coefficients", "coefficients"):
-            return "writes its `coefficients` for torch alone; add `graph_coefficients` to export it"
+            return "defines `coefficients` for torch only; add `graph_coefficients` to export it"
         return super().graph_problem()
 
 
@@ -56,8 +57,7 @@ class MinGRU(LinearCell):
 
     def __init__(self, input_size: int, hidden_size: int, *, initial: str = "zero") -> None:
         super().__init__(input_size, hidden_size, initial=initial)
-        self.weight_ih = nn.Parameter(torch.empty(2 * hidden_size, input_size))  # z, candidate
-        self.bias = nn.Parameter(torch.empty(2 * hidden_size))
+        self.add_weights(recurrent=False)
         self.reset_parameters()
 
     def coefficients(self, projected: Tensor) -> tuple[Tensor, Tensor]:
@@ -86,14 +86,13 @@ class MinLSTM(LinearCell):
 
     def __init__(self, input_size: int, hidden_size: int, *, initial: str = "zero") -> None:
         super().__init__(input_size, hidden_size, initial=initial)
-        self.weight_ih = nn.Parameter(torch.empty(3 * hidden_size, input_size))  # f, i, candidate
-        self.bias = nn.Parameter(torch.empty(3 * hidden_size))
+        self.add_weights(recurrent=False)
         self.reset_parameters()
 
     def coefficients(self, projected: Tensor) -> tuple[Tensor, Tensor]:
         """f/(f+i) as a sigmoid of the difference of log gates, which neither overflows nor divides by 0."""
         f, i, candidate = projected.chunk(3, dim=-1)
-        keep = nn.functional.logsigmoid(f) - nn.functional.logsigmoid(i)
+        keep = logsigmoid(f) - logsigmoid(i)
         return torch.sigmoid(keep), torch.sigmoid(-keep) * candidate
 
     def graph_coefficients(self, ops: Ops, projected: str) -> tuple[str, str]:

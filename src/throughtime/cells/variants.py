@@ -7,12 +7,12 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm, linear
 
 from throughtime.cells.base import Cell, GraphState, Ops, State, check_whole
-from throughtime.cells.lstm import LSTM, graph_memory
+from throughtime.cells.lstm import LSTM, graph_memory, next_memory
 from throughtime.errors import InputError
 
 
 class CoupledLSTM(Cell):
-    r"""An LSTM that forgets just as much as it takes in, with three quarters of the weights.
+    r"""An LSTM that forgets exactly as much as it takes in, with three quarters of the weights.
 
     .. math:: i_t = 1 - f_t, \qquad c_t = f_t c_{t-1} + i_t g_t, \qquad h_t = o_t \tanh(c_t)
     """
@@ -23,9 +23,7 @@ class CoupledLSTM(Cell):
 
     def __init__(self, input_size: int, hidden_size: int, *, initial: str = "zero") -> None:
         super().__init__(input_size, hidden_size, initial=initial, state_sizes=(hidden_size, hidden_size))
-        self.weight_ih = nn.Parameter(torch.empty(3 * hidden_size, input_size))  # f, g, o
-        self.weight_hh = nn.Parameter(torch.empty(3 * hidden_size, hidden_size))
-        self.bias = nn.Parameter(torch.empty(3 * hidden_size))
+        self.add_weights()
         self.reset_parameters()
 
     def step(self, projected: Tensor, state: State) -> State:
@@ -59,9 +57,7 @@ class LayerNormLSTM(Cell):
 
     def __init__(self, input_size: int, hidden_size: int, *, initial: str = "zero") -> None:
         super().__init__(input_size, hidden_size, initial=initial, state_sizes=(hidden_size, hidden_size))
-        self.weight_ih = nn.Parameter(torch.empty(4 * hidden_size, input_size))  # i, f, g, o
-        self.weight_hh = nn.Parameter(torch.empty(4 * hidden_size, hidden_size))
-        self.bias = nn.Parameter(torch.empty(4 * hidden_size))
+        self.add_weights()
         self.gain_ih = nn.Parameter(torch.empty(4 * hidden_size))
         self.gain_hh = nn.Parameter(torch.empty(4 * hidden_size))
         self.gain_c = nn.Parameter(torch.empty(hidden_size))
@@ -82,11 +78,8 @@ class LayerNormLSTM(Cell):
         h, c = state
         w = self.weights()
         product = linear(h, w["weight_hh"])
-        gates = projected + layer_norm(product, product.shape[-1:], w["gain_hh"])
-        i, f, g, o = gates.chunk(4, dim=-1)
-        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-        shown = layer_norm(c, c.shape[-1:], w["gain_c"], w["bias_c"])
-        return torch.sigmoid(o) * torch.tanh(shown), c
+        c, o = next_memory(projected + layer_norm(product, product.shape[-1:], w["gain_hh"]), c)
+        return o * torch.tanh(layer_norm(c, c.shape[-1:], w["gain_c"], w["bias_c"])), c
 
     def graph_project(self, ops: Ops, x: str) -> str:
         """The same in a graph."""
@@ -122,9 +115,7 @@ class ProjectedLSTM(Cell):
                 "projection_size", f"is {projection_size}, expected 1 or more and less than hidden_size"
             )
         super().__init__(input_size, hidden_size, initial=initial, state_sizes=(projection_size, hidden_size))
-        self.weight_ih = nn.Parameter(torch.empty(4 * hidden_size, input_size))  # i, f, g, o
-        self.weight_hh = nn.Parameter(torch.empty(4 * hidden_size, projection_size))
-        self.bias = nn.Parameter(torch.empty(4 * hidden_size))
+        self.add_weights()
         self.weight_hr = nn.Parameter(torch.empty(projection_size, hidden_size))
         self.reset_parameters()
 
@@ -132,9 +123,8 @@ class ProjectedLSTM(Cell):
         """An LSTM step, then the projection."""
         h, c = state
         w = self.weights()
-        i, f, g, o = (projected + linear(h, w["weight_hh"])).chunk(4, dim=-1)
-        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-        return linear(torch.sigmoid(o) * torch.tanh(c), w["weight_hr"]), c
+        c, o = next_memory(projected + linear(h, w["weight_hh"]), c)
+        return linear(o * torch.tanh(c), w["weight_hr"]), c
 
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
         """The same in a graph."""
@@ -145,7 +135,7 @@ class ProjectedLSTM(Cell):
 
 
 def half_projected(input_size: int, hidden_size: int, *, initial: str = "zero") -> ProjectedLSTM:
-    """A projection to half the units, so that it can be chosen by name like the others."""
+    """A projection to half the units, for the choice by name."""
     return ProjectedLSTM(input_size, hidden_size, max(1, hidden_size // 2), initial=initial)
 
 
@@ -168,11 +158,9 @@ class MogrifierLSTM(Cell):
         if rounds < 0:
             raise InputError("rounds", f"is {rounds}, expected 0 or more")
         self.rounds = rounds
-        # The gates of the rounds have the width of the input: they cannot be shown with those of the units.
+        # Gates of the rounds may have the width of the input: they cannot be shown with those of the units.
         self.activations = ((),) * rounds + LSTM.activations
-        self.weight_ih = nn.Parameter(torch.empty(4 * hidden_size, input_size))  # i, f, g, o
-        self.weight_hh = nn.Parameter(torch.empty(4 * hidden_size, hidden_size))
-        self.bias = nn.Parameter(torch.empty(4 * hidden_size))
+        self.add_weights()
         self.weight_q = nn.Parameter(torch.empty((rounds + 1) // 2, input_size, hidden_size))
         self.weight_r = nn.Parameter(torch.empty(rounds // 2, hidden_size, input_size))
         self.reset_parameters()
@@ -190,10 +178,8 @@ class MogrifierLSTM(Cell):
                 x = 2 * torch.sigmoid(linear(h, w["weight_q"][number // 2])) * x
             else:
                 h = 2 * torch.sigmoid(linear(x, w["weight_r"][number // 2])) * h
-        gates = linear(x, w["weight_ih"], w["bias"]) + linear(h, w["weight_hh"])
-        i, f, g, o = gates.chunk(4, dim=-1)
-        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-        return torch.sigmoid(o) * torch.tanh(c), c
+        c, o = next_memory(linear(x, w["weight_ih"], w["bias"]) + linear(h, w["weight_hh"]), c)
+        return o * torch.tanh(c), c
 
     def graph_project(self, ops: Ops, x: str) -> str:
         """The same in a graph."""

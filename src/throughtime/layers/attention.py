@@ -1,8 +1,8 @@
-"""Attention: which parts of a source a query wants, and their weighted sum.
+"""Attention: how well each part of a source fits a query, and the weighted sum of the parts.
 
-Keys are formed once for a sentence, by `keys`; a step then only compares its queries with them. Queries of
-one sentence come together, [S, n, Q]: the rows of a beam, or all steps of a target. So nothing of a sentence
-is copied for its rows.
+Keys are computed once per sentence; a step then only compares its queries with them. The queries of one
+sentence come together, [S, n, Q]: the rows of a beam, or all steps of a target. So nothing of a sentence is
+copied for its rows.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from throughtime.registry import Registry
 from throughtime.search.generate import Memory
 
 COMPARED_AT_ONCE = 2**18
-"""Values of queries beside keys that a CPU has in its cache; with more it takes up to four times as long."""
+"""Number of query-key values that fit into the cache of a CPU; more take up to four times as long."""
 
 
 class Attention(nn.Module, ABC):
-    """Scores of keys under queries, made weights by a softmax over the real positions.
+    """Scores of keys for queries, turned into weights by a softmax over the real positions.
 
-    A new kind gives `scores`, and `keys` unless the keys are the outputs themselves; with `graph_scores` (and
-    `graph_keys`) it can be exported. In `ATTENTIONS`, or as an entry point of the group
-    `throughtime.attentions`, it is reached by name. `scaled` divides the scores by the square root of the
-    keys' width.
+    A subclass defines `scores`, and `keys` unless the keys are the outputs themselves; with `graph_scores`
+    (and `graph_keys`) it can be exported. An entry in `ATTENTIONS`, or an entry point of the group
+    `throughtime.attentions`, gives it a name. `scaled` divides the scores by the square root of the keys'
+    width.
     """
 
     def __init__(self, query_size: int, memory_size: int, key_size: int, *, scaled: bool = False) -> None:
@@ -38,22 +38,22 @@ class Attention(nn.Module, ABC):
 
     @property
     def scale(self) -> float:
-        """What scores are multiplied by."""
+        """The factor of the scores."""
         return float(self.key_size**-0.5) if self.scaled else 1.0
 
     def keys(self, outputs: Tensor) -> Tensor:
-        """What queries are compared with, once for each sentence: [S, T, H] -> [S, T, D]."""
+        """The keys that queries are compared with, once for each sentence: [S, T, H] -> [S, T, D]."""
         return outputs
 
     @abstractmethod
     def scores(self, query: Tensor, keys: Tensor) -> Tensor:
-        """How well each key answers each query, before scaling: [S, n, Q], [S, T, D] -> [S, n, T]."""
+        """The score of each key for each query, before scaling: [S, n, Q], [S, T, D] -> [S, n, T]."""
 
     def forward(self, query: Tensor, keys: Tensor, values: Tensor, padding: Tensor) -> tuple[Tensor, Tensor]:
         """The context [S, n, H] and the weights [S, n, T] of queries [S, n, Q].
 
         `padding` [S, T] is true past a sentence's end: weights are zero there, and sum to one over the rest.
-        Where nothing is left, as in an empty sentence, all are zero.
+        For an empty sentence all weights are zero.
         """
         weights = masked_softmax(self.scores(query, keys) * self.scale, padding[:, None])
         return torch.bmm(weights.to(values.dtype), values), weights
@@ -158,14 +158,14 @@ class ProductAttention(Attention):
 
 
 class Dot(ProductAttention):
-    """q' h (Luong et al., 2015): queries are as wide as what they look at."""
+    """q' h (Luong et al., 2015): queries have the width of the encoder's outputs."""
 
     def __init__(self, query_size: int, memory_size: int, *, scaled: bool = False) -> None:
         if query_size != memory_size:
             raise InputError(
                 "attention",
-                f"'dot' compares a decoder's {query_size} values with an encoder's {memory_size}; "
-                "give both one width, or choose 'general'",
+                f"'dot' needs a decoder and an encoder of one width, not {query_size} and {memory_size}; "
+                "make them equal, or choose 'general'",
             )
         super().__init__(query_size, memory_size, memory_size, scaled=scaled)
 
@@ -204,13 +204,13 @@ def build_attention(name: str, query_size: int, memory_size: int, *, scaled: boo
 
 
 def masked_softmax(scores: Tensor, padding: Tensor) -> Tensor:
-    """The softmax over what is not padding, which is exactly zero; in float32 at least.
+    """The softmax over all positions but the padding, which gets exactly zero; in float32 or better.
 
     >>> masked_softmax(torch.zeros(2, 3), torch.tensor([[False, False, True], [True, True, True]])).tolist()
     [[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]
     """
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    # The least number, not -inf: of an empty sentence a softmax of -inf would be NaN, and so its gradient.
+    # The lowest number, not -inf: for an empty sentence a softmax of -inf and its gradient would be NaN.
     shown = wide.masked_fill(padding, torch.finfo(wide.dtype).min)
     return torch.softmax(shown, dim=-1).masked_fill(padding, 0.0)
 
@@ -222,19 +222,19 @@ def graph_masked_softmax(ops: Ops, scores: str, padding: str) -> str:
 
 
 def build_memory(attention: Attention, outputs: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What stays per sentence of an encoder's outputs [T, S, H]: keys, values and padding, [S, T, ...]."""
+    """What is kept per sentence of an encoder's outputs [T, S, H]: keys, values and padding, [S, T, ...]."""
     values = outputs.transpose(0, 1).contiguous()
     steps = torch.arange(values.shape[1], device=values.device)
     return attention.keys(values), values, steps >= lengths.to(values.device)[:, None]
 
 
 def attend(attention: Attention, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-    """The context [rows, H] and weights [rows, T] of a query for each row, over what `build_memory` gave."""
+    """The context [rows, H] and weights [rows, T] for one query per row; `memory` is from `build_memory`."""
     keys, values, padding = memory.kept
     if memory.rows_each is not None:
         context, weights = attention(query.view(len(keys), -1, query.shape[-1]), keys, values, padding)
         return context.flatten(0, 1), weights.flatten(0, 1)
-    # Empty queries fill the sentences that have fewer rows: no sentence is copied for its rows.
+    # Empty queries fill up sentences with fewer rows, so that no sentence is copied for its rows.
     places, most = memory.places
     table = query.new_zeros(len(keys) * most, query.shape[-1]).index_copy(0, places, query)
     context, weights = attention(table.view(len(keys), most, -1), keys, values, padding)

@@ -1,4 +1,4 @@
-r"""What is said of a sentence's tags, given a score of each tag at each word: each alone, or as a chain.
+r"""Distributions over the tags of a sentence, from scores for each tag and word: independent, or a chain.
 
 .. math:: P(y | x) = \exp\big(a_{y_1} + \sum_t s_{t, y_t} + \sum_t A_{y_{t-1}, y_t} + e_{y_T}\big) / Z(x)
 """
@@ -14,7 +14,7 @@ from throughtime.search.exact import viterbi
 
 
 class TagHead(nn.Module, ABC):
-    """From scores [T, B, S] and lengths [B], each 1 or more, to a loss, the best tags, and marginals."""
+    """From scores [T, B, S] and lengths [B], each 1 or more, to a loss, the best tags and marginals."""
 
     @abstractmethod
     def surprisals(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
@@ -22,7 +22,7 @@ class TagHead(nn.Module, ABC):
 
     @abstractmethod
     def best(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        """The most likely tags of each sentence: [T, B], 0 past its end."""
+        """The likeliest tags of each sentence: [T, B], 0 past its end."""
 
     @abstractmethod
     def marginals(self, scores: Tensor, lengths: Tensor) -> Tensor:
@@ -30,7 +30,7 @@ class TagHead(nn.Module, ABC):
 
 
 class Independent(TagHead):
-    """Each word's tag for itself: a softmax a word.
+    """Independent tags: a softmax for each word.
 
     >>> scores = torch.zeros(2, 1, 4)
     >>> Independent().marginals(scores, torch.tensor([2]))[0, 0].tolist()
@@ -53,10 +53,10 @@ class Independent(TagHead):
 
 
 class LinearChain(TagHead):
-    """A linear-chain conditional random field (Lafferty et al., 2001): neighbouring tags know of each other.
+    """A linear-chain conditional random field (Lafferty et al., 2001): neighbouring tags interact.
 
-    `transitions[i, j]` is the score of j after i, `first` and `last` those of a tag at either end. All three
-    begin at zero, where the chain says the same as `Independent`.
+    `transitions[i, j]` is the score of j after i; `first` and `last` are the scores of a tag at either end.
+    All three start at zero, where the chain equals `Independent`.
 
     >>> chain, scores = LinearChain(3), torch.zeros(4, 1, 3)
     >>> round(chain.log_partition(scores, torch.tensor([4])).exp().item())              # 3 ** 4 sequences
@@ -76,46 +76,46 @@ class LinearChain(TagHead):
     def score(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
         """The score of whole sequences of tags [T, B]: [B]."""
         inside = _inside(scores, lengths)
-        emitted = self._framed(scores, lengths).gather(2, tags[..., None]).squeeze(2)
+        emitted = self._add_ends(scores, lengths).gather(2, tags[..., None]).squeeze(2)
         moved = self.transitions[tags[:-1], tags[1:]].masked_fill(~inside[1:], 0.0)
         return emitted.masked_fill(~inside, 0.0).sum(0) + moved.sum(0)
 
     def log_partition(self, scores: Tensor, lengths: Tensor) -> Tensor:
         """ln Z: the log of the summed exponentials of all sequences' scores, [B]."""
-        return self._forward(self._framed(scores, lengths), lengths)[-1].logsumexp(-1)
+        return self._forward(self._add_ends(scores, lengths), lengths)[-1].logsumexp(-1)
 
     def best(self, scores: Tensor, lengths: Tensor) -> Tensor:
         """The sequence of highest score, by Viterbi's algorithm."""
-        return viterbi(self._framed(scores, lengths), self.transitions, lengths).states
+        return viterbi(self._add_ends(scores, lengths), self.transitions, lengths).states
 
     def marginals(self, scores: Tensor, lengths: Tensor) -> Tensor:
         """By the forward and the backward sums."""
-        framed = self._framed(scores, lengths)
-        before = torch.stack(self._forward(framed, lengths))  # [T, B, S]: all ways to a tag
-        after = [torch.zeros_like(before[0])]  # all ways on from it
-        for t in range(len(framed) - 1, 0, -1):
-            reach = (self.transitions + (framed[t] + after[-1])[:, None, :]).logsumexp(2)
+        scored = self._add_ends(scores, lengths)
+        before = torch.stack(self._forward(scored, lengths))  # [T, B, S]: all paths to a tag
+        after = [torch.zeros_like(before[0])]  # all paths after it
+        for t in range(len(scored) - 1, 0, -1):
+            reach = (self.transitions + (scored[t] + after[-1])[:, None, :]).logsumexp(2)
             after.append(torch.where((t < lengths)[:, None], reach, after[-1]))
         inside = _inside(scores, lengths)[..., None]
         return (before + torch.stack(after[::-1])).softmax(-1).masked_fill(~inside, 0.0)
 
-    def _forward(self, framed: Tensor, lengths: Tensor) -> list[Tensor]:
+    def _forward(self, scored: Tensor, lengths: Tensor) -> list[Tensor]:
         """For each step the log-sum over all sequences that end there in each tag; frozen past the end."""
-        reached = [framed[0]]  # [B, S]
-        for t in range(1, len(framed)):
-            reach = (reached[-1][:, :, None] + self.transitions).logsumexp(1) + framed[t]
+        reached = [scored[0]]  # [B, S]
+        for t in range(1, len(scored)):
+            reach = (reached[-1][:, :, None] + self.transitions).logsumexp(1) + scored[t]
             reached.append(torch.where((t < lengths)[:, None], reach, reached[-1]))
         return reached
 
-    def _framed(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        """The scores with those of the two ends: all that is left are scores and transitions."""
+    def _add_ends(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        """The scores, with those of the two ends added."""
         steps = torch.arange(len(scores), device=scores.device)[:, None, None]
         ends = torch.where(steps == (lengths - 1)[None, :, None], self.last, 0.0)
         return _precise(scores) + ends + torch.where(steps == 0, self.first, 0.0)
 
 
 def _precise(scores: Tensor) -> Tensor:
-    """At least float32: sums of exponentials have no place in bf16."""
+    """The scores in float32 or better: bf16 is too coarse for sums of exponentials."""
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 

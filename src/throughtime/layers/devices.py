@@ -1,4 +1,4 @@
-"""Where a model computes, and in what precision."""
+"""Devices and precisions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         device = None
-    if device is None or device.type == "meta":  # which torch knows, but which holds no numbers
+    if device is None or device.type == "meta":  # torch has it, but it holds no numbers
         raise InputError("device", f"is {name!r}; expected auto, cpu, cuda or cuda:1")
     if device.type == "cuda" and (
         not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()
@@ -31,7 +31,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def choose_precision(name: str, device: torch.device) -> str:
-    """The precision of products by this name; `auto` is bf16 where the hardware multiplies it faster."""
+    """The precision of products; `auto` is bf16 if the hardware multiplies it faster, else float32."""
     if name != "auto":
         return name
     if device.type == "cuda":
@@ -48,9 +48,10 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[obj
 
 @contextmanager
 def matmul_precision(precision: str) -> Iterator[None]:
-    """Let float32 products on a GPU round their factors to tf32 inside the block, or not.
+    """Inside the block, allow float32 products on a GPU to round their factors to tf32, or not.
 
-    By default torch lets cuDNN's recurrences round and plain products not; here one setting is for both.
+    By default torch allows it for cuDNN's recurrences but not for plain products; here it is the same for
+    both.
     """
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     allowed = precision != "float32"

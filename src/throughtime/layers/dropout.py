@@ -1,4 +1,4 @@
-"""Dropout for sequences: one mask through time, whole words, recurrent weights."""
+"""Dropout for sequences: one mask over time, whole words, recurrent weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from throughtime.errors import InputError
 
 
 def check_probability(name: str, p: float) -> float:
-    """The same number, or an error that names the option."""
+    """Return p, or raise an error that names the option."""
     if not 0 <= p < 1:
         raise InputError(name, f"is {p}, expected 0 or more and less than 1")
     return p
@@ -34,10 +34,10 @@ def variational_dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
 
 
 def embedding_dropout(embedded: Tensor, ids: Tensor, words: int, p: float, training: bool = True) -> Tensor:
-    """Drop whole words: a word of the vocabulary is zero wherever it stands in the batch, or nowhere.
+    """Drop whole words: a word of the vocabulary is zero everywhere in the batch, or nowhere.
 
-    One number is drawn for each of the `words` of the vocabulary, and `embedded` [T, B, E] is scaled by that
-    of its id. The embedding's table is not touched, so that its gradient may stay sparse.
+    One number is drawn for each of the `words` of the vocabulary, and `embedded` [T, B, E] is scaled by the
+    number of its id. The embedding table is not touched, so that its gradient can stay sparse.
 
     >>> import torch
     >>> ids = torch.tensor([[3], [7], [3]])
@@ -53,9 +53,9 @@ def embedding_dropout(embedded: Tensor, ids: Tensor, words: int, p: float, train
 
 @contextmanager
 def weight_drop(cell: Cell, p: float, training: bool = True) -> Iterator[None]:
-    """Inside the block some recurrent weights are zero, the same at every step (Merity et al., 2018).
+    """Inside the block, some recurrent weights are zero, the same ones at every step (Merity et al., 2018).
 
-    The cell's own weights stay as they are and receive the gradient of those that were kept.
+    The cell's own weights do not change and receive the gradient of those that were kept.
     """
     check_probability("weight_drop", p)
     if not training or p == 0:

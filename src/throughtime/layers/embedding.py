@@ -1,4 +1,4 @@
-"""Ids to vectors: one-hot rows, and tables that may start from pre-trained word vectors."""
+"""From ids to vectors: one-hot rows, and embeddings that can start from pre-trained word vectors."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ def one_hot(ids: Tensor, vocabulary_size: int, dtype: torch.dtype = torch.float3
     [[[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]]
     """
     if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
-        raise InputError("ids", f"are {ids.dtype}; give whole numbers, such as torch.long")
+        raise InputError("ids", f"are {ids.dtype}, expected whole numbers, such as torch.long")
     if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= vocabulary_size):
-        raise InputError(f"ids must lie in 0..{vocabulary_size - 1}, got {int(ids.min())}..{int(ids.max())}")
+        problem = f"are {int(ids.min())}..{int(ids.max())}, expected 0..{vocabulary_size - 1}"
+        raise InputError("ids", problem)
     return nn.functional.one_hot(ids.long(), vocabulary_size).to(dtype)
 
 
@@ -34,8 +35,8 @@ AnyModule = TypeVar("AnyModule", bound=nn.Module)
 def initialise_network_(module: AnyModule) -> AnyModule:
     """Draw first weights by Xavier, and every embedding of width E from N(0, 1 / E).
 
-    Xavier counts all words of a table, of which a step reads one: its tiny vectors teach the layers above
-    nothing for hundreds of updates.
+    Xavier would count all words of a table, although a step reads only one: with vectors that small, the
+    layers above learn nothing for hundreds of updates.
     """
     xavier_(module)
     for part in module.modules():
@@ -47,7 +48,7 @@ def initialise_network_(module: AnyModule) -> AnyModule:
 def embedding_from_vectors(
     path: Path | str, vocabulary: Vocabulary, *, seed: int = 0, freeze: bool = False
 ) -> tuple[nn.Embedding, int]:
-    """An embedding filled from a `.vec` file, and how many words of the vocabulary were found there."""
+    """An embedding filled from a `.vec` file, and the number of words of the vocabulary found there."""
     from throughtime.text.vocabulary import read_vectors
 
     matrix, found = read_vectors(path, vocabulary, seed=seed)

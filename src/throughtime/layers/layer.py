@@ -1,4 +1,4 @@
-"""One layer of a stack: a cell that reads from the left, and perhaps another that reads from the right."""
+"""One layer of a stack: a cell that reads from the left, and optionally one that reads from the right."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from throughtime.recurrence.backend import Result
 
 
 class Layer(nn.Module):
-    """One or two cells over the same input; the outputs of two stand side by side.
+    """One or two cells that read the same input; the outputs of two are concatenated.
 
     The state is that of the cell from the left, then that of the cell from the right. `weight_drop` is the
-    share of recurrent weights that one scan does without, in training.
+    share of recurrent weights that one scan drops, in training.
     """
 
     def __init__(self, from_left: Cell, from_right: Cell | None = None, *, weight_drop: float = 0.0) -> None:
@@ -36,8 +36,8 @@ class Layer(nn.Module):
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The cell from the left, and where there is one, that from the right."""
-        # Past the lookups of `nn.Module`, which a short scan waits for.
+        """The cell from the left and, if there is one, the cell from the right."""
+        # Without the lookups of `nn.Module`, which are slow for a short scan.
         both = (self._modules["from_left"], self._modules.get("from_right"))
         return cast(tuple[Cell, ...], both if both[1] is not None else both[:1])
 
@@ -48,7 +48,7 @@ class Layer(nn.Module):
 
     @property
     def output_size(self) -> int:
-        """The width of y: of both directions together."""
+        """The width of y, both directions together."""
         return sum(cell.output_size for cell in self.cells)
 
     @property
@@ -68,41 +68,28 @@ class Layer(nn.Module):
         carry: Tensor | None = None,
         backend: str = "auto",
     ) -> Result:
-        """All steps, each direction from its own end. [T, B, I] -> [T, B, H]"""
+        """Run all steps, each direction from its own end. [T, B, I] -> [T, B, H]"""
         from_left, *others = self.cells
         parts = len(from_left.state_sizes)
-        ahead = self._scanned(from_left, x, state[:parts], lengths, carry, backend)
+        with weight_drop(from_left, self.weight_drop, self.training):
+            ahead: Result = from_left(x, state[:parts], lengths, carry=carry, backend=backend)
         if not others:
             return ahead
-        (from_right,) = others
-        back = self._scanned(from_right, x, state[parts:], lengths, carry, backend, reverse=True)
+        with weight_drop(others[0], self.weight_drop, self.training):
+            back: Result = others[0](x, state[parts:], lengths, reverse=True, carry=carry, backend=backend)
         return Result(torch.cat([ahead.outputs, back.outputs], dim=-1), ahead.state + back.state)
 
     def step(self, x: Tensor, state: State) -> State:
-        """One step of the cell from the left; the output is the first of the state. [B, I]"""
+        """One step of the cell from the left; the output is the first tensor of the state. [B, I]"""
         return self.from_left.step(self.from_left.project(x[None])[0], state)
 
     def extra_repr(self) -> str:
-        """The option, for `print`."""
+        """What `print(layer)` shows."""
         return f"weight_drop={self.weight_drop}"
-
-    def _scanned(
-        self,
-        cell: Cell,
-        x: Tensor,
-        state: State,
-        lengths: Tensor | None,
-        carry: Tensor | None,
-        backend: str,
-        reverse: bool = False,
-    ) -> Result:
-        with weight_drop(cell, self.weight_drop, self.training):
-            found: Result = cell(x, state, lengths, reverse=reverse, carry=carry, backend=backend)
-            return found
 
 
 def are_bare(layers: Iterable[Layer]) -> bool:
-    """Whether to call these layers is to scan their cells: none drops weights, and no hook watches one."""
+    """Whether calling these layers only scans their cells: no weights are dropped, and no hook watches."""
     return not nn.modules.module._has_any_global_hook() and not any(
         type(layer) is not Layer
         or (layer.training and layer.weight_drop)

@@ -1,4 +1,4 @@
-"""A whole sequence in one vector: c = q(h_1..h_T), over its real positions only."""
+"""Pooling: a whole sequence in one vector, c = q(h_1..h_T), without its padding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from throughtime.registry import Registry
 
 
 class Pooling(nn.Module, ABC):
-    """From outputs [T, B, H], zero past each row's length, to one vector a row; zero for an empty row."""
+    """From outputs [T, B, H], zero past each row's length, to one vector per row; zero for an empty row."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Pooling(nn.Module, ABC):
 
 
 class LastPooling(Pooling):
-    """The last output; of a layer that reads both ways, each direction's at its own end."""
+    """The last output; with two directions, the last output of each."""
 
     def forward(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> Tensor:
         """See `Pooling`."""
@@ -55,7 +55,7 @@ class MeanPooling(Pooling):
 
 
 class MaxPooling(Pooling):
-    """The highest value of each unit, wherever it stands."""
+    """The highest value of each unit over all positions."""
 
     def forward(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> Tensor:
         """See `Pooling`."""
@@ -70,7 +70,7 @@ class MaxPooling(Pooling):
 
 
 class AttentionPooling(Pooling):
-    """sum_t a_t h_t with a = softmax(v' tanh(W h_t + b)): the outputs that matter for the question at hand.
+    """sum_t a_t h_t with learned weights a = softmax(v' tanh(W h_t + b)).
 
     >>> pooling = AttentionPooling(4)
     >>> pooling.weights(torch.zeros(3, 2, 4), torch.tensor([2, 0])).tolist()
@@ -88,7 +88,7 @@ class AttentionPooling(Pooling):
         return torch.einsum("bt,tbh->bh", weights, outputs)
 
     def weights(self, outputs: Tensor, lengths: Tensor) -> Tensor:
-        """How much of each output is taken, [B, T]."""
+        """The weight of each output, [B, T]."""
         scores = self.energy(torch.tanh(self.key(outputs)))[..., 0]  # [T, B]
         return masked_softmax(scores.T, _padding(outputs, lengths))
 
@@ -120,7 +120,7 @@ def build_pooling(name: str, size: int) -> Pooling:
 
 
 def _padding(outputs: Tensor, lengths: Tensor) -> Tensor:
-    """Which positions lie past their row's end, [B, T]."""
+    """Which positions are padding, [B, T]."""
     return torch.arange(len(outputs), device=outputs.device) >= lengths.to(outputs.device)[:, None]
 
 

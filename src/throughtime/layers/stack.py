@@ -1,9 +1,9 @@
-"""Recurrent layers on top of each other, in one direction or in both."""
+"""A stack of recurrent layers, in one direction or both."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,6 @@ from torch.nn.functional import dropout
 
 from throughtime.cells.base import Cell, GraphState, Ops, State
 from throughtime.cells.building import Builder, build_cell
-from throughtime.cells.exchange import TorchRecurrence, counterpart, empty_module, load_torch, store_torch
 from throughtime.errors import InputError
 from throughtime.layers.dropout import check_probability, variational_dropout
 from throughtime.layers.layer import Layer, are_bare
@@ -20,23 +19,25 @@ from throughtime.recurrence.choice import LAYERED
 from throughtime.recurrence.native import alike
 from throughtime.recurrence.scan import scan, scan_layers
 
+if TYPE_CHECKING:
+    from throughtime.cells.exchange import TorchRecurrence
+
 
 class Stack(nn.Module):
-    """Layers of any cell, each reading what the one below it wrote.
+    """Layers of any cell, each reading the outputs of the one below it.
 
     `cell` is a name of `CELLS`, or a callable that builds a cell from an input size and a hidden size, such
     as a class. A cell of your own needs only `__init__` with these two sizes, `project` and `step`.
 
     - `bidirectional`: a second cell in each layer reads from the right; the outputs of both are concatenated.
-    - `dropout` falls on what enters every layer but the first, in training only; `variational` keeps one mask
-      through time.
-    - `weight_drop`: the share of recurrent weights each scan does without, in training only.
-    - `residual` adds a layer's input to its output where both have the same width.
-    - `layer_norm` normalises what a layer gives (after the residual sum). Not what enters it: a series of one
-      value a step would be normalised to nothing.
-    - `initial`: the first state is "zero" or "learned"; a carried one is given to `forward`.
+    - `dropout` of the inputs of every layer but the first, in training; `variational` keeps one mask over
+    time. - `weight_drop`: the share of recurrent weights that each scan drops, in training. - `residual` adds
+    a layer's input to its output if both have the same width. - `layer_norm` normalises the outputs of a
+    layer (after the residual sum). Not its inputs: a series with one
+      value per step would be normalised to a constant.
+    - `initial`: the first state is "zero" or "learned"; `forward` takes a state to continue from.
 
-    The state is one flat tuple: layer after layer, and in a layer from the left, then from the right.
+    The state is one flat tuple: layer by layer, and within a layer first from the left, then from the right.
 
     >>> stack = Stack("lstm", 16, 32, num_layers=2, dropout=0.2)
     >>> y, state = stack(torch.zeros(7, 3, 16))
@@ -69,7 +70,7 @@ class Stack(nn.Module):
             cells = [build_cell(cell, width, hidden_size, initial=initial) for _ in range(1 + bidirectional)]
             layers.append(Layer(*cells, weight_drop=weight_drop))
             if layers[-1].input_size != width:
-                raise InputError("cells", f"one reads {layers[-1].input_size} values but is given {width}")
+                raise InputError("cells", f"one reads {layers[-1].input_size} values but gets {width}")
         self.layers = nn.ModuleList(layers)
         self.norms = nn.ModuleList(nn.LayerNorm(layer.output_size) for layer in layers if layer_norm)
         self._alike = alike([layer.cells for layer in layers])
@@ -90,7 +91,7 @@ class Stack(nn.Module):
         layer_norm: bool = False,
         batch_first: bool = False,
     ) -> Self:
-        """A stack of these very cells, lowest first; those of `backward` read from the right.
+        """A stack of these cells, lowest first; those of `backward` read from the right.
 
         >>> from throughtime.cells import GRU, LSTM
         >>> Stack.of([LSTM(8, 32), GRU(32, 16)]).state_sizes
@@ -117,12 +118,12 @@ class Stack(nn.Module):
 
     @property
     def num_layers(self) -> int:
-        """How many layers there are."""
+        """Number of layers."""
         return len(self.layers)
 
     @property
     def output_size(self) -> int:
-        """The width of the outputs: of both directions together."""
+        """The width of the outputs, both directions together."""
         return self._layers()[-1].output_size
 
     @property
@@ -132,13 +133,13 @@ class Stack(nn.Module):
 
     @property
     def refuses_generation(self) -> str | None:
-        """Why it cannot generate from left to right, in words; None where it can."""
+        """The reason why it cannot generate from left to right; None if it can."""
         if self.bidirectional:
-            return "a bidirectional stack reads what is not written yet, so it cannot go from left to right"
+            return "a bidirectional stack reads tokens that are not generated yet"
         return None
 
     def initial_state(self, batch: int) -> State:
-        """The state before the first step: zeros, or what was learned."""
+        """The state before the first step: zeros, or the learned state."""
         return tuple(part for layer in self._layers() for part in layer.initial_state(batch))
 
     def forward(
@@ -150,53 +151,53 @@ class Stack(nn.Module):
         carry: Tensor | None = None,
         backend: str = "auto",
     ) -> Result:
-        """All layers through all steps: outputs [T, B, H] of the last layer, and the state of every one.
+        """Run all layers through all steps: outputs [T, B, H] of the last layer, and the last state of all.
 
         With `batch_first` x and the outputs are [B, T, ...]; states and `carry` [T, B] are as in `scan`.
         """
         self._check_input(x, ("batch", "time") if self.batch_first else ("time", "batch"))
-        x = self._turned(x)
+        x = self._swap_axes(x)
         layers = self._layers()
-        given = None if state is None else self._checked_state(x.shape[1], state)
+        given = None if state is None else self._check_state(x.shape[1], state)
         alone = len(layers) == 1 and not self.bidirectional
         layered = self._alike and backend == "auto" and carry is None and x.device.type in LAYERED
         at_once: Result | None = None
-        if (alone or layered) and self._bare(layers):
+        if (alone or layered) and self._is_bare(layers):
             if layered:
                 at_once = scan_layers([layer.cells for layer in layers], x, given, lengths)
             if alone and at_once is None:
                 at_once = scan(layers[0].cells[0], x, given, lengths, carry=carry, backend=backend)
         if at_once is not None:
-            return Result(self._turned(at_once.outputs), at_once.state)
+            return Result(self._swap_axes(at_once.outputs), at_once.state)
         entering = self.initial_state(x.shape[1]) if given is None else given
         last: list[Tensor] = []
         for number, layer in enumerate(layers):
             own = entering[len(last) : len(last) + len(layer.state_sizes)]
-            y, reached = layer(self._dropped(number, x), own, lengths, carry, backend)
-            x = self._finished(number, x, y)
+            y, reached = layer(self._drop(number, x), own, lengths, carry, backend)
+            x = self._finish_layer(number, x, y)
             if lengths is not None and (self.residual or self.norms):
                 inside = torch.arange(x.shape[0], device=x.device)[:, None] < lengths.to(x.device)
                 x = torch.where(inside[..., None], x, 0.0)
             last += reached
-        return Result(self._turned(x), tuple(last))
+        return Result(self._swap_axes(x), tuple(last))
 
     def step(self, x: Tensor, state: State | Tensor) -> tuple[Tensor, State]:
-        """One step of every layer, as generation takes it: x [B, I] to y [B, H], and the next state."""
+        """One step of every layer, for generation: x [B, I] to y [B, H], and the next state."""
         if self.refuses_generation is not None:
             raise InputError("step", f"{self.refuses_generation}; build it with bidirectional=False")
-        if self.training and self._one_mask_a_sequence():
+        if self.training and self._keeps_masks():
             raise InputError(
                 "step",
                 "in training, variational dropout and weight drop keep one mask for a whole sequence, which "
-                "a single step cannot know; call forward, or eval() first",
+                "a single step does not have; call forward, or eval() first",
             )
         self._check_input(x, ("batch",))
-        entering = self._checked_state(x.shape[0], state)
+        entering = self._check_state(x.shape[0], state)
         reached: list[Tensor] = []
         for number, layer in enumerate(self._layers()):
             own = entering[len(reached) : len(reached) + len(layer.state_sizes)]
-            stepped = layer.step(self._dropped(number, x), own)
-            x = self._finished(number, x, stepped[0])
+            stepped = layer.step(self._drop(number, x), own)
+            x = self._finish_layer(number, x, stepped[0])
             reached += stepped
         return x, tuple(reached)
 
@@ -208,7 +209,7 @@ class Stack(nn.Module):
         for number, layer in enumerate(self._layers()):
             own = None if state is None else state[len(reached) : len(reached) + len(layer.state_sizes)]
             y, last = ops.scan(layer.cells, x, own, lengths)
-            x = self._graph_finished(ops, number, x, y)
+            x = self._graph_finish_layer(ops, number, x, y)
             if lengths is not None and (self.residual or self.norms):
                 x = ops.op("Where", ops.inside(x, lengths), x, ops.constant(0.0))
             reached += last
@@ -220,7 +221,7 @@ class Stack(nn.Module):
         for number, layer in enumerate(self._layers()):
             own = state[len(reached) : len(reached) + len(layer.state_sizes)]
             stepped = layer.from_left.graph_advance(ops, x, own)
-            x = self._graph_finished(ops, number, x, stepped[0])
+            x = self._graph_finish_layer(ops, number, x, stepped[0])
             reached += stepped
         return x, tuple(reached)
 
@@ -231,12 +232,14 @@ class Stack(nn.Module):
 
     @classmethod
     def from_torch(cls, module: TorchRecurrence) -> Self:
-        """The same layers, with the weights of an nn.RNN, nn.GRU or nn.LSTM.
+        """A stack with the layers and weights of an nn.RNN, nn.GRU or nn.LSTM.
 
         >>> stack = Stack.from_torch(nn.GRU(8, 16, num_layers=2, bidirectional=True))
         >>> stack.output_size, stack.num_layers
         (32, 2)
         """
+        from throughtime.cells.exchange import counterpart, load_torch
+
         stack = cls(
             counterpart(module),
             module.input_size,
@@ -254,13 +257,15 @@ class Stack(nn.Module):
     def to_torch(self) -> TorchRecurrence:
         """The nn.RNN, nn.GRU or nn.LSTM that computes the same, with these weights.
 
-        What acts in training only stays behind where torch lacks it: `variational` and `weight_drop`.
+        Torch has no `variational` and no `weight_drop`; these act only in training and are left out.
         """
+        from throughtime.cells.exchange import empty_module, store_torch
+
         layers = self._layers()
         learned = any(len(cell.learned_state) for layer in layers for cell in layer.cells)
         own = {"residual": self.residual, "layer_norm": bool(self.norms), "initial='learned'": learned}
         if used := [option for option, wanted in own.items() if wanted]:
-            raise InputError(used[0], "torch's modules have no such option and would compute another thing")
+            raise InputError(used[0], "torch's modules have no such option and would compute something else")
         module = empty_module(
             layers[0].from_left,
             num_layers=self.num_layers,
@@ -279,38 +284,38 @@ class Stack(nn.Module):
         return ", ".join(f"{option}={getattr(self, option)}" for option in options)
 
     def _layers(self) -> list[Layer]:
-        return cast(list[Layer], list(self._listed("layers")))
+        return cast(list[Layer], list(self._list_modules("layers")))
 
-    def _listed(self, name: str) -> Collection[nn.Module | None]:
-        """The modules of a list, past the lookups of `nn.Module`, which a short scan waits for."""
+    def _list_modules(self, name: str) -> Collection[nn.Module | None]:
+        """The modules of a list, without the lookups of `nn.Module`, which are slow for a short scan."""
         return cast(nn.ModuleList, self._modules[name])._modules.values()
 
-    def _turned(self, x: Tensor) -> Tensor:
+    def _swap_axes(self, x: Tensor) -> Tensor:
         return x.transpose(0, 1) if self.batch_first else x
 
-    def _bare(self, layers: Sequence[Layer]) -> bool:
-        """Whether nothing is done or watched in the layers or between them."""
+    def _is_bare(self, layers: Sequence[Layer]) -> bool:
+        """Whether nothing happens between the layers, and no hook watches them."""
         dropped = self.training and self.dropout and len(layers) > 1
-        return not (self.residual or dropped or self._listed("norms")) and are_bare(layers)
+        return not (self.residual or dropped or self._list_modules("norms")) and are_bare(layers)
 
-    def _one_mask_a_sequence(self) -> bool:
+    def _keeps_masks(self) -> bool:
         variational = self.variational and self.dropout > 0 and self.num_layers > 1
         return variational or any(layer.weight_drop for layer in self._layers())
 
-    def _dropped(self, number: int, x: Tensor) -> Tensor:
+    def _drop(self, number: int, x: Tensor) -> Tensor:
         if number == 0 or not self.dropout or not self.training:
             return x
         return variational_dropout(x, self.dropout) if self.variational else dropout(x, self.dropout)
 
-    def _finished(self, number: int, x: Tensor, y: Tensor) -> Tensor:
-        """What a layer hands on, from what entered it and what its cells gave."""
+    def _finish_layer(self, number: int, x: Tensor, y: Tensor) -> Tensor:
+        """The output of a layer, from its input x and the outputs y of its cells."""
         if self.residual and x.shape[-1] == y.shape[-1]:
             y = x + y
         if self.norms:
             y = self.norms[number](y)
         return y
 
-    def _graph_finished(self, ops: Ops, number: int, x: str, y: str) -> str:
+    def _graph_finish_layer(self, ops: Ops, number: int, x: str, y: str) -> str:
         layer = self._layers()[number]
         if self.residual and layer.input_size == layer.output_size:
             y = ops.op("Add", x, y)
@@ -319,18 +324,18 @@ class Stack(nn.Module):
     def _check_input(self, x: Tensor, axes: tuple[str, ...]) -> None:
         if x.dim() != len(axes) + 1 or x.shape[-1] != self.input_size:
             expected = f"[{', '.join(axes)}, {self.input_size}]"
-            raise InputError("x", f"has shape {list(x.shape)}, this stack expects {expected}")
+            raise InputError("x", f"has shape {list(x.shape)}, expected {expected}")
 
-    def _checked_state(self, batch: int, state: State | Tensor | None) -> State:
+    def _check_state(self, batch: int, state: State | Tensor | None) -> State:
         if state is None:
             return self.initial_state(batch)
         parts = (state,) if isinstance(state, Tensor) else tuple(state)
         got, wanted = [list(part.shape) for part in parts], [[batch, size] for size in self.state_sizes]
         if got != wanted:
-            raise InputError("state", f"has shapes {got}, this stack expects a flat tuple of {wanted}")
+            raise InputError("state", f"has shapes {got}, expected a flat tuple of {wanted}")
         return parts
 
 
 def graph_norm(ops: Ops, norm: nn.LayerNorm | None, x: str) -> str:
-    """A layer normalisation in a graph; without one, x as it is."""
+    """A layer normalisation in a graph; without one, x itself."""
     return x if norm is None else ops.layer_norm(x, norm.weight, norm.bias, norm.eps)
