@@ -10,9 +10,9 @@ import venv
 from pathlib import Path
 from typing import Any
 
-from throughtime.data.catalogue import cache_folder
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import ThroughtimeError
+from throughtime.files import cache_folder
 from throughtime.text.codec import Codec
 
 ROOT = Path(__file__).resolve().parent.parent

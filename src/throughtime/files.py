@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,19 @@ FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Wi
 """What the system says when there is no room for what is written."""
 TOO_MUCH = "nests too deeply, or holds a number of too many digits"
 """What is wrong with a file that a parser gives up on, though it may be well-formed."""
+
+
+def cache_folder() -> Path:
+    """The folder for what was downloaded or computed: `THROUGHTIME_CACHE`, or the platform's cache folder."""
+    if folder := os.environ.get("THROUGHTIME_CACHE"):
+        return Path(folder).expanduser()
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "throughtime"
 
 
 def sha256_of(path: Path) -> str:

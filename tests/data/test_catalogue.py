@@ -14,6 +14,7 @@ from throughtime.data import catalogue
 from throughtime.data.corpora import CORPORA, Corpus, CorpusFile, Part
 from throughtime.data.download import ChecksumError
 from throughtime.errors import InputError, ThroughtimeError
+from throughtime.files import cache_folder
 
 TEXT = b"one two\nthree\n"
 SUM = hashlib.sha256(TEXT).hexdigest()
@@ -197,8 +198,8 @@ def test_cache_folder_of_the_platform(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.delenv("THROUGHTIME_CACHE")
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert catalogue.cache_folder() == tmp_path / "throughtime"
+    assert cache_folder() == tmp_path / "throughtime"
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert catalogue.cache_folder() == Path.home() / ".cache" / "throughtime"
+    assert cache_folder() == Path.home() / ".cache" / "throughtime"
     monkeypatch.setattr("sys.platform", "darwin")
-    assert catalogue.cache_folder() == Path.home() / "Library" / "Caches" / "throughtime"
+    assert cache_folder() == Path.home() / "Library" / "Caches" / "throughtime"

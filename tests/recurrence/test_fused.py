@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from throughtime.cells import GRU, LSTM, RNN
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.recurrence import fused_gru, layout, scan
+from throughtime.recurrence import fused, layout, scan
 from throughtime.recurrence.layout import Layout
 
 CELLS = {
@@ -81,7 +81,7 @@ def test_equals_the_reference_on_ragged_rows(name, data, steps, batch, carried):
 @pytest.mark.parametrize("name", ["gru", "gru-before"])
 @pytest.mark.parametrize("lengths", [None, [13, 0, 4, 9]])
 def test_parts_add_up_to_the_whole(name, rows, lengths, monkeypatch):
-    monkeypatch.setattr(fused_gru, "PART", rows)
+    monkeypatch.setattr(fused, "PART", rows)
     assert_equals_reference(build(name), 13, 4, None if lengths is None else torch.tensor(lengths))
 
 

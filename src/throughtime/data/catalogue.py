@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import itertools
 import os
-import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
@@ -17,7 +16,7 @@ from typing import IO, cast
 
 from throughtime.data.corpora import CORPORA, Corpus, CorpusFile, Part
 from throughtime.errors import InputError, ThroughtimeError, unknown
-from throughtime.files import sha256_of, whole_file
+from throughtime.files import cache_folder, sha256_of, whole_file
 
 FOUND, CACHED, FETCHABLE, MISSING = "found", "cache", "fetchable", "missing"
 
@@ -91,19 +90,6 @@ def data_folder() -> Path | None:
     """The folder of corpora that the user keeps: `THROUGHTIME_DATA`."""
     folder = os.environ.get("THROUGHTIME_DATA")
     return Path(folder).expanduser() if folder else None
-
-
-def cache_folder() -> Path:
-    """Where throughtime keeps what it fetched or made: `THROUGHTIME_CACHE`, or the platform's cache."""
-    if folder := os.environ.get("THROUGHTIME_CACHE"):
-        return Path(folder).expanduser()
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "throughtime"
 
 
 def cached_path(corpus: Corpus, file: CorpusFile) -> Path:

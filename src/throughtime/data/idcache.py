@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from throughtime.data.catalogue import cache_folder
 from throughtime.data.dataset import Dataset
 from throughtime.errors import InputError
-from throughtime.files import sha256_of, whole_file, whole_folder
+from throughtime.files import cache_folder, sha256_of, whole_file, whole_folder
 
 if TYPE_CHECKING:
     from throughtime.text.codec import Codec

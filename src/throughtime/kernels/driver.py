@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from throughtime.errors import ThroughtimeError
-from throughtime.files import whole_file
+from throughtime.kernels.cache import cached
 
 FOLDER = Path(__file__).parent
 LEAST = (8, 0)
@@ -120,24 +120,10 @@ def machine_code(source: str, constants: Mapping[str, int], capability: tuple[in
     version = (ctypes.c_int * 2)()
     _nvrtc().nvrtcVersion(ctypes.byref(version, 0), ctypes.byref(version, 4))
     key = hashlib.sha256("\n".join([source, *options, f"{version[0]}.{version[1]}"]).encode()).hexdigest()
-    kept = _cache() / f"{key}.cubin"
-    if kept.exists():
-        return kept.read_bytes()
-    image = _compiled(source, options)
-    try:
-        with whole_file(kept, "wb") as file:
-            file.write(image)
-    except OSError:
-        pass  # a home that cannot be written costs a second at the next start, no more
-    return image
+    return cached(key, lambda: _compile(source, options))
 
 
-def _cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    return Path(home) / "throughtime" / "kernels"
-
-
-def _compiled(source: str, options: list[str]) -> bytes:
+def _compile(source: str, options: list[str]) -> bytes:
     nvrtc, program = _nvrtc(), ctypes.c_void_p()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
     words = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))

@@ -58,7 +58,7 @@ class Gates(Protocol):
 
 
 class GRUGates:
-    """The GRU that resets after the product: q = W_hn h + b_hn, r, z, n, as in `fused_gru`."""
+    """The GRU that resets after the product: q = W_hn h + b_hn, r, z, n, as in `recurrence.fused`."""
 
     from_state, from_input, states = slice(0, 3), slice(1, 4), 1
 

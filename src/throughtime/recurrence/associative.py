@@ -16,8 +16,6 @@ CHUNK = 16
 BLOCK_NUMBERS = 2**20
 """How many numbers a block of time holds: memory of such a size is used again; larger pieces come from the
 system each time, page by page, which made a training step 1.3 to 1.5 times slower."""
-PAYS_FROM = 8
-"""Fewer steps than this are faster in a loop, so `auto` leaves them to `reference` (measured on a CPU)."""
 
 
 class Associative:
@@ -61,6 +59,9 @@ class Associative:
             found, last = _LinearScan.apply(*sources, within, factors)  # type: ignore[no-untyped-call]
             outputs.append(found.to(kind))
         return Result(torch.cat(outputs) if len(outputs) > 1 else outputs[0], (last.to(outputs[0].dtype),))
+
+
+BACKEND = Associative()
 
 
 class _LinearScan(torch.autograd.Function):

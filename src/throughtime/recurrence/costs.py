@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,10 @@ from throughtime.cells.elman import RNN
 from throughtime.cells.gru import GRU
 from throughtime.cells.lstm import LSTM
 from throughtime.cells.minimal import MinGRU, MinLSTM
+from throughtime.files import cache_folder
+from throughtime.recurrence.choice import GPU_ONLY
 from throughtime.recurrence.persistent_plan import Plan, Task
 
-MEASURED = ("persistent", "linear")
-"""Backends that `auto` takes only where they were measured and found faster."""
 NEVER = sys.maxsize
 ALIGNED = 8
 NAMES: dict[type[Cell], str] = {RNN: "rnn", GRU: "gru", LSTM: "lstm", MinGRU: "mingru", MinLSTM: "minlstm"}
@@ -37,7 +36,7 @@ def pays_from(backend: str, cell: Cell, x: Tensor, trains: bool, layers: int = 1
 
     `layers` is how many of torch's layers one of ours competes with: torch runs several side by side.
     """
-    if backend not in MEASURED:
+    if backend not in GPU_ONLY:
         return 0
     if x.device.type != "cuda":
         return NEVER
@@ -119,5 +118,4 @@ def forget() -> None:
 
 def own_file() -> Path:
     """Where `throughtime doctor --measure` keeps what it found."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    return Path(home) / "throughtime" / "costs.json"
+    return cache_folder() / "costs.json"

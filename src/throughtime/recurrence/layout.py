@@ -186,10 +186,6 @@ class Layout:
         column = (carry if self.order is None else carry.index_select(1, self.order))[:, :, None]
         return [factor[:count] for factor, count in zip(column, self.living, strict=False)]
 
-    def apart(self, gradients: Tensor, carry: Tensor | None) -> Tensor:
-        """Room for what one step passes back, where `carry` has to multiply it before it is added."""
-        return scratch((0 if carry is None else self.shape[1], gradients.shape[1]), like=gradients)
-
 
 class InputGradients:
     """The gradients of x, weight_ih and bias, gathered from the gradients of the gates' sums."""

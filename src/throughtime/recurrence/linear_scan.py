@@ -113,6 +113,9 @@ class LinearScan:
         return Result(outputs, (last.to(x.dtype),))
 
 
+BACKEND = LinearScan()
+
+
 class Scan(torch.autograd.Function):
     """From projected inputs [T, B, P] and the first state [B, H] to the outputs and the last state."""
 

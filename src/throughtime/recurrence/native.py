@@ -48,6 +48,9 @@ class Native:
         return run_layers([[cell]], x, state, lengths)
 
 
+BACKEND = Native()
+
+
 def run_layers(
     layers: Sequence[Sequence[Cell]], x: Tensor, state: State | None, lengths: Tensor | None
 ) -> Result:

@@ -229,6 +229,9 @@ class Persistent:
         return run_layers([[cell]], x, state, lengths, carry)
 
 
+BACKEND = Persistent()
+
+
 def run_layers(
     layers: Sequence[Sequence[Cell]],
     x: Tensor,

@@ -11,16 +11,10 @@ from torch.nn.functional import pad
 
 from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError, unknown
-from throughtime.recurrence import native, persistent
 from throughtime.recurrence.backend import Backend, Result
 from throughtime.recurrence.choice import BACKENDS, choose_backend, choose_for_layers
 
-AT_ONCE = {
-    ("native", 1): native.run_layers,
-    ("native", 2): native.run_layers,
-    ("persistent", 1): persistent.run_layers,
-}
-"""What runs several layers in one call, by backend and number of directions."""
+RunLayers = Callable[[Sequence[Sequence[Cell]], Tensor, State | None, Tensor | None], Result]
 
 
 def scan(
@@ -89,10 +83,10 @@ def scan_layers(
     narrow = torch.is_autocast_enabled(device)
     if narrow:
         x = x.to(torch.get_autocast_dtype(device))
-    if (
-        0 in x.shape
-        or (run_layers := AT_ONCE.get((choose_for_layers(layers, x).name, len(layers[0])))) is None
-    ):
+    if 0 in x.shape:
+        return None
+    run_layers = _layers_runner(choose_for_layers(layers, x).name, len(layers[0]))
+    if run_layers is None:
         return None
     cells = [cell for layer in layers for cell in layer]
     if state is None and any(len(cell.learned_state) for cell in cells):
@@ -106,6 +100,19 @@ def scan_layers(
         return Result(_filled(outputs, x.shape[0]), last)
 
     return _autocast(cells, x, state, run) if narrow else run(x, state)
+
+
+def _layers_runner(backend: str, directions: int) -> RunLayers | None:
+    """Return the function that runs several layers in one call; None if the backend has none."""
+    if backend == "native":
+        from throughtime.recurrence import native
+
+        return native.run_layers
+    if backend == "persistent" and directions == 1:
+        from throughtime.recurrence import persistent
+
+        return persistent.run_layers
+    return None
 
 
 def _autocast(

@@ -1,0 +1,81 @@
+"""The cache of compiled kernels, with several processes that use it at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from throughtime.kernels.cache import cached
+
+SIZE = 200_000
+WORKER = f"""
+import sys, time
+from throughtime.kernels.cache import cached
+
+def build(key):
+    built.append(key)
+    return key.encode() * ({SIZE} // len(key))
+
+built = []
+while time.time() < float(sys.argv[1]):
+    pass
+for round in range(20):
+    for key in ("one", "two", "three"):
+        assert cached(key, lambda: build(key)) == build(key), key
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("THROUGHTIME_CACHE", str(tmp_path))
+    return tmp_path / "kernels"
+
+
+def forbidden():
+    raise AssertionError("it is in the cache")
+
+
+def test_processes_that_start_at_once_each_get_whole_kernels(folder):
+    start = str(time.time() + 1.0)
+    processes = [
+        subprocess.Popen([sys.executable, "-c", WORKER, start], stderr=subprocess.PIPE, text=True)
+        for _ in range(6)
+    ]
+    # A reader beside them never sees a part of a file.
+    while any(process.poll() is None for process in processes):
+        for key in ("one", "two", "three"):
+            assert cached(f"{key}", lambda key=key: key.encode() * (SIZE // len(key)))[:3] == key.encode()[:3]
+    assert [process.communicate()[1] for process in processes] == [""] * len(processes)
+    assert sorted(path.name for path in folder.iterdir()) == ["one.kernel", "three.kernel", "two.kernel"]
+    assert cached("one", forbidden) == b"one" * (SIZE // 3)
+
+
+@pytest.mark.parametrize("damage", ["cut", "emptied", "changed", "without its checksum"])
+def test_a_damaged_file_is_built_again(folder, damage):
+    cached("kernel", lambda: b"machine code")
+    path = folder / "kernel.kernel"
+    whole = path.read_bytes()
+    path.write_bytes(
+        {
+            "cut": whole[:-1],
+            "emptied": b"",
+            "changed": whole[:-1] + b"?",
+            "without its checksum": b"machine code",
+        }[damage]
+    )
+    assert cached("kernel", lambda: b"machine code") == b"machine code"
+    assert path.read_bytes() == whole
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("THROUGHTIME_CACHE", str(tmp_path / "file"))
+    assert cached("kernel", lambda: b"machine code") == b"machine code"
+    if os.getuid():
+        tmp_path.chmod(0o500)
+        monkeypatch.setenv("THROUGHTIME_CACHE", str(tmp_path / "folder"))
+        assert cached("kernel", lambda: b"machine code") == b"machine code"
