@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,68 +11,145 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.errors import InputError
+from throughtime.ngram import markov
+from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.markov import MarkovChain
-from throughtime.ngram.smoothing import Laplace
+from throughtime.ngram.model import NgramModel
+from throughtime.ngram.smoothing import SMOOTHINGS, KneserNey, Laplace, build_smoothing
 
 WORDS = 4
 texts = st.lists(st.integers(0, WORDS - 1), min_size=5, max_size=40)
+smoothings = st.sampled_from(
+    [
+        *map(build_smoothing, SMOOTHINGS),
+        *(build_smoothing(name, (0.3, 2.0)) for name in ("laplace", "dirichlet")),
+    ]
+)
+
+
+def score(chain, context, tail):
+    return chain.model.log_probs([[*context, *tail]])[0][len(context) :].sum()
+
+
+def every_tail(chain, context, length):
+    """All sequences of this length with their ln P."""
+    tails = list(itertools.product(range(WORDS), repeat=length))
+    rows = chain.model.log_probs([[*context, *tail] for tail in tails])
+    return {tail: row[len(context) :].sum() for tail, row in zip(tails, rows, strict=True)}
 
 
 @settings(max_examples=30, deadline=None)
 @given(text=texts, order=st.integers(1, 3))
 def test_rows_sum_to_one(text, order):  # R10
-    chain = MarkovChain.fit([text], order, WORDS)
-    np.testing.assert_allclose(chain.next_word.sum(axis=1), 1.0)
-    np.testing.assert_allclose(chain.transition.sum(axis=1), 1.0)
+    np.testing.assert_allclose(MarkovChain.fit([text], order, WORDS).transition.sum(axis=1), 1.0)
 
 
-@settings(max_examples=30, deadline=None)
-@given(text=texts, order=st.integers(1, 2), steps=st.integers(1, 6))
-def test_steps_ahead_equal_the_power_of_the_transition_matrix(text, order, steps):  # R11
-    chain = MarkovChain.fit([text], order, WORDS, Laplace())
+@settings(max_examples=60, deadline=None)
+@given(text=texts, order=st.integers(1, 3), steps=st.integers(1, 6), smoothing=smoothings)
+def test_steps_ahead_equal_the_power_of_the_transition_matrix(text, order, steps, smoothing):  # R11
+    chain = MarkovChain.fit([text], order, WORDS, smoothing)
     power = np.linalg.matrix_power(chain.transition, steps)
     for state, context in enumerate(itertools.product(range(WORDS), repeat=order)):
         by_last_word = power[state].reshape(-1, WORDS).sum(axis=0)
-        np.testing.assert_allclose(chain.after(context, steps), by_last_word, rtol=1e-9)
+        np.testing.assert_allclose(chain.after(context, steps), by_last_word, rtol=1e-9, atol=1e-15)
 
 
-@settings(max_examples=30, deadline=None)
-@given(text=texts, order=st.integers(1, 3), length=st.integers(1, 5))
-def test_most_likely_sequence_equals_brute_force(text, order, length):  # R12
-    chain = MarkovChain.fit([text], order, WORDS, Laplace())
-    everything = list(itertools.product(range(WORDS), repeat=length))
-    scores = [log_p.sum() for log_p in chain.model.log_probs(everything)]
-    words, log_prob = chain.most_likely(length)
-    assert log_prob == pytest.approx(max(scores), rel=1e-9)
-    assert chain.model.log_probs([words])[0].sum() == pytest.approx(max(scores), rel=1e-9)
+@settings(max_examples=60, deadline=None)
+@given(text=texts, order=st.integers(1, 4), steps=st.integers(1, 5), smoothing=smoothings, data=st.data())
+def test_steps_ahead_equal_the_sum_over_all_sequences(text, order, steps, smoothing, data):  # R11
+    chain = MarkovChain.fit([text], order, WORDS, smoothing)
+    context = data.draw(st.lists(st.integers(0, WORDS - 1), max_size=order + 1))
+    expected = np.zeros(WORDS)
+    for tail, log_p in every_tail(chain, context, steps).items():
+        expected[tail[-1]] += np.exp(log_p)
+    np.testing.assert_allclose(chain.after(context, steps), expected, rtol=1e-9, atol=1e-15)
 
 
-def test_most_likely_continuation_of_a_context():  # R12
-    chain = MarkovChain.fit([[0, 1, 2, 3, 0, 1, 2, 0]], 2, WORDS, Laplace((0.1,)))
-    words, log_prob = chain.most_likely(5, context=[3, 0])
-    best = max(
-        itertools.product(range(WORDS), repeat=5),
-        key=lambda tail: chain.model.log_probs([[3, 0, *tail]])[0][2:].sum(),
-    )
-    assert words == list(best)
-    assert log_prob == pytest.approx(chain.model.log_probs([[3, 0, *best]])[0][2:].sum())
+@settings(max_examples=100, deadline=None)
+@given(text=texts, order=st.integers(1, 4), length=st.integers(1, 5), smoothing=smoothings, data=st.data())
+def test_most_likely_sequence_equals_brute_force(text, order, length, smoothing, data):  # R12
+    chain = MarkovChain.fit([text], order, WORDS, smoothing)
+    context = data.draw(st.lists(st.integers(0, WORDS - 1), max_size=order + 1))
+    best = max(every_tail(chain, context, length).values())
+    words, log_prob = chain.most_likely(length, context)
+    assert log_prob == pytest.approx(best, rel=1e-9)
+    assert score(chain, context, words) == pytest.approx(best, rel=1e-9)
 
 
-def test_refusals_say_what_to_do():
-    with pytest.raises(InputError, match="lower order"):
-        MarkovChain.fit([[0, 1, 2]], 3, 30)
-    with pytest.raises(InputError, match="order 2 or more"):
+def test_the_greedy_continuation_is_not_the_most_likely_one():  # R12
+    # After 0, 1 is likelier than 2, but anything may follow 1, and only 3 follows 2.
+    text = [0, 1, 1, 0, 1, 2, 3, 0, 1, 3, 0, 1, 0, 2, 3, 0, 2, 3]
+    chain = MarkovChain.fit([text], 1, WORDS)
+    assert chain.after([0], 1).argmax() == 1
+    assert chain.most_likely(2, [0])[0] == [2, 3]
+
+
+def test_a_text_that_has_ended_stays_ended():
+    sentences = [[0, 1, 2, 3], [0, 1, 3], [0, 2, 1, 2, 3], [0, 3]]
+    model = NgramModel(NgramCounts.of(sentences, 3, WORDS, never=[0]), KneserNey())
+    chain = MarkovChain(model, end_id=3)
+    ended = [chain.after([0], steps)[3] for steps in range(1, 30)]
+    assert ended == sorted(ended)
+    assert ended[-1] == pytest.approx(1.0, abs=1e-3)
+    sequences = [
+        (*tail, *[3] * (5 - len(tail)))
+        for length in range(6)
+        for tail in itertools.product((1, 2), repeat=length)
+    ]
+    totals = {tail: score(chain, [0], tail[: [*tail, 3].index(3) + 1]) for tail in sequences}
+    expected = np.bincount([tail[-1] for tail in totals], np.exp(list(totals.values())), WORDS)
+    np.testing.assert_allclose(chain.after([0], 5), expected, rtol=1e-9)
+    words, log_prob = chain.most_likely(5, [0])
+    assert (tuple(words), log_prob) == (max(totals, key=totals.get), pytest.approx(max(totals.values())))
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_a_chain_over_thousands_of_words_needs_no_matrix(order):  # R11, R12
+    vocabulary = 4_579
+    ids = np.minimum(np.random.default_rng(0).zipf(1.3, 30_000) - 1, vocabulary - 1)
+    model = NgramModel(NgramCounts.of([ids.tolist()], order + 1, vocabulary), KneserNey())
+    context = ids[100 : 100 + order].tolist()
+    tracemalloc.start()
+    try:
+        chain = MarkovChain(model)
+        two_ahead = chain.after(context, 2)
+        words, log_prob = chain.most_likely(5, context)
+        assert tracemalloc.get_traced_memory()[1] < 48e6  # the dense matrix of order 1 alone has 168 MB
+    finally:
+        tracemalloc.stop()
+    first = model.distribution(np.array([context]))[0]
+    second = np.zeros(vocabulary)
+    for word in np.array_split(np.arange(vocabulary), 40):
+        contexts = np.column_stack([np.tile(context, (len(word), 1)), word])
+        second += first[word] @ model.distribution(contexts)
+    np.testing.assert_allclose(two_ahead, second, rtol=1e-9)
+    assert score(chain, context, words) == pytest.approx(log_prob, rel=1e-9)
+    greedy: list[int] = []
+    for _ in range(5):
+        greedy.append(int(model.distribution(np.array([[*context, *greedy]])).argmax()))
+    assert log_prob >= score(chain, context, greedy) - 1e-9
+
+
+def test_refusals_say_what_to_do(monkeypatch):
+    with pytest.raises(InputError, match=r"27,000 rows.*2,048"):
+        _ = MarkovChain.fit([[0, 1, 2]], 3, 30).transition
+    with pytest.raises(InputError, match="order: is 0"):
         MarkovChain.fit([[0, 1]], 0, 3)
+    with pytest.raises(InputError, match="order 2 or more"):
+        MarkovChain(NgramModel(NgramCounts.of([[0, 1]], 1, 2), Laplace()))
     for wrong in (5, -1, 0.5):
-        problem = (
-            "are float64, expected whole numbers" if wrong == 0.5 else f"hold {wrong}, outside .* 0 to 1"
-        )
-        with pytest.raises(InputError, match=f"ids: {problem}"):
+        problem = "float64" if wrong == 0.5 else f"{wrong}, .* 0 to 1"
+        with pytest.raises(InputError, match=f"ids: .*{problem}"):
             MarkovChain.fit([[0, wrong, wrong]], 1, 2)
-        with pytest.raises(InputError, match=f"ids: {problem}"):
+        with pytest.raises(InputError, match=f"ids: .*{problem}"):
             MarkovChain.fit([[0, 1, 0]], 1, 2).after([wrong], 1)
-    with pytest.raises(InputError, match="vocabulary_size: is 0, expected 1 or more"):
+    with pytest.raises(InputError, match="vocabulary_size: is 0"):
         MarkovChain.fit([[0, 1]], 1, 0)
     chain = MarkovChain.fit([[0, 1, 2, 0]], 2, 3)
-    with pytest.raises(InputError, match="needs 2 words of context, got 1"):
-        chain.after([1], 1)
+    with pytest.raises(InputError, match="steps: is 0"):
+        chain.after([1], 0)
+    with pytest.raises(InputError, match="length: is 0"):
+        chain.most_likely(0)
+    monkeypatch.setattr(markov, "MOST_POINTERS", 10 * chain.num_states)
+    with pytest.raises(InputError, match=r"length: is 11, .*10"):
+        chain.most_likely(11)

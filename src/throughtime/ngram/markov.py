@@ -1,25 +1,51 @@
-"""Markov chains: what an n-gram model says about the steps beyond the next one."""
+r"""Markov chains: what an n-gram model says about the steps beyond the next one.
+
+A chain of order k over V words has V^k states, but an n-gram model tells few of them apart: P(w | c) depends
+only on the longest suffix of the context c that was counted. These suffixes, the n-grams of 0 to k words, are
+the states here. Let t be a state and s the same without its first word. Then
+
+    P(w | t) = own(t, w) + back(t) P(w | s)     if the n-gram t w was counted
+             =             back(t) P(w | s)     if not
+
+and a step costs as much as there are n-grams; no matrix of all states is ever built. After the word w, the
+next state of t is t w if that was counted and has at most k words, else the next state of s.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from throughtime.errors import InputError
-from throughtime.ngram.counts import Floats, Ints, NgramCounts, check_ids
+from throughtime.ngram.counts import MISSING, Floats, Ints, NgramCounts, check_ids
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import RelativeFrequency, Smoothing
 
 MOST_STATES = 2_048
-"""A chain of more states would need a transition matrix of over 32 MB; such models are for `NgramModel`."""
+"""Maximum number of states for which the dense transition matrix is built; it takes 32 MB."""
+MOST_POINTERS = 100_000_000
+"""Maximum number of words times states in `most_likely`; the pointers back take 400 MB."""
+
+
+Array = TypeVar("Array", Floats, Ints)
+
+
+class _Rows(NamedTuple):
+    """The probabilities of one step. Index n belongs to n-grams, or contexts, of n words."""
+
+    seen: list[Floats]  # P(last word | the words before it) of each counted n-gram
+    own: list[Floats]  # own(t, w) of each counted n-gram
+    back: list[Floats]  # back(t) of each context; 1 where the context itself says nothing
 
 
 class MarkovChain:
     """A Markov model of order k: an n-gram model of order k + 1 seen as a chain over its last k words.
 
-    A state is the tuple of the last k words, written as a number in base V.
+    A context of fewer than k words is the beginning of a text. A text that reaches `end_id` stays there.
 
     >>> chain = MarkovChain.fit([[0, 1, 0, 1, 0, 0]], order=1, vocabulary_size=2)
     >>> chain.transition.round(2).tolist()
@@ -28,20 +54,19 @@ class MarkovChain:
     [0.33, 0.67]
     """
 
-    def __init__(self, model: NgramModel) -> None:
-        self.model = model
-        self.order = model.order - 1
-        self.words = model.vocabulary_size
+    def __init__(self, model: NgramModel, end_id: int | None = None) -> None:
+        self.model, self.end_id = model, end_id
+        self.order, self.words = model.order - 1, model.vocabulary_size
         if self.order < 1:
-            raise InputError(
-                "a Markov chain needs an n-gram model of order 2 or more; train one with order=2"
-            )
-        self.states = self.words**self.order
-        if self.states > MOST_STATES:
-            raise InputError(
-                f"a chain of order {self.order} over {self.words} tokens has {self.states:,} states, "
-                f"more than {MOST_STATES:,}; use a smaller vocabulary or a lower order"
-            )
+            raise InputError("order", "is 1, but a Markov chain needs an n-gram model of order 2 or more")
+        nothing = np.zeros(1, np.int64)  # the context of 0 words
+        levels = model.counts.levels
+        self._context = [nothing, *(level.context for level in levels)]
+        self._suffix = [nothing, *model.counts.suffix]
+        self._last_word = np.concatenate([[MISSING], *(level.word for level in levels[:-1])])  # [states]
+        self._ended = self._last_word == (2 * MISSING if end_id is None else end_id)
+        self._sizes = [1, *(len(level.keys) for level in levels[:-1])]  # number of states of 0 to k words
+        self._rows: dict[int, _Rows] = {}
 
     @classmethod
     def fit(
@@ -52,81 +77,180 @@ class MarkovChain:
         smoothing: Smoothing | None = None,
     ) -> MarkovChain:
         """Estimate a chain of order k; by relative frequency unless another smoothing is given."""
+        if order < 1:
+            raise InputError("order", f"is {order}, expected 1 or more")
         counts = NgramCounts.of(sequences, order + 1, vocabulary_size)
         return cls(NgramModel(counts, smoothing or RelativeFrequency()))
 
-    @cached_property
-    def next_word(self) -> Floats:
-        """P(next word | state). [states, V], rows sum to 1"""
-        return self.model.distribution(self._tuples(self.order))
+    @property
+    def num_states(self) -> int:
+        """The number of contexts that the chain tells apart."""
+        return len(self._last_word)
 
     @cached_property
     def transition(self) -> Floats:
-        """P(next state | state). [states, states], rows sum to 1"""
-        matrix = np.zeros((self.states, self.states))
-        rows = np.arange(self.states)[:, None]
-        matrix[rows, self._moved()] = self.next_word
+        """The dense matrix P(next k words | last k words), [V^k, V^k]; a row's words are digits in base V."""
+        size = self.words**self.order
+        if size > MOST_STATES:
+            raise InputError(
+                "transition",
+                f"would have {size:,} rows, more than {MOST_STATES:,}; use `after`, which needs no matrix",
+            )
+        contexts = np.stack(np.unravel_index(np.arange(size), (self.words,) * self.order), axis=1)
+        following = (np.arange(size) * self.words % size)[:, None] + np.arange(self.words)
+        matrix = np.zeros((size, size))
+        matrix[np.arange(size)[:, None], following] = self.model.distribution(contexts)
         return matrix
 
     def after(self, context: Sequence[int], steps: int) -> Floats:
-        """P(x_{t+steps} | the last k words), by dynamic programming: never a power of the matrix. [V]"""
+        """P(x_{t + steps} | the words up to t) of every word, by dynamic programming. [V]"""
         if steps < 1:
             raise InputError("steps", f"is {steps}, expected 1 or more")
-        belief = np.zeros(self.states)
+        belief = np.zeros(self.num_states)
         belief[self._state(context)] = 1.0
-        for _ in range(steps - 1):
-            moved = (belief[:, None] * self.next_word).ravel()
-            belief = np.bincount(self._moved().ravel(), weights=moved, minlength=self.states)
-        result: Floats = belief @ self.next_word
-        return result
+        for step in range(steps):
+            belief = self._advance(belief, self._step_rows(len(context) + step))
+        return _sum_by(self._last_word[1:], belief[1:], self.words)
 
     def most_likely(self, length: int, context: Sequence[int] = ()) -> tuple[list[int], float]:
-        """The most likely next `length` words after a context (or from the beginning), and their ln P."""
+        """The most likely next `length` words after a context, and their ln P, by the Viterbi algorithm."""
         if length < 1:
             raise InputError("length", f"is {length}, expected 1 or more")
-        import torch
-
-        from throughtime.search.exact import viterbi
-
-        with np.errstate(divide="ignore"):
-            transition = torch.from_numpy(np.log(self.transition))
-        if context:
-            first = transition[self._state(context)]
-            steps, opening = length, 1
-        else:
-            opening = min(length, self.order)
-            words = self._tuples(opening)
-            log_p = np.array([row.sum() for row in self.model.log_probs([list(word) for word in words])])
-            if opening < self.order or length == opening:
-                best = int(log_p.argmax())
-                return words[best].tolist(), float(log_p[best])
-            first, steps = torch.from_numpy(log_p), length - self.order + 1
-        scores = torch.zeros(steps, 1, self.states, dtype=torch.float64)
-        scores[0, 0] = first
-        path = viterbi(scores, transition)
-        states = path.states[:, 0].tolist()
-        words_of_first = self._tuples(self.order)[states[0]].tolist()[-opening:]
-        return words_of_first + [state % self.words for state in states[1:]], float(path.score[0])
-
-    def _tuples(self, length: int) -> Ints:
-        """All tuples of this many words. [V ** length, length]"""
-        digits = np.unravel_index(np.arange(self.words**length), (self.words,) * length)
-        tuples: Ints = np.stack(digits, axis=1)
-        return tuples
-
-    def _moved(self) -> Ints:
-        """The state that each state becomes with each next word. [states, V]"""
-        kept = np.arange(self.states) % self.words ** (self.order - 1)
-        moved: Ints = kept[:, None] * self.words + np.arange(self.words)
-        return moved
+        if length * self.num_states > MOST_POINTERS:
+            most = MOST_POINTERS // self.num_states
+            raise InputError("length", f"is {length:,}, at most {most:,} for {self.num_states:,} states")
+        score = np.full(self.num_states, -np.inf)
+        score[self._state(context)] = 0.0
+        pointers: list[npt.NDArray[np.int32]] = []
+        for step in range(length):
+            score, came_from = self._advance_best(score, self._step_rows(len(context) + step))
+            pointers.append(came_from.astype(np.int32))
+        state = int(score.argmax())
+        log_prob, words = float(score[state]), []
+        for came_from in reversed(pointers):
+            words.append(int(self._last_word[state]))
+            state = int(came_from[state])
+        return words[::-1], log_prob
 
     def _state(self, context: Sequence[int]) -> int:
-        recent = list(context)[-self.order :]
-        if len(recent) < self.order:
-            raise InputError(
-                f"a chain of order {self.order} needs {self.order} words of context, got {len(recent)}"
-            )
-        state = 0
-        for word in check_ids(recent, self.words).tolist():
-            state = state * self.words + word
-        return state
+        """The state after these words: their longest suffix of at most k words that was counted."""
+        recent = check_ids(list(context)[-self.order :], self.words)[None]
+        for length in range(recent.shape[1], 0, -1):
+            node = int(self.model.context_nodes(recent, length)[0])
+            if node != MISSING:
+                return sum(self._sizes[:length]) + node
+        return 0
+
+    def _by_length(self, values: Array) -> list[Array]:
+        """Values of all states, as one array for each length."""
+        return np.split(values, np.cumsum(self._sizes)[:-1])
+
+    def _step_rows(self, length: int) -> _Rows:
+        """The probabilities of the word that follows `length` words."""
+        base, own, back, to_nothing = self.model.interpolation
+        # If every order is mixed with single words, only the longest context that there could be matters.
+        only = min(length, self.order) if to_nothing else 0
+        if only not in self._rows:
+            rows = _Rows([np.ones(1), base], [np.ones(1), base], [np.zeros(1)])
+            for n in range(2, self.order + 2):
+                matters = ~np.isnan(back[n - 1]) & (not to_nothing or n - 1 == only)
+                rows.back.append(np.where(matters, back[n - 1], 1.0))
+                rows.own.append(np.where(matters[self._context[n]], own[n - 1], 0.0))
+                shorter = rows.seen[n - 1][self._suffix[n]]
+                rows.seen.append(rows.own[n] + rows.back[n - 1][self._context[n]] * shorter)
+            self._rows[only] = rows
+        return self._rows[only]
+
+    def _advance(self, belief: Floats, rows: _Rows) -> Floats:
+        """The probability of each state one word later."""
+        here = self._by_length(np.where(self._ended, 0.0, belief))
+        reach = list(here)  # the mass whose next word is drawn after this context, given by longer ones too
+        given = [np.zeros(1)] * (self.order + 1)  # what each context gives to the shorter one
+        for n in range(self.order, 0, -1):
+            given[n] = reach[n] * rows.back[n]
+            reach[n - 1] = reach[n - 1] + _sum_by(self._suffix[n], given[n], self._sizes[n - 1])
+        moved = [np.zeros(1)]
+        for n in range(1, self.order + 1):
+            arriving, longer = reach[n - 1][self._context[n]], self._context[n + 1]
+            if n < self.order:  # what a longer state can hold goes there
+                held = _sum_by(self._suffix[n + 1], given[n][longer], self._sizes[n])
+                moved.append((arriving - held).clip(min=0.0) * rows.seen[n])
+            else:
+                drawn = _sum_by(self._suffix[n + 1], here[n][longer] * rows.own[n + 1], self._sizes[n])
+                moved.append(arriving * rows.seen[n] + drawn)
+        if self.end_id is not None:
+            moved[1][self.end_id] += belief[self._ended].sum()
+        return np.concatenate(moved)
+
+    def _advance_best(self, score: Floats, rows: _Rows) -> tuple[Floats, Ints]:
+        """The ln P of the best text to each state one word later, and the state before that word."""
+        with np.errstate(divide="ignore"):
+            seen, back = ([np.log(values) for values in part] for part in (rows.seen, rows.back))
+        here = self._by_length(np.where(self._ended, -np.inf, score))
+        state = self._by_length(np.arange(self.num_states))
+        reach = [_Best(*pair) for pair in zip(here, state, strict=True)]
+        given = list(reach)
+        for n in range(self.order, 0, -1):
+            given[n] = _Best(reach[n].score + back[n], reach[n].state)
+            reach[n - 1] = reach[n - 1].or_better(given[n], self._suffix[n])
+        moved = [_Best(np.full(1, -np.inf), np.zeros(1, np.int64))]
+        for n in range(1, self.order + 1):
+            before, longer = self._context[n], self._context[n + 1]
+            if n < self.order:
+                found = self._best_unheld(_Best(here[n - 1], state[n - 1]), given[n], n)
+                moved.append(_Best(found.score + seen[n], found.state))
+            else:
+                unseen = _Best(reach[n - 1].score[before] + seen[n], reach[n - 1].state[before])
+                drawn = _Best(here[n][longer] + seen[n + 1], state[n][longer])
+                moved.append(unseen.or_better(drawn, self._suffix[n + 1]))
+        best = _Best(*(np.concatenate(part) for part in zip(*moved, strict=True)))
+        if self.end_id is not None:
+            stayed = _Best(score[self._ended], np.flatnonzero(self._ended))
+            best = best.or_better(stayed, np.full(len(stayed.state), 1 + self.end_id))
+        return best
+
+    def _best_unheld(self, here: _Best, given: _Best, n: int) -> _Best:
+        """For each n-gram s w, n < k: the best text that ends in s, and not in a longer t with a state t w.
+
+        The contexts t are tried from the best one down. One is passed over for each counted n-gram t w, so
+        all trials together are at most as many as there are counted n-grams.
+        """
+        context, word = self._context[n], self.model.counts.levels[n - 1].word
+        order = np.lexsort((-given.score, self._suffix[n]))
+        place, end = (
+            np.searchsorted(self._suffix[n][order], np.arange(self._sizes[n - 1]), side)[context]
+            for side in ("left", "right")
+        )
+        score, state = here.score[context], here.state[context]
+        trying = np.arange(len(context))
+        while len(trying):
+            trying = trying[place[trying] < end[trying]]
+            longer = order[place[trying]]
+            better = given.score[longer] > score[trying]
+            trying, longer = trying[better], longer[better]
+            held = self.model.counts.levels[n].find(longer, word[trying]) != MISSING
+            found, best = trying[~held], longer[~held]
+            score[found], state[found] = given.score[best], given.state[best]
+            trying = trying[held]
+            place[trying] += 1
+        return _Best(score, state)
+
+
+class _Best(NamedTuple):
+    """The ln P of the best text to each of some places, and the state that it comes from."""
+
+    score: Floats
+    state: Ints
+
+    def or_better(self, others: _Best, place: Ints) -> _Best:
+        """The same with others that arrive at these places, where they are better."""
+        score, state = self.score.copy(), self.state.copy()
+        order = np.argsort(-others.score, kind="stable")[::-1]  # of several the last one written stays
+        order = order[others.score[order] > score[place[order]]]
+        score[place[order]], state[place[order]] = others.score[order], others.state[order]
+        return _Best(score, state)
+
+
+def _sum_by(place: Ints, values: Floats, size: int) -> Floats:
+    """The sum of the values at each place. [size]"""
+    return np.bincount(place, values, size)

@@ -80,7 +80,7 @@ class NgramModel:
         base, own, back, to_nothing = self.interpolation
         p = everywhere = np.tile(base, (len(contexts), 1))
         for n in range(2, self.order + 1):
-            level, context = self.counts.levels[n - 1], self._context_nodes(contexts, n - 1)
+            level, context = self.counts.levels[n - 1], self.context_nodes(contexts, n - 1)
             weight = _weight(context, back[n - 1])
             seen = ~np.isnan(weight)
             lower = np.where(_whole(contexts, n - 1)[:, None], everywhere, p) if to_nothing else p
@@ -89,7 +89,7 @@ class NgramModel:
             p[row, level.word[node]] += own[n - 1][node]
         return p
 
-    def _context_nodes(self, contexts: Ints, words: int) -> Ints:
+    def context_nodes(self, contexts: Ints, words: int) -> Ints:
         """The node of each row's last `words` words."""
         if contexts.shape[1] < words:
             return np.full(len(contexts), MISSING)
