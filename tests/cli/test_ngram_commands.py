@@ -262,3 +262,62 @@ def test_penn_treebank_in_the_terminal(corpora, tmp_path, throughtime):
     ran = throughtime("evaluate", out, "--split", "test", "--json")
     assert ran.json["tokens"] == 82_430
     assert ran.json["perplexity"] == pytest.approx(141.2, rel=0.005)
+
+
+@pytest.fixture
+def stream(corpus, tmp_path, throughtime):
+    words = ["train", "ngram", "--data", corpus, "--split", "all", "--tokens", "space", "--layout", "stream"]
+    ran = throughtime(*words, "--order", 2, "--smoothing", "relative-frequency", "--out", tmp_path / "stream")
+    assert ran.code == 0, ran.err
+    return tmp_path / "stream"
+
+
+def test_inspect_markov_looks_beyond_the_next_word(stream, throughtime):  # R11, R12
+    # After "the": cat, mat, dog and man, a quarter each. After these: sat, ".", bites, and of man "." or sat.
+    ran = throughtime("inspect", "markov", stream, "--after", "the", "--steps", 2, "--json")
+    assert ran.code == 0, ran.err
+    found = {one["word"]: one["probability"] for one in ran.json["words"]}
+    assert found == pytest.approx({".": 3 / 8, "sat": 3 / 8, "bites": 1 / 4})
+    assert ran.json["entropy_bits"] == pytest.approx(1.5613, abs=1e-4)
+    assert (
+        "0.3750" in throughtime("inspect", "markov", stream, "--after", "the", "--steps", 2, "--top", 1).out
+    )
+    best = throughtime("inspect", "markov", stream, "--after", "dog", "--most-likely", 2, "--json").json
+    assert (best["text"], best["log_prob"]) == ("bites the", pytest.approx(0.0))
+    assert "bites the" in throughtime("inspect", "markov", stream, "--after", "dog", "--most-likely", 2).out
+
+
+def test_inspect_markov_of_lines_begins_and_ends_with_them(run, throughtime):
+    ended = [
+        throughtime("inspect", "markov", run, "--steps", steps, "--top", 100, "--json").json["words"]
+        for steps in (3, 9, 40)
+    ]
+    ends = [next(one["probability"] for one in words if one["word"] == "⟨end⟩") for words in ended]
+    assert ends == sorted(ends)
+    assert ends[-1] > 0.99
+    best = throughtime("inspect", "markov", run, "--most-likely", 30, "--json").json
+    assert best["text"] == "a man sat ."
+    assert best["tokens"][-1] == "<eos>"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ([], "--steps"),
+        (["--steps", 1, "--most-likely", 2], "--steps"),
+        (["--most-likely", 2, "--top", 3], "--top"),
+        (["--most-likely", 10**8], "length: is 100,000,000"),
+    ],
+)
+def test_inspect_markov_refuses_in_one_sentence(run, throughtime, options, problem):
+    ran = throughtime("inspect", "markov", run, *options)
+    assert ran.code == 2
+    assert problem in ran.err
+
+
+def test_inspect_markov_needs_a_counted_model_that_reads_forwards(corpus, tmp_path, throughtime):
+    train = ["train", "ngram", "--data", corpus]
+    assert throughtime(*train, "--backward", "--out", tmp_path / "backward").code == 0
+    assert "right to left" in throughtime("inspect", "markov", tmp_path / "backward", "--steps", 1).err
+    assert throughtime(*train, "--order", 1, "--out", tmp_path / "one").code == 0
+    assert "order" in throughtime("inspect", "markov", tmp_path / "one", "--steps", 1).err

@@ -84,6 +84,19 @@ def test_the_greedy_continuation_is_not_the_most_likely_one():  # R12
     assert chain.most_likely(2, [0])[0] == [2, 3]
 
 
+@pytest.mark.parametrize(
+    ("text", "context", "best"),
+    [([3, 3, 2, 3, 1, 3, 1, 1], [1, 2], [3, 1, 3, 1]), ([2, 0, 2, 1, 0, 3, 3, 0], [1, 2], [0, 2, 1, 0])],
+)
+def test_a_text_never_forgets_words_that_make_it_less_likely(text, context, best):  # R12
+    # In these texts 3 3 3 3 and 0 0 0 0 would win if a state could be taken for a shorter, likelier one.
+    chain = MarkovChain.fit([text], 2, WORDS, Laplace((0.0, 1.0, 5.0)))
+    totals = every_tail(chain, context, 4)
+    words, log_prob = chain.most_likely(4, context)
+    assert words == best
+    assert log_prob == pytest.approx(max(totals.values()), rel=1e-9)
+
+
 def test_a_text_that_has_ended_stays_ended():
     sentences = [[0, 1, 2, 3], [0, 1, 3], [0, 2, 1, 2, 3], [0, 3]]
     model = NgramModel(NgramCounts.of(sentences, 3, WORDS, never=[0]), KneserNey())

@@ -10,10 +10,11 @@ from typer.core import TyperGroup
 
 from throughtime.cli.inspect_cost import cells, cost
 from throughtime.cli.inspect_gradients import gradients, truncation
+from throughtime.cli.inspect_markov import markov
 from throughtime.cli.inspect_model import InspectsRun, inspect_model
 from throughtime.cli.options import Debug, Json, Plot, check_pictures
 from throughtime.cli.output import Outcome, as_command, say
-from throughtime.cli.usage import Command
+from throughtime.cli.usage import Command, RunFirst
 from throughtime.files import path_exists
 
 
@@ -88,3 +89,4 @@ inspect_app.command("graph", cls=Command)(graph)
 inspect_app.command("truncation", cls=Command)(truncation)
 inspect_app.command("cells", cls=Command)(cells)
 inspect_app.command("cost", cls=Command)(cost)
+inspect_app.command("markov", cls=RunFirst)(markov)

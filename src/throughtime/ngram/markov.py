@@ -123,8 +123,8 @@ class MarkovChain:
         score[self._state(context)] = 0.0
         pointers: list[npt.NDArray[np.int32]] = []
         for step in range(length):
-            score, came_from = self._advance_best(score, self._step_rows(len(context) + step))
-            pointers.append(came_from.astype(np.int32))
+            score, previous = self._advance_best(score, self._step_rows(len(context) + step))
+            pointers.append(previous.astype(np.int32))
         state = int(score.argmax())
         log_prob, words = float(score[state]), []
         for came_from in reversed(pointers):
@@ -186,7 +186,7 @@ class MarkovChain:
         """The ln P of the best text to each state one word later, and the state before that word."""
         with np.errstate(divide="ignore"):
             seen, back = ([np.log(values) for values in part] for part in (rows.seen, rows.back))
-        here = self._by_length(np.where(self._ended, -np.inf, score))
+        here = self._by_length(score)
         state = self._by_length(np.arange(self.num_states))
         reach = [_Best(*pair) for pair in zip(here, state, strict=True)]
         given = list(reach)
@@ -253,4 +253,4 @@ class _Best(NamedTuple):
 
 def _sum_by(place: Ints, values: Floats, size: int) -> Floats:
     """The sum of the values at each place. [size]"""
-    return np.bincount(place, values, size)
+    return np.bincount(place, values, size).astype(np.float64, copy=False)

@@ -1,0 +1,118 @@
+"""`throughtime inspect markov`: a counted model as a Markov chain, beyond the next word."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from throughtime.cli.inputs import load_model, warn_about
+from throughtime.cli.options import Debug, Json, Run, refuse
+from throughtime.cli.output import Outcome, as_command
+from throughtime.errors import InputError
+
+if TYPE_CHECKING:
+    from throughtime.ngram.markov import MarkovChain
+    from throughtime.tasks.language.framing import Framing
+
+SHOWN = 10
+
+
+@as_command
+def markov(
+    run: Run,
+    after: Annotated[
+        str | None, typer.Option(help="Words that come before; by default the beginning of a text.")
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Show which words are likely this many steps later.", min=1, max=10_000),
+    ] = None,
+    most_likely: Annotated[
+        int | None, typer.Option(help="Show the most likely sequence of this many tokens.", min=1)
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option(help="With --steps: number of words to show; 10 if not given.", min=1)
+    ] = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> Outcome:
+    """Look beyond the next word of an n-gram model, as a Markov chain over its last words.
+
+    Both answers are exact, by dynamic programming: --steps K sums over everything that may stand between, and
+    --most-likely T finds the best of all sequences of T tokens (the best next word need not begin it).
+
+    [bold]Examples[/bold]
+
+      throughtime inspect markov runs/words --after time --steps 3
+
+      throughtime inspect markov runs/words --after "the time" --most-likely 8
+    """
+    from throughtime.ngram.markov import MarkovChain
+
+    if (steps is None) == (most_likely is None):
+        raise InputError("--steps", "and --most-likely are two questions; give one of them")
+    if steps is None:
+        refuse("goes with --steps; leave it out", top=top)
+    model = load_model(run, "cpu", "ngram")
+    framing: Framing = model.framing
+    if framing.backward:
+        raise InputError(str(run), "reads from right to left, so nothing comes after; use another model")
+    context = framing.ids(after or "", end=False)
+    chain = MarkovChain(model.model, end_id=framing.end_id)
+    found = {"run": str(run), "order": chain.order, "states": chain.num_states, "after": after}
+    if steps is not None:
+        values, shown = _steps_ahead(chain, framing, context, steps, top or SHOWN)
+    else:
+        values, shown = _sequence(chain, framing, context, most_likely or 1)
+    if after:
+        warn_about(model, [after])
+    return Outcome(found | values, shown)
+
+
+def _steps_ahead(
+    chain: MarkovChain, framing: Framing, context: list[int], steps: int, top: int
+) -> tuple[dict[str, Any], list[Any]]:
+    """The likeliest words some steps later, and how uncertain the word is."""
+    from rich.table import Table
+
+    from throughtime.text.codec import END
+
+    chances = chain.after(context, steps)
+    best = [int(word) for word in (-chances).argsort(kind="stable")[:top] if chances[word] > 0]
+    words = [END if word == framing.end_id else framing.codec.vocabulary.token(word) for word in best]
+    entropy = -sum(chance * math.log2(chance) for chance in chances.tolist() if chance > 0)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("word")
+    table.add_column("probability", justify="right")
+    for word, number in zip(words, best, strict=True):
+        table.add_row(word, f"{chances[number]:.4f}")
+    values = {
+        "steps": steps,
+        "entropy_bits": entropy,
+        "words": [
+            {"word": word, "probability": float(chances[one])} for word, one in zip(words, best, strict=True)
+        ],
+    }
+    note = f"Entropy of the word {steps} steps ahead: {entropy:.2f} bits; {chain.num_states:,} states."
+    return values, [table, "", note]
+
+
+def _sequence(
+    chain: MarkovChain, framing: Framing, context: list[int], length: int
+) -> tuple[dict[str, Any], list[Any]]:
+    """The most likely sequence, up to the end of the text if it reaches one."""
+    ids, log_prob = chain.most_likely(length, context)
+    if log_prob == -math.inf:
+        raise InputError("--most-likely", f"is {length}, but no sequence of that length can follow here")
+    if framing.end_id in ids:
+        ids = ids[: ids.index(framing.end_id) + 1]
+    text = framing.text(ids)
+    values = {
+        "most_likely": length,
+        "text": text,
+        "tokens": framing.codec.vocabulary.tokens(ids),
+        "log_prob": log_prob,
+    }
+    return values, [text, f"ln P {log_prob:.3f}, {chain.num_states:,} states"]
