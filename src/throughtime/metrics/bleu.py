@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from throughtime.errors import InputError
+from throughtime.metrics.measures import Measure
 from throughtime.text.languages import BY_CODE, BY_NAME
 from throughtime.text.texts import check_text, check_texts
 from throughtime.text.unicode import count_scripts
@@ -304,3 +305,10 @@ def every_text(sets: Iterable[Iterable[str | None]]) -> list[str]:
 def _score(metric: Any, predictions: list[str], sets: list[list[str | None]]) -> CorpusScore:
     result = metric.corpus_score(predictions, sets)
     return CorpusScore(result.name, result.score, str(metric.get_signature()))
+
+
+CHRF = Measure(lambda given, right: {"chrf": corpus_chrf(given, right).value}, ("translate",))
+CHRF_PLUS = Measure(
+    lambda given, right: {"chrf++": corpus_chrf(given, right, word_order=2).value}, ("translate",)
+)
+TER = Measure(lambda given, right: {"ter": corpus_ter(given, right).value}, ("translate",), "less")

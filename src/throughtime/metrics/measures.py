@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from throughtime.errors import InputError
-from throughtime.metrics.bleu import corpus_chrf, corpus_ter
 from throughtime.registry import Registry
 
 Compute = Callable[[Sequence[str], Sequence[str]], Mapping[str, float]]
@@ -39,19 +38,13 @@ class Measure:
         return next(iter(self.compute(predictions, references).values())) if predictions else 0.0
 
 
-CHRF = Measure(lambda given, right: {"chrf": corpus_chrf(given, right).value}, ("translate",))
-CHRF_PLUS = Measure(
-    lambda given, right: {"chrf++": corpus_chrf(given, right, word_order=2).value}, ("translate",)
-)
-TER = Measure(lambda given, right: {"ter": corpus_ter(given, right).value}, ("translate",), "less")
-
 MEASURES = Registry[Measure](
     "measure",
     "throughtime.measures",
     {
-        "chrf": "throughtime.metrics.measures:CHRF",
-        "chrf++": "throughtime.metrics.measures:CHRF_PLUS",
-        "ter": "throughtime.metrics.measures:TER",
+        "chrf": "throughtime.metrics.bleu:CHRF",
+        "chrf++": "throughtime.metrics.bleu:CHRF_PLUS",
+        "ter": "throughtime.metrics.bleu:TER",
     },
 )
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from throughtime.data.batching import PairBatch, real_positions
-from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.heads import IGNORED, Head
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.train.objective import Loss
+
+if TYPE_CHECKING:
+    from throughtime.metrics.likelihood import Likelihood
 
 
 def masked_labels(batch: PairBatch) -> Tensor:
@@ -35,6 +38,8 @@ def surprisals(model: EncoderDecoder, batch: PairBatch) -> Tensor:
 @torch.no_grad()
 def likelihood(model: EncoderDecoder, batches: Iterable[PairBatch]) -> Likelihood:
     """How likely the model finds the targets of these batches."""
+    from throughtime.metrics.likelihood import Likelihood
+
     device = next(model.parameters()).device
     nats = torch.zeros((), dtype=torch.float64, device=device)
     tokens = 0

@@ -16,8 +16,6 @@ from throughtime.data.records import Pair
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import choose_precision, matmul_precision
-from throughtime.metrics.likelihood import Likelihood
-from throughtime.metrics.measures import compute_measures
 from throughtime.models.bf16_search import Bf16Model
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.results import Evaluation, Scored
@@ -30,15 +28,16 @@ from throughtime.tasks.surprisal import likelihood, surprisals
 from throughtime.tasks.translate.codecs import SIDES, Codecs
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.network import build_translator
-from throughtime.tasks.translate.training import TranslateTask, warn_of_swapped_sides
 from throughtime.tasks.translate.translation import Generation, SentenceTranslator
-from throughtime.tasks.translate.translation_scores import Judge, SentencePairs, search_errors
 from throughtime.text.codec import Codec
 from throughtime.text.input_warnings import blank
 from throughtime.text.texts import several
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.metrics.likelihood import Likelihood
+    from throughtime.tasks.translate.training import TranslateTask
+    from throughtime.tasks.translate.translation_scores import Judge
 
 SCORED_AT_ONCE = 64
 EVALUATION_OPTIONS = frozenset(
@@ -111,6 +110,8 @@ class Translator(SentenceTranslator, Predictor):
 
     def training_task(self, dataset: Dataset) -> TranslateTask:
         """Batches, loss and validation on these pairs."""
+        from throughtime.tasks.translate.training import TranslateTask, warn_of_swapped_sides
+
         config = self.config
         train = self.ids(dataset, "train")
         usual = int(np.quantile(train[0].lengths, 0.999)) + 1 if len(train[0]) else 2  # and the end mark
@@ -173,6 +174,9 @@ class Translator(SentenceTranslator, Predictor):
         self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
     ) -> Evaluation:
         """BLEU, chrF and perplexity on a split; with `others`, translated by all models together."""
+        from throughtime.metrics.measures import compute_measures
+        from throughtime.tasks.translate.translation_scores import SentencePairs, search_errors
+
         refuse_options(options, EVALUATION_OPTIONS, "is for language models, and this model translates")
         pairs, others = SentencePairs.of(dataset, split), options.get("others") or ()
         if others and options.get("search_errors"):
@@ -239,6 +243,8 @@ class Translator(SentenceTranslator, Predictor):
 
     def judge(self, tokenize: str | None = None, lowercase: bool = False) -> Judge:
         """Who compares its translations with references."""
+        from throughtime.tasks.translate.translation_scores import Judge
+
         return Judge(self.config.target, tokenize, lowercase or self.lowercase)
 
     @property
