@@ -115,7 +115,10 @@ def test_what_counting_does_not_take_is_refused_by_name(data, tmp_path):
     ],
 )
 def test_methods_have_the_same_keywords_and_defaults_everywhere(task, part, method):  # R108
-    assert keywords(getattr(TASKS[task].part(part), method)) == keywords(getattr(Model, method))
+    expected = keywords(getattr(Model, method))
+    if (task, method) == ("translate", "score"):
+        del expected["prompt"]  # a translation has its source before it
+    assert keywords(getattr(TASKS[task].part(part), method)) == expected
 
 
 def test_a_folder_that_names_a_module_imports_nothing(data, tmp_path):

@@ -87,8 +87,8 @@ class Model(Protocol):
         """Continue a prompt, piece by piece."""
         ...
 
-    def score(self, texts: Any) -> list[Scored]:
-        """How likely texts are, token by token; of a translator, pairs."""
+    def score(self, texts: Any, *, prompt: str = "") -> list[Scored]:
+        """How likely texts are, token by token, after a prompt if given; of a translator, pairs alone."""
         ...
 
     def tag(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from throughtime.cells import CELLS, Cell
+import throughtime as tt
+from throughtime.cells import CELLS, GRU, Cell
 from throughtime.errors import InputError
+from throughtime.layers.stack import Stack
 from throughtime.recurrence import scan
-from throughtime.recurrence.backpropagation import Full, Randomised, Truncated, carries
+from throughtime.recurrence.backpropagation import Full, Randomised, Truncated, carries, scan_sliding
 
 STEPS, BATCH = 11, 2
 
@@ -134,3 +139,49 @@ def test_other_bad_numbers_are_refused() -> None:
         Truncated(0)
     with pytest.raises(InputError, match="pi: has 2 values for 3 steps"):
         carries(Randomised([0.5, 0.5]), 3, 1)
+
+
+@pytest.mark.parametrize("tau", [1, 3, 9, 20])
+def test_a_sliding_truncation_ends_at_the_same_distance_for_every_step(tau: int) -> None:  # R51
+    torch.manual_seed(0)
+    cell = GRU(2, 3).double()
+    x = torch.randn(9, 2, 2, dtype=torch.float64, requires_grad=True)
+    state = tuple(part.double() for part in cell.initial_state(2))
+    outputs = scan_sliding(partial(scan, cell), x, state, tau).outputs
+    assert torch.allclose(outputs, scan(cell, x).outputs, atol=1e-12)
+    for t in range(9):
+        (reached,) = torch.autograd.grad(outputs[t].sum(), x, retain_graph=True)
+        seen = [bool(step.any()) for step in reached]
+        assert seen == [t - tau < s <= t for s in range(9)]
+
+
+def test_a_sliding_truncation_of_the_whole_sequence_is_full_back_propagation() -> None:  # R51
+    torch.manual_seed(0)
+    stack = Stack("lstm", 2, 3, num_layers=2, initial="learned").double()
+    x, weights = torch.randn(6, 2, 2, dtype=torch.float64), torch.randn(6, 2, 3, dtype=torch.float64)
+    gradients = []
+    for run in (lambda: stack(x)[0], lambda: scan_sliding(stack, x, stack.initial_state(2), 6).outputs):
+        stack.zero_grad()
+        (run() * weights).sum().backward()
+        gradients.append([parameter.grad.clone() for parameter in stack.parameters()])
+    for full, sliding in zip(*gradients, strict=True):
+        assert torch.allclose(full, sliding, rtol=1e-9, atol=1e-12)
+
+
+def test_language_models_train_with_sliding_windows_and_one_pi_a_step() -> None:  # R51, R52
+    lines = ["one two three four", "two three four five"] * 12
+    tiny = {"epochs": 1, "batch_size": 2, "num_steps": 5, "hidden_size": 4, "progress": "none"}
+    tiny |= {"input_dropout": 0, "output_dropout": 0}
+    for how in (
+        {"truncation": "sliding", "tau": 2},
+        {"truncation": "randomised", "pi": [1, 0.9, 0.8, 0.7, 0.6]},
+    ):
+        model = tt.train("language", lines, **tiny, **how)
+        assert math.isfinite(model.score("one two")[0].total)
+    with pytest.raises(InputError, match=r"pi.* 2 .*num_steps=5"):
+        tt.train("language", lines, **tiny, truncation="randomised", pi=[0.5, 0.5])
+    # A tau as long as the row is full back-propagation: the same weights.
+    full = tt.train("language", lines, **tiny)
+    sliding = tt.train("language", lines, **tiny, truncation="sliding", tau=5)
+    for one, other in zip(full.model.parameters(), sliding.model.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-5)

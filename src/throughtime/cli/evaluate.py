@@ -8,8 +8,19 @@ from typing import Annotated
 import typer
 
 from throughtime.cli.inputs import load_model, report_skipped
-from throughtime.cli.options import Data, DateFormat, Debug, Device, Json, Run, SkipBad, Split
-from throughtime.cli.output import Outcome, as_command, download_bars, progress_bar
+from throughtime.cli.options import (
+    Data,
+    DateFormat,
+    Debug,
+    Device,
+    Json,
+    Run,
+    SkipBad,
+    Split,
+    check_pictures,
+)
+from throughtime.cli.output import Outcome, as_command, download_bars, progress_bar, say
+from throughtime.errors import InputError
 
 LANGUAGE = "Recurrent language models"
 TRANSLATION = "Translation"
@@ -67,6 +78,29 @@ def evaluate(
             rich_help_panel=LANGUAGE,
         ),
     ] = False,
+    window: Annotated[
+        int | None,
+        typer.Option(
+            help="Read windows of this number of tokens, each from a new state, not the whole text at once.",
+            min=1,
+            rich_help_panel=LANGUAGE,
+        ),
+    ] = None,
+    warm_up: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of first tokens of each window to read without counting them.",
+            min=0,
+            rich_help_panel=LANGUAGE,
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --window: draw perplexity against the position in a window (.png, .svg or .pdf).",
+            rich_help_panel=LANGUAGE,
+        ),
+    ] = None,
     num_beams: Annotated[
         int | None,
         typer.Option(help="Hypotheses of the beam; 1 is greedy.", min=1, rich_help_panel=TRANSLATION),
@@ -126,6 +160,8 @@ def evaluate(
 
       throughtime evaluate runs/ptb-lstm --split valid --cache 500 --cache-share 0.1
 
+      throughtime evaluate runs/timemachine --window 64 --warm-up 8 --plot positions.png
+
       throughtime evaluate runs/en-fr --num-beams 10 --length-penalty 1
 
       throughtime evaluate runs/en-fr-1 --with runs/en-fr-2 --with runs/en-fr-3
@@ -146,6 +182,8 @@ def evaluate(
         "dynamic_decay": dynamic_decay,
         "dynamic_steps": dynamic_steps,
         "dynamic_scaled": dynamic_scaled or None,
+        "window": window,
+        "warm_up": warm_up,
         "num_beams": num_beams,
         "length_penalty": length_penalty,
         "tokenize": tokenize,
@@ -154,6 +192,9 @@ def evaluate(
         "measures": measures or None,
         "others": [load_model(other, device, "translate") for other in others or ()] or None,
     }
+    check_pictures(plot)
+    if plot is not None and window is None and warm_up is None:
+        raise InputError("--plot", "goes with --window or --warm-up, which is missing")
     model = load_model(run, device)
     with download_bars() as advance:
         dataset = model.open_data(data, skip_bad=skip_bad, date_format=date_format, progress=advance)
@@ -161,6 +202,11 @@ def evaluate(
     with progress_bar(split) as step:
         found = model.evaluate(dataset, split=split, progress=step, **asked)
     report_skipped(dataset)
+    if plot is not None:
+        from throughtime import plots
+
+        plots.positions(found.values["by_position"], first=found.values["warm_up"] + 1, path=plot)
+        say(f"wrote {plot}")
     values = {
         "run": str(run),
         "data": data or model.config.data,

@@ -43,6 +43,9 @@ def score(
         str | None,
         typer.Option(help="For a translator: a file of sentences and their translations, of any format."),
     ] = None,
+    prompt: Annotated[
+        str, typer.Option(help="Text to read first; what follows it is scored, the prompt itself is not.")
+    ] = "",
     numbers: Annotated[
         bool, typer.Option("--numbers", help="Show the surprisal of each token as a number, too.")
     ] = False,
@@ -59,6 +62,8 @@ def score(
 
       throughtime score runs/timemachine "the time traveller" --numbers
 
+      throughtime score runs/timemachine --prompt "the time" " machine" " traveller"
+
       cat candidates.txt | throughtime score runs/ptb-5gram --json
 
       throughtime score runs/en-fr --pairs translations.tsv
@@ -66,6 +71,8 @@ def score(
     if pairs is not None:
         if sentences or file is not None:
             raise InputError("--pairs", "cannot be used beside sentences or --file; choose one")
+        if prompt:
+            raise InputError("--prompt", "is for language models; --pairs scores translations of a source")
         return of_pairs(run, pairs, device, numbers, skip_bad)
     if skip_bad:
         raise InputError("--skip-bad", "goes with --pairs, whose records may be bad; leave it out")
@@ -73,13 +80,14 @@ def score(
     if hasattr(model, "translate"):
         raise InputError(str(run), "translates, so it scores translations: give --pairs FILE")
     texts = given(sentences, file)
-    scored: list[Scored] = model.score(texts)
+    scored: list[Scored] = model.score(texts, prompt=prompt)
     warn(model.input_warnings(texts, dropped=True, blank_lines=not sentences))
     # A text without tokens to score comes last; its log-probability of 0 would be the best.
     ranked = sorted(range(len(scored)), key=lambda i: (not scored[i].tokens, -scored[i].total))
     by_token = sorted(range(len(scored)), key=lambda i: (not scored[i].tokens, -scored[i].per_token))
     values = {
         "run": str(run),
+        "prompt": prompt,
         "ranking": ranked,
         "ranking_per_token": by_token,
         "sentences": [{"text": one.text, **figures(one)} for one in scored],

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from throughtime.text.vocabulary import Vocabulary
 
 
+LARGEST_ONE_HOT = 8_192
+"""Largest vocabulary of one-hot vectors: the table of all of them grows as its square."""
+
+
 def one_hot(ids: Tensor, vocabulary_size: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """A row of zeros with a single one for each id: [T, B] -> [T, B, V].
 
@@ -27,6 +31,32 @@ def one_hot(ids: Tensor, vocabulary_size: int, dtype: torch.dtype = torch.float3
         problem = f"are {int(ids.min())}..{int(ids.max())}, expected 0..{vocabulary_size - 1}"
         raise InputError("ids", problem)
     return nn.functional.one_hot(ids.long(), vocabulary_size).to(dtype)
+
+
+class OneHotEmbedding(nn.Module):
+    """A fixed table whose row i is the one-hot vector of id i: an embedding of the identity, with no weights.
+
+    >>> OneHotEmbedding(3)(torch.tensor([2, 0])).tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
+
+    sparse = False
+    weight: Tensor
+
+    def __init__(self, vocabulary_size: int) -> None:
+        super().__init__()
+        if vocabulary_size > LARGEST_ONE_HOT:
+            raise InputError(
+                "embedding",
+                f"is one-hot, but the vocabulary has {vocabulary_size:,} tokens, expected at most "
+                f"{LARGEST_ONE_HOT:,}; use a learned embedding or a smaller vocabulary",
+            )
+        self.num_embeddings = self.embedding_dim = vocabulary_size
+        self.register_buffer("weight", torch.eye(vocabulary_size), persistent=False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Look up the rows of ids: [...] -> [..., V]."""
+        return self.weight[ids]
 
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)

@@ -16,10 +16,12 @@ from throughtime.cells.base import Cell, Ops, State
 from throughtime.cells.building import build_cell
 from throughtime.errors import InputError
 from throughtime.layers.dropout import check_probability, embedding_dropout, variational_dropout
+from throughtime.layers.embedding import OneHotEmbedding
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import HEADS, Head, SoftmaxHead
 from throughtime.models.mixture import MixtureHead
 from throughtime.models.widths import layer_widths
+from throughtime.recurrence.backpropagation import scan_sliding
 from throughtime.search.generate import Memory, Step
 
 NOTHING = -1
@@ -42,6 +44,7 @@ class RecurrentLanguageModel(nn.Module):
 
     .. math:: h_t = \text{layers}(E x_{t-1}, h_{t-1}), \quad P(x_t | x_{<t}) = \text{softmax}(W h_t + b)
 
+    `embedding="one-hot"` feeds the one-hot vectors themselves, so that E is the identity and has no weights.
     `tied` makes W the table E itself; the last layer is then as wide as an embedding, unless several
     `experts` lie between them (see `MixtureHead`). `last_size` gives the last layer a width of its own.
     Dropout falls on whole words (`embedding_dropout`), on what enters the first layer (`input_dropout`), each
@@ -63,6 +66,7 @@ class RecurrentLanguageModel(nn.Module):
         hidden_size: int = 256,
         num_layers: int = 1,
         tied: bool = True,
+        embedding: str = "learned",
         head: str = "softmax",
         experts: int = 1,
         last_size: int | None = None,
@@ -80,7 +84,13 @@ class RecurrentLanguageModel(nn.Module):
         super().__init__()
         if num_layers < 1:
             raise InputError("num_layers", f"is {num_layers}, expected 1 or more")
-        self.embedding = nn.Embedding(vocabulary_size, embedding_size)
+        if embedding == "one-hot":
+            if tied:
+                raise InputError("tied", "needs a learned embedding, whose weights it shares; set tied=false")
+            self.embedding: nn.Embedding | OneHotEmbedding = OneHotEmbedding(vocabulary_size)
+            embedding_size = vocabulary_size
+        else:
+            self.embedding = nn.Embedding(vocabulary_size, embedding_size)
         sizes = layer_widths(
             embedding_size, hidden_size, num_layers, tied=tied, experts=experts, last_size=last_size
         )
@@ -109,10 +119,24 @@ class RecurrentLanguageModel(nn.Module):
         """The state of a text of which nothing was read."""
         return self.stack.initial_state(batch)
 
-    def forward(self, ids: Tensor, state: State | None = None, carry: Tensor | None = None) -> Read:
-        """Read ids [T, B]; the output at t knows all up to and with t."""
+    def forward(
+        self,
+        ids: Tensor,
+        state: State | None = None,
+        carry: Tensor | None = None,
+        *,
+        sliding: int | None = None,
+    ) -> Read:
+        """Read ids [T, B]; the output at t knows all up to and with t.
+
+        `carry` and `sliding` are about gradients alone: see `carries` and `scan_sliding`.
+        """
         x = self._dropped(self._embedded(ids), self.input_dropout)
-        outputs, last = self.stack(x, state, carry=carry)
+        if sliding is None:
+            outputs, last = self.stack(x, state, carry=carry)
+        else:
+            begin = self.initial_state(ids.shape[1]) if state is None else state
+            outputs, last = scan_sliding(self.stack, x, begin, sliding)
         return Read(outputs, self._dropped(outputs, self.output_dropout), last)
 
     def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
@@ -200,7 +224,7 @@ def _cells(name: str, input_size: int, sizes: Sequence[int], initial: str) -> li
 def _head(
     name: str,
     hidden_size: int,
-    embedding: nn.Embedding,
+    embedding: nn.Embedding | OneHotEmbedding,
     tied: bool,
     experts: int,
     dropout: float,

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.utils import get_total_norm
@@ -21,6 +22,7 @@ from throughtime.errors import InputError, ThroughtimeError
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
 
 STEPS = 512
+WINDOWS_AT_ONCE = 256
 
 
 class Reader(Protocol):
@@ -77,6 +79,28 @@ def surprisals(
         yield found[:, 0]
         if progress is not None:
             progress(first)
+
+
+@torch.inference_mode()
+def window_surprisals(
+    model: RecurrentLanguageModel, ids: np.ndarray[Any, Any], window: int, warm_up: int
+) -> Iterator[npt.NDArray[np.float64]]:
+    """Read a text in windows, each from a new state: surprisals [positions, windows], in nats.
+
+    The first `warm_up` positions of a window are read but left out. Windows overlap by that number, so that
+    every token after the first `warm_up + 1` of the text is scored once.
+    """
+    device = model.embedding.weight.device
+    starts = list(range(0, len(ids) - 1 - warm_up, window - warm_up))
+    whole = [start for start in starts if start + window < len(ids)]
+    groups = [(whole[i : i + WINDOWS_AT_ONCE], window) for i in range(0, len(whole), WINDOWS_AT_ONCE)]
+    groups += [([start], len(ids) - 1 - start) for start in starts[len(whole) :]]
+    for group, steps in groups:
+        rows = np.stack([ids[start : start + steps + 1] for start in group], axis=1).astype(np.int64)
+        read = torch.from_numpy(rows).to(device)
+        outputs = model(read[:-1]).outputs[warm_up:]
+        found = model.head.surprisals(outputs.flatten(0, 1), read[1 + warm_up :].flatten())
+        yield found.view(steps - warm_up, len(group)).double().cpu().numpy()
 
 
 class NeuralCache:

@@ -25,6 +25,7 @@ _HOME = {
     "layer_gates": "heatmaps",
     "learning_curve": "learning",
     "learning_rates": "learning",
+    "positions": "words",
     "segments": "backpropagation",
     "truncation": "backpropagation",
     "zipf": "words",
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from throughtime.plots.series import drift as drift
     from throughtime.plots.series import k_steps as k_steps
     from throughtime.plots.words import embedding as embedding
+    from throughtime.plots.words import positions as positions
     from throughtime.plots.words import zipf as zipf
 
 

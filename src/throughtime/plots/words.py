@@ -134,3 +134,18 @@ def _shared(one: Box, other: Box) -> float:
     wide = min(one[2], other[2]) - max(one[0], other[0])
     high = min(one[3], other[3]) - max(one[1], other[1])
     return wide * high if wide > 0 and high > 0 else 0
+
+
+def positions(perplexities: Sequence[float], *, first: int = 1, path: Path | str | None = None) -> Figure:
+    """Draw the perplexity at each position of a window, from position `first` on.
+
+    It falls while the state warms up: at the first positions a model has read little to predict from.
+    """
+    with figure(7.0, 3.6, path=path) as drawing:
+        axes = drawing.subplots()
+        places = range(first, first + len(perplexities))
+        axes.plot(places, perplexities, "o-", color=COLOURS[0], markersize=3)
+        axes.set(xlabel="position in the window", ylabel="perplexity", title="Perplexity by position")
+        axes.set_ylim(bottom=1)
+        axes.locator_params(axis="x", integer=True)
+    return drawing

@@ -26,7 +26,8 @@ class Full:
 class Truncated:
     """The state goes on, but the gradient is cut before every step that is a multiple of `tau`.
 
-    Cheap and biased: what lies further back than the cut is not learned from.
+    Cheap and biased: what lies further back than the cut is not learned from. Blocks are cut, so an output
+    right after a cut has a gradient of one step; `scan_sliding` goes back `tau` steps from each output.
     """
 
     tau: int
@@ -103,6 +104,39 @@ def carries(
             drawn = torch.rand(steps, batch, dtype=torch.float64, generator=generator or strategy.generator())
             # Drawn on the CPU and in float64, so that a seed means the same everywhere.
             return torch.where(drawn < pi, 1 / pi, 0.0).to(device=device, dtype=dtype)
+
+
+def scan_sliding(run: Callable[..., Result], x: Tensor, state: State, tau: int) -> Result:
+    r"""Run a recurrence so that the gradient of each output goes back through its own last `tau` steps.
+
+    The gradient of the output at step t is the sum of :math:`\partial h_t / \partial h_s` over s from
+    t - tau + 1 to t: it ends at the same distance for every t, where `Truncated` cuts all of them at the same
+    steps. Each step is computed again in `tau` windows, so that it takes `tau` times the work and memory. The
+    final state has no gradient. `run(x, state, lengths)` is a `Stack`, or `partial(scan, cell)`.
+
+    >>> from throughtime.cells import GRU
+    >>> cell, x = GRU(2, 3), torch.randn(7, 1, 2)
+    >>> outputs, state = scan_sliding(partial(scan, cell), x, cell.initial_state(1), tau=2)
+    >>> torch.allclose(outputs, scan(cell, x).outputs, atol=1e-6)
+    True
+    """
+    if tau < 1:
+        raise InputError("tau", f"is {tau}, expected 1 or more")
+    steps, rows = x.shape[:2]
+    tau = min(tau, steps)
+    entering = [state]
+    with torch.no_grad():
+        for t in range(steps):
+            entering.append(tuple(run(x[t : t + 1], entering[-1]).state))
+    # Windows that begin before the text are shorter: they start at step 0, and end at step t like the others.
+    starts = [max(0, t - tau + 1) for t in range(steps)]
+    padded = torch.cat([x, x.new_zeros(tau - 1, *x.shape[1:])])
+    windows = torch.cat([padded[s : s + tau] for s in starts], dim=1)
+    states = tuple(torch.cat([entering[s][part] for s in starts]) for part in range(len(state)))
+    lengths = torch.tensor([t - s + 1 for t, s in enumerate(starts)]).repeat_interleave(rows)
+    outputs = run(windows, states, lengths.to(x.device))[0]
+    last = outputs[lengths - 1, torch.arange(steps * rows)]
+    return Result(last.view(steps, rows, -1), entering[-1])
 
 
 def scan_in_chunks(

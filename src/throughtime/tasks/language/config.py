@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.text.codec import Codec
 
+Probability = Annotated[float, Field(gt=0, le=1)]
+
 
 class LanguageConfig(shared.TextConfig):
     """A recurrent language model, its data and its training. Null means: chosen from the data."""
@@ -43,6 +45,7 @@ class LanguageConfig(shared.TextConfig):
             "or num_layers",
         ),
         only_with("init_range", "init", "uniform"),
+        only_with("embedding_size", "embedding", "learned"),
         only_with("forget_bias", "cell", "lstm"),
         Effect(
             "variational",
@@ -61,7 +64,7 @@ class LanguageConfig(shared.TextConfig):
             "with valid_windows, which are read like training batches; leave one of them out",
         ),
         Effect("warm_up_gradient", lambda config: config.warm_up > 0, "with warm_up=0; set warm_up too"),
-        only_with("tau", "truncation", "truncated"),
+        only_with("tau", "truncation", "truncated", "sliding"),
         only_with("pi", "truncation", "randomised"),
     )
 
@@ -76,6 +79,9 @@ class LanguageConfig(shared.TextConfig):
 
     cell: str = architecture(
         "lstm", description="lstm, gru, rnn, mingru, lstm-mogrifier, ...; see `throughtime doctor`"
+    )
+    embedding: Literal["learned", "one-hot"] = architecture(
+        "learned", description="one-hot: feed a vector of zeros and a single one for each token; no weights"
     )
     embedding_size: shared.TiedEmbeddingSize = 256
     hidden_size: shared.Size = architecture(
@@ -138,12 +144,17 @@ class LanguageConfig(shared.TextConfig):
         0, ge=0, description="first steps of each row in a batch, or of each block of tau, that add no loss"
     )
     warm_up_gradient: bool = Field(False, description="let gradients flow through the warm-up")
-    truncation: Literal["full", "truncated", "randomised"] = Field(
-        "full", description="gradients within a batch: full, cut every tau steps, or cut at random"
+    truncation: Literal["full", "truncated", "sliding", "randomised"] = Field(
+        "full",
+        description="gradients within a batch: full, cut every tau steps, back through the last tau steps of "
+        "each position (sliding; tau times the work), or cut at random",
     )
-    tau: shared.Size = Field(10, description="truncated: number of steps between cuts")
-    pi: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.9, description="randomised: probability that a gradient passes a step"
+    tau: shared.Size = Field(
+        10, description="truncated: number of steps between cuts; sliding: number of steps to go back"
+    )
+    pi: Probability | list[Probability] = Field(
+        0.9,
+        description="randomised: probability that a gradient passes a step, or a list with one for each step",
     )
     valid_rows: shared.Size = Field(10, description="number of rows in which validation text is read")
 
@@ -153,6 +164,8 @@ class LanguageConfig(shared.TextConfig):
     @classmethod
     def following(cls, given: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that follow from the given sizes if one softmax shares the embedding's weights."""
+        if given.get("embedding") == "one-hot":
+            return {} if "tied" in given else {"tied": False}
         if given.get("experts", 1) != 1:
             return {}
         if given.get("last_size") is not None:

@@ -59,14 +59,19 @@ class LanguageModel(TextWriter):
         """The token that ends a text; None for a model of a stream."""
         return self.framing.end_id
 
-    def score(self, texts: str | Sequence[str]) -> list[Scored]:
+    def score(self, texts: str | Sequence[str], *, prompt: str = "") -> list[Scored]:
         """How likely each text is, token by token, in the order of the texts.
 
-        A model of a stream has no token for the end of a text, so an empty text has no tokens to score.
+        With a `prompt`, each text is scored as what follows it: the model reads the prompt first, and its
+        tokens are not counted. A model of a stream has no token for the end of a text, so an empty text has
+        no tokens to score.
         """
         texts = check_texts(texts)
-        sequences = [self.framing.ids(text) for text in texts]
-        skip, words = self.framing.given, self.codec.vocabulary
+        if prompt and self.framing.backward:
+            raise InputError("prompt", "needs a model that reads from left to right; leave it out")
+        before = self.framing.ids(check_text(prompt, "prompt"), end=False)
+        sequences = [[*before, *self.framing.ids(text)[self.framing.given :]] for text in texts]
+        skip, words = len(before), self.codec.vocabulary
         found = iter(self.model.log_probs([ids for ids in sequences if ids]))
         log_probs = [next(found)[skip:].tolist() if ids else [] for ids in sequences]
         return [

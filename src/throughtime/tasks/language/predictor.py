@@ -20,7 +20,7 @@ from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
-from throughtime.models.readers import Reader, surprisals
+from throughtime.models.readers import Reader, surprisals, window_surprisals
 from throughtime.results import Evaluation
 from throughtime.tasks.base import Progress
 from throughtime.tasks.description import Description, refuse_options, suggest_evaluation
@@ -82,7 +82,8 @@ class RecurrentLanguage(LanguageModel):
                 weight.uniform_(-config.init_range, config.init_range)
         else:
             # torch draws embeddings from N(0, 1), far too large for an output that shares them.
-            model.embedding.weight.uniform_(-0.1, 0.1)
+            if config.embedding == "learned":
+                model.embedding.weight.uniform_(-0.1, 0.1)
         for part in model.modules():
             if isinstance(part, LSTM):
                 part.bias[part.hidden_size : 2 * part.hidden_size] += config.forget_bias
@@ -149,6 +150,8 @@ class RecurrentLanguage(LanguageModel):
         dynamic_decay: float | None = None,
         dynamic_steps: int | None = None,
         dynamic_scaled: bool = False,
+        window: int | None = None,
+        warm_up: int | None = None,
         **others: Any,
     ) -> Evaluation:
         """The perplexity of a split; the model may learn from each token after it was scored.
@@ -158,11 +161,22 @@ class RecurrentLanguage(LanguageModel):
         dynamic evaluation, which makes an update after `dynamic_steps` tokens and draws the weights back to
         the trained ones by `dynamic_decay`; with `dynamic_scaled` the updates are divided by the size of
         gradients on the training text. The model itself stays as it is.
+
+        By default the state is carried through the whole split. With `window` or `warm_up` the split is read
+        in windows of `window` tokens (by default `num_steps`), each from a new state, whose first `warm_up`
+        tokens are read but not counted. Windows overlap by as much, so that each further token counts once;
+        `by_position` is the perplexity at each position of a window that counts.
         """
         refuse_options(others, (), "is not for language models")
         options = ReadingOptions(
             cache, cache_theta, cache_share, dynamic, dynamic_decay, dynamic_steps, dynamic_scaled
         )
+        if window is not None or warm_up is not None:
+            if cache is not None or dynamic is not None:
+                raise InputError(
+                    "window", "and warm_up do not go with cache or dynamic; leave one of them out"
+                )
+            return self._evaluate_windows(dataset, split, window or self.config.num_steps, warm_up or 0)
         memory = neural_cache(options)
         learning = dynamic_evaluation(options, memory, self, dataset, progress)
         with learning or contextlib.nullcontext():
@@ -176,6 +190,34 @@ class RecurrentLanguage(LanguageModel):
         device = f"device:{self.device.type}|precision:float32"
         signature = f"{self.signature(dataset)}|reader:{'+'.join(readers) or 'plain'}|{device}"
         return report_likelihood(found, signature)
+
+    def _evaluate_windows(self, dataset: Dataset, split: str, window: int, warm_up: int) -> Evaluation:
+        ids = self.ids(dataset, split)
+        if not 0 <= warm_up < window:
+            raise InputError("warm_up", f"is {warm_up}, but a window has {window} tokens; give less")
+        if len(ids) < warm_up + 2:
+            raise InputError(f"{dataset.name}, split {split}", f"has no token after a warm-up of {warm_up}")
+        self.model.eval()
+        nats, tokens = np.zeros(window), np.zeros(window, dtype=np.int64)
+        with matmul_precision("float32"):
+            for found in window_surprisals(self.model, ids, window, warm_up):
+                nats[warm_up : warm_up + len(found)] += found.sum(axis=1)
+                tokens[warm_up : warm_up + len(found)] += found.shape[1]
+        counted = tokens > 0
+        total = Likelihood(float(nats.sum()), int(tokens.sum()))
+        by_position = np.exp(nats[counted] / tokens[counted]).tolist()
+        signature = f"{self.signature(dataset)}|window:{window}|warm_up:{warm_up}|precision:float32"
+        values = {"perplexity": total.perplexity, "bits_per_token": total.bits_per_token}
+        values |= {"loss": total.cross_entropy, "tokens": total.tokens}
+        values |= {"window": window, "warm_up": warm_up, "by_position": by_position}
+        text = (
+            f"perplexity {total.perplexity:.2f}, {total.bits_per_token:.3f} bits per token\n"
+            f"over {total.tokens:,} tokens in windows of {window}, each from a new state; "
+            f"the first {warm_up} tokens of a window are not counted\n"
+            f"perplexity at position {warm_up + 1} is {by_position[0]:.2f}, at {warm_up + len(by_position)} "
+            f"{by_position[-1]:.2f}"
+        )
+        return Evaluation(values, signature, text)
 
     def describe(self) -> Description:
         """The model in words."""

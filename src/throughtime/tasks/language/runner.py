@@ -33,11 +33,14 @@ class LanguageModelRunner(TextRunner):
         self._states = self.session.numbered("state", self.session.inputs)
         self._next = self.session.numbered("next", self.session.outputs)
 
-    def score(self, texts: str | Sequence[str]) -> list[Scored]:
-        """How likely each text is, token by token, in the order of the texts."""
+    def score(self, texts: str | Sequence[str], *, prompt: str = "") -> list[Scored]:
+        """How likely each text is, token by token, in the order of the texts; after a prompt, if given."""
         texts, end = check_texts(texts), self.settings["end_id"]
-        sequences = [[*self._ids(text), *([] if end is None else [end])] for text in texts]
-        skipped = int(self.settings["begin_id"] is not None)  # a beginning mark is given, not predicted
+        if prompt and self.settings["backward"]:
+            raise InputError("prompt", "needs a model that reads from left to right; leave it out")
+        before, given = self._ids(prompt), int(self.settings["begin_id"] is not None)
+        sequences = [[*before, *self._ids(text)[given:], *([] if end is None else [end])] for text in texts]
+        skipped = len(before)
         found = {number: np.empty(0) for number, ids in enumerate(sequences) if not ids}
         for chosen in batches(sequences, TEXTS_AT_ONCE):
             found.update(zip(chosen, self._log_probs([sequences[one] for one in chosen]), strict=True))

@@ -56,8 +56,10 @@ class LanguageTask:
         self._check_windows()
         self._check_length()
         self._strategy = _strategy(self.config)
-        # Random cuts are drawn on the host, at every batch anew.
-        self.fixed_shapes = self.model.head.fixed_shapes and self.config.truncation != "randomised"
+        self._sliding = {"sliding": self.config.tau} if self.config.truncation == "sliding" else {}
+        # Random cuts are drawn, and sliding windows cut, on the host for each batch.
+        redrawn = self.config.truncation in ("randomised", "sliding")
+        self.fixed_shapes = self.model.head.fixed_shapes and not redrawn
 
     def batches(self, rank: int, world_size: int) -> Batches[Any, LanguageBatch]:
         """The training text in batches of the chosen kind."""
@@ -95,7 +97,8 @@ class LanguageTask:
             first = self.config.warm_up
             with torch.no_grad():
                 state = self.model(inputs[:first], state).state
-        read = self.model(inputs[first:], state, None if carry is None else carry[first:])
+        factors = None if carry is None else carry[first:]
+        read = self.model(inputs[first:], state, factors, **self._sliding)
         spans = self._learned(steps)
         outputs, dropped = (
             [part[span.start - first : span.stop - first] for span in spans]
@@ -108,7 +111,10 @@ class LanguageTask:
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
-        """Every token of the validation text but the first once, its rows read side by side."""
+        """Every token of the validation text but the first once, its rows read side by side.
+
+        Where a row starts from a new state, its first `warm_up` positions are read but not counted.
+        """
         if (batches := self._validation(rank, world_size)) is None:
             return {}
         nats, tokens = 0.0, 0
@@ -121,9 +127,11 @@ class LanguageTask:
             outputs, _, reached = self.model(batch.inputs, state if batch.continues else None)
             state = reached
             real = real_positions(len(batch.labels), batch.lengths)
+            if not batch.continues:
+                real[: self.config.warm_up] = False
             labels = torch.where(real, batch.labels, IGNORED)
             nats += float(self.model.head.loss(outputs, labels))
-            tokens += int(batch.lengths.sum())
+            tokens += int(real.sum())
         return {"nats": nats, "tokens": tokens}
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
@@ -250,6 +258,12 @@ def _check_warm_up(config: LanguageConfig) -> None:
 
 
 def _strategy(config: LanguageConfig) -> Strategy:
-    if config.truncation == "full":
+    if config.truncation == "truncated":
+        return Truncated(config.tau)
+    if config.truncation != "randomised":
         return Full()
-    return Truncated(config.tau) if config.truncation == "truncated" else Randomised(config.pi)
+    if isinstance(config.pi, list) and len(config.pi) != config.num_steps:
+        raise InputError(
+            "pi", f"has {len(config.pi)} values, expected one number or num_steps={config.num_steps} of them"
+        )
+    return Randomised(config.pi)
