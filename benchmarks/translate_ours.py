@@ -19,8 +19,9 @@ from torch import Tensor
 
 from benchmarks.translate_clock import search_shares, training_shares
 from throughtime.config import build_config
-from throughtime.data.batching import PairBatches, RaggedIds
 from throughtime.data.batching.batches import draws
+from throughtime.data.batching.buckets import RaggedIds
+from throughtime.data.batching.pairs import PairBatches
 from throughtime.models.weights import named_weights
 from throughtime.search.beam import Beam
 from throughtime.tasks.surprisal import likelihood

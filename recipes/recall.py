@@ -22,7 +22,7 @@ from torch.nn.functional import cross_entropy
 
 from throughtime.cells import CELLS
 from throughtime.config import build_config
-from throughtime.data.batching import Batch, Batches
+from throughtime.data.batching.batches import Batch, Batches
 from throughtime.recurrence import scan
 from throughtime.train.config import TrainingConfig
 from throughtime.train.objective import Loss, State

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from throughtime.config import Config, build_config
-from throughtime.data.batching import OverlappingWindows
+from throughtime.data.batching.text import OverlappingWindows
 from throughtime.data.datasets import open_dataset
 from throughtime.data.idcache import token_ids
 from throughtime.metrics.likelihood import Likelihood

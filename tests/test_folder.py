@@ -58,7 +58,7 @@ def test_torn_files_are_refused(folder):
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"version": ' + "9" * 5_000 + "}"], ids=["deep", "long"])
 def test_json_past_all_bounds_is_refused(folder, text):
     (folder.path / "config.json").write_text(text)
-    with pytest.raises(InputError, match=r"config\.json: nests too deeply, or holds a number of too many"):
+    with pytest.raises(InputError, match=r"config\.json: .*too deeply"):
         folder.read_config()
 
 

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear complete or not at all, and where caches are kept."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import IO, Any
 
 from throughtime.errors import InputError
 
-FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows knows no quota
-"""What the system says when there is no room for what is written."""
-TOO_MUCH = "nests too deeply, or holds a number of too many digits"
-"""What is wrong with a file that a parser gives up on, though it may be well-formed."""
+FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows has no quotas
+"""Error numbers that mean that there is no room for what is written."""
+TOO_MUCH = "is nested too deeply, or holds a number with too many digits"
+"""The problem of a file that the JSON parser gives up on, although it may be well-formed."""
 
 
 def cache_folder() -> Path:
@@ -36,13 +36,13 @@ def cache_folder() -> Path:
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
+    """Return the SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def path_exists(path: Path | str) -> bool:
-    """Whether this path exists; False for a text that cannot be a path, such as a long sentence.
+    """Return whether this path exists; False for a text that cannot be a path, such as a long sentence.
 
     >>> path_exists("."), path_exists("a sentence " * 100), path_exists("\\0")
     (True, False, False)
@@ -56,42 +56,40 @@ def path_exists(path: Path | str) -> bool:
 
 
 def has_content(path: Path) -> bool:
-    """Whether there is anything at this path; an empty folder counts as nothing."""
+    """Return whether there is anything at this path; an empty folder counts as nothing."""
     return path.exists() and not (path.is_dir() and not any(path.iterdir()))
 
 
 def check_new(path: Path | str) -> None:
-    """Refuse a folder that has content already; call it before long work that ends in writing there."""
+    """Raise an error if a folder cannot be written at `path`; call it before long work."""
+    check_place(path)
     if has_content(Path(path)):
         raise InputError(str(path), "exists already; choose another folder or remove it")
 
 
 def check_place(path: Path | str) -> None:
-    """Refuse a path that would lie inside a file; call it before long work that ends in writing there."""
+    """Raise an error if `path` would lie inside a file; call it before long work."""
     for above in Path(path).parents:
         if above.exists() and not above.is_dir():
             raise InputError(str(above), "is a file, expected a folder")
 
 
 def check_file(path: Path | str) -> None:
-    """Refuse a path at which no file can be written; call it before long work that ends in writing it."""
+    """Raise an error if no file can be written at `path`; call it before long work."""
     check_place(path)
     if Path(path).is_dir():
         raise InputError(str(path), "is a folder; name a file to write")
 
 
 @contextlib.contextmanager
-def naming(path: Path | str) -> Iterator[None]:
-    """Have the errors of writing name `path`: a full disk names no file, or one that was read.
+def name_in_errors(path: Path) -> Iterator[None]:
+    """Make errors of writing name `path`: a full disk names no file, and users do not know temporary names.
 
-    A temporary neighbour of `path` is none that anybody has heard of, so `path` stands for it too.
-
-    >>> with naming("poem.txt"):
+    >>> with name_in_errors(Path("poem.txt")):
     ...     raise OSError(errno.ENOSPC, "No space left on device")
     Traceback (most recent call last):
     OSError: [Errno 28] No space left on device: 'poem.txt'
     """
-    path = Path(path)
     try:
         yield
     except OSError as error:
@@ -103,7 +101,7 @@ def naming(path: Path | str) -> Iterator[None]:
 
 
 def read_json(path: Path, cure: str) -> Any:
-    """What a JSON file holds; `cure` says what to do about one that holds none."""
+    """Return what a JSON file holds; `cure` says in an error what to do about a bad file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -114,9 +112,9 @@ def read_json(path: Path, cure: str) -> Any:
 
 @contextlib.contextmanager
 def whole_file(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
-    """Open a temporary neighbour of `path` for writing; it takes the name only when the block succeeds.
+    """Open a temporary file next to `path` for writing; it gets that name only if the block succeeds.
 
-    Where `path` is a link, so does what it points to; a device such as /dev/null is written to as it is.
+    If `path` is a link, its target is replaced; a device such as /dev/null is written to directly.
 
     >>> import tempfile, pathlib
     >>> target = pathlib.Path(tempfile.mkdtemp()) / "poem.txt"
@@ -131,13 +129,13 @@ def whole_file(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
     path = Path(path)
     check_file(path)
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
-    if path.exists() and not path.is_file():  # a device or a pipe is written to, and stays what it is
-        with naming(path), path.open(mode, encoding=encoding, newline=newline) as file:
+    if path.exists() and not path.is_file():
+        with name_in_errors(path), path.open(mode, encoding=encoding, newline=newline) as file:
             yield file
         return
     if path.is_symlink():
         path = path.resolve()
-    with naming(path):
+    with name_in_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
         temporary = Path(name)
@@ -155,10 +153,10 @@ def whole_file(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
 
 @contextlib.contextmanager
 def whole_folder(path: Path | str) -> Iterator[Path]:
-    """Fill a temporary neighbour of the folder `path`; it takes the name only when the block succeeds."""
+    """Yield a temporary folder next to `path` to fill; it gets that name only if the block succeeds."""
     path = Path(path)
     check_place(path)
-    with naming(path):
+    with name_in_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
         try:

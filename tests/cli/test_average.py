@@ -72,7 +72,7 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing(run, tmp_path):
     out = tmp_path / "averaged"
     with pytest.raises(InputError, match=r"--last: is 5, but .* holds 4: give --last 4, or .* --set keep=5"):
         average(run=run, out=out, last=5)
-    with pytest.raises(InputError, match=r"--out: .* exists already"):
+    with pytest.raises(InputError, match="exists already"):
         average(run=run, out=run, last=2)
     with pytest.raises(InputError, match="no such model folder"):
         average(run=tmp_path / "nowhere", out=out, last=2)

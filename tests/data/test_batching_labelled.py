@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from throughtime.data.batching import RaggedIds, Specials
+from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.pairs import ConditionedBatches
 from throughtime.data.batching.sequences import LabelledBatches
+from throughtime.data.records import Specials
 from throughtime.errors import InputError
 
 ROWS = RaggedIds.of([[number + 3] * (number * 7 % 11) for number in range(50)])
@@ -70,7 +71,7 @@ def test_each_text_has_its_own_condition():
 def test_what_does_not_belong_together_is_refused():
     with pytest.raises(InputError, match="2 for 50"):
         LabelledBatches(ROWS, [0, 1])
-    with pytest.raises(InputError, match="are none"):
+    with pytest.raises(InputError, match="at least one"):
         LabelledBatches(RaggedIds.of([]), [])
     with pytest.raises(InputError, match="2 for 50"):
         ConditionedBatches(ROWS, VECTORS[:2], Specials(0, 1, 2))

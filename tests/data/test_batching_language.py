@@ -11,8 +11,8 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from throughtime.data.batching import OverlappingWindows, RandomWindows, SequentialPartition, random_offset
-from throughtime.data.batching.batches import draws
+from throughtime.data.batching.batches import draws, random_offset
+from throughtime.data.batching.text import OverlappingWindows, RandomWindows, SequentialPartition
 from throughtime.errors import InputError
 
 lengths, sizes, steps, seeds = (
@@ -167,15 +167,9 @@ def test_overlapping_windows_train_and_validate() -> None:
     assert next(iter(strided)).inputs[0].tolist() == list(range(0, 92, 4))
 
 
-@pytest.mark.parametrize(
-    ("keep_last", "shapes"), [(True, [(3, 4), (3, 4), (3, 2)]), (False, [(3, 4), (3, 4)])]
-)
-def test_a_short_last_batch_is_kept_or_dropped(keep_last: bool, shapes: list[tuple[int, int]]) -> None:
-    for build in (
-        RandomWindows(range(31), 4, 3, random_start=False, keep_last=keep_last),
-        OverlappingWindows(range(13), 4, 3, keep_last=keep_last),
-    ):
-        assert [tuple(batch.inputs.shape) for batch in build] == shapes
+def test_a_short_last_batch_is_kept() -> None:
+    for build in (RandomWindows(range(31), 4, 3, random_start=False), OverlappingWindows(range(13), 4, 3)):
+        assert [tuple(batch.inputs.shape) for batch in build] == [(3, 4), (3, 4), (3, 2)]
 
 
 def test_a_short_text_always_gives_a_batch() -> None:
@@ -189,7 +183,6 @@ def test_a_short_text_always_gives_a_batch() -> None:
     "build",
     [
         lambda: RandomWindows(range(7), 4, 7),
-        lambda: RandomWindows(range(28), 4, 7, keep_last=False),
         lambda: SequentialPartition(range(28), 4, 7),
         lambda: SequentialPartition([5], 4, 7, cover=True),
         lambda: SequentialPartition([], 4, 7, cover=True),

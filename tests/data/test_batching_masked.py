@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from throughtime.data.batching import RaggedIds
-from throughtime.data.batching.masked import MaskedBatches, lots, pieces
+from throughtime.data.batching.buckets import RaggedIds
+from throughtime.data.batching.sequences import MaskedBatches, hash_to_unit, split_rows
 from throughtime.errors import InputError
 
 sentences = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=12), min_size=1, max_size=20)
@@ -88,18 +88,18 @@ def test_the_share_is_kept_over_all_positions():
 
 
 def test_lots_are_even_and_apart():
-    drawn = lots(0, 0, np.arange(100_000))
+    drawn = hash_to_unit(0, 0, np.arange(100_000))
     assert drawn.min() >= 0
     assert drawn.max() < 1
     assert abs(np.histogram(drawn, 10, (0, 1))[0] - 10_000).max() < 5 * 100
     assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 0.02
-    assert not np.intersect1d(drawn, lots(0, 1, np.arange(100_000))).size
+    assert not np.intersect1d(drawn, hash_to_unit(0, 1, np.arange(100_000))).size
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 9), max_size=12), max_size=8), st.integers(1, 5))
 def test_pieces_lose_nothing(rows, longest):
-    cut = pieces(RaggedIds.of(rows), longest)
+    cut = split_rows(RaggedIds.of(rows), longest)
     expected = [row[first : first + longest] for row in rows for first in range(0, len(row), longest)]
     assert [cut[number].tolist() for number in range(len(cut))] == expected
 

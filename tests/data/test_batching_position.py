@@ -8,29 +8,29 @@ from dataclasses import fields
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from throughtime.data.batching import (
-    Batch,
-    Batches,
-    OverlappingWindows,
-    PairBatches,
-    RandomWindows,
-    SequentialPartition,
-    SeriesBatches,
-    SeriesWindows,
-    Specials,
-)
+from throughtime.data.batching.batches import Batch, Batches
+from throughtime.data.batching.pairs import PairBatches
+from throughtime.data.batching.series import PanelArrays, PanelBatches, PanelWindows
+from throughtime.data.batching.text import OverlappingWindows, RandomWindows, SequentialPartition
+from throughtime.data.records import Specials
 from throughtime.errors import InputError
 
 Build = Callable[..., Batches[Any, Any]]
 MARKS = Specials(0, 1, 2)
 SOURCES = [list(range(3, 4 + i * 7 % 11)) for i in range(50)]
 TARGETS = [list(range(3, 4 + i * 5 % 13)) for i in range(50)]
+
+VALUES, NONE = np.arange(60, dtype=np.float32), np.zeros((60, 0), np.float32)
+PANEL = PanelWindows(
+    PanelArrays(VALUES, VALUES >= 0, NONE, NONE, np.array([0, 60]), np.array([0])), [range(60)], 5, 2
+)
 
 
 def pairs(seed: int, **own: Any) -> PairBatches:
@@ -47,7 +47,7 @@ KINDS: dict[str, Build] = {
     "token budget": lambda seed, **own: PairBatches(
         SOURCES, TARGETS, MARKS, MARKS, batch_size=None, max_tokens=60, seed=seed, **own
     ),
-    "series": lambda seed, **own: SeriesBatches(SeriesWindows(range(60), 5, 2), 8, seed=seed, **own),
+    "series": lambda seed, **own: PanelBatches(PANEL, 8, seed=seed, **own),
 }
 kinds = pytest.mark.parametrize("build", KINDS.values(), ids=KINDS)
 
@@ -108,11 +108,7 @@ def test_rows_of_the_ranks_are_the_rows_of_one_process(build: Build, world_size:
                 # A rank pads to its own longest row.
                 assert torch.equal(got, expected[: len(got)] if got.ndim else expected)
                 assert got.ndim == 0 or not expected[len(got) :].any()
-        assert sum(_rows(part) for part in parts) == _rows(whole)
-
-
-def _rows(batch: Batch) -> int:
-    return int(batch.inputs.shape[1])  # type: ignore[attr-defined]
+        assert sum(part.rows for part in parts) == whole.rows
 
 
 def test_a_position_of_two_processes_can_be_taken_up_by_one() -> None:

@@ -74,7 +74,7 @@ def test_people_are_told_sizes_and_differences(throughtime, tmp_path):
             ["RUN", "--out", "new", "--format", "onyx"],
             "unknown format 'onyx'; did you mean 'onnx'? Known: onnx.",
         ),
-        (["RUN", "--out", "here"], "here exists already; choose another folder or remove it"),
+        (["RUN", "--out", "here"], "here: exists already"),
         (["nowhere", "--out", "new"], "nowhere: no such model folder"),
         (["COUNTED", "--out", "new"], "holds a model of the task 'ngram', which has no export"),
     ],
@@ -82,6 +82,7 @@ def test_people_are_told_sizes_and_differences(throughtime, tmp_path):
 def test_what_cannot_be_exported_is_refused(throughtime, tmp_path, monkeypatch, words, sentence):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "notes.txt").write_text("mine")
     run = untrained.language(tmp_path)
     counted = tmp_path / "counted"
     counted.mkdir()

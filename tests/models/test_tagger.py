@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from throughtime.data.batching import RaggedIds
+from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedBatches, TaggedRows
 from throughtime.models.language import FrozenReader, RecurrentLanguageModel
 from throughtime.tasks.tag.network import UNKNOWN, SequenceTagger, SpellingReader

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import throughtime as tt
-from throughtime.data.batching import RaggedIds
+from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError
 from throughtime.tasks.fill.config import FillConfig

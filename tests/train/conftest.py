@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tests.plain import PLAIN
 from torch import nn
 
-from throughtime.data.batching import SeriesBatches, SeriesWindows
+from throughtime.data.batching.batches import Batch
+from throughtime.data.batching.buckets import ShuffledWindows
+from throughtime.data.batching.series import SeriesWindows
 from throughtime.data.datasets import open_dataset
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.predictor import RecurrentLanguage
@@ -76,6 +80,33 @@ def trainer_of(tmp_path):
     return build
 
 
+@dataclass(frozen=True)
+class WindowBatch(Batch):
+    """Inputs [lookback, B, 1] and targets [horizon, B, 1]."""
+
+    inputs: torch.Tensor
+    targets: torch.Tensor
+
+
+class WindowBatches(ShuffledWindows):
+    """Windows of one series, drawn by the sampler of all windows."""
+
+    def __init__(self, windows, batch_size, **options) -> None:
+        super().__init__({"windows": len(windows)}, batch_size, **options)
+        self.windows = windows
+
+    def _windows(self, generator):
+        return np.arange(len(self.windows))
+
+    def _collate(self, plan, index):
+        mine = self._mine(plan[index])
+        sides = (self.windows.inputs, self.windows.targets)
+        inputs, targets = (
+            torch.from_numpy(np.ascontiguousarray(side[mine].swapaxes(0, 1), np.float32)) for side in sides
+        )
+        return WindowBatch(len(plan[index]) * self.windows.targets[0].size, inputs, targets)
+
+
 class SeriesTask:
     """Predict the next value of a series from those before it: all that a task of the trainer is."""
 
@@ -88,7 +119,7 @@ class SeriesTask:
         self.model, self.train, self.valid, self.config = model, train, valid, config
 
     def batches(self, rank, world_size):
-        return SeriesBatches(
+        return WindowBatches(
             self.train, self.config.batch_size, seed=self.config.seed, rank=rank, world_size=world_size
         )
 
@@ -105,7 +136,7 @@ class SeriesTask:
     def validate(self, rank, world_size):
         if self.valid is None:
             return {}
-        batches = SeriesBatches(self.valid, 256, shuffle=False, rank=rank, world_size=world_size)
+        batches = WindowBatches(self.valid, 256, shuffle=False, rank=rank, world_size=world_size)
         sums = [(float(self._squared(batch)), batch.rows) for batch in batches]
         return {"squared": sum(one for one, _ in sums), "count": sum(rows for _, rows in sums)}
 

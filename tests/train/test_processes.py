@@ -13,7 +13,7 @@ from tests.plain import PLAIN
 from tests.tiny import tiny_data, training
 
 import throughtime as tt
-from throughtime.data.batching import RandomWindows, SequentialPartition
+from throughtime.data.batching.text import RandomWindows, SequentialPartition
 from throughtime.data.datasets import open_dataset
 from throughtime.train.processes import Processes
 

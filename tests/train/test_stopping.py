@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 from tests.tiny import tiny_data, training
 
-from throughtime.data.batching import SeriesWindows
+from throughtime.data.batching.series import SeriesWindows
 from throughtime.errors import ThroughtimeError
 from throughtime.train.config import TrainingConfig
 from throughtime.train.lr_finder import find_learning_rate

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import throughtime as tt
-from throughtime.data.batching import SeriesWindows
+from throughtime.data.batching.series import SeriesWindows
 from throughtime.errors import ThroughtimeError
 from throughtime.train.config import TrainingConfig
 from throughtime.train.objective import Loss

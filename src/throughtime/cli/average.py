@@ -44,15 +44,13 @@ def average(
 
       throughtime evaluate runs/ptb-averaged --split valid
     """
-    from throughtime.files import check_place, whole_folder
+    from throughtime.files import check_new, whole_folder
     from throughtime.folder import ModelFolder
     from throughtime.train.checkpoint import Checkpoints
 
     source = ModelFolder.at(run)
     source.read_config()
-    check_place(out)
-    if out.exists():
-        raise InputError("--out", f"{out} exists already; choose another folder")
+    check_new(out)
     checkpoints = Checkpoints(run / "checkpoints", keep=1)
     names = checkpoints.names()
     if not names:

@@ -116,7 +116,9 @@ def _of_pairs(
     max_length: int | None,
     seed: int,
 ) -> Outcome:
-    from throughtime.data.batching import PairBatches, RaggedIds, Specials
+    from throughtime.data.batching.buckets import RaggedIds
+    from throughtime.data.batching.pairs import PairBatches
+    from throughtime.data.records import Specials
     from throughtime.text.codec import RESERVED
 
     codecs = [_codec(dataset, split, tokens, min_freq, RESERVED, side) for side in ("source", "target")]

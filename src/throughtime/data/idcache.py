@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from throughtime.data.dataset import Dataset
 from throughtime.errors import InputError
 from throughtime.files import cache_folder, sha256_of, whole_file, whole_folder
 
 if TYPE_CHECKING:
+    from throughtime.data.dataset import Dataset
     from throughtime.text.codec import Codec
 
 # A change of what the files below mean: caches of older versions are then never looked at.

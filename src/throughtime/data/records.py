@@ -61,6 +61,14 @@ class Described(NamedTuple):
     vector: tuple[float, ...]
 
 
+class Specials(NamedTuple):
+    """The ids that the vocabulary of one side of a pair reserves."""
+
+    pad_id: int = 0
+    bos_id: int | None = None
+    eos_id: int | None = None
+
+
 BLOCK = 1 << 20
 # Past this a text offers no good place (Chinese lines never begin with a Latin letter): cut at the next line.
 FACTOR = 8

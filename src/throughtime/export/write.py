@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from throughtime.errors import InputError, ThroughtimeError
+from throughtime.errors import ThroughtimeError
 from throughtime.export.graph import Graph
 from throughtime.export.onnx import to_onnx
 from throughtime.export.weights import Array
-from throughtime.files import check_place, whole_folder
+from throughtime.files import check_new, whole_folder
 from throughtime.folder import ModelFolder
 from throughtime.runtime.session import import_onnxruntime
 from throughtime.version import __version__
@@ -78,13 +78,6 @@ def draw_ragged(
     return ids, lengths
 
 
-def check_out(out: Path) -> None:
-    """Refuse a folder that exists, or that cannot be written."""
-    check_place(out)
-    if out.exists():
-        raise InputError("out", f"{out} exists already; choose another folder or remove it")
-
-
 def write_export(
     exported: Exported, task: str, out: Path, *, name: str, int8: bool = False
 ) -> dict[str, Any]:
@@ -93,7 +86,7 @@ def write_export(
     `int8` keeps weights in one byte each: a smaller and faster model whose numbers are a little off. `name`
     is the title of its card.
     """
-    check_out(out)
+    check_new(out)
     models, checks = {}, {}
     for precision in ("float32", "int8")[: 1 + int8]:
         models = {part: to_onnx(graph) for part, graph in exported.graphs(precision == "int8").items()}

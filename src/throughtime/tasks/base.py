@@ -278,14 +278,14 @@ class Predictor:
         It is checked against torch; what was written and how far its numbers are off is returned. With
         `int8`, weights have one byte each: smaller and faster, with numbers that are a little off.
         """
-        from throughtime.export.write import FORMATS, check_out, write_export
+        from throughtime.export.write import FORMATS, write_export
 
         declaration = TASKS[self.task]
         if format not in FORMATS:
             raise unknown("format", format, FORMATS)
         if declaration.exporter is None:
             raise InputError("task", f"{self.task!r} has no export")
-        check_out(Path(out))
+        check_new(out)
         name = self.folder.path.name if self.folder is not None else self.task
         exported = declaration.part("exporter")(self)
         return write_export(exported, self.task, Path(out), name=name, int8=int8)

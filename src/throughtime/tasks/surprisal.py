@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from throughtime.data.batching import PairBatch, real_positions
 from throughtime.models.heads import IGNORED, Head
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.train.objective import Loss
 
 if TYPE_CHECKING:
+    from throughtime.data.batching.pairs import PairBatch
     from throughtime.metrics.likelihood import Likelihood
 
 
 def masked_labels(batch: PairBatch) -> Tensor:
     """The labels, [L, B], with IGNORED past each target's end: the loss is over real tokens only."""
+    from throughtime.data.batching.batches import real_positions
+
     return torch.where(real_positions(len(batch.labels), batch.target_lengths), batch.labels, IGNORED)
 
 

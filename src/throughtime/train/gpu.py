@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.data.batching import Batch, Batches
+from throughtime.data.batching.batches import Batch, Batches
 from throughtime.train.objective import State
 
 Step = Callable[[Batch, State, int], State]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from throughtime.data.batching import Batch
+from throughtime.data.batching.batches import Batch
 from throughtime.layers.devices import autocast, choose_precision
 from throughtime.models.weights import load_weights, named_weights
 from throughtime.train import optimizers

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.files import naming, whole_file
+from throughtime.files import name_in_errors, whole_file
 
 DIVERGENCE_FACTOR = 1_000.0
 """A loss larger than the first by this factor has diverged."""
@@ -43,7 +43,7 @@ class Metrics:
             self._open()
         assert self._file is not None
         # One write, so that a kill tears at most the last line.
-        with naming(self._path):
+        with name_in_errors(self._path):
             self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
             self._file.flush()
         if self._board is not None:
@@ -67,7 +67,7 @@ class Metrics:
         """Let go of the files; writing again opens them anew."""
         if self._file is not None:
             file, self._file = self._file, None
-            with naming(self._path):  # what could not be written before is tried once more
+            with name_in_errors(self._path):  # what could not be written before is tried once more
                 file.close()
         if self._board is not None:
             self._board.close()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
-from throughtime.data.batching import Batch, Batches
+if TYPE_CHECKING:
+    from throughtime.data.batching.batches import Batch, Batches
+
 
 State = tuple[Tensor, ...]
 """What one batch hands to the next: each tensor [rows, ...], empty where nothing is handed on."""

@@ -1,11 +1,11 @@
-"""Batches, epoch after epoch: seeded, with a position that can be saved and taken up again."""
+"""Batches, epoch after epoch: seeded, with a position that can be saved and restored."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping, Sized
 from dataclasses import dataclass, fields, replace
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 import numpy as np
 import torch
@@ -17,39 +17,39 @@ from throughtime.errors import InputError
 
 @dataclass(frozen=True)
 class Batch:
-    """Tensors, time-major, that move together.
+    """Time-major tensors that move between devices together.
 
-    `count` is the number of real targets in the whole batch, over all processes: a gradient is the sum over
-    the rows at hand divided by this count, and adding the processes' gradients gives that of one process.
+    `count` is the number of real targets in the whole batch, over all processes. Each process divides the sum
+    over its own rows by this count; the gradients of all processes then add up to that of a single process.
     """
 
     count: int
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
-        """The same batch on another device."""
-        moved: dict[str, Any] = {
-            name: value.to(device, non_blocking=non_blocking) for name, value in self.tensors().items()
-        }
-        return replace(self, **moved)
+        """Return the same batch on another device."""
+        return self._map(lambda value: value.to(device, non_blocking=non_blocking))
+
+    def pinned(self) -> Self:
+        """Return the same batch in page-locked memory, from which a GPU copies while it computes."""
+        return self._map(Tensor.pin_memory)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Its tensors by name."""
+        """Return its tensors by name."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
-    def pinned(self) -> Self:
-        """The same in memory that a GPU can copy from while it computes."""
-        pinned: dict[str, Any] = {name: value.pin_memory() for name, value in self.tensors().items()}
-        return replace(self, **pinned)
+    def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
+        changed: dict[str, Any] = {name: function(value) for name, value in self.tensors().items()}
+        return replace(self, **changed)
 
     @property
     def rows(self) -> int:
-        """How many rows this process has of it: axis 1, as everything is time-major."""
+        """The number of rows that this process has: the size of axis 1, as tensors are time-major."""
         return next(value.shape[1] for value in self.tensors().values() if value.dim() > 1)
 
 
 def real_positions(steps: int, lengths: Tensor) -> Tensor:
-    """Which positions [steps, batch] lie inside their row.
+    """Return a mask [steps, batch] of the positions that lie inside their row.
 
     >>> real_positions(3, torch.tensor([3, 1])).int()
     tensor([[1, 1],
@@ -60,12 +60,12 @@ def real_positions(steps: int, lengths: Tensor) -> Tensor:
 
 
 def draws(seed: int, epoch: int) -> np.random.Generator:
-    """The generator of one epoch, independent of those of all other epochs and seeds."""
+    """Return the random generator of one epoch, independent of those of all other epochs and seeds."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch])))
 
 
 def permutation(n: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """The numbers 0..n-1 in random order.
+    """Return the numbers 0..n-1 in random order.
 
     >>> permutation(5, draws(seed=0, epoch=0))
     array([3, 2, 1, 0, 4])
@@ -74,12 +74,12 @@ def permutation(n: int, generator: np.random.Generator) -> NDArray[np.int64]:
 
 
 def uniform(n: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    """`n` numbers from [0, 1)."""
+    """Return `n` random numbers from [0, 1)."""
     return (_bits(n, generator) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def random_offset(n: int, generator: np.random.Generator) -> int:
-    """How many tokens an epoch leaves out at its start, d ~ U[0, n), so that its windows fall elsewhere.
+    """Return the number of tokens that an epoch skips at its start, d ~ U[0, n), to shift its windows.
 
     >>> sorted({random_offset(3, draws(0, epoch)) for epoch in range(20)})
     [0, 1, 2]
@@ -97,17 +97,17 @@ Number = TypeVar("Number", int, float)
 
 
 class Batches(ABC, Generic[Plan, BatchType]):
-    """The base of all batches: a subclass plans an epoch and collates one batch of the plan.
+    """The base class of all batches: a subclass plans an epoch and collates one batch of the plan.
 
-    `for batch in batches` gives what is left of the current epoch and then moves on to the next; a loop
-    left early is taken up where it was left. `state()` inside the loop counts the batch in hand as done.
+    `for batch in batches` yields the rest of the current epoch and then moves on to the next epoch; after a
+    `break`, the next loop continues with the following batch. `state()` inside the loop counts the current
+    batch as done.
 
-    With several processes the batches are formed as if there were one, and row i goes to rank i mod
-    world_size: a rank always has the same rows of a sequential partition, so that its carried state fits,
-    and rows sorted by length are shared out evenly. The plan does not depend on the number of processes, so
-    a position saved by four can be taken up by two. In a batch with fewer rows than processes some ranks
-    get a batch of no rows, which adds nothing to the gradient; they still have a batch for each batch of
-    the others.
+    Batches are formed as if there were one process, and row i belongs to rank i mod world_size. A rank thus
+    always has the same rows of a sequential partition, so that its carried state fits, and rows sorted by
+    length are shared evenly. The plan does not depend on the number of processes, so a position saved by four
+    processes can be restored by two. If a batch has fewer rows than there are processes, some ranks get a
+    batch without rows, which adds nothing to the gradient.
     """
 
     def __init__(self, settings: Mapping[str, float | None], *, rank: int, world_size: int) -> None:
@@ -122,24 +122,24 @@ class Batches(ABC, Generic[Plan, BatchType]):
 
     @abstractmethod
     def _plan(self, epoch: int) -> Plan:
-        """What an epoch consists of; its length is the number of batches."""
+        """Return the plan of an epoch; its length is the number of batches."""
 
     @abstractmethod
     def _collate(self, plan: Plan, index: int) -> BatchType:
-        """This rank's rows of one batch."""
+        """Return this rank's rows of one batch."""
 
     def plan(self) -> Plan:
-        """The plan of the current epoch, over all ranks."""
+        """Return the plan of the current epoch, over all ranks."""
         if self._planned is None or self._planned[0] != self.epoch:
             self._planned = (self.epoch, self._plan(self.epoch))
         return self._planned[1]
 
     def __len__(self) -> int:
-        """How many batches the current epoch has, those already taken included."""
+        """The number of batches in the current epoch, including those already taken."""
         return len(self.plan())
 
     def __iter__(self) -> Iterator[BatchType]:
-        """The rest of the current epoch."""
+        """Yield the rest of the current epoch."""
         while self._taken < len(self):
             batch = self._collate(self.plan(), self._taken)
             self._taken += 1
@@ -148,31 +148,33 @@ class Batches(ABC, Generic[Plan, BatchType]):
         self._taken = 0
 
     def state(self) -> dict[str, Any]:
-        """The position, ready for JSON, with the settings that it depends on."""
+        """Return the position and the settings that it depends on, ready for JSON."""
         return {"epoch": self.epoch, "batch": self._taken, "settings": dict(self._settings)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up a saved position: exactly the batches follow that would have followed it."""
-        epoch, batch, settings = _count(state, "epoch"), _count(state, "batch"), state.get("settings")
-        if epoch is None or batch is None or not isinstance(settings, Mapping):
+        """Restore a saved position: the same batches follow as would have followed it."""
+        epoch, batch, settings = (state.get(key) for key in ("epoch", "batch", "settings"))
+        counts = all(isinstance(count, int) and count >= 0 for count in (epoch, batch))
+        if not counts or not isinstance(settings, Mapping):
             raise InputError("saved position", "needs 'epoch', 'batch' and 'settings'; it is damaged")
         for name, now in self._settings.items():
             if settings.get(name) != now:
                 then = settings.get(name)
                 raise InputError("saved position", f"has {name} {then}, but now it is {now}; use the same")
         before = self.epoch, self._taken
-        self.epoch, self._taken = epoch, batch
-        if batch > len(self):
+        self.epoch, self._taken = cast(int, epoch), cast(int, batch)
+        if self._taken > len(self):
             last = len(self)
             self.epoch, self._taken = before
             raise InputError("saved position", f"is at batch {batch}, but epoch {epoch} has only {last}")
 
     def _mine(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        return rows[self.rank :: self.world_size]
+        """Return a copy of the rows that belong to this rank."""
+        return rows[self.rank :: self.world_size].copy()
 
 
 def at_least(name: str, value: Number, least: int) -> Number:
-    """`value`, or an error that names the option.
+    """Return `value`, or raise an error that names the option.
 
     >>> at_least("batch_size", 0, 1)
     Traceback (most recent call last):
@@ -181,8 +183,3 @@ def at_least(name: str, value: Number, least: int) -> Number:
     if value < least:
         raise InputError(name, f"must be {least} or more, got {value}")
     return value
-
-
-def _count(state: Mapping[str, Any], key: str) -> int | None:
-    value = state.get(key)
-    return value if isinstance(value, int) and value >= 0 else None

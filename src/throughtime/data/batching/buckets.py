@@ -1,9 +1,10 @@
-"""Rows of unequal length in one flat array, and batches of like lengths, so that little is padding."""
+"""Rows of different lengths in one flat array; batches of similar lengths, and of shuffled windows."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from array import array
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -18,7 +19,7 @@ from throughtime.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class RaggedIds:
-    """Rows of ids, compact and quick to gather from: row i is `flat[offsets[i]:offsets[i + 1]]`.
+    """Rows of ids in one array: row i is `flat[offsets[i]:offsets[i + 1]]`.
 
     >>> rows = RaggedIds.of([[5, 6, 7], [8], [9, 4]])
     >>> len(rows), rows[2], rows.lengths
@@ -29,34 +30,31 @@ class RaggedIds:
     offsets: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        """Refuse offsets that do not cover the ids."""
+        """Raise an error if the offsets do not cover the ids."""
         ends = self.offsets
         if ends[0] != 0 or ends[-1] != len(self.flat) or (ends[1:] < ends[:-1]).any():
-            raise InputError("offsets", f"must rise from 0 to the number of ids, {len(self.flat)}")
+            raise InputError("offsets", f"must increase from 0 to the number of ids, {len(self.flat)}")
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[int]]) -> RaggedIds:
-        """Gather rows of ids, read once and one at a time."""
+        """Collect rows of ids from an iterable, one at a time."""
         flat, ends = array("i"), array("q", [0])
         for number, row in enumerate(rows):
             try:
                 flat.extend(row)
             except (TypeError, OverflowError) as error:
-                raise InputError(f"row {number}", "holds something that is not an id of 32 bits") from error
+                raise InputError(f"row {number}", "holds something that is not a 32-bit id") from error
             ends.append(len(flat))
         return cls(np.array(flat, dtype=np.int32), np.array(ends, dtype=np.int64))
 
     @classmethod
-    def chunks(cls, items: NDArray[np.int64], size: int, keep_last: bool = True) -> RaggedIds:
-        """Items in rows of `size`; a short last row is kept or dropped.
+    def chunks(cls, items: NDArray[np.int64], size: int) -> RaggedIds:
+        """Split items into rows of `size`; the last row may be shorter.
 
         >>> RaggedIds.chunks(np.arange(5), 2).lengths
         array([2, 2, 1])
         """
-        offsets = np.arange(0, len(items) + 1, size, dtype=np.int64)
-        if keep_last and offsets[-1] < len(items):
-            offsets = np.append(offsets, len(items))
-        return cls(items[: offsets[-1]], offsets)
+        return cls(items, np.append(np.arange(0, len(items), size, dtype=np.int64), len(items)))
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -64,7 +62,7 @@ class RaggedIds:
         return np.diff(self.offsets)
 
     def lengths_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The lengths of some rows."""
+        """Return the lengths of some rows."""
         return self.offsets[rows + 1] - self.offsets[rows]
 
     def __len__(self) -> int:
@@ -72,29 +70,29 @@ class RaggedIds:
         return len(self.offsets) - 1
 
     def __getitem__(self, row: int) -> NDArray[Any]:
-        """One row, as a view."""
+        """Return one row, as a view."""
         if not -len(self) <= row < len(self):
             raise IndexError(f"row {row} of {len(self)}")
         row %= len(self)
         return self.flat[self.offsets[row] : self.offsets[row + 1]]
 
     def cut(self, length: int) -> RaggedIds:
-        """The first `length` ids of each row."""
+        """Return the first `length` ids of each row."""
         kept = np.minimum(self.lengths, length)
         place = np.arange(len(self.flat)) - np.repeat(self.offsets[:-1], self.lengths)
         return RaggedIds(self.flat[place < length], np.append(0, np.cumsum(kept)))
 
-    def ended(self, eos_id: int) -> RaggedIds:
-        """Each row with an end token after it.
+    def append(self, eos_id: int) -> RaggedIds:
+        """Return the rows with one more id at the end of each.
 
-        >>> RaggedIds.of([[5, 6], []]).ended(3).flat
+        >>> RaggedIds.of([[5, 6], []]).append(3).flat
         array([5, 6, 3, 3], dtype=int32)
         """
         flat = np.insert(self.flat, self.offsets[1:], eos_id)
         return RaggedIds(flat, self.offsets + np.arange(len(self.offsets)))
 
     def padded(self, rows: NDArray[np.int64], pad_id: int = 0) -> tuple[Tensor, Tensor]:
-        """Some rows side by side, [time, batch], and their lengths, [batch].
+        """Return some rows side by side, [time, batch], padded with `pad_id`, and their lengths, [batch].
 
         >>> ids, lengths = RaggedIds.of([[5, 6, 7], [8], [9, 4]]).padded(np.array([0, 1]))
         >>> ids
@@ -117,14 +115,14 @@ _WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
 class Buckets:
-    """Cuts pairs into batches by the lengths of both sides.
+    """Groups pairs into batches by the lengths of both sides, so that little is padding.
 
-    The pairs are cut into strips by source length, a strip `width` lengths wide, and a strip is sorted by
-    target length, upwards and downwards in turn so that neighbours stay alike where two strips meet. The
-    width that pads least is found once: narrow for many pairs, wide for few.
+    Pairs are sorted by source length in strips `width` lengths wide, and by target length within a strip,
+    alternately ascending and descending, so that neighbours stay similar where two strips meet. The width
+    with the least padding is chosen once: narrow for many pairs, wide for few.
 
-    A batch holds at most `batch_size` pairs, and at most `max_tokens` positions on its larger side, padding
-    included.
+    A batch holds at most `batch_size` pairs, and at most `max_tokens` positions on its larger side, including
+    padding.
 
     >>> lengths = np.array([3, 9, 3, 8, 4, 9])
     >>> [batch.tolist() for batch in Buckets(lengths, lengths, batch_size=2).in_order()]
@@ -150,14 +148,14 @@ class Buckets:
         self.width = self._best_width()
 
     def in_order(self) -> RaggedIds:
-        """Batches of pair numbers by rising source length, always the same."""
+        """Return batches of pair numbers by increasing source length, always the same."""
         return self._cut(self._sorted(self.width, self._targets, np.arange(len(self._sources))))
 
     def shuffled(self, generator: np.random.Generator, jitter: float) -> RaggedIds:
-        """Batches of pair numbers, themselves in random order.
+        """Return batches of pair numbers in random order, with pairs of equal lengths in random order too.
 
-        Equal lengths are drawn in random order. `jitter` also changes each target length by up to this
-        number, up or down: then more pairs can meet, and more is padding.
+        `jitter` also changes each target length by up to this number, up or down, before sorting: pairs then
+        meet more different partners, at the price of more padding.
         """
         ties = permutation(len(self._sources), generator)
         blur = jitter * (2 * uniform(len(self._sources), generator) - 1)
@@ -169,7 +167,7 @@ class Buckets:
         return RaggedIds(batches.flat[places], np.append(0, ends))
 
     def padding(self, batches: RaggedIds) -> float:
-        """The share of all positions, sources and targets together, that is padding."""
+        """Return the share of all positions, sources and targets together, that is padding."""
         real = int(self._sources.sum() + self._targets.sum())
         return 1 - real / self._positions(batches)
 
@@ -210,48 +208,47 @@ class Buckets:
 
 
 class WindowOptions(TypedDict, total=False):
-    """Options of all batches of windows."""
+    """Options of all batches of windows: see `ShuffledWindows` and `Batches`."""
 
     seed: int
     shuffle: bool
-    keep_last: bool
     rank: int
     world_size: int
 
 
 class ShuffledWindows(Batches[RaggedIds, BatchType]):
-    """Every window once per epoch, shuffled by seed and epoch, or in the order of time without `shuffle`.
+    """Every window once per epoch: in an order that follows from seed and epoch, or in order of time.
 
-    `about` holds further settings of the windows; a saved position is restored only if they are the same.
+    A saved position is restored only if `settings` are the same.
     """
 
     def __init__(
         self,
-        windows: Sized,
-        about: Mapping[str, Any],
+        settings: Mapping[str, float | None],
         batch_size: int,
         *,
         seed: int = 0,
         shuffle: bool = True,
-        keep_last: bool = True,
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        own = {"batch_size": at_least("batch_size", batch_size, 1), "shuffle": shuffle, "seed": seed}
-        super().__init__({"windows": len(windows), **about, **own}, rank=rank, world_size=world_size)
-        if not keep_last and len(windows) < batch_size:
-            raise InputError("batch_size", f"is {batch_size}, more than the {len(windows)} windows; lower it")
-        self._count, self._batch_size = len(windows), batch_size
-        self._seed, self._shuffle, self._keep_last = seed, shuffle, keep_last
+        own = {"batch_size": at_least("batch_size", batch_size, 1), "seed": seed}
+        super().__init__({**settings, **own}, rank=rank, world_size=world_size)
+        self._batch_size, self._seed, self._shuffle = batch_size, seed, shuffle
+
+    @abstractmethod
+    def _windows(self, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Return the windows of an epoch in order of time, each as a number that `_collate` understands."""
 
     def _plan(self, epoch: int) -> RaggedIds:
-        count = self._count
-        order = permutation(count, draws(self._seed, epoch)) if self._shuffle else np.arange(count)
-        return RaggedIds.chunks(order, self._batch_size, self._keep_last)
+        generator = draws(self._seed, epoch)
+        windows = self._windows(generator)
+        order = permutation(len(windows), generator) if self._shuffle else slice(None)
+        return RaggedIds.chunks(windows[order], self._batch_size)
 
 
 class BucketOptions(TypedDict, total=False):
-    """Options of all batches of like lengths: see `Buckets` and `Batches`."""
+    """Options of all batches of similar lengths: see `Buckets` and `Batches`."""
 
     batch_size: int | None
     max_tokens: int | None
@@ -263,10 +260,12 @@ class BucketOptions(TypedDict, total=False):
 
 
 class BucketedBatches(Batches[RaggedIds, BatchType]):
-    """Rows of like lengths together, every one once an epoch; without `shuffle` always the same, short first.
+    """Rows of similar lengths together, each once per epoch; without `shuffle`, always the same, short first.
 
-    `about` holds further settings; a saved position is restored only if they are the same.
+    `unit` is the word for the rows. A saved position is restored only if `about` is the same.
     """
+
+    unit: str
 
     def __init__(
         self,
@@ -274,7 +273,7 @@ class BucketedBatches(Batches[RaggedIds, BatchType]):
         targets: Lengths,
         about: Mapping[str, float | None],
         *,
-        batch_size: int | None = 32,
+        batch_size: int | None = 64,
         max_tokens: int | None = None,
         jitter: float = 1.0,
         shuffle: bool = True,
@@ -282,10 +281,12 @@ class BucketedBatches(Batches[RaggedIds, BatchType]):
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
+        if not len(sources):
+            raise InputError(self.unit, "are empty; give at least one")
         self._buckets = Buckets(sources, targets, batch_size=batch_size, max_tokens=max_tokens)
         self._seed, self._shuffle, self._jitter = seed, shuffle, at_least("jitter", jitter, 0)
-        own = {"batch_size": batch_size, "max_tokens": max_tokens, "jitter": jitter}
-        settings = {**about, **own, "shuffle": shuffle, "seed": seed}
+        own = {"batch_size": batch_size, "max_tokens": max_tokens, "jitter": jitter, "shuffle": shuffle}
+        settings = {self.unit: len(sources), **about, **own, "seed": seed}
         super().__init__(settings, rank=rank, world_size=world_size)
 
     def _plan(self, epoch: int) -> RaggedIds:

@@ -1,4 +1,4 @@
-"""Sentence pairs in batches, and texts with the label or vector that they are written from."""
+"""Batches of sentence pairs, and of texts with the label or vector that they are generated from."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from torch import Tensor
 
 from throughtime.data.batching.batches import Batch, at_least, real_positions
 from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, RaggedIds
+from throughtime.data.records import Specials
 from throughtime.errors import InputError
 
 
 def pad_or_truncate(ids: Sequence[int], length: int, pad_id: int = 0, eos_id: int | None = None) -> list[int]:
-    """`ids` made exactly `length` long; with an end token, what is cut makes room for it.
+    """Pad or truncate `ids` to exactly `length`; an end token, if given, replaces the last id kept.
 
     >>> pad_or_truncate([4, 12, 7], 5)
     [4, 12, 7, 0, 0]
@@ -31,16 +32,8 @@ def pad_or_truncate(ids: Sequence[int], length: int, pad_id: int = 0, eos_id: in
     return kept + [pad_id] * (length - len(kept))
 
 
-class Specials(NamedTuple):
-    """The ids that one side's vocabulary reserves."""
-
-    pad_id: int = 0
-    bos_id: int | None = None
-    eos_id: int | None = None
-
-
 class Truncated(NamedTuple):
-    """How many sentences of each side lost their end to `max_length`."""
+    """The number of sentences of each side that `max_length` truncated."""
 
     sources: int
     targets: int
@@ -50,8 +43,8 @@ class Truncated(NamedTuple):
 class PairBatch(Batch):
     """Source and target sentences, [time, batch].
 
-    `inputs` is what the decoder reads: `<bos>` and then the labels shifted by one. `indices` are the pairs'
-    numbers in the data, to give results back in their order.
+    `inputs` is what the decoder reads: `<bos>`, then the labels shifted by one. `indices` are the numbers of
+    the pairs in the data.
     """
 
     source: Tensor
@@ -63,13 +56,11 @@ class PairBatch(Batch):
 
 
 class PairBatches(BucketedBatches[PairBatch]):
-    """Pairs bucketed by length, every one once an epoch.
+    """Batches of sentence pairs; see `BucketedBatches`.
 
-    Sentences come as bare ids: `<eos>` is put after each source (where its vocabulary has one) and each
-    target, and is kept when `max_length` (which counts it) cuts a sentence. `truncated` counts the cut ones
-    and `padding` is the share of padding in the current epoch. See `Buckets` for batch_size, max_tokens and
-    jitter; both limits hold for the batch of all ranks together. Without `shuffle` the batches go from
-    short to long and are always the same.
+    Sentences are given as bare ids: `<eos>` is appended to each target, and to each source if its vocabulary
+    has one. `max_length` counts it, and truncation keeps it; `truncated` counts the truncated sentences.
+    `batch_size` and `max_tokens` limit the batch of all ranks together.
 
     >>> marks = Specials(pad_id=0, bos_id=1, eos_id=2)
     >>> sources, targets = [[5, 6, 7], [8], [9]], [[5], [6, 7], [8]]
@@ -87,6 +78,8 @@ class PairBatches(BucketedBatches[PairBatch]):
             [0, 7]])
     """
 
+    unit = "pairs"
+
     def __init__(
         self,
         sources: RaggedIds | Iterable[Sequence[int]],
@@ -98,24 +91,22 @@ class PairBatches(BucketedBatches[PairBatch]):
         **options: Unpack[BucketOptions],
     ) -> None:
         if target_specials.bos_id is None or target_specials.eos_id is None:
-            raise InputError("target vocabulary", "needs <bos> and <eos>; reserve them when you build it")
+            raise InputError("target vocabulary", "needs <bos> and <eos>; reserve both when building it")
         self._bos_id, self._pad_ids = target_specials.bos_id, (source_specials.pad_id, target_specials.pad_id)
         self._sources, cut_sources = _side(sources, source_specials.eos_id, max_length)
         self._targets, cut_targets = _side(targets, target_specials.eos_id, max_length)
         self.truncated = Truncated(cut_sources, cut_targets)
         self._check_sides()
         about = {
-            "pairs": len(self._sources),
             "source_tokens": len(self._sources.flat),
             "target_tokens": len(self._targets.flat),
             "max_length": max_length,
         }
-        options.setdefault("batch_size", 64)
         super().__init__(self._sources.lengths, self._targets.lengths, about, **options)
 
     @property
     def padding(self) -> float:
-        """Padded positions over all positions, source and target together, in the current epoch."""
+        """The share of padding in all positions of the current epoch, source and target together."""
         return self._buckets.padding(self.plan())
 
     def _collate(self, plan: RaggedIds, index: int) -> PairBatch:
@@ -131,41 +122,39 @@ class PairBatches(BucketedBatches[PairBatch]):
             inputs=_shifted(labels, target_lengths, self._bos_id, target_pad),
             labels=labels,
             target_lengths=target_lengths,
-            indices=torch.from_numpy(mine.copy()),
+            indices=torch.from_numpy(mine),
         )
 
     def _check_sides(self) -> None:
         if len(self._sources) != len(self._targets):
             counts = f"{len(self._sources)} sources but {len(self._targets)} targets"
             raise InputError("pairs", f"have {counts}; each source needs one target")
-        if not len(self._sources):
-            raise InputError("pairs", "are none; give at least one pair")
         empty = np.flatnonzero(self._sources.lengths == 0)
         if len(empty):
-            raise InputError("pairs", f"have an empty source at pair {empty[0]}; drop it or reserve <eos>")
+            raise InputError("pairs", f"have an empty source at pair {empty[0]}; remove it or reserve <eos>")
 
 
 def _side(
     rows: RaggedIds | Iterable[Sequence[int]], eos_id: int | None, max_length: int | None
 ) -> tuple[RaggedIds, int]:
-    """One side with its end tokens, and how many of its sentences were cut."""
+    """Return one side with its end tokens, and the number of sentences that were truncated."""
     ragged = rows if isinstance(rows, RaggedIds) else RaggedIds.of(rows)
     room = None if max_length is None else at_least("max_length", max_length, 2) - (eos_id is not None)
     cut = 0 if room is None else int((ragged.lengths > room).sum())
     if room is not None and cut:
         ragged = ragged.cut(room)
-    return (ragged if eos_id is None else ragged.ended(eos_id)), cut
+    return (ragged if eos_id is None else ragged.append(eos_id)), cut
 
 
 def _shifted(labels: Tensor, lengths: Tensor, bos_id: int, pad_id: int) -> Tensor:
-    """What the decoder reads: `<bos>`, then each label one step later."""
+    """Return what the decoder reads: `<bos>`, then each label one step later."""
     first = torch.full_like(labels[:1], bos_id)
     inputs = torch.cat([first, labels[:-1]])
     return inputs.masked_fill(~real_positions(len(labels), lengths), pad_id)
 
 
 class ConditionedBatches(PairBatches):
-    """Pairs whose source is a condition: the number of a label, [1, batch], or a vector, [1, batch, width].
+    """Pairs whose source is a condition: the id of a label, [1, batch], or a vector, [1, batch, width].
 
     >>> import torch
     >>> texts, labels = RaggedIds.of([[5, 6], [7]]), torch.tensor([4, 3])
@@ -187,9 +176,8 @@ class ConditionedBatches(PairBatches):
         if len(conditions) != len(texts):
             raise InputError("conditions", f"are {len(conditions)} for {len(texts)} texts; give one for each")
         self._conditions = conditions
-        # A condition has no length: a place of one step, to be filled in, says so to the buckets.
+        # A condition has no length: sources of one step, replaced below, leave all sorting to the texts.
         places = RaggedIds.of([[0]] * len(texts))
-        options.setdefault("batch_size", 32)
         super().__init__(places, texts, Specials(), specials, max_length=max_length, **options)
 
     def _collate(self, plan: RaggedIds, index: int) -> PairBatch:

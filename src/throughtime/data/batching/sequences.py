@@ -1,4 +1,4 @@
-"""Sequences with one label each, or with a tag for each word, in batches of like lengths."""
+"""Batches of sequences of similar lengths: with one label each, a tag for each word, or masked tokens."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ class LabelledBatch(Batch):
 
 
 class LabelledBatches(BucketedBatches[LabelledBatch]):
-    """Sequences bucketed by length, every one once an epoch; without `shuffle` always the same, short first.
+    """Batches of sequences with one label each; see `BucketedBatches`.
 
     >>> rows = RaggedIds.of([[5, 6, 7], [8], []])
     >>> batch = next(iter(LabelledBatches(rows, [1, 0, 1], batch_size=2, shuffle=False)))
     >>> batch.ids.tolist(), batch.lengths.tolist(), batch.labels.tolist()
     ([[0, 8]], [0, 1], [1, 0])
     """
+
+    unit = "sequences"
 
     def __init__(
         self,
@@ -46,22 +48,18 @@ class LabelledBatches(BucketedBatches[LabelledBatch]):
     ) -> None:
         if len(rows) != len(labels):
             raise InputError("labels", f"are {len(labels)} for {len(rows)} sequences; give one for each")
-        if not len(rows):
-            raise InputError("sequences", "are none; give at least one")
         self._rows, self._labels = rows, np.asarray(labels, dtype=np.int64)
-        about = {"sequences": len(rows), "tokens": len(rows.flat)}
-        super().__init__(rows.lengths, rows.lengths, about, **options)
+        super().__init__(rows.lengths, rows.lengths, {"tokens": len(rows.flat)}, **options)
 
     def _collate(self, plan: RaggedIds, index: int) -> LabelledBatch:
-        numbers = plan[index]
-        mine = self._mine(numbers)
+        mine = self._mine(plan[index])
         ids, lengths = self._rows.padded(mine)
         return LabelledBatch(
-            count=len(numbers),
+            count=len(plan[index]),
             ids=ids,
             lengths=lengths,
             labels=torch.from_numpy(self._labels[mine]),
-            indices=torch.from_numpy(mine.copy()),
+            indices=torch.from_numpy(mine),
         )
 
 
@@ -69,7 +67,7 @@ NO_LABEL = -1
 
 
 class Reading(NamedTuple):
-    """Sentences as a language model reads them, and where in its ids each word is over."""
+    """Sentences as a language model reads them, and the position in its ids at which each word ends."""
 
     ids: RaggedIds
     places: RaggedIds
@@ -83,16 +81,16 @@ class TaggedRows:
     forms: RaggedIds
     spellings: RaggedIds
     tags: RaggedIds
-    labels: NDArray[np.int64]  # of whole sentences, NO_LABEL where there is none
+    labels: NDArray[np.int64]  # one per sentence, NO_LABEL where there is none
     readings: tuple[Reading, ...] = ()
 
 
 @dataclass(frozen=True)
 class TaggedBatch(Batch):
-    """Sentences side by side. `indices` are their numbers in the data.
+    """Sentences [time, batch]; `indices` are their numbers in the data, and `count` counts words.
 
-    `spelled` says which column of `characters` spells a word: each distinct word is read once a batch.
-    `read` and `read_places` hold the sentences for each language model, one above another.
+    `spelled` is the column of `characters` that spells each word: a distinct word is spelled once per batch.
+    `read` and `read_places` hold the sentences for each language model, stacked along the first axis.
     """
 
     words: Tensor  # [T, B]
@@ -108,9 +106,7 @@ class TaggedBatch(Batch):
 
 
 class TaggedBatches(BucketedBatches[TaggedBatch]):
-    """Sentences of like lengths together, every one once an epoch; `count` counts words.
-
-    Without `shuffle` the batches go from short to long and are always the same.
+    """Batches of sentences with a tag for each word; see `BucketedBatches`.
 
     >>> ids = RaggedIds.of([[1, 2], [2]])
     >>> rows = TaggedRows(ids, ids, RaggedIds.of([[9], [5, 6], [7]]), ids, np.array([0, 1]))
@@ -119,24 +115,21 @@ class TaggedBatches(BucketedBatches[TaggedBatch]):
     ([[2, 0], [1, 2]], [1, 2], 3)
     """
 
+    unit = "sentences"
+
     def __init__(self, rows: TaggedRows, **options: Unpack[BucketOptions]) -> None:
-        lengths = rows.words.lengths
-        if not len(lengths):
-            raise InputError("sentences", "are none; give at least one")
         self._rows = rows
-        super().__init__(
-            lengths, lengths, {"sentences": len(lengths), "words": len(rows.words.flat)}, **options
-        )
+        lengths = rows.words.lengths
+        super().__init__(lengths, lengths, {"words": len(rows.words.flat)}, **options)
 
     def _collate(self, plan: RaggedIds, index: int) -> TaggedBatch:
-        rows, sentences = self._rows, plan[index]
-        mine = self._mine(sentences)
+        rows, mine = self._rows, self._mine(plan[index])
         words, lengths = rows.words.padded(mine)
         forms = rows.forms.padded(mine)[0].numpy()
         distinct, spelled = np.unique(forms, return_inverse=True)
         characters, character_lengths = rows.spellings.padded(distinct)
         return TaggedBatch(
-            count=int(rows.words.lengths_of(sentences).sum()),
+            count=int(rows.words.lengths_of(plan[index]).sum()),
             words=words,
             lengths=lengths,
             tags=rows.tags.padded(mine)[0],
@@ -144,16 +137,101 @@ class TaggedBatches(BucketedBatches[TaggedBatch]):
             characters=characters,
             character_lengths=character_lengths,
             spelled=torch.from_numpy(spelled.reshape(forms.shape)),
-            read=_stacked([reading.ids.padded(mine)[0] for reading in rows.readings], len(mine)),
-            read_places=_stacked([reading.places.padded(mine)[0] for reading in rows.readings], len(mine)),
-            indices=torch.from_numpy(mine.copy()),
+            read=_stack([reading.ids.padded(mine)[0] for reading in rows.readings], len(mine)),
+            read_places=_stack([reading.places.padded(mine)[0] for reading in rows.readings], len(mine)),
+            indices=torch.from_numpy(mine),
         )
 
 
-def _stacked(parts: list[Tensor], rows: int) -> Tensor:
-    """Matrices [steps, rows] of unequal steps above each other, padded with zeros."""
+def _stack(parts: list[Tensor], rows: int) -> Tensor:
+    """Stack matrices [steps, rows] with different numbers of steps; shorter ones are padded with zeros."""
     steps = max((len(part) for part in parts), default=0)
     whole = torch.zeros(len(parts), steps, rows, dtype=torch.int64)
     for number, part in enumerate(parts):
         whole[number, : len(part)] = part
     return whole
+
+
+@dataclass(frozen=True)
+class MaskedBatch(Batch):
+    """Whole sentences, [time, batch], and the flattened positions [N] in them that a model is to hide."""
+
+    ids: Tensor
+    lengths: Tensor
+    places: Tensor
+
+    @property
+    def labels(self) -> Tensor:
+        """The ids at the masked positions, [N]."""
+        return self.ids.flatten()[self.places]
+
+
+class MaskedBatches(BucketedBatches[MaskedBatch]):
+    """Batches of sentences with `share` of their tokens masked; see `BucketedBatches`.
+
+    Each token is masked with this probability, and each sentence has at least one mask. The masks depend only
+    on the seed, the epoch and the token's position in the data, not on the batches, the number of processes
+    or whether the run was resumed.
+
+    >>> batches = MaskedBatches(RaggedIds.of([[5, 6, 7, 8, 9], [4, 3]]), share=0.4, shuffle=False)
+    >>> batch = next(iter(batches))
+    >>> batch.ids.shape, len(batch.places), batch.count
+    (torch.Size([5, 2]), 4, 4)
+    """
+
+    unit = "sentences"
+
+    def __init__(self, rows: RaggedIds, *, share: float = 0.15, **options: Unpack[BucketOptions]) -> None:
+        if not 0 < share <= 1:
+            raise InputError("mask_share", f"is {share}, expected more than 0 and at most 1")
+        if not rows.lengths.all():
+            raise InputError("sentences", "hold an empty one; leave it out, as `split_rows` does")
+        self._rows, self._share = rows, share
+        super().__init__(rows.lengths, rows.lengths, {"tokens": len(rows.flat), "share": share}, **options)
+
+    def _collate(self, plan: RaggedIds, index: int) -> MaskedBatch:
+        masked = self._masked(plan[index])
+        ids, lengths = self._rows.padded(self._mine(plan[index]))
+        mine = masked[: len(ids), self.rank :: self.world_size]
+        return MaskedBatch(
+            count=int(masked.sum()),
+            ids=ids,
+            lengths=lengths,
+            places=torch.from_numpy(np.flatnonzero(mine)),
+        )
+
+    def _masked(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each token [time, batch] of these rows is masked: if its number, drawn from [0, 1), is
+        below the share, or the lowest of its row.
+        """
+        lengths = self._rows.lengths_of(rows)
+        time = np.arange(lengths.max(initial=0))[:, None]
+        drawn = hash_to_unit(self._seed, self.epoch, self._rows.offsets[rows] + time)
+        drawn = np.where(time < lengths, drawn, 1.0)
+        return np.asarray((drawn < self._share) | (time == drawn.argmin(axis=0)), dtype=np.bool_)
+
+
+def hash_to_unit(seed: int, epoch: int, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Hash each number to a pseudo-random one in [0, 1) with SplitMix64, the same on every machine.
+
+    >>> hash_to_unit(0, 0, np.array([7, 8]))
+    array([0.80688285, 0.93199289])
+    """
+    key = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)
+    found = key + (numbers + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
+    found ^= found >> np.uint64(31)
+    return (found >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def split_rows(rows: RaggedIds, max_length: int) -> RaggedIds:
+    """Split rows longer than `max_length` into several, and leave empty rows out.
+
+    >>> [row.tolist() for row in split_rows(RaggedIds.of([[1, 2, 3, 4, 5], [], [6]]), 2)]
+    [[1, 2], [3, 4], [5], [6]]
+    """
+    counts = -(-rows.lengths // max_length)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    starts = np.repeat(rows.offsets[:-1], counts) + max_length * (np.arange(len(first)) - first)
+    return RaggedIds(rows.flat, np.append(starts, len(rows.flat)))

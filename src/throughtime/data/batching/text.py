@@ -1,4 +1,4 @@
-"""One long text in batches: in rows that go on, in windows side by side, or overlapping."""
+"""Batches of one long text: rows that continue from batch to batch, or windows, overlapping or not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from throughtime.data.batching.batches import (
     Batches,
     at_least,
     draws,
-    permutation,
     random_offset,
     real_positions,
     uniform,
@@ -32,8 +31,8 @@ Ids = ArrayLike | Sequence[int]
 class LanguageBatch(Batch):
     """Inputs and labels, [time, batch]; the labels are the inputs shifted by one.
 
-    Positions past a row's length hold 0 and are no targets. `continues` says that each row goes on where it
-    stopped in the batch before, so that its state is carried over.
+    Positions past a row's length hold 0 and are not targets. `continues` is True if each row continues where
+    it stopped in the previous batch, so that its state can be carried over.
     """
 
     inputs: Tensor
@@ -45,10 +44,11 @@ class LanguageBatch(Batch):
 class Stream:
     """The ids of one text; a memory-mapped file stays on disk and only what a batch needs is read.
 
-    All tokens but the first can be predicted: a window of n steps needs n + 1 tokens.
+    All tokens but the first can be predicted: a window of n steps needs n + 1 tokens. An error is raised if
+    fewer than `least` tokens can be predicted.
     """
 
-    def __init__(self, ids: Ids, batch_size: int, num_steps: int) -> None:
+    def __init__(self, ids: Ids, batch_size: int, num_steps: int, *, least: int) -> None:
         self.batch_size = at_least("batch_size", batch_size, 1)
         self.num_steps = at_least("num_steps", num_steps, 1)
         self._ids = np.asarray(ids)
@@ -56,32 +56,35 @@ class Stream:
             kind = f"{self._ids.ndim} axes of {self._ids.dtype}"
             raise InputError("ids", f"must be one row of whole numbers, got {kind}")
         self.predictions = len(self._ids) - 1
+        self.spare = self.predictions - least
+        if self.spare < 0:
+            problem = f"has {len(self._ids)} tokens, but one batch needs {least + 1}"
+            raise InputError("text", f"{problem}; lower batch_size ({batch_size}) or num_steps ({num_steps})")
 
     def settings(self) -> dict[str, float | None]:
-        """What a saved position depends on."""
+        """Return the settings that a saved position depends on."""
         return {"tokens": len(self._ids), "batch_size": self.batch_size, "num_steps": self.num_steps}
 
-    def spare(self, least: int) -> int:
-        """How many predictions there are beyond the `least` that one epoch needs; fewer are an error."""
-        if self.predictions < least:
-            problem = f"has {len(self._ids)} tokens, but one batch needs {least + 1}"
-            raise InputError(
-                "text", f"{problem}; lower batch_size ({self.batch_size}) or num_steps ({self.num_steps})"
-            )
-        return self.predictions - least
-
-    def offset(self, spare: int, generator: np.random.Generator) -> int:
-        """d ~ U[0, num_steps), or less in a text so short that no batch would be left."""
-        return random_offset(min(self.num_steps, spare + 1), generator)
+    def offset(self, generator: np.random.Generator) -> int:
+        """Draw d ~ U[0, num_steps), or less if the text is so short that no batch would be left."""
+        return random_offset(min(self.num_steps, self.spare + 1), generator)
 
     def tokens(self, places: NDArray[np.int64]) -> Tensor:
-        """The tokens at these places of the text, [steps, batch]."""
+        """Return the tokens at these positions of the text, [steps, batch]."""
         return torch.from_numpy(self._ids[places].astype(np.int64))
+
+    def windows(self, starts: NDArray[np.int64], count: int) -> LanguageBatch:
+        """Return the windows that start at `starts`, this process's part of a batch of `count` windows."""
+        steps = self.num_steps
+        tokens = self.tokens(starts + np.arange(steps + 1)[:, None])
+        return LanguageBatch(
+            count * steps, tokens[:-1], tokens[1:], torch.full((len(starts),), steps), continues=False
+        )
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Where each row lies in the text, how far on in itself it begins, and how many tokens it predicts."""
+    """Where each row lies in the text, where in itself it begins, and the number of tokens it predicts."""
 
     starts: NDArray[np.int64]
     spans: NDArray[np.int64]
@@ -90,27 +93,25 @@ class Rows:
     num_steps: int
 
     def __len__(self) -> int:
-        """How many batches the longest row fills."""
+        """The number of batches that the longest row fills."""
         return (int(self.lengths.max()) + self.num_steps - 1) // self.num_steps
 
     def places(self, steps: range) -> NDArray[np.int64]:
-        """Where the inputs of these steps stand, [steps, rows]; a row's end leads to its start."""
+        """Return the positions of the inputs of these steps, [steps, rows]; rows wrap around at their end."""
         within = (self.turns + np.arange(steps.start, steps.stop)[:, None]) % self.spans
         return np.asarray(self.starts + within, dtype=np.int64)
 
 
 class SequentialPartition(Batches[Rows, LanguageBatch]):
-    """Row r of each batch continues row r of the batch before.
+    """Row r of each batch continues row r of the previous batch.
 
-    To train: the epoch leaves out d ~ U[0, num_steps) tokens first (`random_start`), the rows are equally
-    long, and what does not fill a batch is left out too. To evaluate: `random_start=False, cover=True`
-    predicts every token but the first exactly once; the last batch is shorter, and some of its rows shorter
-    still, down to length 0. Each row starts without a past, so one row (`batch_size=1`) gives the
-    perplexity of the text read in one go.
+    For training, an epoch skips d ~ U[0, num_steps) tokens first (`random_start`), all rows have the same
+    length, and tokens that do not fill a batch are left out. For evaluation, `random_start=False, cover=True`
+    predicts every token but the first exactly once; rows of the last batch may then be shorter, down to
+    length 0. Each row starts without context, so `batch_size=1` gives the perplexity of the text read as one.
 
-    `rotate` begins each row at a random place of its own and reads on from its start when its end is reached
-    (Press, 2019): rows fall on other neighbours in every epoch, while all but one of their words keep what
-    stood before them.
+    `rotate` starts each row at a random position and wraps around at its end (Press, 2019): rows meet other
+    neighbours in every epoch, while all but one of their tokens keep the token before them.
 
     >>> for batch in SequentialPartition(range(12), 2, 3, random_start=False, cover=True):
     ...     print(batch.inputs.T.tolist(), batch.lengths.tolist(), batch.continues)
@@ -131,15 +132,14 @@ class SequentialPartition(Batches[Rows, LanguageBatch]):
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        self._stream = Stream(ids, batch_size, num_steps)
+        self._stream = Stream(ids, batch_size, num_steps, least=1 if cover else batch_size * num_steps)
         self._seed, self._random_start, self._cover, self._rotate = seed, random_start, cover, rotate
-        self._spare = self._stream.spare(1 if cover else batch_size * num_steps)
         own = {"seed": seed, "random_start": random_start, "cover": cover, "rotate": rotate}
         super().__init__({**self._stream.settings(), **own}, rank=rank, world_size=world_size)
 
     def _plan(self, epoch: int) -> Rows:
         stream, generator = self._stream, draws(self._seed, epoch)
-        offset = stream.offset(self._spare, generator) if self._random_start else 0
+        offset = stream.offset(generator) if self._random_start else 0
         predictions = stream.predictions - offset
         rows = np.arange(min(stream.batch_size, predictions))
         length, more = divmod(predictions, len(rows))
@@ -155,7 +155,7 @@ class SequentialPartition(Batches[Rows, LanguageBatch]):
         done = index * plan.num_steps
         lengths = np.clip(plan.lengths - done, 0, plan.num_steps)
         steps = int(lengths.max())
-        mine = torch.from_numpy(self._mine(lengths).copy())
+        mine = torch.from_numpy(self._mine(lengths))
         places = plan.places(range(done, done + steps))[:, self.rank :: self.world_size]
         real = real_positions(steps, mine)
         return LanguageBatch(
@@ -167,18 +167,10 @@ class SequentialPartition(Batches[Rows, LanguageBatch]):
         )
 
 
-def _window_batch(stream: Stream, mine: NDArray[np.int64], windows: int) -> LanguageBatch:
-    """A batch of `windows` windows over all processes, of which this one has those that start at `mine`."""
-    steps = stream.num_steps
-    tokens = stream.tokens(mine + np.arange(steps + 1)[:, None])
-    return LanguageBatch(windows * steps, tokens[:-1], tokens[1:], torch.full((len(mine),), steps), False)
+class RandomWindows(ShuffledWindows[LanguageBatch]):
+    """Windows that do not overlap, each once per epoch, in random order.
 
-
-class RandomWindows(Batches[RaggedIds, LanguageBatch]):
-    """Windows that do not overlap, every one once an epoch, in random order.
-
-    Each epoch first leaves out d ~ U[0, num_steps) tokens, unless `random_start` is off. A last batch with
-    fewer rows is dropped where `keep_last` is off.
+    Each epoch first skips d ~ U[0, num_steps) tokens, unless `random_start` is off.
 
     >>> batches = RandomWindows(range(10), batch_size=3, num_steps=3, random_start=False)
     >>> batch = next(iter(batches))
@@ -198,35 +190,29 @@ class RandomWindows(Batches[RaggedIds, LanguageBatch]):
         batch_size: int,
         num_steps: int,
         *,
-        seed: int = 0,
         random_start: bool = True,
-        keep_last: bool = True,
-        rank: int = 0,
-        world_size: int = 1,
+        **options: Unpack[WindowOptions],
     ) -> None:
-        stream = Stream(ids, batch_size, num_steps)
-        own = {"seed": seed, "random_start": random_start, "keep_last": keep_last}
-        super().__init__({**stream.settings(), **own}, rank=rank, world_size=world_size)
-        self._stream = stream
-        self._seed, self._random_start, self._keep_last = seed, random_start, keep_last
-        self._spare = stream.spare(num_steps if keep_last else num_steps * batch_size)
+        self._stream = stream = Stream(ids, batch_size, num_steps, least=num_steps)
+        self._random_start = random_start
+        settings = {**stream.settings(), "random_start": random_start}
+        super().__init__(settings, batch_size, **options)
 
-    def _plan(self, epoch: int) -> RaggedIds:
-        stream, generator = self._stream, draws(self._seed, epoch)
-        offset = stream.offset(self._spare, generator) if self._random_start else 0
-        windows = (stream.predictions - offset) // stream.num_steps
-        starts = offset + stream.num_steps * permutation(windows, generator)
-        return RaggedIds.chunks(starts, stream.batch_size, self._keep_last)
+    def _windows(self, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Return the first token of each window."""
+        offset = self._stream.offset(generator) if self._random_start else 0
+        steps = self._stream.num_steps
+        return np.arange(offset, self._stream.predictions - steps + 1, steps)
 
     def _collate(self, plan: RaggedIds, index: int) -> LanguageBatch:
-        return _window_batch(self._stream, self._mine(plan[index]), len(plan[index]))
+        return self._stream.windows(self._mine(plan[index]), len(plan[index]))
 
 
 class OverlappingWindows(ShuffledWindows[LanguageBatch]):
-    """Window i starts at token i * stride; `windows` picks some of them, all by default.
+    """Window i starts at token i * stride; `windows` selects some of them, all by default.
 
-    The first 10,000 to train and the next 5,000 to validate are `range(10_000)` and `range(10_000,
-    15_000)`; where the two meet they share up to num_steps tokens.
+    The first 10,000 for training and the next 5,000 for validation are `range(10_000)` and `range(10_000,
+    15_000)`; at the boundary, windows of both share up to num_steps tokens.
 
     >>> batches = OverlappingWindows(range(9), 2, 3, windows=range(2, 4), shuffle=False)
     >>> next(iter(batches)).inputs
@@ -245,19 +231,23 @@ class OverlappingWindows(ShuffledWindows[LanguageBatch]):
         stride: int = 1,
         **options: Unpack[WindowOptions],
     ) -> None:
-        self._stream = stream = Stream(ids, batch_size, num_steps)
-        present = stream.spare(num_steps) // at_least("stride", stride, 1) + 1
+        self._stream = stream = Stream(ids, batch_size, num_steps, least=num_steps)
+        present = stream.spare // at_least("stride", stride, 1) + 1
         windows = range(present) if windows is None else windows
         if not windows or min(windows) < 0 or max(windows) >= present:
             asked = f"{windows[0]} to {windows[-1]}" if windows else "none"
             raise InputError("windows", f"are {asked}, but the text has windows 0 to {present - 1}")
-        own = {"first_window": windows[0], "last_window": windows[-1], "stride": stride}
-        keep_last = options.get("keep_last", True)
-        super().__init__(windows, {**stream.settings(), **own, "keep_last": keep_last}, batch_size, **options)
         self._starts = np.array(windows, dtype=np.int64) * stride
+        own = {"first_window": windows[0], "last_window": windows[-1], "stride": stride}
+        settings = {"windows": len(windows), **stream.settings(), **own}
+        super().__init__(settings, batch_size, **options)
+
+    def _windows(self, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Return the first token of each window."""
+        return self._starts
 
     def _collate(self, plan: RaggedIds, index: int) -> LanguageBatch:
-        return _window_batch(self._stream, self._starts[self._mine(plan[index])], len(plan[index]))
+        return self._stream.windows(self._mine(plan[index]), len(plan[index]))
 
 
 SAMPLINGS: Mapping[str, Callable[..., Batches[Any, LanguageBatch]]] = {

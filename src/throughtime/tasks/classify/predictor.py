@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from throughtime.data.batching import RaggedIds
+from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import LabelledBatches
 from throughtime.data.records import Labelled
 from throughtime.errors import InputError

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from throughtime.data.batching import Batch, RaggedIds
+from throughtime.data.batching.batches import Batch
+from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import LabelledBatch, LabelledBatches
 from throughtime.data.records import Labelled
 from throughtime.metrics.classification import f1_scores

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
 import torch
 
-from throughtime.data.batching import RaggedIds, Specials
+from throughtime.data.batching.buckets import RaggedIds
+from throughtime.data.records import Specials
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from throughtime.data.batching import Batch, PairBatch, RaggedIds, Specials
-from throughtime.data.batching.pairs import ConditionedBatches
+from throughtime.data.batching.batches import Batch
+from throughtime.data.batching.buckets import RaggedIds
+from throughtime.data.batching.pairs import ConditionedBatches, PairBatch
+from throughtime.data.records import Specials
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.tasks.compose.network import ConditionedLanguageModel
 from throughtime.tasks.surprisal import label_loss, likelihood, masked_labels

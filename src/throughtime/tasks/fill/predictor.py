@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from throughtime.data.batching import RaggedIds
-from throughtime.data.batching.masked import MaskedBatches, pieces
-from throughtime.data.idcache import token_ids
+from throughtime.data.batching.buckets import RaggedIds
+from throughtime.data.batching.sequences import MaskedBatches, split_rows
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
@@ -112,8 +111,10 @@ class Filler(BlankFiller, TextPredictor):
 
     def ids(self, dataset: Dataset, split: str) -> RaggedIds:
         """The sentences of a split as ids; empty ones are left out, and what is too long is cut."""
+        from throughtime.data.idcache import token_ids
+
         found = token_ids(dataset, split, self.codec, eos=False, side=self.config.side_of(dataset))
-        rows = pieces(RaggedIds(found.ids, found.starts), self.config.max_length)
+        rows = split_rows(RaggedIds(found.ids, found.starts), self.config.max_length)
         if not len(rows):
             raise InputError(f"{dataset.name}, split {split}", "holds no sentence to hide a word of")
         return rows

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from throughtime.data.batching import Batch, RaggedIds
-from throughtime.data.batching.masked import MaskedBatch, MaskedBatches
+from throughtime.data.batching.batches import Batch
+from throughtime.data.batching.buckets import RaggedIds
+from throughtime.data.batching.sequences import MaskedBatch, MaskedBatches
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.tasks.fill.network import MaskedTokens
 from throughtime.train.objective import Loss, State

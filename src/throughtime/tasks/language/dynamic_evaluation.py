@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from throughtime.data.batching import SequentialPartition
 from throughtime.errors import InputError
 from throughtime.layers.devices import matmul_precision
 from throughtime.models.readers import DynamicEvaluation, NeuralCache, gradient_scales
@@ -86,6 +85,8 @@ def _scales(
     language: RecurrentLanguage, dataset: Dataset, steps: int, progress: Progress | None
 ) -> list[Tensor]:
     """The size of gradients on the training text, in pieces as long as those that are learned from."""
+    from throughtime.data.batching.text import SequentialPartition
+
     if "train" not in dataset.splits:
         raise InputError("dynamic_scaled", f"needs a training text, and {dataset.name} has none")
     ids, device = language.ids(dataset, "train"), language.device

@@ -14,7 +14,6 @@ import torch
 
 from throughtime.cells import LSTM
 from throughtime.cells.initialise import scratch_, xavier_
-from throughtime.data.idcache import token_ids
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
@@ -28,12 +27,12 @@ from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.dynamic_evaluation import ReadingOptions, dynamic_evaluation, neural_cache
 from throughtime.tasks.language.framing import Framing
 from throughtime.tasks.language.model import LanguageModel, report_likelihood
-from throughtime.tasks.language.training import LanguageTask
 from throughtime.tasks.texts import build_codec
 from throughtime.text.codec import Codec, language_reserved
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.tasks.language.training import LanguageTask
 
 LINES_READ = 1000
 """Maximum number of lines of the training text that are read to choose a prompt."""
@@ -101,12 +100,16 @@ class RecurrentLanguage(LanguageModel):
 
     def training_task(self, dataset: Dataset) -> LanguageTask:
         """Batches, loss and validation on these data."""
+        from throughtime.tasks.language.training import LanguageTask
+
         train = self.ids(dataset, "train")[: self.config.max_tokens]
         valid = self.ids(dataset, "valid") if "valid" in dataset.splits else None
         return LanguageTask(self, train, valid)
 
     def ids(self, dataset: Dataset, split: str) -> np.ndarray[Any, Any]:
         """A split as one long text, from the cache where it was read before."""
+        from throughtime.data.idcache import token_ids
+
         ids = token_ids(dataset, split, self.codec, eos=self.framing.marked).ids
         if not self.framing.backward:
             return ids

@@ -9,15 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from throughtime.data.batching import (
-    Batch,
-    Batches,
-    LanguageBatch,
-    OverlappingWindows,
-    SequentialPartition,
-    real_positions,
-)
-from throughtime.data.batching.text import SAMPLINGS
+from throughtime.data.batching.batches import Batch, Batches, real_positions
+from throughtime.data.batching.text import SAMPLINGS, LanguageBatch, OverlappingWindows, SequentialPartition
 from throughtime.errors import InputError
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.heads import IGNORED

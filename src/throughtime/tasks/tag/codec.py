@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from throughtime.data.batching import RaggedIds
+from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedRows
 from throughtime.data.records import Tagged
 from throughtime.errors import InputError

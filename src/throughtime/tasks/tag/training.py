@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from torch.nn.functional import cross_entropy
 
-from throughtime.data.batching import Batch
+from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.sequences import NO_LABEL, TaggedBatch, TaggedBatches, TaggedRows
 from throughtime.data.records import Tagged
 from throughtime.metrics.classification import ChunkCounts

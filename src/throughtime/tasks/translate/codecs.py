@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from throughtime.data.batching import Specials
+from throughtime.data.records import Specials
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.text.codec import Codec

@@ -10,8 +10,6 @@ import numpy as np
 import torch
 
 from throughtime.config import build_config
-from throughtime.data.batching import PairBatches, RaggedIds
-from throughtime.data.idcache import token_ids
 from throughtime.data.records import Pair
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
@@ -34,6 +32,8 @@ from throughtime.text.input_warnings import blank
 from throughtime.text.texts import several
 
 if TYPE_CHECKING:
+    from throughtime.data.batching.buckets import RaggedIds
+    from throughtime.data.batching.pairs import PairBatches
     from throughtime.data.datasets import Dataset
     from throughtime.metrics.likelihood import Likelihood
     from throughtime.tasks.translate.training import TranslateTask
@@ -134,6 +134,9 @@ class Translator(SentenceTranslator, Predictor):
 
     def ids(self, dataset: Dataset, split: str) -> tuple[RaggedIds, RaggedIds]:
         """Both sides of a split as ids, from the cache where they were read before."""
+        from throughtime.data.batching.buckets import RaggedIds
+        from throughtime.data.idcache import token_ids
+
         source, target = (
             token_ids(dataset, split, codec, eos=False, side=side)
             for side, codec in zip(SIDES, self.codecs, strict=True)
@@ -142,6 +145,8 @@ class Translator(SentenceTranslator, Predictor):
 
     def score(self, texts: Pair | Sequence[Pair]) -> list[Scored]:
         """How likely the target of each pair is given its source, token by token, in the order given."""
+        from throughtime.data.batching.buckets import RaggedIds
+
         pairs: Sequence[Pair] = [texts] if isinstance(texts, Pair) else texts
         if not pairs:
             return []
@@ -286,6 +291,8 @@ class Translator(SentenceTranslator, Predictor):
         return f"{config.source} to {config.target}" if config.source and config.target else ""
 
     def _batches(self, source: RaggedIds, target: RaggedIds) -> PairBatches:
+        from throughtime.data.batching.pairs import PairBatches
+
         return PairBatches(source, target, *self.codecs.specials, batch_size=SCORED_AT_ONCE, shuffle=False)
 
 

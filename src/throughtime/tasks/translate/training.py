@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from throughtime.data.batching import Batch, PairBatch, PairBatches, RaggedIds, Truncated
+from throughtime.data.batching.batches import Batch
+from throughtime.data.batching.buckets import RaggedIds
+from throughtime.data.batching.pairs import PairBatch, PairBatches, Truncated
 from throughtime.data.records import Pair
 from throughtime.data.splits import language_of
 from throughtime.metrics.bleu import BleuSums

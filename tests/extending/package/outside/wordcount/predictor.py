@@ -9,7 +9,7 @@ import torch
 
 from outside.wordcount.config import WordCountConfig
 from outside.wordcount.training import Counter, WordCountObjective
-from throughtime.data.batching import RaggedIds
+from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import LabelledBatches
 from throughtime.folder import ModelFolder
 from throughtime.results import Evaluation
