@@ -16,9 +16,7 @@ from throughtime.series.scaling import Scale, fill_gaps, scale_of
 
 def arrays(*series):
     panel = Panel(tuple(Series.of(str(number), values) for number, values in enumerate(series)), None)
-    scaling = PanelScaling.of(
-        panel, {str(number): range(len(y)) for number, y in enumerate(series)}, "none", False
-    )
+    scaling = PanelScaling.of(panel, [range(len(y)) for y in series], "none", False)
     return scaling.arrays(panel, [Scale()] * len(series))
 
 
@@ -89,7 +87,7 @@ def test_a_saved_position_is_taken_up():
 def test_scales_come_from_the_training_part_only():
     y = np.concatenate([np.array([1.0, 3.0] * 5), np.full(10, 1e6)])
     panel = Panel((Series.of("a", y),), None)
-    scaling = PanelScaling.of(panel, {"a": range(10)}, "standard", False)
+    scaling = PanelScaling.of(panel, [range(10)], "standard", False)
     assert scaling.series["a"] == Scale(2.0, 1.0)
     restored = PanelScaling.from_values(scaling.to_values(), "series.json")
     assert restored.series == scaling.series
@@ -112,7 +110,7 @@ def test_scales_come_from_the_training_part_only():
 )
 def test_damaged_scales_are_refused(damage):
     panel = Panel((Series.of("a", np.arange(20.0)),), None)
-    values = PanelScaling.of(panel, {"a": range(10)}, "standard", False).to_values()
+    values = PanelScaling.of(panel, [range(10)], "standard", False).to_values()
     assert PanelScaling.from_values(values, "series.json").series
     with pytest.raises(InputError, match=r"^series.json: is damaged \("):
         PanelScaling.from_values({**values, **damage}, "series.json")

@@ -28,7 +28,8 @@ class Points(ForecastModel):
     def __init__(self, rule: str = "naive", season: int | None = None) -> None:
         self.rule = Baseline(rule, season)
 
-    def predict(self, panel, h, probabilities=(), *, paths=0, future=None, seed=None) -> list[Forecast]:
+    def answer(self, query) -> list[Forecast]:
+        panel, h = query.panel, query.h
         return self.rule.predict(panel, h)
 
 
@@ -166,7 +167,7 @@ def test_bad_wishes_are_refused_in_a_sentence() -> None:
         calibrate_intervals(Points(), panel, h=2, intervals="own")
     with pytest.raises(InputError, match="step_size: is 0"):
         backtest(Points(), panel, h=2, step_size=0)
-    with pytest.raises(InputError, match="forecasts points only"):
+    with pytest.raises(InputError, match="intervals: own "):
         backtest(Points(), panel, h=2, intervals="own")
     with pytest.raises(InputError, match=r"earlier_windows: is 18, and intervals of 95 % take at least 19"):
         backtest(Points(), panel, h=2, earlier_windows=18)
@@ -284,7 +285,7 @@ def test_kept_intervals_are_made_of_observed_values() -> None:
     y[5:55] = np.nan
     made = calibrate_intervals(Points(), panel_of(y), h=3)
     assert made.infinite == 3
-    with pytest.raises(InputError, match=r"level 95: takes 19 windows, .* of series 'a' 1 step ahead"):
+    with pytest.raises(InputError, match=r"level 95: .* 19 .* series 'a' 1 step ahead"):
         Conformal(Points(), made.intervals).predict(panel_of(y), 3, [0.975])
 
 
@@ -296,7 +297,7 @@ def test_intervals_for_what_comes_next() -> None:
     width = told.quantiles[0.9] - told.quantiles[0.1]
     assert width[0] == pytest.approx(2 * 1.28, rel=0.35)
     assert width[2] > width[0]
-    with pytest.raises(InputError, match="level 99: takes 99 windows, more than the saved intervals"):
+    with pytest.raises(InputError, match=r"level 99: .* 99 "):
         Conformal(Points(), made.intervals).predict(panel, 3, [0.005])
     assert calibrate_intervals(Points(), panel, h=3, unseen=10).trained_on > 0
     with pytest.raises(InputError, match="has 20 rows, and 19 windows"):

@@ -119,15 +119,15 @@ def test_levels_that_were_not_measured_and_series_not_seen_are_refused() -> None
     past, new = windows(50), windows(1)
     own = KINDS["quantiles"].of(past)
     for p, level in ((0.005, 99), (0.6, 20)):
-        with pytest.raises(InputError, match=rf"level {level}: lies outside of .* saved intervals, 80 to 95"):
+        with pytest.raises(InputError, match=rf"^level {level}: .* 80 to 95"):
             own.adjust(new, [p])
     stranger = replace(new, series=("a", "c"))
-    with pytest.raises(InputError, match="series 'c': was not there"):
+    with pytest.raises(InputError, match="series 'c': "):
         KINDS["absolute"].of(past).adjust(stranger, [0.9])
     longer = windows(1, h=6)
-    with pytest.raises(InputError, match=r"^h: is 6, and the intervals were measured up to 4 steps ahead"):
+    with pytest.raises(InputError, match=r"^h: is 6, .* 4 steps ahead"):
         KINDS["scaled"].of(past).adjust(longer, [0.9])
-    with pytest.raises(InputError, match="need a model with quantiles"):
+    with pytest.raises(InputError, match=r"^intervals: .*quantiles"):
         KINDS["quantiles"].of(replace(past, quantiles={}))
 
 
@@ -136,7 +136,8 @@ class Points(ForecastModel):
 
     name = "points"
 
-    def predict(self, panel, h, probabilities=(), *, paths=0, future=None, seed=None) -> list[Forecast]:
+    def answer(self, query) -> list[Forecast]:
+        panel, h = query.panel, query.h
         return [Forecast(one.unique_id, np.full(h, 7.0), {}, ds=panel.after(one, h)) for one in panel.series]
 
 
@@ -171,5 +172,5 @@ def test_a_torn_file_of_intervals_is_told_in_a_sentence(tmp_path: Path) -> None:
     save_intervals(ModelFolder(tmp_path), KINDS["absolute"].of(windows(5)))
     file = tmp_path / FILE
     file.write_bytes(file.read_bytes()[:-9])
-    with pytest.raises(InputError, match=r"intervals\.safetensors: cannot be read .*save_intervals"):
+    with pytest.raises(InputError, match=r"intervals\.safetensors: .*save_intervals"):
         load_intervals(ModelFolder(tmp_path))

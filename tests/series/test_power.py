@@ -65,9 +65,8 @@ def test_scales_of_transformed_series():
 
 
 def test_what_is_not_positive_is_refused():
-    sentence = "series 'a': has the value -2, and transform=box-cox takes positive ones only"
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError, match=r"^series 'a': has the value -2, .*transform=box-cox"):
         power_of("a", np.array([3.0, -2.0]), "box-cox")
-    with pytest.raises(InputError, match="has the value 0, and transform=log"):
+    with pytest.raises(InputError, match=r"has the value 0, .*transform=log"):
         apply_power(np.array([1.0, 0.0]), 0.0)
     assert apply_power(np.array([-1.0]), 1.0) == -1

@@ -24,8 +24,9 @@ class Spy(ForecastModel):
     def __init__(self) -> None:
         self.shown: list[tuple[Panel, Panel | None]] = []
 
-    def predict(self, panel, h, probabilities=(), *, paths=0, future=None, seed=None) -> list[Forecast]:
-        self.shown.append((panel, future))
+    def answer(self, query) -> list[Forecast]:
+        panel, h = query.panel, query.h
+        self.shown.append((panel, query.future))
         # In another order than the panel's: forecasts are found by name.
         return [
             Forecast(one.unique_id, np.full(h, len(one.y), dtype=float), {}, ds=panel.after(one, h))

@@ -430,7 +430,7 @@ def test_short_series_beside_long_ones_only_train(tmp_path):
     path.write_text("unique_id,ds,y\n" + "".join(rows))
     dataset = open_dataset(str(path))
     model = SeriesForecaster.create(ForecastConfig(data=str(path), **{**SMALL, "horizon": 7}), dataset)
-    assert "only trained on: short" in model.notes[0]
+    assert ": short." in model.notes[0]
     task = model.training_task(dataset)
     assert set(task.train.series.tolist()) == {0, 1}
     assert set(task.valid.series.tolist()) == {0}

@@ -16,8 +16,8 @@ from throughtime.text.texts import several
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from throughtime.series.k_steps import KSteps, SeriesKSteps
     from throughtime.series.stationarity import Drift
+    from throughtime.tasks.forecast.k_steps import KSteps, SeriesKSteps
 
 _TIME, _DAY, _MONTH, _YEAR = "%H:%M", "%d %b", "%b", "%Y"
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from throughtime.data.panel import Panel
 from throughtime.errors import InputError, unknown
 from throughtime.metrics import forecast as measures
-from throughtime.results import format_times
+from throughtime.results import Progress, format_times
 from throughtime.runtime.forecast import ends
 from throughtime.series.baselines import BASELINES, Baseline, season_of
 from throughtime.series.conformal import KINDS, Intervals, QuantileIntervals, ScaledIntervals
@@ -26,7 +26,7 @@ from throughtime.series.figures import (
     measure_model,
     probabilities,
 )
-from throughtime.series.protocol import ForecastModel, Progress
+from throughtime.series.protocol import ForecastModel
 from throughtime.series.ridge import NAME as RIDGE
 from throughtime.series.ridge import Fitting, RidgeBaseline
 from throughtime.series.rolling import (

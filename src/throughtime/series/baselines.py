@@ -1,20 +1,20 @@
-"""The forecasts that any model has to beat: the last value, the last season, the straight line.
+"""Simple forecasts that any model should beat: the last value, the last season, a straight line.
 
-Each is a Gaussian whose mean and deviation the history gives in closed form, with s the deviation of the
-one-step residuals within the history, n their number, T the length of the history, m the season:
+Each is a Gaussian whose mean and deviation follow from the history in closed form, where s is the deviation
+of the one-step residuals within the history, T the length of the history and m the season:
 
 naive           mean y_T                          deviation s sqrt(k)
 seasonal-naive  mean y_{T+k-m(j+1)}               deviation s sqrt(j + 1), j = floor((k - 1) / m)
 drift           mean y_T + k (y_T - y_1) / (T-1)  deviation s sqrt(k (1 + k / (T-1)))
 
-Where the last values are missing, k counts from the last that was observed; where a value of the last season
-is, seasonal-naive goes back to the season before, and so on.
+If the last values are missing, k counts from the last observed one. If a value of the last season is missing,
+seasonal-naive uses the season before, and so on.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -24,20 +24,20 @@ import numpy.typing as npt
 from throughtime.data.panel import Panel
 from throughtime.errors import InputError, unknown
 from throughtime.results import Forecast
-from throughtime.series.protocol import ForecastModel
+from throughtime.series.protocol import ForecastModel, ForecastQuery
 
 Array = npt.NDArray[np.float64]
 
 
 class Gaussians(NamedTuple):
-    """The next h values, each with its mean and deviation."""
+    """The mean and the deviation of each of the next h values."""
 
     mean: Array  # [h]
     deviation: Array  # [h]
 
 
 def naive(y: Array, h: int, season: int = 1) -> Gaussians:
-    """The last value again and again; `season` does not matter here.
+    """Repeat the last value; `season` is ignored.
 
     >>> naive(np.array([1.0, 2.0, 4.0]), h=4).mean.tolist()
     [4.0, 4.0, 4.0, 4.0]
@@ -48,7 +48,7 @@ def naive(y: Array, h: int, season: int = 1) -> Gaussians:
 
 
 def seasonal_naive(y: Array, h: int, season: int) -> Gaussians:
-    """The last season again and again.
+    """Repeat the last season.
 
     >>> seasonal_naive(np.array([9.0, 1.0, 2.0, 3.0]), h=5, season=3).mean.tolist()
     [1.0, 2.0, 3.0, 1.0, 2.0]
@@ -64,7 +64,7 @@ def seasonal_naive(y: Array, h: int, season: int) -> Gaussians:
 
 
 def drift(y: Array, h: int, season: int = 1) -> Gaussians:
-    """The line through the first and the last value, continued; `season` does not matter here.
+    """Continue the line through the first and the last value; `season` is ignored.
 
     >>> drift(np.array([1.0, 2.0, 5.0]), h=2).mean.tolist()
     [7.0, 9.0]
@@ -81,10 +81,10 @@ def drift(y: Array, h: int, season: int = 1) -> Gaussians:
 def repeated_rows(
     observed: npt.NDArray[np.bool_], origins: npt.NDArray[np.int64], h: int, season: int
 ) -> npt.NDArray[np.int64]:
-    """The rows [h, origins] that seasonal-naive repeats from each origin, the first row that is not known.
+    """Return the rows [h, origins] that seasonal-naive repeats; an origin is the first row to forecast.
 
-    Each lies whole seasons before the row that is forecast, and is the last one before the origin that was
-    observed; -1 where none was. With a season of 1 they are those of naive.
+    Each is the last observed row before the origin that lies whole seasons before the forecast row; -1 if
+    there is none. A season of 1 gives the rows of naive.
 
     >>> observed = np.array([True, True, False, True])
     >>> repeated_rows(observed, np.array([4]), h=3, season=2).ravel().tolist()
@@ -92,7 +92,7 @@ def repeated_rows(
     """
     rows = np.where(observed, np.arange(len(observed)), -1)
     seasons = np.pad(rows, (0, -len(rows) % season), constant_values=-1).reshape(-1, season)
-    last = np.maximum.accumulate(seasons, axis=0).ravel()  # of the same place in a season
+    last = np.maximum.accumulate(seasons, axis=0).ravel()  # at the same position of a season
     places = origins - season + np.arange(h)[:, None] % season
     return np.where(places < 0, -1, last[np.maximum(places, 0)])
 
@@ -105,22 +105,22 @@ BASELINES: dict[str, Callable[[Array, int, int], Gaussians]] = {
 
 
 def _observed(y: Array) -> npt.NDArray[Any]:
-    """Where values were observed: there must be one."""
+    """The positions of the observed values, of which there must be one."""
     places = np.flatnonzero(~np.isnan(y))
     if not len(places):
-        raise InputError("the history", "has no observed value to go on from; give more rows")
+        raise InputError("the history", "has no observed value to continue from; give more rows")
     return places
 
 
 def _deviation(residuals: Array, parameters: int = 0) -> float:
-    """sqrt(sum e^2 / (n - parameters)) over the n residuals that exist; NaN where they do not suffice."""
+    """sqrt(sum e^2 / (n - parameters)) over the n residuals that are not NaN; NaN if there are too few."""
     known = residuals[~np.isnan(residuals)]
     freedom = len(known) - parameters
     return math.sqrt(float(known @ known) / freedom) if freedom > 0 else math.nan
 
 
 class Baseline(ForecastModel):
-    """One rule of `BASELINES`, by name; the season is the frequency's unless given.
+    """A baseline by its name in `BASELINES`; by default the season is that of the frequency.
 
     >>> from throughtime.data.panel import Series
     >>> days = Panel((Series.of("a", [1.0, 2.0, 3.0, 4.0]),), frequency=None)
@@ -136,36 +136,29 @@ class Baseline(ForecastModel):
             raise InputError("season", f"is {season}, expected at least 1 row")
         self.name, self.season = name, season
 
-    def predict(
-        self,
-        panel: Panel,
-        h: int,
-        probabilities: Sequence[float] = (),
-        *,
-        paths: int = 0,
-        future: Panel | None = None,
-        seed: int | None = None,
-    ) -> list[Forecast]:
-        """A forecast for each series; columns of the future are not used.
+    def answer(self, query: ForecastQuery) -> list[Forecast]:
+        """Return a forecast for each series, without using columns known in the future.
 
-        Samples are drawn for each step on its own: together they are no path that the series could take.
+        Paths are drawn independently for each step, so a path is not a realistic course of the series.
         """
-        generator = np.random.default_rng(0 if seed is None else seed)
+        panel, h = query.panel, query.h
+        generator = np.random.default_rng(query.seed or 0)
         season = self.season or season_of(panel)
-        found = []
+        forecasts = []
         for series in panel.series:
             try:
                 mean, deviation = BASELINES[self.name](series.y, h, season)
             except InputError as error:
                 raise InputError(f"series {series.unique_id!r}", error.problem) from None
-            quantiles = {p: mean + NormalDist().inv_cdf(p) * deviation for p in probabilities}
-            samples = mean + deviation * generator.standard_normal((paths, h)) if paths else None
-            found.append(Forecast(series.unique_id, mean, quantiles, samples, panel.after(series, h)))
-        return found
+            quantiles = {p: mean + NormalDist().inv_cdf(p) * deviation for p in query.probabilities}
+            draws = generator.standard_normal((query.paths, h)) if query.paths else None
+            samples = None if draws is None else mean + deviation * draws
+            forecasts.append(Forecast(series.unique_id, mean, quantiles, samples, panel.after(series, h)))
+        return forecasts
 
 
 def season_of(panel: Panel) -> int:
-    """How many rows make a season: a day of hours, a week of days, a year of months; 1 where none is known.
+    """Return the number of rows in a season, such as 24 hours, 7 days or 12 months; 1 if it is unknown.
 
     >>> season_of(Panel((), frequency=None))
     1

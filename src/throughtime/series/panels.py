@@ -1,4 +1,4 @@
-"""Panels for a model: their parts along time, and their values on one scale."""
+"""Panels prepared for a model: split along time, and scaled."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from numpy.typing import NDArray
 from throughtime.data.batching.series import PanelArrays
 from throughtime.data.panel import Frequency, Panel, Series, Times, calendar
 from throughtime.errors import InputError
+from throughtime.folder import ModelFolder
 from throughtime.series.scaling import Scale, Scaling, Transform, fill_gaps, power_of, scale_of
 
+SERIES_FILE = "series.json"
 Size = int | float
-"""A number of rows, or, as a fraction below 1, a share of all rows."""
+"""A number of rows, or a fraction of all rows if it is below 1."""
+Values = NDArray[np.float64]
 
 
 class Timeline(NamedTuple):
-    """The sizes of the parts. Without `train` the others are the last rows, and what is before them trains.
+    """The sizes of the splits. Without `train`, the others are the last rows, and all rows before them train.
 
-    With `train` the parts follow each other from the first row on, and what is left over is not used: the
+    With `train`, the splits follow one another from the first row, and the remaining rows are not used: the
     usual split of ETTh1 is `Timeline(8640, 2880, 2880)`.
 
     >>> Timeline(None, 0.1, 0.2).parts(1000)
@@ -36,7 +39,7 @@ class Timeline(NamedTuple):
     test: Size
 
     def parts(self, rows: int) -> dict[str, range]:
-        """The rows of each part of a series of so many rows."""
+        """Return the rows of each split of a series with this number of rows."""
         valid, test = _rows(self.valid, rows), _rows(self.test, rows)
         train = rows - valid - test if self.train is None else _rows(self.train, rows)
         if train <= 0 or train + valid + test > rows:
@@ -44,46 +47,44 @@ class Timeline(NamedTuple):
             raise InputError(
                 "train_size, valid_size and test_size", f"leave {wanted} of {rows:,} rows; lower some"
             )
-        edges = {"train": (0, train), "valid": (train, train + valid)}
-        edges["test"] = (train + valid, train + valid + test)
-        return {name: range(*edge) for name, edge in edges.items()}
+        end = train + valid
+        return {"train": range(train), "valid": range(train, end), "test": range(end, end + test)}
 
     def part(self, split: str, rows: int) -> range:
-        """One part, or `heldout` (valid and test), or `all` that is used."""
+        """Return the rows of one split, of `heldout` (valid and test), or of `all` splits."""
         parts = self.parts(rows)
-        if split == "heldout":
-            return range(parts["valid"].start, parts["test"].stop)
-        if split == "all":
-            return range(parts["test"].stop)
+        parts["heldout"] = range(parts["valid"].start, parts["test"].stop)
+        parts["all"] = range(parts["test"].stop)
         if split not in parts:
             raise InputError("split", f"is {split!r}; known are train, valid, test, heldout and all")
         return parts[split]
 
-    def part_of_each(self, split: str, lengths: Sequence[int]) -> list[range]:
-        """A part of each of several series; where the longest can be cut, those too short to be only train.
+    def part_of_each(self, split: str, panel: Panel) -> list[range]:
+        """Return the rows of a split of each series; series that are too short to be split only train.
 
-        >>> Timeline(None, 5, 5).part_of_each("valid", [30, 8])
+        >>> panel = Panel((Series.of("long", np.zeros(30)), Series.of("short", np.zeros(8))), None)
+        >>> Timeline(None, 5, 5).part_of_each("valid", panel)
         [range(20, 25), range(0, 0)]
         """
-        longest = max(lengths)
+        longest = max(len(one) for one in panel.series)
         return [
-            self.part(split, rows)
-            if rows == longest or self.cuts(rows)
-            else range(rows if split == "train" else 0)
-            for rows in lengths
+            self.part(split, len(one))
+            if len(one) == longest or self.cuts(len(one))
+            else range(len(one) if split == "train" else 0)
+            for one in panel.series
         ]
 
-    def unseen(self, lengths: Sequence[int]) -> int:
-        """Number of rows at the end of every one of these series that do not train.
+    def unseen(self, panel: Panel) -> int:
+        """Return the number of rows at the end of every series that do not train.
 
-        >>> Timeline(None, 5, 5).unseen([30, 40])
+        >>> Timeline(None, 5, 5).unseen(Panel((Series.of("a", np.zeros(30)),), None))
         10
         """
-        parts = self.part_of_each("train", lengths)
-        return min(length - part.stop for length, part in zip(lengths, parts, strict=True))
+        parts = self.part_of_each("train", panel)
+        return min(len(one) - part.stop for one, part in zip(panel.series, parts, strict=True))
 
     def cuts(self, rows: int) -> bool:
-        """Whether a series of so many rows is long enough to be cut."""
+        """Return whether a series with this number of rows is long enough to be split."""
         try:
             return bool(self.parts(rows))
         except InputError:
@@ -94,14 +95,12 @@ def _rows(size: Size, rows: int) -> int:
     return size if isinstance(size, int) else round(size * rows)
 
 
-Values = NDArray[np.float64]
-
-
 @dataclass(eq=False)
 class PanelScaling:
-    """The scale of each series by its name, in the order of training, and of each helping column.
+    """The scale of each series by name, in the order of training, and of each additional column.
 
-    The first `numbered` series are those that a model may have learned something of its own for.
+    A model may have learned an embedding for each of the first `numbered` series. `scaling` and `transform`
+    are the settings that scales of new series are measured with.
     """
 
     frequency: Frequency | None
@@ -110,86 +109,98 @@ class PanelScaling:
     past: tuple[Scale, ...]
     numbered: int
     calendar: bool
+    scaling: Scaling = "standard"
+    transform: Transform = "none"
 
     @classmethod
     def of(
         cls,
         panel: Panel,
-        training: Mapping[str, range],
+        training: Sequence[range],
         scaling: Scaling,
         calendar: bool,
         transform: Transform = "none",
     ) -> PanelScaling:
-        """From the training part of each series, and of no other row."""
-        parts = [one.rows(_slice(training[one.unique_id])) for one in panel.series]
+        """Measure the scales on the training rows of each series."""
+        parts = [
+            one.rows(slice(rows.start, rows.stop)) for one, rows in zip(panel.series, training, strict=True)
+        ]
         known, past = (
             tuple(
-                scale_of(name, np.concatenate([getattr(part, role)[:, place] for part in parts]), "standard")
-                for place, name in enumerate(names)
+                scale_of(name, column, "standard")
+                for name, column in zip(names, np.concatenate(tables).T, strict=True)
             )
-            for role, names in (("known", panel.known_names), ("past", panel.past_names))
+            for names, tables in (
+                (panel.known_names, [one.known for one in parts]),
+                (panel.past_names, [one.past for one in parts]),
+            )
         )
-        found = cls(panel.frequency, {}, known, past, len(parts), calendar)
-        found.adopt(panel, training, scaling, transform)
+        found = cls(panel.frequency, {}, known, past, len(parts), calendar, scaling, transform)
+        found.adopt(panel, training)
         return found
 
-    def adopt(
-        self, panel: Panel, training: Mapping[str, range], scaling: Scaling, transform: Transform = "none"
-    ) -> None:
-        """Add the scales of series that are new, each by its training rows."""
-        for one in panel.series:
-            part = one.rows(_slice(training[one.unique_id]))
-            self.series[one.unique_id] = self.scale(part, scaling, transform)
+    def adopt(self, panel: Panel, training: Sequence[range]) -> None:
+        """Add the scales of series that are new, each measured on its training rows."""
+        for one, rows in zip(panel.series, training, strict=True):
+            self.series[one.unique_id] = self.scale(one.rows(slice(rows.start, rows.stop)))
 
-    def scale(self, series: Series, scaling: Scaling, transform: Transform = "none") -> Scale:
-        """The scale of a series: the one it was trained with, or for a new one that of all its values."""
+    def scale(self, series: Series) -> Scale:
+        """Return the scale that a series was trained with; a new series is measured on all its values."""
         name, found = series.unique_id, self.series.get(series.unique_id)
         if found is None:
-            found = scale_of(name, series.y, scaling, power_of(name, series.y, transform))
+            power = power_of(name, series.y, self.transform)
+            found = scale_of(name, series.y, self.scaling, power)
         return found
 
     def check(self, panel: Panel) -> None:
-        """Refuse series with other steps than in training, or without dates if the model needs dates."""
+        """Refuse series whose frequency is not that of training, or without dates if the model needs them."""
         if panel.undated:
             if self.calendar:
-                raise InputError("data", "has values without dates, and this model reads the calendar")
+                raise InputError("data", "has values without dates, but this model reads the calendar")
             return
         if panel.frequency != self.frequency and all(len(one) > 1 for one in panel.series):
             steps = [str(each) if each else "position" for each in (panel.frequency, self.frequency)]
             raise InputError("data", f"has steps of one {steps[0]}, the model was trained on one {steps[1]}")
 
     def arrays(self, panel: Panel, scales: Sequence[Scale]) -> PanelArrays:
-        """The panel scaled, gaps filled with what was there before them, series one after another."""
+        """Return the scaled panel, one series after another; gaps repeat the row before."""
         y = [scale_series(one, scale) for one, scale in zip(panel.series, scales, strict=True)]
-        observed = ~np.isnan(np.concatenate(y))
         numbers = {name: number for number, name in enumerate(self.series) if number < self.numbered}
+        columns = (
+            [fill_gaps(values) for values in y],
+            [self.columns(one.known, one.ds) for one in panel.series],
+            [fill_gaps(_scaled(one.past, self.past)) for one in panel.series],
+        )
+        values, known, past = (np.concatenate(each).astype(np.float32) for each in columns)
         return PanelArrays(
-            np.concatenate([fill_gaps(each[:, None])[:, 0] for each in y]).astype(np.float32),
-            observed,
-            np.concatenate([self.columns(one.known, one.ds) for one in panel.series]).astype(np.float32),
-            np.concatenate([fill_gaps(_scaled(one.past, self.past)) for one in panel.series]).astype(
-                np.float32
-            ),
+            values,
+            ~np.isnan(np.concatenate(y)),
+            known,
+            past,
             np.append(0, np.cumsum([len(one) for one in panel.series])),
             np.array([numbers.get(one.unique_id, -1) for one in panel.series]),
             tuple(one.unique_id for one in panel.series),
         )
 
     def columns(self, known: Values, ds: Times) -> Values:
-        """The columns known in the future, scaled, and those of the calendar."""
-        own = fill_gaps(_scaled(known, self.known))
+        """Return the columns known in the future, scaled, and those of the calendar."""
+        scaled = fill_gaps(_scaled(known, self.known))
         if not self.calendar:
-            return own
-        return np.concatenate([own, calendar(ds, self.frequency)[1]], axis=1)
+            return scaled
+        return np.concatenate([scaled, calendar(ds, self.frequency)[1]], axis=1)
 
     @property
     def known_columns(self) -> int:
-        """How many columns a model knows of the future."""
+        """Number of columns that are known in the future."""
         dates = np.zeros(1, dtype="datetime64[ns]")
         return len(self.known) + (len(calendar(dates, self.frequency)[0]) if self.calendar else 0)
 
+    def save(self, folder: ModelFolder) -> None:
+        """Write the scales into a model folder."""
+        folder.write_json(SERIES_FILE, self.to_values())
+
     def to_values(self) -> dict[str, Any]:
-        """All of it, ready for JSON."""
+        """Return values for JSON, from which `from_values` restores the scales."""
         return {
             "frequency": None if self.frequency is None else asdict(self.frequency),
             "series": {name: list(scale) for name, scale in self.series.items()},
@@ -200,8 +211,14 @@ class PanelScaling:
         }
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any], where: str) -> PanelScaling:
-        """What `to_values` gave."""
+    def from_values(
+        cls,
+        values: Mapping[str, Any],
+        where: str,
+        scaling: Scaling = "standard",
+        transform: Transform = "none",
+    ) -> PanelScaling:
+        """Restore scales from the values of `to_values`, which were read from `where`."""
         try:
             frequency = values["frequency"]
             return cls(
@@ -211,6 +228,8 @@ class PanelScaling:
                 tuple(_scale(scale) for scale in values["past"]),
                 int(values["numbered"]),
                 bool(values["calendar"]),
+                scaling,
+                transform,
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(where, f"is damaged ({error!r}); train the model again") from None
@@ -224,7 +243,7 @@ def _scale(values: Sequence[float]) -> Scale:
 
 
 def scale_series(series: Series, scale: Scale) -> Values:
-    """The values of a series on its scale; NaN is missing."""
+    """Scale the values of a series; missing values stay NaN."""
     try:
         return scale.apply(series.y)
     except InputError as error:
@@ -235,7 +254,3 @@ def _scaled(columns: Values, scales: tuple[Scale, ...]) -> Values:
     if not scales:
         return columns[:, :0]
     return np.stack([scale.apply(columns[:, place]) for place, scale in enumerate(scales)], axis=1)
-
-
-def _slice(rows: range) -> slice:
-    return slice(rows.start, rows.stop)

@@ -1,10 +1,11 @@
-r"""A linear map from the last values of a series to the next ones, fitted in closed form: ridge regression.
+r"""Ridge regression: a linear map from the last values of a series to the next ones, fitted in closed form.
 
-One matrix W serves all series. A window x and what follows it, y, both lose the window's last value; then
+One matrix W serves all series. The last value of a window x is subtracted from x and from the values y that
+follow it; then
 
 .. math:: W = (X^T X + \lambda I)^{-1} X^T Y
 
-with the penalty, lambda, that has the least squared error on validation windows. Only the products
+where the penalty, lambda, is the one with the lowest squared error on validation windows. Only the products
 :math:`X^T X` and :math:`X^T Y` are kept in memory, summed over blocks of windows.
 """
 
@@ -23,24 +24,24 @@ from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
 from throughtime.results import Forecast
 from throughtime.series.panels import Timeline
-from throughtime.series.protocol import ForecastModel
+from throughtime.series.protocol import ForecastModel, ForecastQuery
 from throughtime.series.scaling import PLAIN, Scale, fill_gaps, scale_of
 
 Array = NDArray[np.float64]
 PENALTIES = tuple(10.0**power for power in range(-1, 6))
 """From 0.1, which has little effect even on a short series, to 100,000."""
-BLOCK = 2**21  # numbers of a block of windows: 16 MiB
+BLOCK = 2**21  # numbers in a block of windows: 16 MiB
 
 
 @dataclass(frozen=True, eq=False)
 class RidgeMap:
-    """The matrix W [lookback, horizon], and the penalty that was chosen."""
+    """The matrix W [lookback, horizon] and the chosen penalty."""
 
     weights: Array
     penalty: float
 
     def forecasts(self, windows: Array) -> Array:
-        """What follows each of the windows [n, lookback]: [n, horizon]."""
+        """Forecast the values [n, horizon] that follow each of the windows [n, lookback]."""
         last = windows[:, -1:]
         return last + (windows - last) @ self.weights
 
@@ -65,24 +66,26 @@ def fit_ridge(
     >>> bool(abs(error).max() < 1e-4)
     True
     """
-    whole = fitted = _moments(series, training, lookback, horizon)
-    judge = _moments(series, validation, lookback, horizon)
-    if not judge.windows:
-        first, last = zip(*(_cut(part) for part in training), strict=True)
-        fitted = _moments(series, first, lookback, horizon)
-        judge = _moments(series, last, lookback, horizon)
-    if not (fitted.windows and judge.windows):
+    whole = fitted = _Moments.of(series, training, lookback, horizon)
+    tested = _Moments.of(series, validation, lookback, horizon)
+    if not tested.windows:
+        middles = [part.stop - len(part) // 5 for part in training]
+        first = [range(part.start, middle) for part, middle in zip(training, middles, strict=True)]
+        last = [range(middle, part.stop) for part, middle in zip(training, middles, strict=True)]
+        fitted = _Moments.of(series, first, lookback, horizon)
+        tested = _Moments.of(series, last, lookback, horizon)
+    if not (fitted.windows and tested.windows):
         rows = max((len(part) for part in training), default=0)
         raise InputError(
             "training rows",
             f"are {rows:,} at most, too few to fit and validate windows of {lookback} and {horizon} rows",
         )
-    penalty = min(penalties, key=lambda each: judge.squared_error(fitted.weights(each)))
+    penalty = min(penalties, key=lambda each: tested.squared_error(fitted.weights(each)))
     return RidgeMap(whole.weights(penalty), penalty)
 
 
 def windows_within(values: Array, part: range, lookback: int, horizon: int) -> Iterator[Array]:
-    """Blocks of windows [n, lookback + horizon] whose last `horizon` rows lie in a part of a series."""
+    """Yield blocks of windows [n, lookback + horizon] whose last `horizon` rows lie in `part`."""
     first, last = max(part.start, lookback), part.stop - horizon
     if last < first:
         return
@@ -93,51 +96,45 @@ def windows_within(values: Array, part: range, lookback: int, horizon: int) -> I
 
 
 class _Moments(NamedTuple):
-    """All that a least-squares fit, and its error, depend on."""
+    """All that a least-squares fit and its error depend on."""
 
     inner: Array  # X^T X
     cross: Array  # X^T Y
     squares: float  # the sum of Y^2
     windows: int
 
+    @classmethod
+    def of(cls, series: Sequence[Array], parts: Sequence[range], lookback: int, horizon: int) -> Self:
+        inner, cross = np.zeros((lookback, lookback)), np.zeros((lookback, horizon))
+        squares, count = 0.0, 0
+        for values, part in zip(series, parts, strict=True):
+            for block in windows_within(values, part, lookback, horizon):
+                moved = block - block[:, lookback - 1 : lookback]
+                past, coming = moved[:, :lookback], moved[:, lookback:]
+                inner += past.T @ past
+                cross += past.T @ coming
+                squares += float((coming * coming).sum())
+                count += len(block)
+        return cls(inner, cross, squares, count)
+
     def weights(self, penalty: float) -> Array:
         whole = self.inner + penalty * np.eye(len(self.inner))
         return np.asarray(np.linalg.solve(whole, self.cross), dtype=np.float64)
 
     def squared_error(self, weights: Array) -> float:
-        """The sum of (Y - X W)^2 of these windows."""
+        """The sum of (Y - X W)^2 over these windows."""
         product = (weights * (self.inner @ weights)).sum() - 2 * (weights * self.cross).sum()
         return float(product + self.squares)
-
-
-def _moments(series: Sequence[Array], parts: Sequence[range], lookback: int, horizon: int) -> _Moments:
-    inner, cross = np.zeros((lookback, lookback)), np.zeros((lookback, horizon))
-    squares, count = 0.0, 0
-    for values, part in zip(series, parts, strict=True):
-        for block in windows_within(values, part, lookback, horizon):
-            moved = block - block[:, lookback - 1 : lookback]
-            past, coming = moved[:, :lookback], moved[:, lookback:]
-            inner += past.T @ past
-            cross += past.T @ coming
-            squares += float((coming * coming).sum())
-            count += len(block)
-    return _Moments(inner, cross, squares, count)
-
-
-def _cut(part: range) -> tuple[range, range]:
-    """The first four fifths of some rows, and the last."""
-    middle = part.stop - len(part) // 5
-    return range(part.start, middle), range(middle, part.stop)
 
 
 NAME = "ridge"
 LONGEST = 336  # maximum look-back in rows: two weeks of hours
 SHARE = 3  # the look-back is at most a third of the shortest series
-SHORTEST = 2  # minimum look-back, as the last value is subtracted from all
+SHORTEST = 2  # minimum look-back, because the last value is subtracted from all
 
 
 class Fitting(NamedTuple):
-    """The rows of each series for fitting and for choosing the penalty, and the power of its scale."""
+    """For each series, the rows to fit to, the rows to choose the penalty on, and the Box-Cox power."""
 
     training: Sequence[range]
     validation: Sequence[range]
@@ -145,9 +142,8 @@ class Fitting(NamedTuple):
 
     @classmethod
     def of(cls, panel: Panel, timeline: Timeline, powers: Sequence[float]) -> Self:
-        """The training and validation rows of a model, so that a baseline is fitted to the same rows."""
-        lengths = [len(one) for one in panel.series]
-        training, validation = (timeline.part_of_each(split, lengths) for split in ("train", "valid"))
+        """Use the training and validation rows of a model."""
+        training, validation = (timeline.part_of_each(split, panel) for split in ("train", "valid"))
         return cls(training, validation, powers)
 
     @classmethod
@@ -161,13 +157,13 @@ class Fitting(NamedTuple):
 class RidgeBaseline(ForecastModel):
     """One linear map for all series, each standardised by its training rows; gaps repeat the row before.
 
-    Intervals are those of a normal distribution, as for the other baselines; their deviation is that of the
-    errors of each series and step on the validation rows.
+    Intervals are those of a normal distribution, as for the other baselines, with the deviation of the errors
+    on the validation rows, for each series and step.
     """
 
     found: RidgeMap
     scales: dict[str, Scale]
-    deviations: dict[str, Array]  # of each series [h], standardised
+    deviations: dict[str, Array]  # by series: [h], standardised
     name: str = NAME
 
     @classmethod
@@ -178,13 +174,12 @@ class RidgeBaseline(ForecastModel):
             one.unique_id: scale_of(one.unique_id, one.y[part.start : part.stop], "standard", power)
             for one, part, power in zip(panel.series, fitting.training, fitting.powers, strict=True)
         }
-        values = [_scaled(one, scales[one.unique_id]) for one in panel.series]
+        values = [fill_gaps(scales[one.unique_id].apply(one.y)) for one in panel.series]
         found = fit_ridge(values, fitting.training, fitting.validation, lookback, h)
         squares, counts = np.zeros((len(values), h)), np.zeros(len(values))
-        judged = (
-            fitting.validation if any(len(part) >= h for part in fitting.validation) else fitting.training
-        )
-        for place, (own, part) in enumerate(zip(values, judged, strict=True)):
+        validated = any(len(part) >= h for part in fitting.validation)
+        measured = fitting.validation if validated else fitting.training
+        for place, (own, part) in enumerate(zip(values, measured, strict=True)):
             for block in windows_within(own, part, lookback, h):
                 errors = found.forecasts(block[:, :lookback]) - block[:, lookback:]
                 squares[place] += (errors**2).sum(axis=0)
@@ -200,41 +195,34 @@ class RidgeBaseline(ForecastModel):
         return len(self.found.weights)
 
     def forecast_from(self, series: Series, origins: NDArray[np.int64]) -> Array:
-        """The forecasts from each origin, [n, h], on the standardised scale of the series.
+        """Return the forecasts from each origin, [n, h], on the standardised scale of the series.
 
         Missing rows before the start of a series repeat its first row.
         """
-        values = _scaled(series, self.scales[series.unique_id])
+        values = fill_gaps(self.scales[series.unique_id].apply(series.y))
         padded = np.concatenate([np.full(self.lookback, values[0]), values])
         return self.found.forecasts(sliding_window_view(padded, self.lookback)[origins])
 
-    def predict(
-        self,
-        panel: Panel,
-        h: int,
-        probabilities: Sequence[float] = (),
-        *,
-        paths: int = 0,
-        future: Panel | None = None,
-        seed: int | None = None,
-    ) -> list[Forecast]:
-        """A forecast for each series, of the `h` rows that it was fitted for; it draws no paths."""
+    def answer(self, query: ForecastQuery) -> list[Forecast]:
+        """Return a forecast for each series, of the `h` rows that it was fitted for, without paths."""
         forecasts = []
-        for one in panel.series:
-            scale = self.scales[one.unique_id]
+        for one in query.panel.series:
+            scale, deviation = self.scales[one.unique_id], self.deviations[one.unique_id]
             mean = self.forecast_from(one, np.array([len(one)]))[0]
-            wide = self.deviations[one.unique_id]
-            quantiles = {p: scale.undo(mean + NormalDist().inv_cdf(p) * wide) for p in probabilities}
-            forecasts.append(Forecast(one.unique_id, scale.undo(mean), quantiles, ds=panel.after(one, h)))
+            quantiles = {
+                p: scale.undo(mean + NormalDist().inv_cdf(p) * deviation) for p in query.probabilities
+            }
+            ds = query.panel.after(one, query.h)
+            forecasts.append(Forecast(one.unique_id, scale.undo(mean), quantiles, ds=ds))
         return forecasts
 
     def power(self, series: Series) -> float:
-        """The power of the scale that a series was fitted on."""
+        """Return the power of the scale that a series was fitted on."""
         return self.scales[series.unique_id].power
 
 
 def lookback_for(rows: Sequence[int]) -> int:
-    """The look-back in rows, given the number of training rows of each series.
+    """Return the look-back in rows, given the number of training rows of each series.
 
     >>> lookback_for([8640]), lookback_for([96, 200])
     (336, 32)
@@ -246,7 +234,3 @@ def lookback_for(rows: Sequence[int]) -> int:
             f"are {shortest} in the shortest series, and ridge regression needs {SHARE * SHORTEST}",
         )
     return min(LONGEST, shortest // SHARE)
-
-
-def _scaled(series: Series, scale: Scale) -> Array:
-    return fill_gaps(scale.apply(series.y)[:, None])[:, 0]

@@ -1,4 +1,4 @@
-"""Series brought to one scale, each by its own level and spread, and powers that even out a series."""
+"""Scales of series: each series gets its own centre and spread, after an optional Box-Cox transform."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Scaling = Literal["standard", "robust", "none"]
 Values = NDArray[np.float64]
 PLAIN = 1.0
 POWERS = np.linspace(0, 1, 101)
-"""From the logarithm to nothing at all. Below 0 values have a ceiling, where forecasts would run away."""
+"""From the logarithm to no transform. Powers below 0 are bounded above, which makes forecasts diverge."""
 
 
 def power_of(name: str, values: Values, transform: Transform) -> float:
-    """0 for log; for box-cox the likeliest power between 0 and 1; 1, which changes nothing, for none.
+    """Return 0 for log, the power between 0 and 1 of highest likelihood for box-cox, and 1 for none.
 
     >>> power_of("a", np.exp(np.sin(np.arange(99.0))), "log")
     0.0
@@ -34,7 +34,7 @@ def power_of(name: str, values: Values, transform: Transform) -> float:
 
 
 def likelihood(values: Values, power: float) -> float:
-    r"""The log-likelihood of a power if the series is normal on its scale, but for a constant.
+    r"""Return the log-likelihood of a power, up to a constant, if transformed values are normal.
 
     .. math:: (\lambda - 1) \sum_i \log x_i - \frac{n}{2} \log \operatorname{var} g_\lambda(x)
     """
@@ -43,7 +43,7 @@ def likelihood(values: Values, power: float) -> float:
 
 
 def apply_power(values: Values, power: ArrayLike) -> Values:
-    r"""Values on the scale of a power, :math:`g_\lambda(x) = (x^\lambda - 1) / \lambda`, or log x for 0.
+    r"""Transform values by :math:`g_\lambda(x) = (x^\lambda - 1) / \lambda`, or by log x for a power of 0.
 
     >>> apply_power(np.array([1.0, 9.0]), 0.5), apply_power(np.array([1.0, np.e]), 0)
     (array([0., 4.]), array([0., 1.]))
@@ -60,7 +60,7 @@ def apply_power(values: Values, power: ArrayLike) -> Values:
 
 
 def undo_power(values: Values, power: ArrayLike) -> Values:
-    """Back again; what lies below the scale of a power becomes 0.
+    """Invert `apply_power`; values below the range of the transform become 0.
 
     >>> undo_power(np.array([0.0, 4.0, -9.0]), 0.5)
     array([1., 9., 0.])
@@ -74,11 +74,11 @@ def undo_power(values: Values, power: ArrayLike) -> Values:
 
 
 def _problem(transform: str, value: float) -> str:
-    return f"has the value {value:g}, and transform={transform} takes positive ones only; use transform=none"
+    return f"has the value {value:g}, but transform={transform} needs positive values; use transform=none"
 
 
 class Scale(NamedTuple):
-    """`(g(x) - centre) / spread`, and back; g is a power of Box and Cox, or changes nothing.
+    """The map `(g(x) - centre) / spread` and its inverse; g is the Box-Cox transform of `power`.
 
     >>> scale = Scale(centre=1.0, spread=2.0, power=0.0)
     >>> scale.undo(scale.apply(np.array([5.0]))).round(9)
@@ -90,22 +90,21 @@ class Scale(NamedTuple):
     power: float = PLAIN
 
     def apply(self, values: Values) -> Values:
-        """The values on the power's scale, in units of the spread."""
-        return (
-            (values if self.power == PLAIN else apply_power(values, self.power)) - self.centre
-        ) / self.spread
+        """Scale values."""
+        plain = values if self.power == PLAIN else apply_power(values, self.power)
+        return (plain - self.centre) / self.spread
 
     def undo(self, values: NDArray[Any]) -> Values:
-        """Scaled values in their own units again."""
+        """Return scaled values to their original units."""
         own = values.astype(np.float64) * self.spread + self.centre
         return own if self.power == PLAIN else undo_power(own, self.power)
 
 
 def scale_of(name: str, values: Values, scaling: Scaling, power: float = PLAIN) -> Scale:
-    """The scale of the observed `values`, on the scale of a power; a constant series keeps a spread of 1.
+    """Measure the scale of the observed `values` after a Box-Cox transform; a constant series has spread 1.
 
-    `standard` is mean and standard deviation; `robust`, for series with outliers, is the median and the
-    distance between the quartiles, in units in which a normal distribution has 1.
+    `standard` uses the mean and the standard deviation; `robust`, for series with outliers, the median and
+    the interquartile range, divided by that of a standard normal distribution.
 
     >>> scale_of("load", np.array([1.0, 3.0, np.nan]), "standard")
     Scale(centre=2.0, spread=1.0, power=1.0)
@@ -124,7 +123,7 @@ def scale_of(name: str, values: Values, scaling: Scaling, power: float = PLAIN) 
     centre, spread = float(present.mean()), float(present.std())
     if scaling == "robust":
         low, centre, high = (float(each) for each in np.quantile(present, (0.25, 0.5, 0.75)))
-        # More than half of the values may be equal, as sales of nothing are; then the deviation has to do.
+        # Half of the values may be equal, such as days without sales: then use the deviation.
         spread = (high - low) / 1.349 or spread
     # Rounding leaves a constant of 0.1 with a deviation of 1e-17.
     constant = spread <= 1e-12 * max(1.0, abs(centre))
@@ -132,12 +131,12 @@ def scale_of(name: str, values: Values, scaling: Scaling, power: float = PLAIN) 
 
 
 def fill_gaps(values: Values) -> Values:
-    """Gaps with the last value before them; those at the beginning with 0, the centre of a scaled series.
+    """Fill gaps [T] or [T, columns] with the value before them, and with 0 at the beginning.
 
-    >>> fill_gaps(np.array([[np.nan], [2.0], [np.nan]])).ravel()
+    >>> fill_gaps(np.array([np.nan, 2.0, np.nan]))
     array([0., 2., 2.])
     """
-    rows = np.where(np.isnan(values), -1, np.arange(len(values))[:, None])
+    rows = np.where(np.isnan(values).T, -1, np.arange(len(values))).T
     last = np.maximum.accumulate(rows, axis=0) if len(rows) else rows
     return np.where(last < 0, 0.0, np.take_along_axis(values, np.maximum(last, 0), axis=0))
 
@@ -150,7 +149,7 @@ def unscale_forecasts(
     samples: NDArray[Any] | None,
     times: Sequence[NDArray[Any] | None],
 ) -> list[Forecast]:
-    """Forecasts in the own units of each of B series: scaled means [h, B], quantiles, and paths [h, B, n]."""
+    """Convert scaled means [h, B], quantiles [h, B] and paths [h, B, n] of B series to forecasts."""
     return [
         Forecast(
             name,

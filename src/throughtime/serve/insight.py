@@ -10,7 +10,6 @@ import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from throughtime.data.datasets import open_dataset
 from throughtime.data.readers.panel import panel_of
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.inspection.gates import unit_gates
@@ -133,11 +132,9 @@ async def history(request: Request, asked: HistoryRequest) -> dict[str, Any]:
     served = admit(request).models.choose(asked.model, "forecast")
 
     def look(text: str, left: Left) -> dict[str, Any]:
-        config, skip_bad = served.model.config, served.model.skips_bad
+        config = served.model.config
         try:
-            dataset = open_dataset(
-                config.data, date_format=config.date_format, download=False, skip_bad=skip_bad
-            )
+            dataset = served.model.open_data(download=False)
             panel = panel_of(dataset, config.roles)
         except (InputError, OSError):
             sentence = f"the data that {served.name} was trained on are not here; paste some"

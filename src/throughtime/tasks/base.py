@@ -242,10 +242,10 @@ class Predictor:
         """
         from throughtime.data.datasets import open_dataset
 
+        own = data is None or (isinstance(data, str) and data == self.config.data)
+        own = own and self.folder is not None and self.folder.skips_bad
         if data is None:
             data = self.config.data if self.training_data is None else self.training_data
-        own = isinstance(data, str) and data == self.config.data
-        own = own and self.folder is not None and self.folder.skips_bad
         given = {name: value for name, value in options.items() if value is not None}
         return open_dataset(data, **{**self.config.data_options, **given}, skip_bad=skip_bad or own)
 

@@ -1,9 +1,9 @@
-"""Forecasts of a trained network: scaled windows in, means, quantiles and paths in own units out."""
+"""Forecasts of a trained network: scaled windows in; means, quantiles and paths in original units out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from throughtime.data.batching.series import PanelArrays, PanelBatch, PanelBatches, PanelWindows
-from throughtime.data.panel import Panel
 from throughtime.errors import InputError
 from throughtime.layers.devices import matmul_precision
-from throughtime.results import Forecast
-from throughtime.series.protocol import Progress, WindowForecasts
-from throughtime.series.scaling import unscale_forecasts
+from throughtime.results import Forecast, Progress
+from throughtime.series.protocol import ForecastQuery
+from throughtime.series.scaling import Scale, unscale_forecasts
 from throughtime.tasks.forecast.inputs import future_columns
 from throughtime.tasks.forecast.network import Forecaster
 from throughtime.tasks.forecast.networks import Window
@@ -24,22 +23,16 @@ from throughtime.tasks.forecast.networks import Window
 if TYPE_CHECKING:
     from throughtime.tasks.forecast.predictor import SeriesForecaster
 
+Array = NDArray[np.float64]
 ROWS_AT_ONCE = 4_096
-"""Series, or where paths are drawn all paths of some series, that go through the model together."""
+"""Number of series, or of paths of some series, that go through the model together."""
 WINDOWS_AT_ONCE = 1_024
 
 
 @torch.no_grad()
-def predict_panel(
-    forecaster: SeriesForecaster,
-    panel: Panel,
-    h: int,
-    probabilities: Sequence[float],
-    paths: int,
-    future: Panel | None,
-    seed: int | None,
-) -> list[Forecast]:
-    """Forecast the next `h` rows of each series of a panel."""
+def predict_panel(forecaster: SeriesForecaster, query: ForecastQuery) -> list[Forecast]:
+    """Forecast the next rows of each series of a panel."""
+    panel, h, probabilities, paths = query.panel, query.h, query.probabilities, query.paths
     model, config = forecaster.model.eval(), forecaster.config
     if h < 1:
         raise InputError("h", f"is {h}, expected 1 or more")
@@ -50,11 +43,12 @@ def predict_panel(
             problem = f"has {len(one):,} rows, a forecast looks back on {model.lookback}; give more rows"
             raise InputError(f"series {one.unique_id!r}", problem)
         ds = panel.after(one, h if model.recursive else max(h, model.horizon))
-        known = future_columns(one, ds, h, config.known, future)
+        known = future_columns(one, ds, h, config.known, query.future)
         columns.append(forecaster.scaling.columns(known, ds).astype(np.float32))
     from_paths = model.recursive and model.head.probabilistic and probabilities
     num_paths = max(paths, config.paths if from_paths else 0)
-    generator = torch.Generator(forecaster.device).manual_seed(config.seed if seed is None else seed)
+    seed = config.seed if query.seed is None else query.seed
+    generator = torch.Generator(forecaster.device).manual_seed(seed)
     forecasts: list[Forecast] = []
     at_once = max(1, ROWS_AT_ONCE // max(1, num_paths))
     with matmul_precision("float32"):
@@ -81,7 +75,7 @@ def predict_window(
     num_paths: int,
     generator: torch.Generator,
 ) -> tuple[Tensor, Sequence[Tensor] | Tensor, Tensor | None]:
-    """The means [h, B], quantiles [probabilities, h, B] if the head has some, and paths [h, B, paths]."""
+    """Return means [h, B], quantiles [probabilities, h, B] if the head has them, and paths [h, B, paths]."""
     head, samples = model.head, None
     mean = model.rollout(window, h, head.mean)
     if num_paths:
@@ -105,24 +99,42 @@ def last_window(
     chosen: slice,
     device: torch.device,
 ) -> Window:
-    """The last rows of some series, side by side, and what is known of those to forecast."""
+    """Return the last rows of the chosen series, with the known columns of the rows to forecast."""
     rows = arrays.offsets[1:][chosen] + np.arange(-lookback, 0)[:, None]
     known = np.concatenate([arrays.known[rows], np.stack(future[chosen], axis=1)])
     parts = (arrays.values[rows], known, arrays.past[rows], arrays.numbers[chosen])
     return Window(*(torch.from_numpy(np.ascontiguousarray(each)).to(device) for each in parts))
 
 
+class WindowForecasts(NamedTuple):
+    """The forecasts of a batch of windows beside the true values, all scaled."""
+
+    series: NDArray[np.int64]  # [B]: the number of the series
+    starts: NDArray[np.int64]  # [B]
+    true: Array  # [h, B]
+    forecast: Array  # [h, B]
+    weights: Array  # [h, B]: 1 for an observed value, else 0
+
+    def own_errors(self, forecast: Array, scales: Sequence[Scale]) -> Array:
+        """Return the errors of a forecast [h, B] in the original units of the series."""
+        errors = np.empty_like(forecast)
+        for number in np.unique(self.series):
+            mine, scale = self.series == number, scales[number]
+            errors[:, mine] = scale.undo(forecast[:, mine]) - scale.undo(self.true[:, mine])
+        return errors
+
+
 @torch.no_grad()
 def forecast_windows(
-    model: Forecaster, windows: PanelWindows, device: torch.device, progress: Progress | None = None
+    forecaster: SeriesForecaster, windows: PanelWindows, progress: Progress | None = None
 ) -> Iterator[WindowForecasts]:
-    """The mean forecast of each window beside the true values, batch by batch."""
-    last = slice(-windows.horizon, None)
+    """Yield the mean forecast of each window beside the true values, batch by batch."""
+    model, last = forecaster.model.eval(), slice(-windows.horizon, None)
     batches = PanelBatches(windows, WINDOWS_AT_ONCE, shuffle=False)
     with matmul_precision("float32"):
         for number, batch in enumerate(batches, start=1):
-            batch = batch.to(device)
-            mean = model.eval().rollout(window_of(batch), windows.horizon, model.head.mean)
+            batch = batch.to(forecaster.device)
+            mean = model.rollout(window_of(batch), windows.horizon, model.head.mean)
             rows = batch.indices.cpu().numpy()
             values = (to_array(each) for each in (batch.values[last], mean, batch.weights[last]))
             yield WindowForecasts(windows.series[rows], windows.starts[rows], *values)
@@ -131,10 +143,10 @@ def forecast_windows(
 
 
 def window_of(batch: PanelBatch) -> Window:
-    """What a forecaster sees of a batch."""
+    """Return the part of a batch that a forecaster reads."""
     return Window(batch.values, batch.known, batch.past, batch.numbers)
 
 
-def to_array(values: Tensor) -> NDArray[np.float64]:
-    """A tensor as an array of doubles."""
+def to_array(values: Tensor) -> Array:
+    """Convert a tensor to an array of float64."""
     return values.double().cpu().numpy()

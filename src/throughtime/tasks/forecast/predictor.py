@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from throughtime.data.batching.series import PanelArrays, PanelWindows
-from throughtime.data.datasets import DataLike, open_dataset
+from throughtime.data.batching.series import PanelArrays
+from throughtime.data.datasets import DataLike
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import panel_of, read_future
 from throughtime.errors import InputError
@@ -24,26 +24,22 @@ from throughtime.series.backtest import (
     calibrate_intervals,
 )
 from throughtime.series.conformal import add_saved_intervals, save_intervals
-from throughtime.series.k_steps import KSteps, k_steps
-from throughtime.series.protocol import ForecastModel, WindowForecasts
+from throughtime.series.panels import SERIES_FILE, PanelScaling
+from throughtime.series.protocol import ForecastModel, ForecastQuery
 from throughtime.series.ridge import Fitting
 from throughtime.series.scaling import Scale
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
-from throughtime.tasks.forecast.build import (
-    SERIES_FILE,
-    SeriesScales,
-    build_forecaster,
-    describe_unusual_series,
-)
+from throughtime.tasks.forecast.build import build_forecaster, describe_unusual_series
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.inputs import PlainSeries, panels_of
+from throughtime.tasks.forecast.k_steps import KSteps, predict_k_steps
 from throughtime.tasks.forecast.network import Forecaster
-from throughtime.tasks.forecast.prediction import forecast_windows, predict_panel
-from throughtime.tasks.forecast.training import ForecastTask, training_windows
+from throughtime.tasks.forecast.prediction import predict_panel
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.tasks.forecast.training import ForecastTask
 
 
 class SeriesForecaster(Predictor, ForecastModel):
@@ -52,33 +48,38 @@ class SeriesForecaster(Predictor, ForecastModel):
     task = "forecast"
     config_type = ForecastConfig
     model: Forecaster
-    assets: SeriesScales
+    assets: PanelScaling
     config: ForecastConfig
 
-    def __init__(self, model: Forecaster, assets: SeriesScales, config: ForecastConfig) -> None:
+    def __init__(self, model: Forecaster, assets: PanelScaling, config: ForecastConfig) -> None:
         super().__init__(model, assets, config)
-        self.scaling, self.name = assets.scaling, str(config.model)
+        self.scaling, self.name = assets, str(config.model)
         self.data_notes: tuple[str, ...] = ()
 
     @classmethod
-    def prepare(cls, config: ForecastConfig, dataset: Dataset) -> tuple[ForecastConfig, SeriesScales]:
+    def prepare(cls, config: ForecastConfig, dataset: Dataset) -> tuple[ForecastConfig, PanelScaling]:
         """Measure the scale of each series on its training rows."""
         panel = panel_of(dataset, config.roles)
         config = config.settled(panel)
-        return config, SeriesScales.of(panel, config)
+        rows = config.timeline.part_of_each("train", panel)
+        return config, PanelScaling.of(panel, rows, config.scaling, config.calendar, config.transform)
 
     @classmethod
-    def load_assets(cls, folder: ModelFolder, config: ForecastConfig) -> SeriesScales:
+    def load_assets(cls, folder: ModelFolder, config: ForecastConfig) -> PanelScaling:
         """Read the scales."""
-        return SeriesScales.load(folder, config)
+        for name in ("lookback", "horizon"):
+            if getattr(config, name) is None:
+                raise InputError(str(folder.path / "config.json"), f"lacks {name}; train the model again")
+        values, where = folder.read_json(SERIES_FILE), str(folder.path / SERIES_FILE)
+        return PanelScaling.from_values(values, where, config.scaling, config.transform)
 
     @classmethod
-    def build_network(cls, config: ForecastConfig, assets: SeriesScales) -> Forecaster:
-        """The network that a configuration describes."""
-        return build_forecaster(config, assets.scaling)
+    def build_network(cls, config: ForecastConfig, assets: PanelScaling) -> Forecaster:
+        """Build the network that a configuration describes."""
+        return build_forecaster(config, assets)
 
     def adapt_to(self, dataset: Dataset) -> None:
-        """Note what is unusual about the series; the weights stay as they are."""
+        """Note what is unusual about the series; the weights are not changed."""
         panel = panel_of(dataset, self.config.roles)
         self.data_notes = (*panel.notes, *describe_unusual_series(self.config, panel))
 
@@ -88,7 +89,9 @@ class SeriesForecaster(Predictor, ForecastModel):
         return self.data_notes
 
     def training_task(self, dataset: Dataset) -> ForecastTask:
-        """Batches, loss and validation on these series."""
+        """Return the batches, loss and validation of these series, for the trainer."""
+        from throughtime.tasks.forecast.training import ForecastTask, training_windows
+
         panel = panel_of(dataset, self.config.roles)
         self.scaling.check(panel)
         self.config = self.config.settled(panel)
@@ -108,18 +111,18 @@ class SeriesForecaster(Predictor, ForecastModel):
         """Forecast the next `h` values of each series, by default of the training data and its horizon.
 
         Args:
-            data: a name, a file, a data frame or a panel; or, as for an exported model, plain values by the
-                name of the series, or `History`s. A series of the training data keeps its scale; a new one is
-                scaled by its own values.
+            data: a data set name, a file, a DataFrame or a panel; or, as for an exported model, a dict of
+                values by series name, or a list of `History`. A series of the training data keeps its scale;
+                a new one is scaled by its own values.
             h: number of rows to forecast.
-            level: intervals in per cent; that of 80 lies between the quantiles 0.1 and 0.9. Conformal ones
-                are taken from the folder if the head has none or the setting intervals=conformal asks for
-                them.
-            future: a table of the columns that are known in the future, for a model that reads some.
+            level: levels of intervals in per cent; an interval of level 80 lies between the quantiles 0.1 and
+                0.9. If the head has no intervals, or the model was trained with intervals=conformal, the
+                conformal intervals saved in the model folder are used.
+            future: a table of the columns that are known in the future, if the model reads any.
             paths: number of sample paths to draw.
-            seed: of the paths, by default that of training. An exported model draws others from the same
-                distribution.
-            date_format: how the dates of `data` and `future` are written.
+            seed: seed of the paths, by default that of training. An exported model draws different paths from
+                the same distribution.
+            date_format: format of the dates in `data` and `future`, in the notation of `strptime`.
         """
         if isinstance(data, Mapping | Sequence) and not isinstance(data, str):
             data, known = panels_of(data, self.config.known, self.config.past)
@@ -149,10 +152,10 @@ class SeriesForecaster(Predictor, ForecastModel):
         date_format: str | None = None,
         progress: Progress | None = None,
     ) -> Backtest:
-        """Forecast from `n_windows` past origins, `step_size` rows apart, and measure beside baselines.
+        """Forecast from `n_windows` past origins, `step_size` rows apart, and compare with baselines.
 
-        See `series.backtest` for `intervals` and `earlier_windows`. The number of last rows that were
-        `unseen` in training is known for the data of training; for a panel it must be given.
+        See `series.backtest` for `intervals` and `earlier_windows`. `unseen` is the number of rows at the end
+        of every series that did not train the model; for the training data it is known.
         """
         panel = self._panel(data, date_format)
         unseen = self.unseen(panel) if self._is_own(data) else unseen
@@ -184,9 +187,11 @@ class SeriesForecaster(Predictor, ForecastModel):
         unseen: int | None = None,
         progress: Progress | None = None,
     ) -> Calibration:
-        """Measure conformal intervals on the last rows and save them in the folder, for `forecast`."""
+        """Measure conformal intervals on the last rows and save them in the model folder, for `forecast`."""
         if self.folder is None:
-            raise InputError("save_intervals", "is for models of a folder: throughtime.load(FOLDER)")
+            raise InputError(
+                "save_intervals", "needs a model folder: load the model with throughtime.load(FOLDER)"
+            )
         panel = self._panel(data)
         found = calibrate_intervals(
             self,
@@ -210,47 +215,38 @@ class SeriesForecaster(Predictor, ForecastModel):
     ) -> KSteps:
         """Forecast every row k steps ahead for each k of `steps`, and measure the errors on a split.
 
-        For other data than those of training, give split="all".
+        For other data than the training data, pass split="all".
         """
         panel = self._panel(data)
         parts = [range(len(one)) for one in panel.series]
         if split != "all":
-            parts = self.config.timeline.part_of_each(split, [len(part) for part in parts])
-        return k_steps(self, panel, steps, parts, progress)
+            parts = self.config.timeline.part_of_each(split, panel)
+        return predict_k_steps(self, panel, steps, parts, progress)
 
     def unseen(self, panel: Panel) -> int:
-        """Number of rows at the end of every series that the model was not trained on."""
-        return self.config.timeline.unseen([len(one) for one in panel.series])
+        """Return the number of rows at the end of every series that the model was not trained on."""
+        return self.config.timeline.unseen(panel)
 
     def fitting(self, panel: Panel) -> Fitting:
-        """The training and validation rows of the model, for baselines."""
+        """Return the training and validation rows of the model, for baselines."""
         return Fitting.of(panel, self.config.timeline, [self.power(one) for one in panel.series])
 
-    def predict(
-        self,
-        panel: Panel,
-        h: int,
-        probabilities: Sequence[float] = (),
-        *,
-        paths: int = 0,
-        future: Panel | None = None,
-        seed: int | None = None,
-    ) -> list[Forecast]:
-        """The next `h` rows of each series; a point head has no quantiles, whatever is asked.
+    def answer(self, query: ForecastQuery) -> list[Forecast]:
+        """Forecast the next rows of each series; a point head has no quantiles, even if they are asked for.
 
-        A recursive model draws whole paths, and its quantiles are theirs. The head of a direct model knows
-        each row's distribution but not how rows hang together: its paths are drawn row by row, so that sums
-        and extremes over them are narrower than they ought to be.
+        A recursive model draws whole paths, and its quantiles are those of the paths. The head of a direct
+        model knows the distribution of each row but not how rows depend on each other: its paths are drawn
+        row by row, so that sums and extremes over them vary too little.
         """
-        return predict_panel(self, panel, h, probabilities, paths, future, seed)
+        return predict_panel(self, query)
 
     def power(self, series: Series) -> float:
-        """The power of the scale of a series."""
-        return self._scale(series).power
+        """Return the Box-Cox power of the scale of a series."""
+        return self.scaling.scale(series).power
 
     @property
     def has_own_intervals(self) -> bool:
-        """Whether the intervals of forecasts are those of the head, not conformal ones."""
+        """Whether the intervals of forecasts come from the head and are not conformal."""
         return self.model.head.probabilistic and self.config.intervals == "head"
 
     @property
@@ -260,40 +256,29 @@ class SeriesForecaster(Predictor, ForecastModel):
 
     @property
     def reach(self) -> tuple[float, float]:
-        """The outermost probabilities that it has quantiles of."""
+        """The lowest and highest probabilities for which the model has quantiles."""
         return self.model.head.reach
 
-    @property
-    def max_steps(self) -> int | None:
-        """Maximum number of rows that it can forecast; None for any number."""
-        return None if self.model.recursive else self.model.horizon
-
     def scaled_arrays(self, panel: Panel) -> tuple[PanelArrays, list[Scale]]:
-        """The series scaled for the model, and the scale of each; the columns must be those of training."""
+        """Return the scaled series and the scale of each; the columns must be those of training."""
         self.scaling.check(panel)
         found, expected = (panel.known_names, panel.past_names), (self.config.known, self.config.past)
         if found != expected:
             raise InputError("data", f"has the columns {found[0]} and {found[1]}, not {expected}")
-        scales = [self._scale(one) for one in panel.series]
+        scales = [self.scaling.scale(one) for one in panel.series]
         return self.scaling.arrays(panel, scales), scales
-
-    def forecast_windows(
-        self, windows: PanelWindows, progress: Progress | None = None
-    ) -> Iterator[WindowForecasts]:
-        """The mean forecast of each window beside the true values, batch by batch."""
-        return forecast_windows(self.model, windows, self.device, progress)
 
     def evaluate_split(
         self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
     ) -> Evaluation:
-        """The errors of every window of a split, beside those of simple forecasts of the same windows."""
+        """Measure the errors on every window of a split, beside those of baselines on the same windows."""
         from throughtime.tasks.forecast.report import evaluate_windows
 
         refuse_options(options, (), "is for models of text, and this model forecasts")
         return evaluate_windows(self, dataset, split, progress)
 
     def describe(self) -> Description:
-        """The model in words."""
+        """Describe the model in words."""
         config, scaling = self.config, self.scaling
         cell = f" {config.cell} of {config.hidden_size}" if config.model in ("recurrent", "segment") else ""
         helping = ", ".join((*config.known, *config.past, *(["calendar"] if config.calendar else [])))
@@ -307,14 +292,14 @@ class SeriesForecaster(Predictor, ForecastModel):
                 "window": f"{config.lookback} rows back, {config.horizon} ahead",
                 "scaling": f"{transform}{config.scaling} of each series, {config.normalise} of each window; "
                 f"scales in {SERIES_FILE}",
-                "columns that help": helping or "none",
+                "additional columns": helping or "none",
             },
             [f"forecast FOLDER --h {config.horizon} --level 80 --level 95"],
             f"forecast(h={config.horizon}, level=[80])",
         )
 
     def suggestions(self, dataset: Dataset) -> list[str]:
-        """Forecast with intervals where the head has them, evaluate, and back-test."""
+        """Suggest commands: forecast, evaluate and back-test."""
         levels = " --level 80 --level 95" if self.has_own_intervals else ""
         future = " --future FILE" if self.config.known else ""
         return [
@@ -323,28 +308,11 @@ class SeriesForecaster(Predictor, ForecastModel):
             "backtest {run} --n-windows 8",
         ]
 
-    def save_description(self, folder: ModelFolder) -> None:
-        """Write all files of the model but its weights and its card."""
-        super().save_description(folder)
-        self.folder = folder
-
-    @property
-    def skips_bad(self) -> bool:
-        """Whether bad rows of its own data are left out, as they were in training."""
-        return self.folder is not None and self.folder.skips_bad
-
-    def _scale(self, series: Series) -> Scale:
-        return self.scaling.scale(series, self.config.scaling, self.config.transform)
-
     def _is_own(self, data: DataLike | Panel | None) -> bool:
-        """Whether data are those of training."""
+        """Whether `data` is the training data."""
         return data is None or (isinstance(data, str) and data == self.config.data)
 
     def _panel(self, data: DataLike | Panel | None, date_format: str | None = None) -> Panel:
         if isinstance(data, Panel):
             return data
-        own = self.config.data if self.training_data is None else self.training_data
-        given, skip_bad = own if data is None else data, self._is_own(data) and self.skips_bad
-        written = date_format or self.config.date_format
-        dataset = open_dataset(given, kind="series", date_format=written, skip_bad=skip_bad)
-        return panel_of(dataset, self.config.roles)
+        return panel_of(self.open_data(data, date_format=date_format), self.config.roles)

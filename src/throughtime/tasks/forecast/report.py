@@ -15,11 +15,11 @@ from throughtime.errors import InputError
 from throughtime.results import Evaluation
 from throughtime.series.baselines import repeated_rows
 from throughtime.series.figures import beaten_by, loss_sentences
-from throughtime.series.protocol import WindowForecasts
 from throughtime.series.ridge import NAME as RIDGE
 from throughtime.series.ridge import RidgeBaseline
 from throughtime.series.scaling import Scale
 from throughtime.tasks.base import Progress
+from throughtime.tasks.forecast.prediction import WindowForecasts, forecast_windows
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -44,7 +44,7 @@ def evaluate_windows(
         ridge = RidgeBaseline.fit(panel, model.horizon, forecaster.fitting(panel))
     except InputError as error:
         left_out[RIDGE] = f"{error.where} {error.problem}"
-    for one in forecaster.forecast_windows(windows, progress):
+    for one in forecast_windows(forecaster, windows, progress):
         baselines = {name: _repeated(windows, one, season) for name, season in rules.items()}
         lacking = [name for name, forecast in baselines.items() if np.isnan(forecast[one.weights > 0]).any()]
         left_out |= dict.fromkeys(lacking, "some windows have nothing observed to repeat")
@@ -94,11 +94,8 @@ def _windows_of(
 ) -> tuple[PanelWindows, list[Scale]]:
     """All windows of a split, and the scale of each series."""
     config, lookback = forecaster.config, forecaster.lookback
-    lengths = [len(one) for one in panel.series]
-    parts, training = (config.timeline.part_of_each(each, lengths) for each in (split, "train"))
-    names = [one.unique_id for one in panel.series]
-    rows = dict(zip(names, training, strict=True))
-    forecaster.scaling.adopt(panel, rows, config.scaling, config.transform)
+    parts, training = (config.timeline.part_of_each(each, panel) for each in (split, "train"))
+    forecaster.scaling.adopt(panel, training)
     arrays, scales = forecaster.scaled_arrays(panel)
     found = PanelWindows(arrays, parts, lookback, horizon)
     if not len(found):

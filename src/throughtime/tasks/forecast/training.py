@@ -11,7 +11,6 @@ from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.series import PanelBatch, PanelBatches, PanelWindows
 from throughtime.data.panel import Panel
 from throughtime.errors import InputError
-from throughtime.tasks.forecast.build import training_rows
 from throughtime.tasks.forecast.network import Forecaster
 from throughtime.tasks.forecast.prediction import to_array, window_of
 from throughtime.train.objective import Loss, State
@@ -129,25 +128,25 @@ def training_windows(
 ) -> tuple[PanelWindows, PanelWindows | None]:
     """The windows of these series that train a model, and those that validate it, if there are any."""
     config, model, scaling = forecaster.config, forecaster.model, forecaster.scaling
-    rows = training_rows(config, panel)
-    scaling.adopt(panel, rows, config.scaling, config.transform)
+    rows = config.timeline.part_of_each("train", panel)
+    scaling.adopt(panel, rows)
     arrays = scaling.arrays(panel, [scaling.series[one.unique_id] for one in panel.series])
     train = PanelWindows(
         arrays,
-        [rows[one.unique_id] for one in panel.series],
+        rows,
         model.lookback,
         model.trained_rows,
         stride=config.stride,
         counted=model.loss_rows,
     )
     if not len(train):
-        longest = max(len(part) for part in rows.values())
+        longest = max(len(part) for part in rows)
         raise InputError(
             "data",
             f"{name}: the longest series has {longest:,} rows to train on, but a window takes "
             f"{train.length:,} ({model.lookback} back, {model.trained_rows} ahead); lower these",
         )
-    held_out = config.timeline.part_of_each("valid", [len(one) for one in panel.series])
+    held_out = config.timeline.part_of_each("valid", panel)
     valid = PanelWindows(arrays, held_out, model.lookback, model.horizon)
     if config.valid_size and not len(valid):
         raise InputError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 from throughtime.data.batching.series import PanelWindows
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
-from throughtime.series.protocol import Progress, WindowModel
+from throughtime.results import Progress
+from throughtime.tasks.forecast.prediction import forecast_windows
 from throughtime.text.texts import align_columns, several
+
+if TYPE_CHECKING:
+    from throughtime.tasks.forecast.predictor import SeriesForecaster
 
 Array = NDArray[np.float64]
 
@@ -25,7 +29,7 @@ class SeriesKSteps:
     series: Series
     predictions: dict[int, Array]  # k to [T]
     tested: range  # the rows whose errors are measured
-    rmse: dict[int, float]  # NaN where none of these rows has a prediction for every k
+    rmse: dict[int, float]  # NaN if no tested row has a prediction for every k
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +42,12 @@ class KSteps:
     series: tuple[SeriesKSteps, ...]
 
     def __str__(self) -> str:
-        """The errors as text, a line for each k."""
+        """The errors as text, one line for each k."""
         rows = [["k", "RMSE"], *([str(step), f"{error:,.4g}"] for step, error in self.rmse.items())]
         return "\n".join([f"errors over {several(self.rows, 'row')}", *align_columns(rows)])
 
     def to_dict(self) -> dict[str, Any]:
-        """The errors, for machines."""
+        """Return the errors as values for JSON."""
         return {
             "k_steps": list(self.steps),
             "rmse": {str(step): error for step, error in self.rmse.items()},
@@ -55,8 +59,8 @@ class KSteps:
         }
 
 
-def k_steps(
-    model: WindowModel,
+def predict_k_steps(
+    forecaster: SeriesForecaster,
     panel: Panel,
     steps: Sequence[int],
     tested: Sequence[range],
@@ -68,26 +72,26 @@ def k_steps(
     that all k are compared on the same rows. Beyond one step a recursive model reads its own forecasts; a
     direct model can forecast no further than its horizon.
     """
-    chosen = tuple(sorted(set(steps)))
+    chosen, lookback, model = tuple(sorted(set(steps))), forecaster.lookback, forecaster.model
     if not chosen or chosen[0] < 1:
         raise InputError("k_steps", f"are {tuple(steps)}, expected numbers of 1 or more, such as 1, 4, 16")
-    if model.max_steps is not None and chosen[-1] > model.max_steps:
+    if not model.recursive and chosen[-1] > model.horizon:
         raise InputError(
             "k_steps",
-            f"has {chosen[-1]}, but the model was trained for the next {model.max_steps} rows at once; ask "
+            f"has {chosen[-1]}, but the model was trained for the next {model.horizon} rows at once; ask "
             f"for fewer, or train with horizon={chosen[-1]} or strategy=recursive",
         )
     found = [{step: np.full(len(one), np.nan) for step in chosen} for one in panel.series]
-    arrays, scales = model.scaled_arrays(panel)
+    arrays, scales = forecaster.scaled_arrays(panel)
     for step in chosen:
-        windows = PanelWindows(arrays, [range(len(one)) for one in panel.series], model.lookback, step)
+        windows = PanelWindows(arrays, [range(len(one)) for one in panel.series], lookback, step)
         if not len(windows):
             longest = max(len(one) for one in panel.series)
             raise InputError(
-                "k_steps", f"has {step}, too many for {longest:,} rows and a look-back of {model.lookback}"
+                "k_steps", f"has {step}, too many for {longest:,} rows and a look-back of {lookback}"
             )
-        for one in model.forecast_windows(windows, progress):
-            rows = one.starts + model.lookback + step - 1
+        for one in forecast_windows(forecaster, windows, progress):
+            rows = one.starts + lookback + step - 1
             for number in np.unique(one.series):
                 mine = one.series == number
                 own = scales[number].undo(one.forecast[-1, mine])
@@ -98,7 +102,7 @@ def k_steps(
 def _measure(
     steps: tuple[int, ...], panel: Panel, found: list[dict[int, Array]], tested: Sequence[range]
 ) -> KSteps:
-    """Errors over the tested rows that all steps have a prediction for."""
+    """Measure the errors on the tested rows that have a prediction for every k."""
     squared, rows = np.zeros(len(steps)), 0
     series = []
     for one, predictions, part in zip(panel.series, found, tested, strict=True):
