@@ -56,7 +56,7 @@ def test_conditions_from_stdin(run, throughtime, typed, given_nothing):
     assert len(lines) == 3
     assert lines[0] == lines[2] != lines[1]
     typed(b"b \r\n\n")
-    assert "stdin:2: holds no label but ''; give one of a, b" in throughtime("compose", run).err
+    assert "stdin:2: is ''" in throughtime("compose", run).err
     assert given_nothing("compose", run)["composed"] == []
 
 
@@ -74,13 +74,13 @@ def test_evaluate_compares_with_a_wrong_label(run, throughtime):
         (["--vector", "one"], "expected numbers such as"),
         (["--label", "a", "--require", "hippo"], "--require: is 'hippo', which is not in the model's"),
         (["--label", "a", "--prefix", "cat hippo"], "--prefix: is 'cat hippo'"),
-        (["--label", "a", "--greedy", "--num-beams", 2], "--greedy: cannot be used beside --num-beams"),
-        (["--label", "a", "--greedy", "--temperature", 2], "--temperature: is for texts that are drawn"),
-        (["--label", "a", "--num-beams", 2, "--top-k", 2], "--top-k: is for texts that are drawn"),
-        (["--label", "a", "--greedy", "--seed", 2], "--seed: is for texts that are drawn"),
-        (["--label", "a", "--num-beams", 2, "--seed", 2], "--seed: is for texts that are drawn"),
+        (["--label", "a", "--greedy", "--num-beams", 2], "--greedy: cannot be given together with num_beams"),
+        (["--label", "a", "--greedy", "--temperature", 2], "--temperature: has no effect on greedy search"),
+        (["--label", "a", "--num-beams", 2, "--top-k", 2], "--top-k: is not an option of beam search"),
+        (["--label", "a", "--greedy", "--seed", 2], "--seed: has no effect on greedy search"),
+        (["--label", "a", "--num-beams", 2, "--seed", 2], "--seed: is not an option of beam search"),
         (["--label", "a", "--seed", -1], "'--seed'"),
-        (["--label", "a", "--length-penalty", 1], "--length-penalty: goes with --num-beams; leave it out"),
+        (["--label", "a", "--length-penalty", 1], "--length-penalty: is not an option of sampling"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(run, throughtime, asked, problem):

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from throughtime.cli.main import main
-from throughtime.cli.tag import print_one
+from throughtime.cli.tag import print_tags
 from throughtime.results import Tagged, TaggedWord
 
 SMALL = [
@@ -137,7 +137,7 @@ def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, given_nothin
 def test_a_terminal_shows_colours():
     console = Console(file=io.StringIO(), force_terminal=True, color_system="standard")
     sentence = Tagged((TaggedWord("[b]Rome", "B-LOC", 0.9), TaggedWord(".", "O", 0.9)), "Travel")
-    print_one(console, sentence)
+    print_tags(console, sentence)
     shown = console.file.getvalue()
     assert "[b]Rome" in shown
     assert "\x1b[" in shown

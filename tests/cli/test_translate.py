@@ -9,8 +9,9 @@ import pytest
 
 from throughtime.cli.inputs import one_line
 from throughtime.cli.main import main
-from throughtime.cli.translate import divided, print_one
+from throughtime.cli.translate import print_translations, split_words
 from throughtime.results import Translation
+from throughtime.search import STRATEGIES, strategy_options
 
 NUMBERS = {"one": "un", "two": "deux", "three": "trois", "four": "quatre", "five": "cinq"}
 SMALL = ["tokens=space", "embedding_size=24", "hidden_size=32", "batch_size=16", "lr=0.01", "device=cpu"]
@@ -145,10 +146,47 @@ def test_the_n_best_are_numbered(run, throughtime):
     assert float(lines[0].split(" ||| ")[2]) >= float(lines[1].split(" ||| ")[2])
 
 
-def test_alternatives_differ(run, throughtime):
-    lines = throughtime("translate", run, "one two", "--alternatives", 2).out.splitlines()
-    assert lines[0] == "un deux"
-    assert len({line.split("  ")[-1] for line in lines}) == len(lines) == 3
+def test_diverse_search_gives_different_translations(run, throughtime):
+    words = ("--num-return-sequences", 3, "--search", "diverse")
+    lines = throughtime("translate", run, "one two", *words).out.splitlines()
+    texts = [line.split(" ||| ")[1] for line in lines]
+    assert texts[0] == "un deux"
+    assert len({*texts}) == len(texts) == 3
+
+
+def test_every_strategy_translates(run, throughtime):
+    for name in STRATEGIES:
+        if name != "exhaustive":
+            assert throughtime("translate", run, "one two", "--search", name).code == 0, name
+    exact = throughtime("translate", run, "one two", "--search", "exact", "--json").json["translations"][0]
+    beam = throughtime("translate", run, "one two", "--length-penalty", 0, "--json").json["translations"][0]
+    assert (exact["text"], exact["alignment"]) == (beam["text"], beam["alignment"])
+    short = throughtime("translate", run, "one two", "--search", "exact", "--search-option", "budget=1")
+    assert (short.code, "budget" in short.err) == (0, True), short.err
+
+
+def test_options_of_a_search_are_those_that_it_declares(run, throughtime):
+    words = ("translate", run, "one two", "--search")
+    assert throughtime(*words, "beam", "--search-option", "eager=true").out == "un deux\n"
+    for wrong, where in [
+        (("beam", "--groups", 2), "--groups: is not an option of beam search"),
+        (("beam", "--search-option", "eager=perhaps"), "eager: is 'perhaps'"),
+        (("beam", "--search-option", "eager"), "--search-option: is 'eager'"),
+        (("beam", "--num-beams", 2, "--search-option", "num-beams=3"), "--search-option: gives num_beams"),
+        (("beem",), "unknown search strategy 'beem'; did you mean 'beam'"),
+    ]:
+        ran = throughtime(*words, *wrong)
+        assert ran.code == 2
+        assert ran.err.startswith(f"error: {where}"), ran.err
+
+
+@pytest.mark.parametrize("command", ["translate", "generate", "compose"])
+def test_the_help_lists_every_strategy(command, throughtime):
+    shown = " ".join(throughtime(command, "--help").out.replace("│", " ").split())
+    assert f"{', '.join([*STRATEGIES][:-1])} or {[*STRATEGIES][-1]}." in shown
+    declared = {option for name in STRATEGIES.own for option in strategy_options(name)}
+    listed = {option for option in declared if f"--{option.replace('_', '-')} " in shown}
+    assert declared - listed == {"eager", "per_group", "budget"}  # which --search-option takes
 
 
 def test_wishes(run, throughtime):
@@ -207,7 +245,7 @@ def test_several_runs_are_judged_as_one(run, untrained, throughtime):
 
 
 def test_runs_come_before_sentences(run):
-    runs, sentences = divided([str(run), str(run), "a", str(run)])
+    runs, sentences = split_words([str(run), str(run), "a", str(run)])
     assert (len(runs), sentences) == (2, ["a", str(run)])
     assert one_line("a\nb\u2028c") == "a b c"
 
@@ -239,7 +277,7 @@ def test_compare_tells_chance_from_difference(run, untrained, throughtime):
 
 
 def test_control_characters_do_not_reach_the_terminal(capsys):
-    print_one(0, Translation("un\x1b[2J\ndeux\x07\u200d", 0.0, 0.0, True), numbered=False)
+    print_translations(0, Translation("un\x1b[2J\ndeux\x07\u200d", 0.0, 0.0, True), numbered=False)
     assert capsys.readouterr().out == "un[2J deux\u200d\n"
 
 
@@ -265,16 +303,16 @@ def test_what_cannot_be_is_refused_in_a_sentence(run, untrained, tmp_path, throu
         ("translate", tmp_path / "ngram", "x"),
         ("translate", tmp_path / "nowhere", "x"),
         ("translate", run, "x", "--file", text),
-        ("translate", run, "x", "--num-return-sequences", 2, "--alternatives", 2),
-        ("translate", run, "x", "--num-beams", 2, "--alternatives", 2),
         ("translate", run, "x", "--num-return-sequences", 9, "--num-beams", 2),
-        ("translate", run, "x", "--alternatives", 2, "--num-beams", 5),
+        ("translate", run, "x", "--num-return-sequences", 2, "--search", "greedy"),
+        ("translate", run, "x", "--num-return-sequences", 2, "--search", "exact"),
+        ("translate", run, "x", "--search", "diverse", "--num-return-sequences", 400),
         ("translate", run, "x", "--num-beams", 100_000),
         ("evaluate", run, "--num-beams", 100_000),
         ("compare", run, untrained, "--num-beams", 100_000),
         ("translate", run, "", "--length-penalty", 300),
         ("translate", run, "x", "--length-penalty", "inf"),
-        ("translate", run, "x", "--alternatives", 2, "--length-penalty", 300),
+        ("translate", run, "x", "--search", "diverse", "--length-penalty", 300),
         ("evaluate", run, "--length-penalty", "1e308"),
         ("compare", run, untrained, "--length-penalty", 300),
         ("translate", run, "x", "--require", "un", "--forbid", "un"),

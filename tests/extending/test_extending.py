@@ -123,6 +123,10 @@ def test_a_search_strategy_translates(outside, translator):
         "translations"
     ]
     assert len(found["text"].split()) >= 7, found
+    words = ("two three", "--search", "stubborn", "--search-option", "min_tokens=9", "--max-length", "12")
+    (longer,) = outside("translate", translator, *words, "--json").json["translations"]
+    assert len(longer["text"].split()) >= 9, longer
+    assert "stubborn" in outside("translate", "--help").out
 
 
 def test_a_measure_evaluates(outside, translator):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from throughtime.cli.options import Debug, Json
 from throughtime.cli.output import Outcome, as_command, command_name
 from throughtime.errors import InputError
 
@@ -31,8 +30,6 @@ def average(
         int | None,
         typer.Option(help="How many of the last checkpoints to average; all that were kept.", min=1),
     ] = None,
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Average the weights of a run's last checkpoints into a new model.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.inputs import load_model, open_data_for, report_skipped
-from throughtime.cli.options import DateFormat, Debug, Device, Json, Run, SkipBad, check_pictures
+from throughtime.cli.options import DateFormat, Device, Run, SkipBad, check_pictures
 from throughtime.cli.output import Outcome, as_command, progress_bar, say
 
 if TYPE_CHECKING:
@@ -72,8 +72,6 @@ def backtest(
     date_format: DateFormat = None,
     device: Device = "auto",
     skip_bad: SkipBad = False,
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Forecast from one origin after another, as if the rest had not happened, and measure.
 

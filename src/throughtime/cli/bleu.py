@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.options import Debug, Json
 from throughtime.cli.output import Outcome, as_command
 from throughtime.errors import InputError
 from throughtime.text.texts import several
@@ -90,8 +89,6 @@ def bleu(
         ),
     ] = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Score translations in a file: the lecture notes' BLEU step by step, sacrebleu's BLEU, and chrF.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from throughtime.cli.inputs import load_model, open_data, report_skipped, skips_bad
-from throughtime.cli.options import Debug, Device, Json, SkipBad
+from throughtime.cli.options import Device, SkipBad
 from throughtime.cli.output import Outcome, as_command, progress_bar
 from throughtime.errors import InputError
 
@@ -39,8 +39,6 @@ def compare(
     samples: Annotated[int, typer.Option(help="Resampled test sets.", min=10)] = 1000,
     device: Device = "auto",
     skip_bad: SkipBad = False,
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Translate a split with each model, and compare BLEU and chrF with the first one's by paired bootstrap.
 

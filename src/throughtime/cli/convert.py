@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.options import Debug, Json
 from throughtime.cli.output import Outcome, as_command, say
 from throughtime.errors import InputError
 from throughtime.files import path_exists
@@ -76,8 +75,6 @@ def convert(
         bool,
         Option("--drop-same-source", help="Keep one translation of each source.", rich_help_panel=FILTERS),
     ] = False,
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Convert a corpus to CSV, TSV or JSON lines, one record a row.
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.options import Debug, Json
 from throughtime.cli.output import Outcome, as_command, download_bars
 from throughtime.cli.usage import Command
 
@@ -26,7 +25,7 @@ SAMPLES = 3
 
 @data_app.command("list", cls=Command)
 @as_command
-def list_corpora(json: Json = False, debug: Debug = False) -> Outcome:
+def list_corpora() -> Outcome:
     """List the corpora of the catalogue, and whether each is on this machine.
 
     found: in the folder that THROUGHTIME_DATA names. cache: fetched before. fetchable: one command away.
@@ -58,7 +57,7 @@ def list_corpora(json: Json = False, debug: Debug = False) -> Outcome:
 
 @data_app.command(cls=Command)
 @as_command
-def show(name: Name, json: Json = False, debug: Debug = False) -> Outcome:
+def show(name: Name) -> Outcome:
     """Show what is known of a corpus: splits, files and their sums, licence and citation, first records.
 
     Example: throughtime data show multi30k/tok
@@ -92,8 +91,6 @@ def fetch(
     force: Annotated[
         bool, typer.Option("--force", help="Fetch again what lies in the cache, even if it is right.")
     ] = False,
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Check the SHA-256 of a corpus's files, and fetch those that are missing or wrong.
 

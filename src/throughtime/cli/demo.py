@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.options import Debug, Json
 from throughtime.cli.output import Outcome, as_command, command_name, say, suggested_commands
 from throughtime.errors import ThroughtimeError
 
@@ -45,8 +44,6 @@ NEW = (
 @as_command
 def demo(
     out: Annotated[Path, typer.Option(help="Where the model and the picture go.")] = Path("runs/demo"),
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Train a translator from English to French on embedded pairs, judge it, and let it translate.
 
@@ -126,7 +123,7 @@ def shown(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
         f"{looked_at}The translator is in {values['run']}. Try",
         *suggested_commands(
             [
-                'translate {run} "My mother is writing a letter." --alternatives 2',
+                'translate {run} "My mother is writing a letter." --num-return-sequences 3 --search diverse',
                 "evaluate {run} --split test",
                 "serve {run}    # look inside it, on a page of its own",
                 "train translate --data YOUR.tsv --source en --target fr --out runs/mine",

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from throughtime.cli.options import Debug, Json
 from throughtime.cli.output import Outcome, as_command, say
 
 CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_int8")
@@ -22,7 +21,7 @@ Measure = Annotated[
 
 
 @as_command
-def doctor(measure: Measure = False, json: Json = False, debug: Debug = False) -> Outcome:
+def doctor(measure: Measure = False) -> Outcome:
     """Say what this machine can do, and which backend runs which cell on it and why others refuse.
 
     Example: throughtime doctor

@@ -11,9 +11,7 @@ from throughtime.cli.inputs import load_model, report_skipped
 from throughtime.cli.options import (
     Data,
     DateFormat,
-    Debug,
     Device,
-    Json,
     Run,
     SkipBad,
     Split,
@@ -143,8 +141,6 @@ def evaluate(
     date_format: DateFormat = None,
     device: Device = "auto",
     skip_bad: SkipBad = False,
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Measure a model on a split of its data, or of other data.
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from throughtime.cli.options import Debug, Json
 from throughtime.cli.output import Outcome, as_command, say
 from throughtime.errors import import_optional
 
@@ -22,8 +21,6 @@ def export(
     int8: Annotated[
         bool, typer.Option("--int8", help="Weights of one byte: smaller and faster, a little off.")
     ] = False,
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Write a trained model as ONNX graphs, checked against torch at several shapes.
 

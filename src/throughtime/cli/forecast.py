@@ -10,7 +10,7 @@ import typer
 
 from throughtime.cli.inputs import load_model, open_data_for, report_skipped
 from throughtime.cli.k_steps import k_step_outcome, read_steps
-from throughtime.cli.options import DateFormat, Debug, Device, Json, Run, SkipBad, check_pictures, refuse
+from throughtime.cli.options import DateFormat, Device, Run, SkipBad, check_pictures, refuse
 from throughtime.cli.output import Outcome, as_command, say
 from throughtime.files import check_file
 
@@ -56,8 +56,6 @@ def forecast(
     date_format: DateFormat = None,
     device: Device = "auto",
     skip_bad: SkipBad = False,
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Forecast the rows after the last one of every series.
 

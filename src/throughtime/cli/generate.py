@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 import typer
 
 from throughtime.cli.inputs import load_model, task_of
-from throughtime.cli.options import SEED, Debug, Device, Json, Run, refuse
-from throughtime.cli.output import Outcome, as_command, warn
+from throughtime.cli.options import (
+    Constraints,
+    Device,
+    MaxNewTokens,
+    NumReturnSequences,
+    Run,
+    WritingOptions,
+    option,
+    search_arguments,
+)
+from throughtime.cli.output import Outcome, as_command, flags, warn
 from throughtime.errors import InputError
 
 
@@ -20,103 +29,52 @@ def generate(
     text: Annotated[
         str | None, typer.Argument(help="Beginning of the text.", metavar="PROMPT", show_default=False)
     ] = None,
-    prompt: Annotated[str | None, typer.Option(help="The same, given as an option.")] = None,
-    max_new_tokens: Annotated[
-        int | None,
-        typer.Option(help="Maximum number of tokens to add; 100 unless the model sets another.", min=1),
-    ] = None,
-    greedy: Annotated[
-        bool, typer.Option("--greedy", help="Take the most likely token at each step.")
-    ] = False,
-    num_beams: Annotated[
-        int | None, typer.Option(help="Search for likely texts with this number of beams.", min=1)
-    ] = None,
-    length_penalty: Annotated[
-        float | None,
-        typer.Option(
-            help="With --num-beams: the power of the length that log P is divided by; 0.75 by default.", min=0
-        ),
-    ] = None,
-    temperature: Annotated[
-        float | None, typer.Option(help="Below 1 likelier tokens become likelier still, above 1 less so.")
-    ] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw from this number of likeliest tokens.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Draw from the fewest tokens that have this probability together.")
-    ] = None,
-    num_return_sequences: Annotated[int, typer.Option(help="Number of texts.", min=1, max=10_000)] = 1,
-    seed: Annotated[int | None, SEED] = None,
+    prompt: Annotated[str | None, option("Beginning of the text, given as an option.")] = None,
+    max_new_tokens: MaxNewTokens = None,
+    num_return_sequences: NumReturnSequences = 1,
     device: Device = "auto",
-    json: Json = False,
-    debug: Debug = False,
+    **options: Unpack[WritingOptions],
 ) -> Outcome:
     """Continue a prompt, one token at a time.
+
+    Tokens are drawn at random, unless --search names another strategy; --greedy and --num-beams choose
+    greedy and beam search.
 
     [bold]Examples[/bold]
 
       throughtime generate runs/ptb-5gram "the stock market" --seed 1
 
       throughtime generate runs/letters "the time " --max-new-tokens 300 --temperature 0.8
+
+      throughtime generate runs/ptb-lstm "the" --search diverse --num-return-sequences 3 --forbid unk
     """
-    prompt = choose_prompt(text, prompt)
-    refuse_unused(greedy, num_beams, length_penalty, temperature, top_k, top_p, seed)
-    model = opened(run, device)
+    if text is not None and prompt is not None and text != prompt:
+        raise InputError("--prompt", "differs from the prompt given as an argument; give one of them")
+    prompt = text or prompt or ""
+    arguments = search_arguments(options)
+    rules = {name: arguments.pop(name) for name in Constraints.__annotations__ if name in arguments}
+    model = load_writer(run, device)
     strategy = model.strategy(
-        max_new_tokens=max_new_tokens,
-        greedy=greedy or None,
-        num_beams=num_beams,
-        length_penalty=length_penalty,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        num_return_sequences=num_return_sequences,
-        seed=seed,
+        max_new_tokens=max_new_tokens, num_return_sequences=num_return_sequences, **arguments
     )
     if prompt:
         warn(model.input_warnings([prompt]))
-    if (
-        sys.stdout.isatty()
-        and not json
-        and num_return_sequences == 1
-        and num_beams is None
-        and not model.framing.backward
-    ):
+    steps = arguments.keys().isdisjoint({"search", "num_beams"}) or arguments.get("search") == "sampling"
+    alone = num_return_sequences == 1 and not rules and not model.framing.backward
+    if sys.stdout.isatty() and not flags.json and steps and alone:
         for piece in model.stream(prompt, max_new_tokens=max_new_tokens, strategy=strategy):
             print(piece, end="", flush=True)
         print()
         return Outcome({})
-    [found] = model.generate(prompt, max_new_tokens=max_new_tokens, strategy=strategy)
+    [found] = model.generate(prompt, max_new_tokens=max_new_tokens, strategy=strategy, **rules)
     from rich.text import Text
 
-    values = {"run": str(run), "prompt": prompt, "seed": seed, **found.to_dict()}
+    values = {"run": str(run), "prompt": prompt, "seed": options["seed"], **found.to_dict()}
     return Outcome(values, [Text(one.text) for one in (found, *found.alternatives)])
 
 
-def refuse_unused(
-    greedy: bool, num_beams: int | None, length_penalty: float | None, *drawing: float | None
-) -> None:
-    """Refuse options that the chosen search would ignore."""
-    if num_beams is not None and greedy:
-        raise InputError("--greedy", "cannot be used beside --num-beams; choose one")
-    if num_beams is not None or greedy:
-        names = ("temperature", "top_k", "top_p", "seed")
-        given = dict(zip(names, drawing, strict=True))
-        refuse("is for texts that are drawn; leave out --greedy and --num-beams", **given)
-    if num_beams is None:
-        refuse("goes with --num-beams; leave it out", length_penalty=length_penalty)
-
-
-def choose_prompt(text: str | None, prompt: str | None) -> str:
-    """The prompt, from the argument or the option."""
-    if text is not None and prompt is not None and text != prompt:
-        raise InputError("--prompt", "differs from the prompt given as an argument; give one of them")
-    return text or prompt or ""
-
-
-def opened(run: Path, device: str) -> Any:
+def load_writer(run: Path, device: str) -> Any:
     """The language model of a run; one that reads from both ends says why it cannot write."""
-    from throughtime.tasks.base import load
-
     if task_of(run) == "fill":
-        raise InputError(str(run), load(run, device).refuses_generation)
+        raise InputError(str(run), load_model(run, device).refuses_generation)
     return load_model(run, device, "language", "ngram")

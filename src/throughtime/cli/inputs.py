@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from throughtime.cli.output import download_bars, say, warn
+from throughtime.cli.output import download_bars, flags, progress_bar, say, warn
 from throughtime.errors import InputError, unknown
 from throughtime.tasks import TASKS
 from throughtime.text.texts import one_line as one_line
@@ -89,41 +89,57 @@ def report_skipped(dataset: Dataset) -> None:
         say(dataset.bad.report())
 
 
+def read_texts(texts: list[str] | None, file: Path | None) -> Iterator[list[str]]:
+    """The texts of the command line, or the lines of the file or of stdin, many at a time.
+
+    With `--json` all of them come at once, as the answer is one object.
+    """
+    if texts and file is not None:
+        raise InputError("--file", "cannot be used beside texts on the command line; choose one")
+    blocks = iter([texts]) if texts else read_blocks(file)
+    return iter([[text for block in blocks for text in block]] if flags.json else blocks)
+
+
+def answer_texts(
+    model: Any, blocks: Iterable[list[str]], predict: Callable[..., Sequence[Any]], *, lines: bool
+) -> Iterator[tuple[int, str, Any]]:
+    """The number, counted from 0, the text and the answer of each text, with warnings about the texts.
+
+    `lines` says that the texts are lines of a file or of stdin.
+    """
+    done = 0
+    for block in blocks:
+        with progress_bar(f"lines {done + 1:,} to {done + len(block):,}") as advance:
+            found = predict(block, progress=advance)
+        # After the answers, so that an error is shown without warnings. Blank lines are not worth a warning.
+        if not lines:
+            warn(model.input_warnings(block))
+        elif not done or any(text.strip() for text in block):
+            numbers = range(done + 1, done + len(block) + 1)
+            warn(model.input_warnings(block, numbers=numbers, blank_lines=True))
+        for number, (text, one) in enumerate(zip(block, found, strict=True), done):
+            yield number, text, one
+        done += len(block)
+
+
 def read_blocks(file: Path | None) -> Iterator[list[str]]:
     """The lines of the file, or of stdin, many at a time; at a keyboard one at a time.
 
     A file without lines is refused, as somebody named it. An empty stdin gets a message and is no error: a
-    filter that is given nothing gives nothing.
+    filter that is given nothing returns nothing.
     """
     if file is not None:
         from throughtime.data.source import read_lines
 
-        yield from _blocks((line for _, line in read_lines(file)), LINES_AT_ONCE)
-        return
-    # With newline=None, Python ends a line at \n, \r\n or \r, as `read_lines` does.
-    sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline=None)  # type: ignore[union-attr]
-    typed = (line.removesuffix("\n") for line in sys.stdin)
+        lines, size = (line for _, line in read_lines(file)), LINES_AT_ONCE
+    else:
+        # With newline=None, Python ends a line at \n, \r\n or \r, as `read_lines` does.
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline=None)  # type: ignore[union-attr]
+        lines = (line.removesuffix("\n") for line in sys.stdin)
+        size = 1 if sys.stdin.isatty() else LINES_AT_ONCE
     empty = True
-    for block in _blocks(typed, 1 if sys.stdin.isatty() else LINES_AT_ONCE):
+    while block := list(itertools.islice(lines, size)):
         empty = False
         yield block
     if empty:
         say("stdin holds no lines: nothing to do")
-
-
-def _blocks(rest: Iterator[str], size: int) -> Iterator[list[str]]:
-    while block := list(itertools.islice(rest, size)):
-        yield block
-
-
-def warn_about(model: Any, texts: list[str], done: int | None = None) -> None:
-    """Warn about texts that a model knows little about.
-
-    Call it after the model has answered, so that an error is shown without warnings. For lines of a file,
-    `done` is the number of lines before these; blank lines among them are not worth a warning.
-    """
-    if done is None:
-        warn(model.input_warnings(texts))
-    elif not done or any(text.strip() for text in texts):
-        numbers = range(done + 1, done + len(texts) + 1)
-        warn(model.input_warnings(texts, numbers=numbers, blank_lines=True))

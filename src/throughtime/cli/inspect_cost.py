@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from throughtime.cli.options import Debug, Json, Plot, check_pictures
+from throughtime.cli.options import Plot, check_pictures
 from throughtime.cli.output import Outcome, as_command, say
 from throughtime.errors import InputError
 
@@ -23,8 +23,6 @@ def cells(
     hidden_size: Annotated[int, typer.Option(help="Number of inputs and of units.", min=1)] = 256,
     lag: Annotated[int, typer.Option(help="Number of steps to follow the gradient back.", min=2)] = 200,
     repetitions: Annotated[int, typer.Option(help="Number of timed training steps.", min=1)] = 15,
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Compare cells: number of weights, time of a training step, and how long a gradient lasts.
 
@@ -74,8 +72,6 @@ def cost(
     width: Annotated[int, typer.Option(help="Width d of the layers.", min=1, max=4096)] = 64,
     kernel: Annotated[int, typer.Option(help="Kernel k of the convolution.", min=2, max=99)] = 3,
     plot: Plot = None,
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Compare what convolution, recurrence and self-attention cost as sequences grow.
 

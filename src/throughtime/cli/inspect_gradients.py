@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.options import Debug, Json, Plot, check_pictures, refuse
+from throughtime.cli.options import Plot, check_pictures, refuse
 from throughtime.cli.output import Outcome, as_command, say
 from throughtime.errors import InputError, unknown
 
@@ -42,8 +42,6 @@ def gradients(
     clip: Annotated[float, typer.Option(help="The norm to which the weights' gradient is clipped.")] = 1.0,
     seeds: Annotated[int, typer.Option(help="Average over this many random networks.", min=1, max=1_000)] = 3,
     plot: Plot = None,
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Follow the gradient back through time: where it vanishes, where it explodes, what clipping cures.
 
@@ -161,8 +159,6 @@ def truncation(
         str | None, typer.Option(help="With --plot: what the picture cuts; up to 72 characters of it.")
     ] = None,
     plot: Plot = None,
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Compare full, truncated and randomised back-propagation: bias, variance, time and memory.
 

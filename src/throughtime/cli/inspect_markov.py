@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.inputs import load_model, warn_about
-from throughtime.cli.options import Debug, Json, Run, refuse
+from throughtime.cli.options import Run, refuse
 from throughtime.cli.output import Outcome, as_command
 from throughtime.errors import InputError
 
@@ -35,8 +35,6 @@ def markov(
     top: Annotated[
         int | None, typer.Option(help="With --steps: number of words to show; 10 if not given.", min=1)
     ] = None,
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Look beyond the next word of an n-gram model, as a Markov chain over its last words.
 

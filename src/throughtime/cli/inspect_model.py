@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.inputs import load_model, task_of
-from throughtime.cli.options import Debug, Device, Json, Plot, check_pictures, refuse
+from throughtime.cli.options import Device, Plot, check_pictures, refuse
 from throughtime.cli.output import Outcome, as_command, say
 from throughtime.cli.usage import RunFirst, is_run
 from throughtime.errors import InputError, ThroughtimeError
@@ -84,8 +84,6 @@ def inspect_model(
     ] = None,
     plot: Plot = None,
     device: Device = "auto",
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Look at what a trained model does with a sentence; `model` may be left out.
 

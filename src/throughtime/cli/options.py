@@ -1,63 +1,215 @@
-"""Options that several commands have, each declared once; commands add what is theirs alone."""
+"""Options that several commands share, each declared once, and groups of options that go together.
+
+A command takes a group as `**options: Unpack[SearchOptions]`; `as_command` writes its options out.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypedDict
 
 import typer
 
 from throughtime.errors import InputError
 
-DATA, OUTPUT = "Data", "Output"
+DATA, OUTPUT, SEARCH, RULES, TRANSLATION = "Data", "Output", "Search", "Constraints", "Translation"
 """Titles of groups of options in the help."""
 
-Run = Annotated[Path, typer.Argument(help="The folder of a trained model.", metavar="RUN")]
-Device = Annotated[str, typer.Option(help="Where to compute: auto, cpu, cuda, cuda:1, ...")]
-Split = Annotated[
-    str, typer.Option(help="train, valid, test, heldout (valid and test) or all.", rich_help_panel=DATA)
+
+def option(text: str, *names: str, panel: str | None = None, **more: Any) -> Any:
+    """An option with its help; `names` are needed for switches and where a name is not the parameter's."""
+    return typer.Option(*names, help=text, rich_help_panel=panel, **more)
+
+
+RUN_HELP = "Folder of a trained model."
+Run = Annotated[Path, typer.Argument(help=RUN_HELP, metavar="RUN")]
+Runs = Annotated[list[Path], typer.Argument(help="Folders of trained models.", metavar="RUN...")]
+DataName = Annotated[
+    str, typer.Argument(help="Name from `throughtime data list`, a file, or a folder of splits.")
 ]
-Data = Annotated[
+Tokens = Annotated[
     str | None,
-    typer.Option(help="Data other than those that the model was trained on.", rich_help_panel=DATA),
+    option("Tokenizer: char, word, space, unicode, ..., or a tokenizer.json; else the data's own."),
 ]
-Source = Annotated[
-    str | None, typer.Option(help="For pairs: the source language, such as en.", rich_help_panel=DATA)
+MinFreq = Annotated[
+    int | None,
+    option("Minimum frequency of tokens in the vocabulary.", min=1, show_default="1"),
 ]
-Target = Annotated[
-    str | None, typer.Option(help="For pairs: the target language, such as fr.", rich_help_panel=DATA)
-]
+Device = Annotated[str, option("Device to compute on: auto, cpu, cuda, cuda:1, ...")]
+Split = Annotated[str, option("train, valid, test, heldout (valid and test) or all.", panel=DATA)]
+Data = Annotated[str | None, option("Use other data than the model was trained on.", panel=DATA)]
+Source = Annotated[str | None, option("For pairs: source language, such as en.", panel=DATA)]
+Target = Annotated[str | None, option("For pairs: target language, such as fr.", panel=DATA)]
 DateFormat = Annotated[
     str | None,
-    typer.Option(
-        help="For series: format of the dates, such as %d.%m.%Y; by default found from the data.",
-        rich_help_panel=DATA,
-    ),
+    option("For series: format of dates, such as %d.%m.%Y; found from the data by default.", panel=DATA),
 ]
 SkipBad = Annotated[
-    bool,
-    typer.Option("--skip-bad", help="Skip and count records that cannot be read.", rich_help_panel=DATA),
+    bool, option("Skip records that cannot be read, and count them.", "--skip-bad", panel=DATA)
 ]
-Out = Annotated[Path, typer.Option("--out", help="The folder to write; it must not exist yet.")]
-Plot = Annotated[Path | None, typer.Option(help="Draw a figure: .png, .svg or .pdf.")]
-# The largest seed is what torch and numpy both take.
-SEED = typer.Option(
-    help="Seed of the random numbers; the same seed gives the same result.", min=0, max=2**63 - 1
-)
-Seed = Annotated[int, SEED]
+File = Annotated[Path | None, option("Read the texts from a file, one per line.")]
+Out = Annotated[Path, option("Folder to write; it must not exist yet.", "--out")]
+Plot = Annotated[Path | None, option("Draw a figure: .png, .svg or .pdf.")]
+NumReturnSequences = Annotated[int, option("Number of texts to return.", min=1, max=10_000)]
+MaxNewTokens = Annotated[
+    int | None, option("Maximum number of tokens to write; 100 unless the model sets another.", min=1)
+]
+Seed = Annotated[
+    int | None,
+    # The largest seed that both torch and numpy accept.
+    option("Seed of the random numbers; equal seeds give equal results.", min=0, max=2**63 - 1),
+]
+NumBeams = Annotated[int | None, option("Number of beams; 1 is greedy search.", min=1, panel=SEARCH)]
+LengthPenalty = Annotated[
+    float | None, option("Score texts by log P / length^X; 0 prefers short ones.", min=0, panel=SEARCH)
+]
+Tokenize = Annotated[
+    str | None,
+    option("sacrebleu tokenizer: 13a, zh, char, none, ...; by default the language's.", panel=TRANSLATION),
+]
+Lowercase = Annotated[bool, option("Ignore case.", "--lowercase", panel=TRANSLATION)]
 Json = Annotated[
-    bool,
-    typer.Option(
-        "--json", help="Print one JSON object on stdout; messages go to stderr.", rich_help_panel=OUTPUT
-    ),
+    bool, option("Print one JSON object on stdout; messages go to stderr.", "--json", panel=OUTPUT)
 ]
-Debug = Annotated[
-    bool, typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel=OUTPUT)
-]
+Debug = Annotated[bool, option("Show the traceback of an error.", "--debug", panel=OUTPUT)]
+
+
+class SearchOptions(TypedDict):
+    """How texts are found; each strategy takes some of the options."""
+
+    search: Annotated[str | None, option("Strategy: {throughtime.search:STRATEGIES}.", panel=SEARCH)]
+    num_beams: NumBeams
+    length_penalty: LengthPenalty
+    limit: Annotated[
+        float | None,
+        option("beam: drop candidates with a probability this far below the best.", panel=SEARCH),
+    ]
+    groups: Annotated[int | None, option("diverse: number of groups of beams.", panel=SEARCH)]
+    diversity_penalty: Annotated[
+        float | None, option("diverse: penalty on tokens that earlier groups chose.", panel=SEARCH)
+    ]
+    temperature: Annotated[
+        float | None, option("sampling: below 1 for likelier texts, above 1 for more varied.", panel=SEARCH)
+    ]
+    top_k: Annotated[int | None, option("sampling: draw from the N most likely tokens.", panel=SEARCH)]
+    top_p: Annotated[
+        float | None,
+        option("sampling: draw from the fewest tokens with this total probability.", panel=SEARCH),
+    ]
+    seed: Annotated[
+        int | None,
+        option("sampling, stochastic: seed of the random numbers.", min=0, max=2**63 - 1, panel=SEARCH),
+    ]
+    search_option: Annotated[
+        list[str] | None,
+        option("Any other option of the strategy; repeatable.", metavar="NAME=VALUE", panel=SEARCH),
+    ]
+
+
+class Constraints(TypedDict):
+    """What texts must and must not contain."""
+
+    forbid: Annotated[list[str] | None, option("Words that must not appear; repeatable.", panel=RULES)]
+    require: Annotated[list[str] | None, option("Words that must appear; repeatable.", panel=RULES)]
+    no_repeat_ngram: Annotated[
+        int | None, option("Do not repeat any n-gram of this length.", min=1, panel=RULES)
+    ]
+
+
+class PrefixConstraints(Constraints):
+    """The same, for texts that do not continue a prompt."""
+
+    prefix: Annotated[str | None, option("Words that the text begins with.", panel=RULES)]
+
+
+class WritingOptions(SearchOptions, Constraints):
+    """Options of `generate`."""
+
+    greedy: Annotated[
+        bool,
+        option("Same as --search greedy: take the most likely token each time.", "--greedy", panel=SEARCH),
+    ]
+
+
+class ComposingOptions(WritingOptions, PrefixConstraints):
+    """Options of `compose`."""
+
+
+class TranslatingOptions(SearchOptions, PrefixConstraints):
+    """Options of `translate`."""
+
+
+class ScoringOptions(TypedDict):
+    """How translations are found and scored."""
+
+    num_beams: Annotated[int | None, option("Number of beams; 1 is greedy search.", min=1, panel=TRANSLATION)]
+    length_penalty: Annotated[
+        float | None,
+        option("Score texts by log P / length^X; 0 prefers short ones.", min=0, panel=TRANSLATION),
+    ]
+    tokenize: Tokenize
+    lowercase: Lowercase
+
+
+class SeriesOptions(TypedDict):
+    """How the data of a forecaster are read, and what is forecast."""
+
+    h: Annotated[
+        int | None, option("Rows to forecast; by default as in training.", "--h", min=1, max=100_000)
+    ]
+    level: Annotated[list[float] | None, option("Interval to give, in per cent, such as 80; repeatable.")]
+    data: Data
+    date_format: DateFormat
+    skip_bad: SkipBad
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given; the others are None, or False for a switch.
+
+    >>> given({"top_k": 5, "top_p": None, "greedy": False, "seed": 0})
+    {'top_k': 5, 'seed': 0}
+    """
+    return {name: value for name, value in options.items() if value is not None and value is not False}
+
+
+def search_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a search as keywords, with those of --search-option among them.
+
+    >>> search_arguments({"search": "exact", "num_beams": None, "search_option": ["budget=100"]})
+    {'search': 'exact', 'budget': '100'}
+    """
+    found = given(options)
+    for name, value in read_pairs(found.pop("search_option", []), "--search-option").items():
+        name = name.replace("-", "_")
+        if name in found:
+            raise InputError("--search-option", f"gives {name}, which is given as an option too; choose one")
+        found[name] = value
+    if "greedy" in (found.get("search"), *found) and "num_beams" not in found:
+        names = set(SearchOptions.__annotations__) - {"search"}
+        refuse(
+            "has no effect on greedy search; leave it out", **{k: v for k, v in found.items() if k in names}
+        )
+    return found
+
+
+def read_pairs(words: Sequence[str], where: str) -> dict[str, str]:
+    """Read words of the form NAME=VALUE.
+
+    >>> read_pairs(["source=en", "header="], "--option")
+    {'source': 'en', 'header': ''}
+    """
+    pairs = {}
+    for word in words:
+        name, mark, value = word.partition("=")
+        if not mark or not name:
+            raise InputError(where, f"is {word!r}, expected NAME=VALUE")
+        pairs[name] = value
+    return pairs
 
 
 def check_pictures(*paths: Path | None) -> None:
-    """Refuse pictures that cannot be written before the long work, not after it."""
+    """Refuse figures that cannot be written before the long work, not after it."""
     from throughtime.files import check_file
     from throughtime.plots.style import check_format, import_matplotlib
 

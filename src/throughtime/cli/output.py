@@ -12,21 +12,22 @@ import re
 import shlex
 import shutil
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from typer.models import OptionInfo
 
-from throughtime.errors import InputError, ThroughtimeError
+from throughtime.cli.options import Debug, Json
+from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.table import Table
 
     from throughtime.data.corpora import CorpusFile
-
-Arguments = ParamSpec("Arguments")
 
 
 @dataclass(frozen=True)
@@ -55,32 +56,70 @@ class InterruptedCommandError(ThroughtimeError):
     exit_code = 130
 
 
-def as_command(command: Callable[Arguments, Outcome]) -> Callable[Arguments, None]:
-    """Make a command print its outcome: one JSON object with `--json`, else what people read."""
+def as_command(command: Callable[..., Outcome]) -> Callable[..., None]:
+    """Make a command print its outcome: one JSON object with `--json`, else what people read.
+
+    The options `--json` and `--debug` are added, and those of a group that the command takes as
+    `**options: Unpack[Group]`; the command reads `flags.json`.
+    """
 
     @functools.wraps(command)
-    def run(*arguments: Arguments.args, **options: Arguments.kwargs) -> None:
-        flags.json = bool(options.get("json", False))
-        flags.debug = bool(options.get("debug", False))
+    def run(**options: Any) -> None:
+        flags.json, flags.debug = (bool(options.pop(name, False)) for name in ("json", "debug"))
         flags.warnings = {}
-        read: Any = {name: _read(value) for name, value in options.items()}
         try:
-            outcome = command(*arguments, **read)
+            with _shown_warnings():
+                outcome = command(**{name: _read(value) for name, value in options.items()})
         except InputError as error:
-            raise name_options(error, command) from error
+            raise name_options(error, run) from error
         if flags.json:
-            warnings = {"warnings": [*flags.warnings.values()]} if flags.warnings else {}
-            print_json(outcome.values | warnings)
+            found = {"warnings": [*flags.warnings.values()]} if flags.warnings else {}
+            print_json(outcome.values | found)
         else:
             console = stdout()
             for renderable in outcome.shown:
                 console.print(renderable)
 
     run.__doc__ = flowing(command.__doc__ or "")
+    parameters = {one.name: one for one in _parameters(command)}
+    run.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
+    run.__annotations__ = {name: one.annotation for name, one in parameters.items()}
     return run
 
 
-def name_options(error: InputError, command: Callable[..., Outcome]) -> InputError:
+def _parameters(command: Callable[..., Outcome]) -> Iterator[inspect.Parameter]:
+    """The parameters of a command with those of its group written out, and the options that all have."""
+    hints = get_type_hints(command, include_extras=True)
+    for one in inspect.signature(command).parameters.values():
+        group = get_args(hints.get(one.name)) if one.kind is one.VAR_KEYWORD else ()
+        if not group:
+            yield one.replace(kind=one.KEYWORD_ONLY, annotation=hints[one.name])
+            continue
+        for name, hint in get_type_hints(group[0], include_extras=True).items():
+            default = False if get_args(hint)[0] is bool else None
+            yield inspect.Parameter(name, one.KEYWORD_ONLY, default=default, annotation=hint)
+    for name, hint in (("json", Json), ("debug", Debug)):
+        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=hint)
+
+
+@contextlib.contextmanager
+def _shown_warnings() -> Iterator[None]:
+    """Print warnings of the library as those of the command."""
+    with warnings.catch_warnings():
+        before = warnings.showwarning
+
+        def show(message: Any, category: Any, *place: Any, **more: Any) -> None:
+            if issubclass(category, ThroughtimeWarning):
+                warn({str(message): str(message)})
+            else:
+                before(message, category, *place, **more)
+
+        warnings.simplefilter("always", ThroughtimeWarning)
+        warnings.showwarning = show
+        yield
+
+
+def name_options(error: InputError, command: Callable[..., None]) -> InputError:
     """The error of the library as the command says it: a parameter is called by the name of its option.
 
     A setting of `train` without an option of its own is given with `--set`. Arguments, files and the rest of
@@ -96,10 +135,10 @@ def name_options(error: InputError, command: Callable[..., Outcome]) -> InputErr
     return InputError(where, problem, error.line)
 
 
-def option_names(command: Callable[..., Outcome]) -> dict[str, str]:
+def option_names(command: Callable[..., None]) -> dict[str, str]:
     """The options of a command by the names of its parameters; arguments are left out."""
     found = {}
-    for parameter, hint in get_type_hints(command, include_extras=True).items():
+    for parameter, hint in command.__annotations__.items():
         for info in getattr(hint, "__metadata__", ()):
             if isinstance(info, OptionInfo):
                 # In an annotation, the first name of an option is in the place of its default.
@@ -195,8 +234,22 @@ def stderr() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
 
+def build_table(*headings: str, rows: Sequence[Sequence[Any]] = (), **style: Any) -> Table:
+    """A table without lines; the columns of headings that begin with ">" are aligned to the right."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(**{"box": None, "padding": (0, 2, 0, 0), **style})
+    for heading in headings:
+        right = heading.startswith(">")
+        table.add_column(heading.removeprefix(">"), justify="right" if right else "left")
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    return table
+
+
 def say(message: str) -> None:
-    """Tell the person something that is not the result."""
+    """Print a message, which is not part of the result, to stderr."""
     stderr().print(message, markup=False)
 
 

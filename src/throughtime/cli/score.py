@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.inputs import load_model, open_data, read_blocks, report_skipped, skips_bad
-from throughtime.cli.options import Debug, Device, Json, Run, SkipBad
-from throughtime.cli.output import Outcome, as_command, stdout, warn
+from throughtime.cli.options import Device, Run, SkipBad
+from throughtime.cli.output import Outcome, as_command, flags, stdout, warn
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,8 +51,6 @@ def score(
     ] = False,
     device: Device = "auto",
     skip_bad: SkipBad = False,
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Rank sentences by their log-probability, in total and per token, and show what is surprising in them.
 
@@ -92,7 +90,7 @@ def score(
         "ranking_per_token": by_token,
         "sentences": [{"text": one.text, **figures(one)} for one in scored],
     }
-    if json or not scored:
+    if flags.json or not scored:
         return Outcome(values)
     console = stdout()
     plain = console.no_color or console.color_system is None  # shades would be lost

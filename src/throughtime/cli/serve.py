@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from throughtime.cli.options import Debug, Device, Json
+from throughtime.cli.options import Device
 from throughtime.cli.output import Outcome, as_command, say
 from throughtime.errors import InputError, import_optional
 
@@ -72,8 +72,6 @@ def serve(
     ] = 256,
     log_json: Annotated[bool, typer.Option("--log-json", help="The access log as JSON lines.")] = False,
     device: Device = "auto",
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Serve models over HTTP until Ctrl-C.
 

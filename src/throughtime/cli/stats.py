@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.inputs import open_data, report_skipped
-from throughtime.cli.options import DateFormat, Debug, Json, SkipBad, Source, Target, check_pictures, refuse
+from throughtime.cli.options import DateFormat, SkipBad, Source, Target, check_pictures, refuse
 from throughtime.cli.output import Outcome, as_command, say
 from throughtime.cli.series_stats import series_stats
 
@@ -56,8 +56,6 @@ def stats(
     target: Target = None,
     date_format: DateFormat = None,
     skip_bad: SkipBad = False,
-    json: Json = False,
-    debug: Debug = False,
 ) -> Outcome:
     """Count the tokens, types and n-grams of a text and fit Zipf's law; of numeric series, show the drift.
 

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from throughtime.cli.inputs import open_data
-from throughtime.cli.options import DATA, DateFormat, Debug, Json, SkipBad, Source, Target
+from throughtime.cli.options import DATA, DateFormat, SkipBad, Source, Target, option
 from throughtime.cli.output import (
     InterruptedCommandError,
     Outcome,
@@ -52,39 +52,30 @@ train_app = typer.Typer(
 SETTINGS, RUN = "Model and training", "Run"
 
 
-def _option(name: str, text: str, panel: str, **more: Any) -> Any:
-    return typer.Option(f"--{name.replace('_', '-')}", help=text, rich_help_panel=panel, **more)
-
-
 Data = Annotated[
-    str | None, _option("data", "A name of `throughtime data list`, a file, or a folder of splits.", DATA)
+    str | None, option("Name from `throughtime data list`, a file, or a folder of splits.", panel=DATA)
 ]
 Settings = Annotated[
     list[str] | None,
-    _option(
-        "set",
-        "Any other setting, such as clip=0.5; repeatable. --show-config lists them all.",
-        SETTINGS,
+    option(
+        "Any other setting, such as clip=0.5; repeatable. --show-config lists all.",
+        panel=SETTINGS,
         metavar="KEY=VALUE",
     ),
 ]
-ConfigFile = Annotated[Path | None, _option("config", "Read settings from a YAML or TOML file.", SETTINGS)]
+ConfigFile = Annotated[Path | None, option("Read settings from a YAML or TOML file.", panel=SETTINGS)]
 ShowConfig = Annotated[
-    bool, _option("show_config", "Print all settings with their meaning, and exit.", SETTINGS)
+    bool, option("Print all settings with their meaning, and exit.", "--show-config", panel=SETTINGS)
 ]
-Out = Annotated[Path | None, _option("out", "Folder to save the run in.", RUN)]
-Resume = Annotated[bool, _option("resume", "Continue the run in --out, if there is one.", RUN)]
+Out = Annotated[Path | None, option("Folder to save the run in.", panel=RUN)]
+Resume = Annotated[bool, option("Continue the run in --out, if there is one.", "--resume", panel=RUN)]
 CheckpointName = Annotated[
-    str | None, _option("checkpoint", "With --resume: continue from this checkpoint, not the last.", RUN)
+    str | None, option("With --resume: continue from this checkpoint, not the last.", panel=RUN)
 ]
-InitFrom = Annotated[
-    Path | None, _option("init_from", "Start from the weights and vocabulary of another run.", RUN)
-]
+InitFrom = Annotated[Path | None, option("Start from the weights and vocabulary of another run.", panel=RUN)]
 FindRate = Annotated[
     bool,
-    _option(
-        "find_lr", "Suggest a learning rate and exit; --out FILE.png draws the losses that were tried.", RUN
-    ),
+    option("Suggest a learning rate and exit; --out FILE.png draws the losses.", "--find-lr", panel=RUN),
 ]
 DATA_OPTIONS: dict[str, dict[str, Any]] = {
     "texts": {},
@@ -117,7 +108,7 @@ def train_command(task: type[Task]) -> Callable[..., None]:
     return as_command(command)
 
 
-SWITCHES = (Resume, ShowConfig, FindRate, SkipBad, Json, Debug)
+SWITCHES = (Resume, ShowConfig, FindRate, SkipBad)
 
 
 def _parameters(task: type[Task]) -> Iterator[tuple[str, Any]]:
@@ -126,12 +117,11 @@ def _parameters(task: type[Task]) -> Iterator[tuple[str, Any]]:
     yield from DATA_OPTIONS[task.data].items()
     yield "skip_bad", SkipBad
     for name, (kind, text) in task.options.items():
-        yield name, Annotated[kind | None, _option(name, text, SETTINGS)]
+        yield name, Annotated[kind | None, option(text, panel=SETTINGS)]
     yield from (("set", Settings), ("config", ConfigFile), ("show_config", ShowConfig))
     yield from (("out", Out), ("resume", Resume))
     if task.uses_trainer:
         yield from (("checkpoint", CheckpointName), ("init_from", InitFrom), ("find_lr", FindRate))
-    yield from (("json", Json), ("debug", Debug))
 
 
 def _help(task: type[Task]) -> str:

@@ -1,24 +1,20 @@
-"""`throughtime translate`: sentences in, sentences out."""
+"""`throughtime translate`: sentences in, translations out."""
 
 from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
-from throughtime.cli.inputs import load_model, one_line, read_blocks, warn_about
-from throughtime.cli.options import Debug, Device, Json, refuse
-from throughtime.cli.output import Outcome, as_command, progress_bar
+from throughtime.cli.inputs import answer_texts, load_model, one_line, read_texts
+from throughtime.cli.options import RULES, Device, File, TranslatingOptions, option, search_arguments
+from throughtime.cli.output import Outcome, as_command, flags
 from throughtime.cli.usage import is_run
-from throughtime.errors import InputError
 
 if TYPE_CHECKING:
-    from throughtime.results import Translation
-    from throughtime.tasks.translate.translation import SentenceTranslator
-
-RULES, SEARCH = "Constraints", "Search"
+    from throughtime.results import Progress, Translation
 
 
 @as_command
@@ -26,180 +22,84 @@ def translate(
     words: Annotated[
         list[str],
         typer.Argument(
-            help="The folder of a trained model, or several of them as one, and then sentences; "
-            "else --file or stdin.",
+            help="Folder of a trained model, or several that translate together; then sentences, unless "
+            "they come from --file or stdin.",
             metavar="RUN... [SENTENCE...]",
         ),
     ],
-    file: Annotated[Path | None, typer.Option(help="A file with a sentence a line.")] = None,
-    num_beams: Annotated[int | None, typer.Option(help="Hypotheses of the beam; 1 is greedy.", min=1)] = None,
-    length_penalty: Annotated[
-        float | None, typer.Option(help="alpha: a score is log P / length^alpha.", min=0)
-    ] = None,
+    file: File = None,
     num_return_sequences: Annotated[
         int,
-        typer.Option(
-            help="Number of translations to return per sentence, as lines `number ||| text ||| score`.", min=1
-        ),
+        option("Translations per sentence; above 1 as lines `number ||| text ||| score`.", min=1),
     ] = 1,
-    alternatives: Annotated[
-        int,
-        typer.Option(
-            help="Number of alternative translations to show, each different from the others.", min=0, max=332
-        ),
-    ] = 0,
     max_length: Annotated[
         int | None,
-        typer.Option(
-            help="Maximum number of tokens of a translation; by default it follows from the source.", min=1
-        ),
-    ] = None,
-    search: Annotated[
-        str,
-        typer.Option(
-            help="greedy, beam, diverse, stochastic, sampling or exhaustive.", rich_help_panel=SEARCH
-        ),
-    ] = "beam",
-    groups: Annotated[
-        int | None, typer.Option(help="diverse: number of groups of beams.", rich_help_panel=SEARCH)
-    ] = None,
-    diversity_penalty: Annotated[
-        float | None,
-        typer.Option(help="diverse: penalty on tokens that earlier groups chose.", rich_help_panel=SEARCH),
-    ] = None,
-    limit: Annotated[
-        float | None,
-        typer.Option(
-            help="beam: drop candidates whose probability is this far below the best one's.",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
-    temperature: Annotated[
-        float | None,
-        typer.Option(help="sampling: below 1 likelier tokens become likelier still.", rich_help_panel=SEARCH),
-    ] = None,
-    top_k: Annotated[
-        int | None,
-        typer.Option(help="sampling: draw from this number of likeliest tokens.", rich_help_panel=SEARCH),
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(
-            help="sampling: draw from the fewest tokens of this probability together.", rich_help_panel=SEARCH
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(help="sampling and stochastic: seed of the random numbers.", rich_help_panel=SEARCH),
-    ] = None,
-    prefix: Annotated[
-        str, typer.Option(help="What the translation begins with.", rich_help_panel=RULES)
-    ] = "",
-    forbid: Annotated[
-        list[str] | None, typer.Option(help="Words that must not appear; repeatable.", rich_help_panel=RULES)
-    ] = None,
-    require: Annotated[
-        list[str] | None, typer.Option(help="Words that must appear; repeatable.", rich_help_panel=RULES)
-    ] = None,
-    no_repeat_ngram: Annotated[
-        int | None,
-        typer.Option(help="Do not repeat any n-gram of this length.", min=1, rich_help_panel=RULES),
+        option("Maximum number of tokens; by default it follows from the source.", min=1),
     ] = None,
     copy_unknown: Annotated[
         bool,
-        typer.Option(
-            "--copy-unknown",
-            help="Models of whole words: copy what is not in the vocabulary from the source.",
-            rich_help_panel=RULES,
-        ),
+        option("Models of words: copy unknown words from the source.", "--copy-unknown", panel=RULES),
     ] = False,
     device: Device = "auto",
-    json: Json = False,
-    debug: Debug = False,
+    **options: Unpack[TranslatingOptions],
 ) -> Outcome:
-    """Translate sentences, lines of a file, or stdin: as many lines come out as went in.
+    """Translate sentences, the lines of a file, or stdin: one line comes out for each that goes in.
 
-    Several runs with the same vocabulary translate together. With --json each translation has its score and,
-    where the model attends, the words that it looked at.
+    Several models with the same vocabulary translate together. The search is a beam unless --search names
+    another one; --search diverse makes the translations of a sentence differ. With --json each translation
+    has its score and, if the model has attention, the source words that each word attended to.
 
     [bold]Examples[/bold]
 
       throughtime translate runs/en-fr "Where is the station?"
 
-      throughtime translate runs/en-fr --alternatives 3 "She likes tea."
+      throughtime translate runs/en-fr "She likes tea." --num-return-sequences 3 --search diverse
 
       cat english.txt | throughtime translate runs/en-fr > french.txt
 
       throughtime translate runs/one runs/two --file english.txt --num-beams 10
 
       throughtime translate runs/en-fr --require chat --json "I have a cat."
+
+      throughtime translate runs/en-fr "Hello!" --search exact --search-option budget=50000
     """
-    if alternatives and num_return_sequences > 1:
-        raise InputError("--alternatives", "cannot be used beside --num-return-sequences; choose one")
-    if alternatives:
-        refuse("is not for --alternatives, which has groups of beams of its own", num_beams=num_beams)
-    runs, sentences = divided(words)
-    if sentences and file is not None:
-        raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
-    translator = opened_together(runs, device)
-    options: dict[str, Any] = {"groups": groups, "diversity_penalty": diversity_penalty, "limit": limit}
-    options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    runs, sentences = split_words(words)
+    blocks = read_texts(sentences, file)
+    from throughtime.tasks.translate.predictor import combine_translators
 
-    def told(texts: list[str], title: str) -> list[Translation]:
-        with progress_bar(title) as advance:
-            return translator.translate(
-                texts,
-                num_beams=num_beams,
-                length_penalty=length_penalty,
-                num_return_sequences=alternatives + 1 if alternatives else num_return_sequences,
-                max_length=max_length,
-                search="diverse" if alternatives else search,
-                prefix=prefix,
-                forbid=forbid or (),
-                require=require or (),
-                no_repeat_ngram=no_repeat_ngram,
-                copy_unknown=copy_unknown,
-                align=json,
-                progress=advance,
-                **options,
-            )
+    translator = combine_translators([load_model(run, device, "translate") for run in runs])
+    arguments = search_arguments(options)
 
-    if json:
-        texts = sentences or [text for block in read_blocks(file) for text in block]
-        found = told(texts, "translating")
-        warn_about(translator, texts, None if sentences else 0)
-        values = [{"source": text, **one.to_dict()} for text, one in zip(texts, found, strict=True)]
+    def predict(texts: list[str], progress: Progress | None) -> list[Translation]:
+        return translator.translate(
+            texts,
+            num_return_sequences=num_return_sequences,
+            max_length=max_length,
+            copy_unknown=copy_unknown,
+            align=flags.json,
+            progress=progress,
+            **arguments,
+        )
+
+    found = answer_texts(translator, blocks, predict, lines=not sentences)
+    if flags.json:
+        values = [{"source": text, **one.to_dict()} for _, text, one in found]
         return Outcome({"runs": [str(run) for run in runs], "translations": values})
-    done = 0
-    for block in [sentences] if sentences else read_blocks(file):
-        found = told(block, f"lines {done + 1:,} to {done + len(block):,}")
-        warn_about(translator, block, None if sentences else done)
-        for number, one in enumerate(found, done):
-            print_one(number, one, numbered=num_return_sequences > 1)
-        done += len(block)
+    for number, _, one in found:
+        print_translations(number, one, numbered=num_return_sequences > 1)
     return Outcome({})
 
 
-def divided(words: list[str]) -> tuple[list[Path], list[str]]:
+def split_words(words: list[str]) -> tuple[list[Path], list[str]]:
     """The runs that come first, and the sentences after them; the first word is always a run."""
     runs = [words[0], *itertools.takewhile(is_run, words[1:])]
     return [Path(run) for run in runs], words[len(runs) :]
 
 
-def opened_together(runs: list[Path], device: str) -> SentenceTranslator:
-    """The model of a run, or those of several as one."""
-    models = [load_model(run, device, "translate") for run in runs]
-    from throughtime.tasks.translate.predictor import combine_translators
-
-    return combine_translators(models)
-
-
-def print_one(number: int, best: Translation, *, numbered: bool) -> None:
-    """A line for each translation, as other tools read them or the others indented below the best."""
-    if numbered:
-        for one in (best, *best.alternatives):
-            print(f"{number} ||| {one_line(one.text)} ||| {one.score:.4f}")
+def print_translations(number: int, best: Translation, *, numbered: bool) -> None:
+    """Print one line for each translation, with the number of the sentence if there are several."""
+    if not numbered:
+        print(one_line(best.text), flush=True)
         return
-    print(one_line(best.text), flush=True)
-    for one in best.alternatives:
-        print(f"    {one.score:.2f}  {one_line(one.text)}")
+    for one in (best, *best.alternatives):
+        print(f"{number} ||| {one_line(one.text)} ||| {one.score:.4f}")

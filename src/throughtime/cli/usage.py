@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
 from pathlib import Path
@@ -16,6 +17,8 @@ from throughtime.files import path_exists
 
 LONGEST = 60
 _NUMBER = re.compile(r"-[0-9.]")
+_TABLE = re.compile(r"\{([\w.]+):(\w+)\}")
+"""A table of names in a help text, imported only when the help is shown."""
 _TRUTH = ("true", "false")
 
 
@@ -38,6 +41,7 @@ class Command(TyperCommand):
                 kind = param.type_descriptor.annotation
                 kind = (*get_args(kind), kind)[0]
                 param.metavar = "" if param.is_flag else _VALUE_NAMES.get(kind, "VALUE")
+            param.help = _TABLE.sub(_names, param.help or "")
             default = self.default_of(param)
             if default is not None and default is not False and param.show_default is True:
                 param.help = f"{param.help or ''} \\[default: {default}]".strip()
@@ -49,6 +53,12 @@ class Command(TyperCommand):
     def default_of(self, param: Any) -> Any:
         """The default of an option, as its help shows it; None for one without."""
         return None if param.required or callable(param.default) else param.default
+
+
+def _names(table: re.Match[str]) -> str:
+    """The names in a table, our own and those of other packages."""
+    names = [*getattr(importlib.import_module(table[1]), table[2])]
+    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 class TakesSettings(Command):

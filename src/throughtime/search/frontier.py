@@ -76,7 +76,7 @@ class Frontier:
         parent, which, children = torch.unique_consecutive(row, return_inverse=True, return_counts=True)
         slots = self._free(len(parent))
         for kept, new in zip(self._states, state, strict=True):
-            kept.index_copy_(0, slots, new.index_select(0, parent))
+            kept.index_copy_(0, slots, new.index_select(0, parent).to(kept.dtype))
         self._waiting[slots] = children
         self._slot_node[slots], self._slot_depth[slots] = taken.node[parent], taken.depth[parent]
 
