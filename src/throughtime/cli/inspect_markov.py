@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.inputs import load_model, warn_about
+from throughtime.cli.inputs import load_model
 from throughtime.cli.options import Run, refuse
-from throughtime.cli.output import Outcome, as_command
+from throughtime.cli.output import Outcome, as_command, warn
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def markov(
     else:
         values, shown = _sequence(chain, framing, context, most_likely or 1)
     if after:
-        warn_about(model, [after])
+        warn(model.input_warnings([after]))
     return Outcome(found | values, shown)
 
 
