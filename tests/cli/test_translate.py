@@ -11,7 +11,7 @@ from throughtime.cli.inputs import one_line
 from throughtime.cli.main import main
 from throughtime.cli.translate import print_translations, split_words
 from throughtime.results import Translation
-from throughtime.search import STRATEGIES, strategy_options
+from throughtime.search.strategies import STRATEGIES, strategy_options
 
 NUMBERS = {"one": "un", "two": "deux", "three": "trois", "four": "quatre", "five": "cinq"}
 SMALL = ["tokens=space", "embedding_size=24", "hidden_size=32", "batch_size=16", "lr=0.01", "device=cpu"]

@@ -78,7 +78,9 @@ Debug = Annotated[bool, option("Show the traceback of an error.", "--debug", pan
 class SearchOptions(TypedDict):
     """How texts are found; each strategy takes some of the options."""
 
-    search: Annotated[str | None, option("Strategy: {throughtime.search:STRATEGIES}.", panel=SEARCH)]
+    search: Annotated[
+        str | None, option("Strategy: {throughtime.search.strategies:STRATEGIES}.", panel=SEARCH)
+    ]
     num_beams: NumBeams
     length_penalty: LengthPenalty
     limit: Annotated[
