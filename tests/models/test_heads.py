@@ -12,9 +12,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.models import chunked_loss
-from throughtime.models import softmax_loss as chunks
-from throughtime.models import softmax_loss as judge
+from throughtime.models import chunked_loss, softmax_loss
 from throughtime.models.heads import HEADS, IGNORED, AdaptiveHead, Head, SoftmaxHead, default_cutoffs
 from throughtime.models.mixture import MixtureHead
 
@@ -90,7 +88,7 @@ def test_loss_and_gradients_are_those_of_cross_entropy(
 
 
 def test_default_chunks_of_a_large_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "CPU_LOGITS", 40 * 50)
+    monkeypatch.setattr(softmax_loss, "CPU_LOGITS", 40 * 50)
     head = softmax_head(4, 50, torch.float64)
     hidden, labels = examples(90, 4, 50)  # three chunks of 30: the most is 40
     found, expected = head.loss(hidden, labels), plain_loss(head, hidden, labels)
@@ -278,9 +276,9 @@ def test_adaptive_head_is_torchs_own() -> None:
     head = AdaptiveHead(64, 200, cutoffs=[10, 50, 120])
     hidden, labels = examples(80, 64, 200, torch.float32)
     known = labels != IGNORED
-    judge = head.softmax(hidden[known], labels[known])
-    torch.testing.assert_close(head.surprisals(hidden, labels)[known], -judge.output.detach())
-    torch.testing.assert_close(head.loss(hidden, labels), -judge.output.sum())
+    expected = head.softmax(hidden[known], labels[known])
+    torch.testing.assert_close(head.surprisals(hidden, labels)[known], -expected.output.detach())
+    torch.testing.assert_close(head.loss(hidden, labels), -expected.output.sum())
     torch.testing.assert_close(head.log_probs(hidden), head.softmax.log_prob(hidden))
 
 
@@ -366,11 +364,11 @@ def test_weights_in_bf16_give_log_probs_in_float32():
 @pytest.mark.parametrize(
     ("kind", "precision"),
     [
-        (judge.TorchSoftmax, torch.float64),
-        (judge.TorchSoftmax, torch.float32),
-        (judge.TorchSoftmax, torch.bfloat16),
-        (judge.CudaSoftmax, torch.float32),
-        (judge.CudaSoftmax, torch.bfloat16),
+        (softmax_loss.TorchSoftmax, torch.float64),
+        (softmax_loss.TorchSoftmax, torch.float32),
+        (softmax_loss.TorchSoftmax, torch.bfloat16),
+        (softmax_loss.CudaSoftmax, torch.float32),
+        (softmax_loss.CudaSoftmax, torch.bfloat16),
     ],
 )
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -392,15 +390,17 @@ def test_a_gpus_way_through_the_softmax_is_a_cpus(kind, precision, smoothing, bi
         return [*both, *torch.autograd.grad(both.smoothed, given)]
 
     expected = found()
-    monkeypatch.setattr(judge, "CpuSoftmax", kind)
+    monkeypatch.setattr(softmax_loss, "CpuSoftmax", kind)
     close = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[precision]
     for ours, theirs in zip(found(), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=close, atol=close * float(theirs.detach().abs().max()))
 
 
-@pytest.mark.parametrize("kind", [judge.CpuSoftmax, judge.TorchSoftmax, judge.CudaSoftmax])
+@pytest.mark.parametrize(
+    "kind", [softmax_loss.CpuSoftmax, softmax_loss.TorchSoftmax, softmax_loss.CudaSoftmax]
+)
 def test_states_of_another_width_and_labels_elsewhere_are_refused(kind, monkeypatch, emulated):
-    monkeypatch.setattr(judge, "CpuSoftmax", kind)
+    monkeypatch.setattr(softmax_loss, "CpuSoftmax", kind)
     head, labels = SoftmaxHead(10, 13), torch.zeros(5, dtype=torch.long)
     for width in (1, 8, 12, 16):
         with pytest.raises(InputError, match=f"states: .*{width}.*10"):

@@ -9,9 +9,8 @@ from torch import nn
 from torch.nn import functional
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.models import softmax_loss as judge
-from throughtime.models.chunked_loss import IGNORED
-from throughtime.models.heads import SoftmaxHead
+from throughtime.models import softmax_loss
+from throughtime.models.heads import IGNORED, SoftmaxHead
 from throughtime.models.language import RecurrentLanguageModel
 from throughtime.models.mixture import MixtureHead
 
@@ -49,12 +48,12 @@ def test_loss_and_gradients_are_those_of_the_equation(rows, experts, words, chun
 
 
 @pytest.mark.parametrize("chunk", [None, 9])
-@pytest.mark.parametrize("kind", [judge.TorchSoftmax, judge.CudaSoftmax])
+@pytest.mark.parametrize("kind", [softmax_loss.TorchSoftmax, softmax_loss.CudaSoftmax])
 def test_a_gpus_way_through_the_mixture_is_a_cpus(kind, chunk, monkeypatch, emulated):
     head = mixture(5, 13, dtype=torch.float32, chunk=chunk)
     hidden, labels = examples(11, 5, 13, torch.float32)
     expected = gradients(head.loss(hidden, labels), head, hidden)
-    monkeypatch.setattr(judge, "CpuSoftmax", kind)
+    monkeypatch.setattr(softmax_loss, "CpuSoftmax", kind)
     torch.testing.assert_close(gradients(head.loss(hidden, labels), head, hidden), expected)
 
 
@@ -108,8 +107,8 @@ def test_one_mask_through_time(monkeypatch):
         head = mixture(5, 13, dropout=0.5, variational=variational)
         seen = []
         monkeypatch.setattr(
-            "throughtime.models.mixture.mixed_surprisal",
-            lambda mixed, *_, seen=seen: seen.append(mixed.states),
+            "throughtime.models.mixture.summed_surprisal",
+            lambda states, *_, seen=seen: seen.append(states),
         )
         head.loss(hidden, labels)
         states = seen[0].view(steps, rows, 3, 4)

@@ -1,9 +1,12 @@
-"""The surprisals of a softmax over many words, a few rows at a time.
+"""The surprisals of a softmax over many words, or of a mixture of several, a few rows at a time.
 
-All logits never exist at once. The gradient of a sum of surprisals is known as soon as the logits are: the
-probabilities, less one at the label. So the forward pass forms a chunk's gradients while its logits are at
-hand, and the backward pass only scales them: nothing is kept but the gradients themselves, and nothing is
+The logits of all rows never exist at once. The gradient of a sum of surprisals is known as soon as the logits
+are: the probabilities, minus one at the label. So the forward pass computes the gradients of a chunk together
+with its logits, and the backward pass only scales them: nothing is kept but the gradients, and nothing is
 computed twice.
+
+In a mixture, with s_k the surprisal of the label under the k-th softmax and pi_k its share, P is
+sum_k pi_k exp(-s_k). The gradient of each softmax is that of an ordinary one times its part of P.
 """
 
 from __future__ import annotations
@@ -13,39 +16,46 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from throughtime.models.heads import IGNORED, check_labels
 from throughtime.models.softmax_loss import (
     Gradients,
     build_softmax,
-    check_labels,
     check_states,
     default_chunk,
     even_chunk,
     pass_on_gradients,
 )
 
-IGNORED = -100
-"""A label that is no target, by torch's convention."""
+
+class Smoothed(NamedTuple):
+    """Two sums over the same rows: the one to report, and the one to minimise instead."""
+
+    surprisal: Tensor  # of the labels; without a gradient
+    smoothed: Tensor
 
 
 def summed_surprisal(
-    hidden: Tensor, labels: Tensor, weight: Tensor, bias: Tensor | None, chunk: int | None = None
+    hidden: Tensor,
+    labels: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    chunk: int | None = None,
+    log_shares: Tensor | None = None,
 ) -> Tensor:
     """The sum of -ln P(label) over the rows that have a label; P is the softmax of hidden weight' + bias.
 
-    Where a gradient is wanted it is computed here, already; `backward` may be called once.
+    With `log_shares` [N, K], P is a mixture of K softmaxes with the same weights, and hidden is [N, K, E]. If
+    a gradient is needed, it is computed here; `backward` may be called once.
 
     >>> hidden, weight = torch.zeros(3, 2), torch.zeros(4, 2)
     >>> summed_surprisal(hidden, torch.tensor([3, IGNORED, 1]), weight, None)  # 2 ln 4
     tensor(2.7726)
+    >>> hidden, shares = torch.tensor([[[0.0], [1.0]]]), torch.tensor([[0.25, 0.75]])
+    >>> weight = torch.tensor([[0.0], [2.0]])  # P is 1/4 * 1/2 + 3/4 * 0.8808
+    >>> summed_surprisal(hidden, torch.tensor([1]), weight, None, log_shares=shares.log())
+    tensor(0.2413)
     """
-    return smoothed_surprisal(hidden, labels, weight, bias, 0.0, chunk).smoothed
-
-
-class Smoothed(NamedTuple):
-    """Two sums over the same rows: what is measured, and what is minimised in its place."""
-
-    surprisal: Tensor  # of the labels; no gradient flows through it
-    smoothed: Tensor
+    return smoothed_surprisal(hidden, labels, weight, bias, 0.0, chunk, log_shares).smoothed
 
 
 def smoothed_surprisal(
@@ -55,94 +65,123 @@ def smoothed_surprisal(
     bias: Tensor | None,
     smoothing: float,
     chunk: int | None = None,
+    log_shares: Tensor | None = None,
 ) -> Smoothed:
-    """Surprisals beside those under smoothed labels, in one pass (Szegedy et al., 2016).
+    """The sums of surprisals under the labels and under smoothed labels, in one pass (Szegedy et al., 2016).
 
-    The smoothed one takes the share `smoothing` of a label away and gives it to all words alike.
+    Smoothed labels give the share `smoothing` of each label to all words equally; mixtures have none.
 
     >>> hidden, weight = torch.ones(1, 1), torch.tensor([[0.0], [0.0], [3.0]])
     >>> both = smoothed_surprisal(hidden, torch.tensor([2]), weight, None, 0.1)
     >>> [round(float(one), 4) for one in both]   # ln P is -0.0949 once and -3.0949 twice
     [0.0949, 0.2949]
     """
-    inputs = (hidden, weight, bias)
+    inputs = (hidden, log_shares, weight, bias)
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs):
         both = _SummedSurprisal.apply(*inputs, labels, smoothing, chunk)  # type: ignore[no-untyped-call]
         return Smoothed(*both)
-    found, excess = _collect(hidden, labels, weight, bias, chunk, Gradients(None, None, None), smoothing)
+    nothing = Gradients(None, None, None)
+    found, excess = _collect(*inputs, labels, chunk, nothing, None, smoothing)
     return Smoothed(found.sum(), (found + smoothing * excess).sum())
 
 
 def surprisals(
-    hidden: Tensor, labels: Tensor, weight: Tensor, bias: Tensor | None, chunk: int | None = None
+    hidden: Tensor,
+    labels: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    chunk: int | None = None,
+    log_shares: Tensor | None = None,
 ) -> Tensor:
-    """-ln P(label) of each row, 0 where the label is IGNORED; no gradient flows through it. [N]"""
-    return _collect(hidden, labels, weight, bias, chunk, Gradients(None, None, None), 0.0)[0]
+    """-ln P(label) of each row, 0 where the label is IGNORED; without a gradient. [N]"""
+    nothing = Gradients(None, None, None)
+    return _collect(hidden, log_shares, weight, bias, labels, chunk, nothing, None, 0.0)[0]
 
 
 class _SummedSurprisal(torch.autograd.Function):
-    """Gradients first, for their sum; what comes in backward is one number."""
+    """The forward pass computes the gradients of the sum; the backward pass scales them by one number."""
 
     @staticmethod
     def forward(
         ctx: Any,
         hidden: Tensor,
+        log_shares: Tensor | None,
         weight: Tensor,
         bias: Tensor | None,
         labels: Tensor,
         smoothing: float,
         chunk: int | None,
     ) -> tuple[Tensor, Tensor]:
-        gradients = Gradients.wanted(hidden, weight, bias, ctx.needs_input_grad[:3])
-        found, excess = _collect(hidden, labels, weight, bias, chunk, gradients, smoothing)
-        ctx.gradients, ctx.dtype = gradients, weight.dtype
+        for_hidden, for_shares, *for_softmax = ctx.needs_input_grad[:4]
+        gradients = Gradients.wanted(hidden.flatten(0, -2), weight, bias, (for_hidden, *for_softmax))
+        into_shares = torch.empty_like(log_shares) if log_shares is not None and for_shares else None
+        found, excess = _collect(
+            hidden, log_shares, weight, bias, labels, chunk, gradients, into_shares, smoothing
+        )
+        ctx.gradients = (gradients.hidden, into_shares, gradients.weight, gradients.bias)
+        ctx.shape, ctx.dtype = hidden.shape, weight.dtype
+        ctx.head = "SoftmaxHead" if log_shares is None else "MixtureHead"
         total = found.sum()
         ctx.mark_non_differentiable(total)
-        ctx.set_materialize_grads(False)  # nothing comes back for the total, not even zeros
+        ctx.set_materialize_grads(False)  # the total gets no gradient, not even zeros
         return total, (found + smoothing * excess).sum()
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, weight, bias = pass_on_gradients(ctx, outer[1], "SoftmaxHead")
+        hidden, shares, weight, bias = pass_on_gradients(ctx, outer[1], ctx.head)
         weight, bias = (None if sums is None else sums.to(ctx.dtype) for sums in (weight, bias))
-        return hidden, weight, bias, None, None, None
+        if hidden is not None and hidden.shape != ctx.shape:  # of a mixture
+            hidden = hidden.view(ctx.shape)
+        return hidden, shares, weight, bias, None, None, None
 
 
 @torch.no_grad()
 def _collect(
     hidden: Tensor,
-    labels: Tensor,
+    log_shares: Tensor | None,
     weight: Tensor,
     bias: Tensor | None,
+    labels: Tensor,
     chunk: int | None,
     gradients: Gradients,
+    into_shares: Tensor | None,
     smoothing: float,
 ) -> tuple[Tensor, Tensor]:
-    """The surprisal of each row; what `gradients` has is filled in (hidden) or added to (weight, bias).
+    """The surprisal of each row; fills in `gradients.hidden` and `into_shares`, adds to the other gradients.
 
-    A smoothed surprisal is one with `smoothing` times the logit's excess over the mean logit added: that
-    excess comes second. The mean over words is a product with the mean word, so it costs next to nothing.
+    A smoothed surprisal is a surprisal plus `smoothing` times the excess of the logit over the mean logit;
+    this excess is returned second. The mean over words is a product with the mean word, so it is cheap.
     """
     check_labels(labels, hidden)
     check_states(hidden, weight)
     learns = any(gradient is not None for gradient in gradients)
     softmax = build_softmax(weight, bias, smoothing, learns)
     words, sums = softmax.words, softmax.sums
+    experts = 1 if log_shares is None else log_shares.shape[1]
     with torch.autocast(weight.device.type, enabled=False):
-        per_chunk = even_chunk(len(hidden), chunk or default_chunk(weight))
+        per_chunk = even_chunk(len(hidden), max(1, (chunk or default_chunk(weight)) // experts))
         found, excess = [hidden.new_empty(0, dtype=sums)], [hidden.new_empty(0, dtype=sums)]
         middle = words.to(sums).mean(0) if smoothing else None
         offset = 0.0 if bias is None or not smoothing else bias.to(sums).mean()
         for start in range(0, len(hidden), per_chunk):
             rows = slice(start, start + per_chunk)
-            states, known = hidden[rows].to(words.dtype), (labels[rows] != IGNORED)[:, None]
+            states, known = hidden[rows].flatten(0, -2).to(words.dtype), (labels[rows] != IGNORED)[:, None]
             targets = torch.where(known, labels[rows, None], 0)
-            scores = softmax(states, targets)
-            found.append(torch.where(known, scores.surprisal, 0.0)[:, 0])
+            scores = softmax(states, targets if experts == 1 else targets.repeat_interleave(experts, 0))
+            surprisal, share = scores.surprisal, known
+            if log_shares is not None:
+                joint = log_shares[rows].to(sums) - surprisal.view(-1, experts)
+                together = joint.logsumexp(1, keepdim=True)
+                parts = torch.where(known, (joint - together).exp(), 0.0)
+                surprisal, share = -together, parts.view(-1, 1)
+                if into_shares is not None:
+                    into_shares[rows] = -parts
+            found.append(torch.where(known, surprisal, 0.0)[:, 0])
             if middle is not None:
                 above = scores.at_target[:, 0] - (states.to(sums) @ middle + offset)
                 excess.append(torch.where(known[:, 0], above, 0.0))
             if learns:
-                softmax.add_gradients(scores, known, gradients, rows)
+                place = slice(start * experts, start * experts + len(states))
+                softmax.add_gradients(scores, share, gradients, place)
         every = torch.cat(found)
         return every, torch.cat(excess) if smoothing else torch.zeros_like(every)

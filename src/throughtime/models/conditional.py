@@ -1,4 +1,4 @@
-"""The conditional decoder: attention between two cells."""
+"""The conditional decoder, with attention between two cells."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from throughtime.search.generate import Memory
 
 
 class ConditionalDecoder(Decoder):
-    r"""The first cell reads the last token and asks, the second reads the answer.
+    r"""The first cell reads the last token; its state is the query. The second cell reads the context.
 
     .. math::
         s'_t &= g_1(y_{t-1}, s_{t-1}) \\
@@ -24,7 +24,7 @@ class ConditionalDecoder(Decoder):
         s_t &= g_2(c_t, s'_t) \\
         o_t &= \tanh(W_1 s_t + W_2 y_{t-1} + W_3 c_t + b)
 
-    `layer_norm` normalises the sum inside o_t. Dropout falls on the embedded tokens and on the outputs.
+    `layer_norm` normalises the sum inside o_t. Dropout applies to the embedded tokens and the outputs.
     """
 
     def __init__(
@@ -42,14 +42,13 @@ class ConditionalDecoder(Decoder):
     ) -> None:
         super().__init__()
         if first.state_sizes != second.state_sizes:
-            raise InputError(
-                "decoder", f"its cells hand states {first.state_sizes} and {second.state_sizes} to each other"
-            )
+            sizes = f"{first.state_sizes} and {second.state_sizes}"
+            raise InputError("decoder", f"its cells have states of {sizes}, expected the same")
         if (first.input_size, second.input_size) != (embedding.embedding_dim, attention.memory_size):
             raise InputError(
                 "decoder",
-                f"its cells read {first.input_size} and {second.input_size} values, but are fed "
-                f"{embedding.embedding_dim} of a token and {attention.memory_size} of the source",
+                f"its cells read {first.input_size} and {second.input_size} values, but get "
+                f"{embedding.embedding_dim} (a token) and {attention.memory_size} (the context)",
             )
         check_query(attention, first.output_size)
         self.embedding, self.first, self.second = embedding, first, second
@@ -61,31 +60,31 @@ class ConditionalDecoder(Decoder):
         self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
 
     def start(self, encoded: Encoded) -> tuple[State, Kept]:
-        """The first state: the encoder's, or the first cell's own; keys, values and padding."""
+        """The first state (the encoder's, or the first cell's own); keys, values and padding."""
         state = first_state(self.first, self.bridge, encoded)
         return state, build_memory(self.attention, encoded.outputs, encoded.lengths)
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Decoded:
-        """Read one token a row."""
+        """Read one token per row."""
         y = self.dropout(self.embedding(last))
         state, context, weights = self._advance(self.first.project(y[None])[0], state, memory)
         output = self._output(state[0], y, context)
         return Decoded(output, state, {"attention": weights})
 
     def run(self, inputs: Tensor, state: State, memory: Memory) -> Decoded:
-        """Read a whole target: what needs no state is one product, before and after the steps."""
+        """Read a whole target, with one product before and one after all steps."""
         y = self.dropout(self.embedding(inputs))
-        seen, contexts, looks = [], [], []
+        seen, contexts, attention = [], [], []
         for projected in self.first.project(y).unbind():
             state, context, weights = self._advance(projected, state, memory)
             seen.append(state[0])
             contexts.append(context)
-            looks.append(weights)
+            attention.append(weights)
         output = self._output(torch.stack(seen), y, torch.stack(contexts))
-        return Decoded(output, state, {"attention": torch.stack(looks)})
+        return Decoded(output, state, {"attention": torch.stack(attention)})
 
     def _advance(self, projected: Tensor, state: State, memory: Memory) -> tuple[State, Tensor, Tensor]:
-        """Both cells and the look between them: the next state, the context, the weights."""
+        """Both cells and the attention between them: the next state, the context, the weights."""
         asking = self.first.step(projected, state)
         context, weights = attend(self.attention, asking[0], memory)
         return self.second.step(self.second.project(context[None])[0], asking), context, weights

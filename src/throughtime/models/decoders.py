@@ -1,6 +1,8 @@
-"""Decoders: by one context for all steps, or by attention."""
+"""Decoders: with one context for all steps, or with attention."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -9,25 +11,27 @@ from throughtime.cells.base import Cell, GraphState, Ops, State
 from throughtime.errors import InputError, unknown
 from throughtime.layers.attention import Attention, attend, build_memory
 from throughtime.layers.dropout import check_probability
-from throughtime.layers.pooling import POOLINGS
 from throughtime.layers.stack import Stack, graph_norm
-from throughtime.models.input_feeding import refuses, run_input_feeding
 from throughtime.models.seq2seq import Bridge, Decoded, Decoder, Encoded, GraphDecoded, GraphEncoded, Kept
 from throughtime.search.generate import Memory
 
+if TYPE_CHECKING:
+    from throughtime.layers.pooling import Pooling
+
 CONTEXTS = ("last", "mean", "max")
-"""q of c = q(h_1..h_T), the whole source in one vector [B, H]: the encoder's last output, or a pooling."""
+"""How the whole source becomes one vector c [B, H]: the encoder's last output, or a pooling."""
 
 
 class ContextDecoder(Decoder):
     r"""s_t = g(y_{t-1}, c, s_{t-1}), where each of the three may be left out.
 
-    - the first state is the encoder's through `bridge`; without one, the stack's own: zero or learned;
-    - c, one of CONTEXTS, is fed at every step where a `context` is named;
-    - y_{t-1} is fed where there is an `embedding`.
+    - The first state is the encoder's, through `bridge`; without a bridge it is the stack's own: zero or
+    learned. - c is an input of every step if `context` names one of CONTEXTS. - y_{t-1} is an input if there
+    is an `embedding`.
 
-    A stack that is fed neither gets one zero a step: it must know all from its first state. An `output_size`
-    other than the stack's is reached by one product, as tied weights of a narrower embedding need it.
+    A stack without inputs reads a zero at each step, and knows the source only from its first state. If
+    `output_size` differs from that of the stack, a linear layer adapts it, as a tied narrower embedding
+    needs.
 
     >>> stack = Stack("gru", 8 + 32, 16, initial="learned")
     >>> ContextDecoder(stack, nn.Embedding(20, 8), context="mean", context_size=32).output_size
@@ -49,14 +53,16 @@ class ContextDecoder(Decoder):
         super().__init__()
         if context is not None and context not in CONTEXTS:
             raise unknown("context", context, CONTEXTS)
-        fed = (embedding.embedding_dim if embedding else 0) + (context_size if context else 0)
-        check_stack(stack, max(1, fed))
+        input_size = (embedding.embedding_dim if embedding else 0) + (context_size if context else 0)
+        check_stack(stack, max(1, input_size))
         if bridge is None and context is None:
-            raise InputError(
-                "decoder", "has no state from the encoder and no context: it would know no source"
-            )
+            raise InputError("decoder", "has neither a bridge nor a context, so it would not see the source")
         self.stack, self.embedding, self.bridge, self.context = stack, embedding, bridge, context
-        self.pooling = POOLINGS[context](0) if context in ("mean", "max") else None  # no weights, any size
+        self.pooling: Pooling | None = None
+        if context in ("mean", "max"):
+            from throughtime.layers.pooling import POOLINGS
+
+            self.pooling = POOLINGS[context](0)  # no weights, any size
         self.dropout = nn.Dropout(check_probability("dropout", dropout))
         self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
         self.output_size = output_size or stack.output_size
@@ -73,7 +79,7 @@ class ContextDecoder(Decoder):
         return state, (self.pooling(encoded.outputs, encoded.final, encoded.lengths),)
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Decoded:
-        """Read one token a row."""
+        """Read one token per row."""
         outputs, reached = self.stack.step(self._input(last, memory), state)
         return Decoded(self._output(outputs), reached)
 
@@ -87,7 +93,7 @@ class ContextDecoder(Decoder):
         return found
 
     def _input(self, ids: Tensor, memory: Memory) -> Tensor:
-        """What enters the stack for ids [rows] or [L, rows]."""
+        """The input of the stack for ids [rows] or [L, rows]."""
         parts: list[Tensor] = []
         if self.embedding is not None:
             parts.append(self.dropout(self.embedding(ids)))
@@ -126,7 +132,7 @@ class ContextDecoder(Decoder):
 
 
 def first_state(first: Stack | Cell, bridge: Bridge | None, encoded: Encoded) -> State:
-    """The encoder's through the bridge, or where there is none the stack's own: zero or learned."""
+    """The encoder's state through the bridge; without a bridge the stack's own: zero or learned."""
     return bridge(encoded.state) if bridge is not None else first.initial_state(len(encoded.lengths))
 
 
@@ -140,28 +146,26 @@ def graph_first_state(
 
 
 def check_stack(stack: Stack, input_size: int) -> None:
-    """Refuse a stack that cannot write from left to right, or does not fit what a decoder feeds it."""
+    """Refuse a stack that cannot generate from left to right, or has another input size."""
     if stack.refuses_generation is not None:
         raise InputError("decoder", stack.refuses_generation)
     if stack.input_size != input_size:
-        raise InputError(
-            "decoder", f"its stack reads {stack.input_size} values a step, but is fed {input_size}"
-        )
+        raise InputError("decoder", f"its stack reads {stack.input_size} values, but gets {input_size}")
 
 
 class AttentionDecoder(Decoder):
-    r"""The output mixes the state with a context that the state itself asked for (Luong et al., 2015).
+    r"""The output combines the state with a context, for which the state is the query (Luong et al., 2015).
 
     .. math::
         s_t &= g([y_{t-1}; o_{t-1}], s_{t-1}) \\
         a_t &= \mathrm{attention}(s_t; h_1 \ldots h_T) \\
         o_t &= \tanh(W s_t + \sum_j a_{tj} C h_j + b)
 
-    C h_j is formed once for a sentence, as the keys are, and not at each step and for each row of a beam.
-    Feeding o_{t-1} (`input_feeding`) tells a step where the one before it looked, and makes it wait for that
-    one. Without, the target runs through one scan and one product attends to all its steps. Dropout falls on
-    the embedded tokens and on the outputs that the head sees, not on what is fed back. `layer_norm`
-    normalises the sum inside o_t.
+    C h_j is computed once per sentence, as the keys are, not at each step and for each row of a beam.
+    `input_feeding` makes o_{t-1} an input, so that a step knows where the one before it attended; the steps
+    then run one after another. Without it, the target is one scan, and one product computes the attention of
+    all steps. Dropout applies to the embedded tokens and to the outputs that the head sees, not to those that
+    are fed back. `layer_norm` normalises the sum inside o_t.
 
     >>> from throughtime.layers.attention import Dot
     >>> stack = Stack("gru", 8 + 16, 16)
@@ -194,10 +198,10 @@ class AttentionDecoder(Decoder):
         self.dropout = nn.Dropout(check_probability("dropout", dropout))
         self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
         self.fused = True
-        """Whether a whole target may run as one differentiable function, where that knows the equations."""
+        """Whether a whole target may run as one fused function, if that supports its parts."""
 
     def start(self, encoded: Encoded) -> tuple[State, Kept]:
-        """The first state, o_0 = 0 where it is fed; keys, C h and padding."""
+        """The first state, with o_0 = 0 if it is fed; keys, C h and padding."""
         state = first_state(self.stack, self.bridge, encoded)
         keys, values, padding = build_memory(self.attention, encoded.outputs, encoded.lengths)
         if self.input_feeding:
@@ -205,7 +209,7 @@ class AttentionDecoder(Decoder):
         return state, (keys, self.from_context(values), padding)
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Decoded:
-        """Read one token a row."""
+        """Read one token per row."""
         x = self.dropout(self.embedding(last))
         if self.input_feeding:
             x, state = torch.cat([x, state[-1]], dim=-1), state[:-1]
@@ -217,15 +221,17 @@ class AttentionDecoder(Decoder):
         return Decoded(self.output_dropout(output), reached, {"attention": weights})
 
     def run(self, inputs: Tensor, state: State, memory: Memory) -> Decoded:
-        """Read a whole target: in one scan, or where outputs are fed back, step by step."""
-        if self.input_feeding and (not self.fused or refuses(self.stack, self.attention, self.norm)):
-            return super().run(inputs, state, memory)
-        x = self.dropout(self.embedding(inputs))
+        """Read a whole target: in one scan, or step by step if outputs are fed back."""
         if not self.input_feeding:
-            seen, reached = self.stack(x, state)
+            seen, reached = self.stack(self.dropout(self.embedding(inputs)), state)
             context, weights = self.attention(seen.transpose(0, 1), *memory.kept)
             output = self._output(seen, context.transpose(0, 1))
             return Decoded(self.output_dropout(output), reached, {"attention": weights.transpose(0, 1)})
+        from throughtime.models.input_feeding import refuses, run_input_feeding
+
+        if not self.fused or refuses(self.stack, self.attention, self.norm):
+            return super().run(inputs, state, memory)
+        x = self.dropout(self.embedding(inputs))
         outputs, weights, reached = run_input_feeding(
             x, state, self.stack, self.attention, self.from_state, memory.kept
         )
@@ -258,8 +264,7 @@ class AttentionDecoder(Decoder):
 
 
 def check_query(attention: Attention, width: int) -> None:
-    """Refuse an attention made for queries of another width."""
+    """Refuse an attention for queries of another width."""
     if attention.query_size != width:
-        raise InputError(
-            "attention", f"is made for queries of {attention.query_size} values, the decoder's have {width}"
-        )
+        problem = f"expects queries of {attention.query_size} values, but those of the decoder have {width}"
+        raise InputError("attention", problem)

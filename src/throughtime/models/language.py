@@ -1,4 +1,4 @@
-"""The recurrent language model: embedding, a stack of cells, a softmax over what comes next."""
+"""The recurrent language model: an embedding, a stack of cells, a softmax over the next token."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ from throughtime.layers.dropout import check_probability, embedding_dropout, var
 from throughtime.layers.embedding import OneHotEmbedding
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import HEADS, Head, SoftmaxHead
-from throughtime.models.mixture import MixtureHead
 from throughtime.models.widths import layer_widths
 from throughtime.recurrence.backpropagation import scan_sliding
 from throughtime.search.generate import Memory, Step
 
 NOTHING = -1
-"""What stands before the first token of a text that has no beginning mark: a vector of zeros, which leaves no
-trace in the state, so that the first token is read as in training."""
+"""The input before the first token of a text without a beginning mark: a vector of zeros that does not change
+the state, so that the first token is read as in training."""
 STEPS_AT_ONCE = 256
 ROWS_AT_ONCE = 64
 
 
 class Read(NamedTuple):
-    """What the layers make of a text: their outputs [T, B, H], those after dropout, and the last state."""
+    """The outputs of the layers [T, B, H], the same after dropout, and the last state."""
 
     outputs: Tensor
     dropped: Tensor
@@ -40,16 +39,16 @@ class Read(NamedTuple):
 
 
 class RecurrentLanguageModel(nn.Module):
-    r"""P(x_t given all before it), by a state that remembers them.
+    r"""P(x_t given all tokens before it), with a state that summarises them.
 
     .. math:: h_t = \text{layers}(E x_{t-1}, h_{t-1}), \quad P(x_t | x_{<t}) = \text{softmax}(W h_t + b)
 
     `embedding="one-hot"` feeds the one-hot vectors themselves, so that E is the identity and has no weights.
-    `tied` makes W the table E itself; the last layer is then as wide as an embedding, unless several
-    `experts` lie between them (see `MixtureHead`). `last_size` gives the last layer a width of its own.
-    Dropout falls on whole words (`embedding_dropout`), on what enters the first layer (`input_dropout`), each
-    further one (`hidden_dropout`), the head (`output_dropout`) and each of its experts (`expert_dropout`),
-    and on recurrent weights (`weight_drop`); `variational` keeps one mask through time.
+    `tied` makes W the table E itself; the last layer is then as wide as an embedding, unless there are
+    several `experts` (see `MixtureHead`). `last_size` is the width of the last layer, if it differs. Dropout
+    applies to whole words (`embedding_dropout`), to the inputs of the first layer (`input_dropout`), of the
+    other layers (`hidden_dropout`), of the head (`output_dropout`) and of its experts (`expert_dropout`), and
+    to recurrent weights (`weight_drop`); `variational` keeps one mask over time.
 
     >>> model = RecurrentLanguageModel(28, cell="gru", embedding_size=16, hidden_size=32, num_layers=2)
     >>> outputs, _, state = model(torch.zeros(5, 3, dtype=torch.long))
@@ -112,11 +111,11 @@ class RecurrentLanguageModel(nn.Module):
 
     @property
     def vocabulary_size(self) -> int:
-        """How many tokens it chooses from."""
+        """The number of tokens of the vocabulary."""
         return self.embedding.num_embeddings
 
     def initial_state(self, batch: int) -> State:
-        """The state of a text of which nothing was read."""
+        """The state before the first token."""
         return self.stack.initial_state(batch)
 
     def forward(
@@ -127,20 +126,20 @@ class RecurrentLanguageModel(nn.Module):
         *,
         sliding: int | None = None,
     ) -> Read:
-        """Read ids [T, B]; the output at t knows all up to and with t.
+        """Read ids [T, B]; the output at t depends on all ids up to and including t.
 
-        `carry` and `sliding` are about gradients alone: see `carries` and `scan_sliding`.
+        `carry` and `sliding` only affect gradients: see `carries` and `scan_sliding`.
         """
-        x = self._dropped(self._embedded(ids), self.input_dropout)
+        x = self._drop(self.embed(ids), self.input_dropout)
         if sliding is None:
             outputs, last = self.stack(x, state, carry=carry)
         else:
             begin = self.initial_state(ids.shape[1]) if state is None else state
             outputs, last = scan_sliding(self.stack, x, begin, sliding)
-        return Read(outputs, self._dropped(outputs, self.output_dropout), last)
+        return Read(outputs, self._drop(outputs, self.output_dropout), last)
 
     def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
-        """Read all but the last token of each prompt; that one is the first input of the search."""
+        """Read all tokens of each prompt but the last, which is the first input of the search."""
         if self.stack.refuses_generation is not None:
             raise InputError("generate", self.stack.refuses_generation)
         device = self.embedding.weight.device
@@ -151,19 +150,19 @@ class RecurrentLanguageModel(nn.Module):
         for first in range(0, len(ids), STEPS_AT_ONCE):
             piece = ids[first : first + STEPS_AT_ONCE].to(device)
             within = (lengths - first).clamp(0, len(piece))
-            state = self.stack(self._embedded(piece), state, within).state
+            state = self.stack(self.embed(piece), state, within).state
         return last, state, Memory.empty(len(prompts), device)
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:
-        """Feed one token a row: ln P of every next one, [rows, V]."""
-        outputs, reached = self.stack.step(self._embedded(last), state)
+        """Feed one token per row; return ln P of every next token, [rows, V]."""
+        outputs, reached = self.stack.step(self.embed(last), state)
         real = (last != NOTHING)[:, None]
         kept = tuple(torch.where(real, new, old) for new, old in zip(reached, state, strict=True))
         return Step(self.head.log_probs(outputs), kept)
 
     @torch.inference_mode()
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float64]]:
-        """ln P of every id given those before it; long texts in little memory."""
+        """ln P of every id given those before it, piece by piece to save memory."""
         found: list[npt.NDArray[np.float64]] = [np.zeros(0)] * len(sequences)
         order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i]))
         for first in range(0, len(order), ROWS_AT_ONCE):
@@ -189,25 +188,25 @@ class RecurrentLanguageModel(nn.Module):
             parts.append(found.view(y.shape).cpu())
         return torch.cat(parts).T.numpy()
 
-    def _embedded(self, ids: Tensor) -> Tensor:
-        """Vectors of ids; NOTHING is zeros."""
+    def embed(self, ids: Tensor) -> Tensor:
+        """The vectors of ids; NOTHING is zeros."""
         table = self.embedding
-        # Rows alone are for the trainer, which asks for them: other readers of a gradient expect all of it.
+        # Only the trainer asks for a gradient of some rows; others expect that of the whole table.
         rows_only = self.training and table.sparse
         vectors = embedding(ids.clamp(min=0), table.weight, sparse=rows_only)
         if self.training:
-            # Batches hold real tokens only. Dropping words here costs no pass over the whole table.
+            # Batches hold real tokens only. Dropping words here avoids a pass over the whole table.
             return embedding_dropout(vectors, ids, self.vocabulary_size, self.embedding_dropout)
         return vectors * (ids >= 0)[..., None]
 
-    def graph_embedded(self, ops: Ops, ids: str) -> str:
+    def graph_embed(self, ops: Ops, ids: str) -> str:
         """Vectors of ids [T, B] in a graph; NOTHING is zeros."""
         zero = ops.constant(0, "int64")
         real = ops.op("Unsqueeze", ops.op("GreaterOrEqual", ids, zero), ops.axes(-1))
         vectors = ops.lookup(self.embedding.weight, ops.op("Max", ids, zero))
         return ops.op("Where", real, vectors, ops.constant(0.0))
 
-    def _dropped(self, x: Tensor, p: float) -> Tensor:
+    def _drop(self, x: Tensor, p: float) -> Tensor:
         if not self.training or p == 0:
             return x
         return variational_dropout(x, p) if self.variational else dropout(x, p)
@@ -233,33 +232,36 @@ def _head(
     vocabulary_size = embedding.num_embeddings
     weight = cast(nn.Parameter, embedding.weight) if tied else None
     if dropout and experts == 1:
-        raise InputError("expert_dropout", f"is {dropout}, but there is one expert only; set experts too")
+        raise InputError(
+            "expert_dropout", f"is {dropout}, but there is only one expert; set experts to 2 or more"
+        )
     if name == "softmax":
         if experts == 1:
             return SoftmaxHead(hidden_size, vocabulary_size, weight=weight)
-        width = embedding.embedding_dim
+        from throughtime.models.mixture import MixtureHead
+
         return MixtureHead(
             hidden_size,
             vocabulary_size,
             experts=experts,
-            width=width,
+            width=embedding.embedding_dim,
             weight=weight,
             dropout=dropout,
             variational=variational,
         )
     build = HEADS[name]
     if tied:
-        raise InputError("tied", f"does not go with the {name} head; set tied=false")
+        raise InputError("tied", f"is not possible with the {name} head; set tied=false")
     if experts > 1:
-        raise InputError("experts", f"mix whole softmaxes, which the {name} head has not; set head=softmax")
+        raise InputError("experts", f"is {experts}, but the {name} head has no experts; set head=softmax")
     return build(hidden_size, vocabulary_size)
 
 
 class FrozenReader:
-    """The states of a language model where each word is over; it learns nothing more.
+    """The states of a frozen language model at the end of each word.
 
-    It is no module on purpose: neither an optimiser nor a checkpoint of the model that uses it has to hold
-    its weights. It follows what it reads to its device.
+    It is not a module on purpose: the optimiser and the checkpoints of the model that uses it need not hold
+    its weights. It moves to the device of its input.
 
     >>> model = RecurrentLanguageModel(28, embedding_size=16)
     >>> ids, places = torch.zeros(9, 2, dtype=torch.long), torch.tensor([[3, 2], [8, 0]])
@@ -282,7 +284,7 @@ class FrozenReader:
             self.model.to(ids.device)
         state = self.model.initial_state(ids.shape[1])
         kept = torch.zeros(*places.shape, self.output_size, device=ids.device)
-        # Piece by piece, so that long sentences need no more memory than their words do.
+        # Piece by piece, so that long sentences need no more memory than their words.
         for first in range(0, len(ids), STEPS_AT_ONCE):
             outputs, _, state = self.model(ids[first : first + STEPS_AT_ONCE], state)
             place = places - first

@@ -1,14 +1,13 @@
-"""A long text read through once, every token scored given all before it, in constant memory.
+"""Score every token of a long text given all tokens before it, in constant memory.
 
-A reader scores with the model alone, mixes in a cache of what was lately read, or goes on learning from the
-text after it is scored.
+A reader scores with the model alone, adds a cache of recent tokens, or keeps learning from the text that it
+has scored.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -26,10 +25,10 @@ WINDOWS_AT_ONCE = 256
 
 
 class Reader(Protocol):
-    """How a piece of the text is scored: by the model alone, or by one that learns from what it has read."""
+    """How a piece of the text is scored: by the model alone, or by one that learns from the text."""
 
     steps: int
-    """How many tokens it takes at a time."""
+    """Number of tokens of a piece."""
 
     def read(
         self, model: RecurrentLanguageModel, inputs: Tensor, labels: Tensor, state: State
@@ -39,7 +38,7 @@ class Reader(Protocol):
 
 
 class PlainReader:
-    """The model as it is."""
+    """The model alone."""
 
     steps = STEPS
 
@@ -60,16 +59,16 @@ def surprisals(
     reader: Reader | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Tensor]:
-    """The surprisal of every id, in nats, piece by piece; `begin` is what stands before the first.
+    """The surprisal of every id, in nats, piece by piece; `begin` is the id before the first one.
 
-    They stay on the model's device, so that reading never waits for them.
+    The results stay on the model's device, so that reading does not wait for them.
     """
     reader = reader or PlainReader()
     device = model.embedding.weight.device
     state = model.initial_state(1)
     before, first = begin, 0
     while first < len(ids):
-        # NOTHING leaves no trace in the state, so the token after it is a piece of its own.
+        # NOTHING does not change the state, so the token after it is a separate piece.
         steps = 1 if before == NOTHING else reader.steps
         labels = torch.from_numpy(ids[first : first + steps].astype(np.int64))[:, None]
         inputs = torch.cat([torch.tensor([[before]]), labels[:-1]])
@@ -104,13 +103,13 @@ def window_surprisals(
 
 
 class NeuralCache:
-    r"""A reader that mixes the model with its own recent past (Grave, Joulin and Usunier, 2017).
+    r"""A reader that mixes the model with a cache of its recent past (Grave, Joulin and Usunier, 2017).
 
     .. math:: P = (1 - \text{share}) P_\text{model} + \text{share} P_\text{cache}, \quad
         P_\text{cache}(w) \propto \sum_{i=t-\text{window}}^{t-1} e^{\theta h_t \cdot h_i} [x_{i+1} = w]
 
-    The h are the outputs of the model's last layer. While the cache is empty, P is the model's. It remembers
-    what it has read from one piece to the next, so each text takes a new one.
+    The h are the outputs of the model's last layer. While the cache is empty, P is that of the model. The
+    cache is kept from one piece to the next, so use a new one for each text.
     """
 
     steps = STEPS
@@ -123,26 +122,26 @@ class NeuralCache:
         if not math.isfinite(theta):
             raise InputError("theta", f"is {theta}, expected a finite number")
         self.window, self.theta, self.share = window, theta, share
-        self._past: tuple[Tensor, Tensor] | None = None  # outputs [W, B, H] and what came after them [W, B]
+        self._past: tuple[Tensor, Tensor] | None = None  # outputs [W, B, H] and the tokens after them [W, B]
 
     @torch.inference_mode()
     def read(
         self, model: RecurrentLanguageModel, inputs: Tensor, labels: Tensor, state: State
     ) -> tuple[Tensor, State]:
-        """See `throughtime.models.readers.Reader`."""
+        """See `Reader`."""
         outputs, _, reached = model(inputs, state)
         alone = model.head.surprisals(outputs.flatten(0, 1), labels.flatten()).view_as(labels)
-        return self.mixed(outputs, labels, alone), reached
+        return self.mix(outputs, labels, alone), reached
 
     @torch.no_grad()
-    def mixed(self, outputs: Tensor, labels: Tensor, alone: Tensor) -> Tensor:
-        """The model's surprisals [T, B] mixed with the cache's; then outputs and labels join the cache."""
+    def mix(self, outputs: Tensor, labels: Tensor, alone: Tensor) -> Tensor:
+        """Mix the model's surprisals [T, B] with the cache; then add the outputs and labels to the cache."""
         states = outputs.to(torch.promote_types(outputs.dtype, torch.float32))
         if self._past is None:
             self._past = states[:0], labels[:0]
         held, words = torch.cat([self._past[0], states]), torch.cat([self._past[1], labels])
         self._past = held[-self.window :], words[-self.window :]
-        # Row t of the band scores what was read before it, and no more than `window` steps before it.
+        # Row t scores the tokens before it, at most `window` of them.
         scores = self.theta * torch.einsum("tbh,ibh->bti", states, held)
         now = torch.arange(len(held) - len(states), len(held), device=held.device)[:, None]  # [T, 1]
         then = torch.arange(len(held), device=held.device)  # [I]
@@ -150,16 +149,14 @@ class NeuralCache:
         everything = scores.logsumexp(2)  # [B, T]
         same = labels.T[:, :, None] == words.T[:, None, :]
         recalled = scores.masked_fill_(~same, -torch.inf).logsumexp(2) - everything
-        both = torch.logaddexp(math.log1p(-self.share) - alone, recalled.T + _log(self.share))
+        both = torch.logaddexp(
+            math.log1p(-self.share) - alone, recalled.T + (math.log(self.share) if self.share else -math.inf)
+        )
         return torch.where(everything.T.isneginf(), alone, -both)
 
 
-def _log(share: float) -> float:
-    return math.log(share) if share else -math.inf
-
-
 FLOOR = 0.1
-"""Added to every scale, so that a weight whose gradient was hardly ever there takes no giant's step."""
+"""Added to every scale, so that a weight whose gradient is nearly always 0 does not take a huge step."""
 
 
 class DynamicEvaluation:
@@ -171,11 +168,11 @@ class DynamicEvaluation:
     .. math:: w \leftarrow w - \text{rate}\, g + \text{decay}\, (w_0 - w)
 
     With `scales` s, one for each weight that learns (see `gradient_scales`), a weight's step is divided by
-    s + FLOOR and its decay multiplied by s: weights whose gradients are small as a rule learn as fast as
-    others, and keep what they have learned for longer.
+    s + FLOOR and its decay multiplied by s: weights with usually small gradients learn as fast as others,
+    and keep what they have learned for longer.
 
-    Leaving the block puts the trained weights back, bit for bit, whatever happened in it. A `cache` is mixed
-    into the scores, not into what is learned.
+    Leaving the block restores the trained weights exactly, whatever happened in it. A `cache` is mixed into
+    the scores, not into what is learned.
 
     >>> model = RecurrentLanguageModel(9, embedding_size=4).eval()
     >>> text = torch.randint(9, (11, 1))
@@ -212,19 +209,17 @@ class DynamicEvaluation:
         self._decays: list[Tensor] = []
 
     def __enter__(self) -> Self:
-        """Begin; the weights are kept at the first piece."""
+        """Begin; the weights are saved at the first piece."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """See `close`."""
         self.close()
 
     def read(
         self, model: RecurrentLanguageModel, inputs: Tensor, labels: Tensor, state: State
     ) -> tuple[Tensor, State]:
-        """See `throughtime.models.readers.Reader`."""
+        """See `Reader`."""
         self._keep(model)
         with torch.enable_grad():
             outputs, _, reached = model(inputs, tuple(part.detach() for part in state))
@@ -236,12 +231,12 @@ class DynamicEvaluation:
         self._learn(list(gradients))
         found = surprisals.detach().view_as(labels)
         if self.cache is not None:
-            found = self.cache.mixed(outputs.detach(), labels, found)
+            found = self.cache.mix(outputs.detach(), labels, found)
         return found, tuple(part.detach() for part in reached)
 
     @torch.no_grad()
     def close(self) -> None:
-        """Put the trained weights back."""
+        """Restore the trained weights."""
         for weight, trained in zip(self._weights, self._trained, strict=True):
             weight.copy_(trained)
         self._model, self._weights, self._trained, self._divisors, self._decays = None, [], [], [], []
@@ -249,16 +244,18 @@ class DynamicEvaluation:
     def _keep(self, model: RecurrentLanguageModel) -> None:
         if self._model is None:
             self._model = model
-            self._weights = _learning(model)
+            self._weights = _learning_weights(model)
             self._trained = [weight.detach().clone() for weight in self._weights]
             self._divisors = [scale + FLOOR for scale in self.scales or ()]
             self._decays = [(self.decay * scale).clamp(max=1.0) for scale in self.scales or ()]
         elif self._model is not model:
-            raise ThroughtimeError("a dynamic evaluation reads with one model; close it before the next")
+            raise ThroughtimeError(
+                "a dynamic evaluation reads with one model; close it before you use another"
+            )
 
     @torch.no_grad()
     def _learn(self, gradients: list[Tensor]) -> None:
-        """One step; nothing here waits for the device."""
+        """One step of gradient descent; nothing here waits for the device."""
         norm = get_total_norm(gradients)
         step = self.rate * (self.clip / norm).clamp(max=1.0)
         torch._foreach_mul_(gradients, step)
@@ -271,12 +268,12 @@ class DynamicEvaluation:
 
 
 def gradient_scales(model: RecurrentLanguageModel, pieces: Iterable[tuple[Tensor, Tensor]]) -> list[Tensor]:
-    """How large the gradient of each weight is as a rule, with one as the mean over all weights.
+    """The usual size of the gradient of each weight, scaled to a mean of one over all weights.
 
-    `pieces` are inputs and labels [T, B], each going on where the one before stopped; the gradients are those
-    of their mean surprisals, and their root mean square is taken over all pieces.
+    `pieces` are inputs and labels [T, B], each the continuation of the one before. The size is the root mean
+    square over all pieces of the gradient of their mean surprisals.
     """
-    weights = _learning(model)
+    weights = _learning_weights(model)
     squares = [torch.zeros_like(weight) for weight in weights]
     state: State | None = None
     for inputs, labels in pieces:
@@ -292,5 +289,5 @@ def gradient_scales(model: RecurrentLanguageModel, pieces: Iterable[tuple[Tensor
     return squares
 
 
-def _learning(model: RecurrentLanguageModel) -> list[Tensor]:
+def _learning_weights(model: RecurrentLanguageModel) -> list[Tensor]:
     return [weight for weight in model.parameters() if weight.requires_grad]

@@ -1,7 +1,7 @@
-"""Encoder and decoder: a sequence read into states, another one written from them.
+"""Encoder and decoder: read one sequence into states, write another one from them.
 
-A user's own encoder or decoder is a subclass with one or two methods; `EncoderDecoder` makes a step model of
-any pair, so that every search serves it.
+A custom encoder or decoder is a subclass with one or two methods; `EncoderDecoder` turns any pair into a step
+model for every search.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ T = TypeVar("T", Tensor, str)
 
 
 class Encoded(NamedTuple):
-    """What an encoder knows of its sources."""
+    """The result of an encoder."""
 
     outputs: Tensor  # [T, B, H], zero past each row's length
-    state: State  # the last state, flat, layer after layer; both directions side by side in each tensor
-    final: Tensor  # [B, H], the last output of the top layer: of both directions, each at its own end
+    state: State  # the last state, flat, layer by layer; both directions concatenated in each tensor
+    final: Tensor  # [B, H], the last output of the top layer, of each direction at its own end
     lengths: Tensor  # [B]
 
 
 class Decoded(NamedTuple):
-    """What a decoder gives for one step, [rows, H], or for a whole target, [L, B, H]."""
+    """The result of a decoder for one step, [rows, H], or for a whole target, [L, B, H]."""
 
     outputs: Tensor
     state: State
@@ -79,7 +79,7 @@ class Encoder(nn.Module, ABC):
 
 
 class Decoder(nn.Module, ABC):
-    """Writes a target, one token at a time, from what an encoder knows.
+    """Writes a target, one token at a time, from the result of an encoder.
 
     With `graph_start` and `graph_step` it can be exported.
     """
@@ -88,33 +88,33 @@ class Decoder(nn.Module, ABC):
 
     @abstractmethod
     def start(self, encoded: Encoded) -> tuple[State, Kept]:
-        """The first state, and what stays per sentence while it is decoded."""
+        """The first state, and what is kept per sentence while it is decoded."""
 
     @abstractmethod
     def step(self, last: Tensor, state: State, memory: Memory) -> Decoded:
-        """Read one token a row, [rows]; rows of a sentence lie side by side and share `memory.kept`."""
+        """Read one token per row, [rows]; the rows of a sentence are adjacent and share `memory.kept`."""
 
     def run(self, inputs: Tensor, state: State, memory: Memory) -> Decoded:
-        """Read a whole target at once, [L, B], one row a sentence: by default step by step."""
+        """Read a whole target, [L, B], one row per sentence; by default step by step."""
         steps: list[Decoded] = []
         for last in inputs:
             steps.append(self.step(last, state, memory))
             state = steps[-1].state
-        return _together(steps)
+        return _stack_steps(steps)
 
     def graph_start(self, ops: Ops, encoded: GraphEncoded) -> tuple[GraphState, GraphState]:
         """`start` in a graph."""
         raise no_graph(self, "graph_start")
 
     def graph_step(self, ops: Ops, last: str, state: GraphState, kept: GraphState) -> GraphDecoded:
-        """`step` in a graph; each sentence has as many rows."""
+        """`step` in a graph; each sentence has the same number of rows."""
         raise no_graph(self, "graph_step")
 
 
 class EncoderDecoder(nn.Module):
     """An encoder, a decoder and a head over the target's vocabulary.
 
-    `prompts` of a search are source sentences as ids; the target begins with `bos_id`.
+    The prompts of a search are source sentences as ids; the target begins with `bos_id`.
     """
 
     def __init__(self, encoder: Encoder, decoder: Decoder, head: Head, *, bos_id: int) -> None:
@@ -136,8 +136,8 @@ class EncoderDecoder(nn.Module):
     ) -> Decoded:
         """Teacher forcing with this probability, drawn for each row and step (Bengio et al., 2015).
 
-        Elsewhere a row reads its own prediction: the likeliest token, or with `sample` one that it draws. At
-        1 this is `forward`; the first token is always the given one.
+        Otherwise a row reads its own prediction: the likeliest token, or with `sample` a drawn one. With a
+        ratio of 1 this is `forward`; the first token is always the given one.
         """
         if not 0 <= ratio <= 1:
             raise InputError("teacher forcing ratio", f"is {ratio}, expected a number from 0 to 1")
@@ -147,10 +147,12 @@ class EncoderDecoder(nn.Module):
         steps: list[Decoded] = []
         forced = torch.rand(inputs.shape, device=inputs.device) < ratio
         for t, given in enumerate(inputs):
-            last = given if t == 0 else torch.where(forced[t], given, self._chosen(steps[-1].outputs, sample))
+            last = (
+                given if t == 0 else torch.where(forced[t], given, self._predict(steps[-1].outputs, sample))
+            )
             steps.append(self.decoder.step(last, state, memory))
             state = steps[-1].state
-        return _together(steps)
+        return _stack_steps(steps)
 
     def log_probs(
         self, source: Tensor, lengths: Tensor, inputs: Tensor, *, batch_first: bool = False
@@ -171,28 +173,28 @@ class EncoderDecoder(nn.Module):
         return torch.full((len(prompts),), self.bos_id, device=device), state, memory
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:
-        """Feed one token a row: ln P of every next one, [rows, V]."""
+        """Feed one token per row; return ln P of every next token, [rows, V]."""
         outputs, reached, extras = self.decoder.step(last, state, memory)
         return Step(self.head.log_probs(outputs), reached, extras)
 
     @torch.no_grad()
-    def _chosen(self, outputs: Tensor, sample: bool) -> Tensor:
+    def _predict(self, outputs: Tensor, sample: bool) -> Tensor:
         log_probs = self.head.log_probs(outputs)
         return torch.multinomial(log_probs.exp(), 1)[:, 0] if sample else log_probs.argmax(dim=1)
 
 
-def _together(steps: Sequence[Decoded]) -> Decoded:
-    """Steps as one: each tensor stacked, the state the last one's."""
+def _stack_steps(steps: Sequence[Decoded]) -> Decoded:
+    """Stack the outputs of all steps; the state is that of the last one."""
     extras = {name: torch.stack([one.extras[name] for one in steps]) for name in steps[0].extras}
     return Decoded(torch.stack([one.outputs for one in steps]), steps[-1].state, extras)
 
 
 class RecurrentEncoder(Encoder):
-    """An embedding and a stack: any cell, deep, in one direction or in both.
+    """An embedding and a stack: any cell, any depth, in one direction or both.
 
-    The state of a layer that reads both ways is that from the left and that from the right side by side, so
-    that a decoder needs not know of directions. Dropout falls on the embedded tokens (`dropout`) and on the
-    outputs (`output_dropout`); that between layers is the stack's.
+    The states of the two directions of a layer are concatenated, so that a decoder need not know about
+    directions. Dropout applies to the embedded tokens (`dropout`) and to the outputs (`output_dropout`); the
+    stack has its own between layers.
 
     >>> encoder = RecurrentEncoder(nn.Embedding(20, 8), Stack("gru", 8, 16, 2, bidirectional=True))
     >>> encoded = encoder(torch.zeros(5, 3, dtype=torch.long), torch.tensor([5, 2, 0]))
@@ -206,9 +208,7 @@ class RecurrentEncoder(Encoder):
         super().__init__()
         for layer in cast(list[Layer], list(stack.layers)):
             if len({len(cell.state_sizes) for cell in layer.cells}) > 1:
-                raise InputError(
-                    "encoder", "the cells of a layer must have states of as many tensors each way"
-                )
+                raise InputError("encoder", "both cells of a layer must have states of equally many tensors")
         self.embedding, self.stack = embedding, stack
         self.dropout = nn.Dropout(check_probability("dropout", dropout))
         self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
@@ -216,29 +216,29 @@ class RecurrentEncoder(Encoder):
         self.state_sizes = tuple(size for layer in self._sizes() for size in layer)
 
     def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
-        """Outputs of all steps and the last state; an empty sentence leaves the first state as it is."""
+        """Outputs of all steps and the last state; an empty sentence keeps the first state."""
         if not len(source):
-            source = pad(source, (0, 0, 0, 1))  # a recurrence has a step at least, be all sentences empty
+            source = pad(source, (0, 0, 0, 1))  # a recurrence needs a step, even if all sentences are empty
         outputs, last = self.stack(self.dropout(self.embedding(source)), None, lengths)
-        state = self._side_by_side(last, partial(torch.cat, dim=-1))
+        state = self._join_directions(last, partial(torch.cat, dim=-1))
         return Encoded(self.output_dropout(outputs), state, state[-len(self._sizes()[-1])], lengths)
 
     def graph(self, ops: Ops, source: str, lengths: str) -> GraphEncoded:
         """See `Encoder`."""
         outputs, flat = self.stack.graph(ops, ops.lookup(self.embedding.weight, source), None, lengths)
-        state = self._side_by_side(flat, ops.concat)
+        state = self._join_directions(flat, ops.concat)
         return GraphEncoded(outputs, state, state[-len(self._sizes()[-1])], lengths)
 
     def _sizes(self) -> list[list[int]]:
-        """For each layer the width of each tensor of its state, both directions together."""
+        """For each layer, the width of each tensor of its state, both directions together."""
         layers = cast(list[Layer], list(self.stack.layers))
         return [
             [sum(parts) for parts in zip(*(cell.state_sizes for cell in one.cells), strict=True)]
             for one in layers
         ]
 
-    def _side_by_side(self, flat: tuple[T, ...], join: Callable[[tuple[T, T]], T]) -> tuple[T, ...]:
-        """The states of all layers, with those of both directions joined."""
+    def _join_directions(self, flat: tuple[T, ...], join: Callable[[tuple[T, T]], T]) -> tuple[T, ...]:
+        """The states of all layers, with both directions concatenated."""
         if not self.stack.bidirectional:
             return flat
         joined: list[T] = []
@@ -249,10 +249,10 @@ class RecurrentEncoder(Encoder):
 
 
 class Bridge(nn.Module):
-    """The encoder's state as it is where sizes agree; else tanh(W s + b) for each tensor of the decoder's.
+    """The encoder's state itself if its sizes are the decoder's; otherwise tanh(W s + b) for each tensor.
 
-    Where the two have different numbers of tensors (other cells, other depths), each of the decoder's is
-    formed from all of the encoder's. Without `project`, sizes that differ are refused.
+    If the two have different numbers of tensors (other cells, other depths), each tensor of the decoder is
+    computed from all those of the encoder. Without `project`, different sizes are refused.
 
     >>> bridge = Bridge((512, 512), (300, 300))
     >>> [tuple(part.shape) for part in bridge((torch.zeros(2, 512), torch.zeros(2, 512)))]
@@ -270,8 +270,8 @@ class Bridge(nn.Module):
         if not project:
             raise InputError(
                 "bridge",
-                f"the encoder's last state has sizes {list(encoder_sizes)} (both directions together), the "
-                f"decoder's first {list(decoder_sizes)}; make them equal, or allow a bridge between them",
+                f"the encoder's state has sizes {list(encoder_sizes)} (both directions together), but the "
+                f"decoder's {list(decoder_sizes)}; make them equal, or allow a bridge between them",
             )
         widths = encoder_sizes if self.pairwise else [sum(encoder_sizes)] * len(decoder_sizes)
         self.layers.extend(nn.Linear(*sizes) for sizes in zip(widths, decoder_sizes, strict=True))

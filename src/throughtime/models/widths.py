@@ -1,4 +1,4 @@
-"""How wide the layers of a language model are. Settings ask too, so nothing here imports torch."""
+"""The widths of the layers of a language model. Settings use them too, so nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NARROWER = "lstm-projected"
 def layer_widths(
     embedding_size: int, hidden_size: int, num_layers: int, *, tied: bool, experts: int, last_size: int | None
 ) -> list[int]:
-    """Units of each layer, lowest first: one softmax that shares the embedding's weights sets the last.
+    """Units of each layer, lowest first; a single tied softmax sets the width of the last one.
 
     >>> layer_widths(400, 1150, 3, tied=True, experts=1, last_size=None)
     [1150, 1150, 400]
@@ -37,7 +37,7 @@ def tied_widths(given: Mapping[str, Any], layer: str = "hidden_size") -> dict[st
     if given.get("cell") == NARROWER:
         return {} if "tied" in given else {"tied": False}
     match given.get("embedding_size"), given.get(layer):
-        case None, int(width) if width > 0:  # what is no width is refused by its own name
+        case None, int(width) if width > 0:  # other values are refused later, by name
             return {"embedding_size": width}
         case int(width), None if width > 0:
             return {layer: width}

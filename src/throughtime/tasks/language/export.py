@@ -41,7 +41,7 @@ def language_graph(model: RecurrentLanguageModel, int8: bool) -> Graph:
     lengths = graph.input("lengths", "int64", ["batch"])
     sizes = model.stack.state_sizes
     state = graph.state_inputs("state", sizes)
-    outputs, reached = model.stack.graph(graph, model.graph_embedded(graph, ids), state, lengths)
+    outputs, reached = model.stack.graph(graph, model.graph_embed(graph, ids), state, lengths)
     graph.output(
         model.head.graph_log_probs(graph, outputs),
         "log_probs",
@@ -58,7 +58,7 @@ def _cases(model: RecurrentLanguageModel) -> Iterator[Case]:
     for batch, longest in SHAPES:
         ids, lengths = draw_ragged(NOTHING, model.vocabulary_size, longest, batch, draws)
         state = tuple(torch.randn(batch, size, generator=draws) / 2 for size in model.stack.state_sizes)
-        outputs, reached = model.stack(model._embedded(ids), state, lengths)
+        outputs, reached = model.stack(model.embed(ids), state, lengths)
         found = model.head.log_probs(outputs.flatten(0, 1)).view(longest, batch, -1)
         given = {"ids": ids, "lengths": lengths, **number_names("state", state)}
         expected = {"log_probs": found, **number_names("next", reached)}

@@ -89,7 +89,7 @@ def _read(graph: Graph, model: SequenceTagger, number: int) -> str:
     language = model.readers[number].model
     ids = graph.input(f"read_{number}", "int64", [f"read_{number}", "batch"])
     places = graph.input(f"places_{number}", "int64", ["time", "batch"])
-    outputs, _ = language.stack.graph(graph, language.graph_embedded(graph, ids))
+    outputs, _ = language.stack.graph(graph, language.graph_embed(graph, ids))
     width = language.stack.output_size
     wide = graph.op(
         "Expand",
