@@ -25,10 +25,10 @@ from throughtime.data.batching.pairs import PairBatches
 from throughtime.models.weights import named_weights
 from throughtime.search.beam import Beam
 from throughtime.tasks.surprisal import likelihood
-from throughtime.tasks.translate.codecs import Codecs
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.predictor import Translator
-from throughtime.tasks.translate.training import TranslateTask
+from throughtime.tasks.translate.texts import Codecs
+from throughtime.tasks.translate.training import TranslateTask, batch_pairs, special_ids
 from throughtime.text.codec import Codec
 from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
@@ -53,7 +53,7 @@ class RandomTask(TranslateTask):
         """As many pairs an update."""
         return RandomBatches(
             *self.train,
-            *self.translator.codecs.specials,
+            *special_ids(self.translator.codecs),
             batch_size=self.config.batch_size,
             max_length=self.config.max_length,
             seed=self.config.seed,
@@ -147,7 +147,7 @@ class Side:
 
     def loss(self, translator: Translator) -> float:
         """The mean loss of the validation sentences' target tokens, in float32."""
-        batches = PairBatches(*self.valid_ids, *self.codecs.specials, shuffle=False)
+        batches = batch_pairs(self.codecs, self.valid_ids, shuffle=False)
         return likelihood(translator.model.eval(), batches).cross_entropy
 
     def decoded(self, beams: int, precision: str, max_length: int, eager: bool) -> dict[str, Any]:

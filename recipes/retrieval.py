@@ -10,7 +10,7 @@ from typing import Any
 
 from throughtime.config import Config, build_config
 from throughtime.data.datasets import open_dataset
-from throughtime.tasks.translate.translation_scores import Judge, SentencePairs
+from throughtime.tasks.translate.evaluation import SentencePairs, TranslationScorer
 from throughtime.version import __version__
 
 
@@ -30,11 +30,12 @@ def measured(settings: dict[str, Any]) -> dict[str, Any]:
     dataset = open_dataset(asked.data, source=asked.source, target=asked.target)
     known, pairs = SentencePairs.of(dataset, "train"), SentencePairs.of(dataset, asked.split)
     language = asked.target or (dataset.languages or ("", ""))[1]
-    judged = Judge(language, asked.tokenize).judged(nearest(known, pairs.sources), pairs)
-    words = [f"data:{asked.data}", f"split:{asked.split}", judged.bleu.signature, f"version:{__version__}"]
+    scorer = TranslationScorer(language, asked.tokenize)
+    scores = scorer.score(nearest(known, pairs.sources), pairs.references)
+    words = [f"data:{asked.data}", f"split:{asked.split}", scores.bleu.signature, f"version:{__version__}"]
     return {
-        "value": judged.bleu.value,
-        "also": {"chrF": judged.chrf.value},
+        "value": scores.bleu.value,
+        "also": {"chrF": scores.chrf.value},
         "signature": "|".join(words),
     }
 

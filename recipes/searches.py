@@ -18,8 +18,8 @@ from throughtime.search.exhaustive import search_errors
 from throughtime.search.generate import Finished, Strategy
 from throughtime.search.sampling import Greedy
 from throughtime.tasks.base import load
+from throughtime.tasks.translate.evaluation import SentencePairs, TranslationScorer, find_most_likely
 from throughtime.tasks.translate.translation import SentenceTranslator
-from throughtime.tasks.translate.translation_scores import Judge, SentencePairs, most_likely
 from throughtime.version import __version__
 
 WIDTH, GROUPS = 5, 3
@@ -71,18 +71,18 @@ def table(translator: SentenceTranslator, pairs: SentencePairs, asked: Searches)
     for name, strategy in strategies.items():
         began = time.perf_counter()
         # <unk> may be said, as exact search has no rules to forbid it.
-        found[name] = [one.results[0] for one in translator.searched(prompts, strategy, unknown=True)]
+        found[name] = [one.results[0] for one in translator.run_search(prompts, strategy, allow_unknown=True)]
         seconds[name] = time.perf_counter() - began
     began = time.perf_counter()
     first = [max(own, key=lambda one: one.log_prob) for own in zip(*found.values(), strict=True)]
-    known = most_likely(translator, prompts, first, asked.budget)
+    known = find_most_likely(translator, prompts, first, asked.budget)
     seconds["exact"] = time.perf_counter() - began
     found["exact"] = [one.best for one in known]
-    judge = Judge(None, asked.tokenize)
+    scorer = TranslationScorer(None, asked.tokenize)
 
     def line(name: str, results: list[Finished]) -> list[Any]:
         texts = [translator.codecs.target.decode(one.tokens) for one in results]
-        bleu = judge.judged(texts, pairs).bleu.value
+        bleu = scorer.score(texts, pairs.references).bleu.value
         missed = search_errors(results, known)
         log_prob = sum(one.log_prob for one in results) / len(results)
         share = missed.errors / max(missed.resolved, 1)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.errors import InputError
-from throughtime.tasks.translate.codecs import Codecs
+from throughtime.tasks.translate.texts import Codecs
 from throughtime.text.blanks import mask_of
 from throughtime.text.codec import Codec
 from throughtime.text.subword import TRAINED, SubwordTokenizer, tokenizer_file
@@ -201,7 +201,7 @@ def test_a_tokenizer_file_that_cannot_work_is_refused_by_its_name(tmp_path: Path
     codec = Codec.build(["a b"], str(file))
     assert codec.encode("a c") == [0, 2]
     with pytest.raises(InputError, match=r"mine\.json: has no <bos> or <eos>"):
-        _ = Codecs(codec, codec).specials
+        _ = Codecs(codec, codec).begin_id
     with pytest.raises(InputError, match=r"mine\.json: has no \[MASK\] token"):
         mask_of(codec)
 

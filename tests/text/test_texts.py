@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import throughtime as tt
-from throughtime.tasks.translate.alignment import aligned, words_of
-from throughtime.tasks.translate.decoding_constraints import inside
+from throughtime.tasks.texts import encode_inside
+from throughtime.tasks.translate.texts import Codecs, group_into_words
 from throughtime.text.codec import Codec
 from throughtime.text.texts import join_texts, split_text
 
@@ -47,7 +46,7 @@ def test_translated_parts_are_joined_as_the_language_has_it():
 def test_every_token_belongs_to_its_word(tokens, text):
     tokenizer = Codec.build(TEXTS, tokens, max_size=320).tokenizer
     pieces = tokenizer.tokenize(text)
-    words, owner = words_of(pieces, tokenizer)
+    words, owner = group_into_words(pieces, tokenizer)
     assert len(owner) == len(pieces)
     assert owner == sorted(owner)
     assert set(owner) == set(range(len(words)))
@@ -58,14 +57,15 @@ def test_every_token_belongs_to_its_word(tokens, text):
 
 
 def test_attention_is_added_up_over_source_tokens_and_averaged_over_target_tokens():
-    letters = tt.tokenizer("char")
+    letters = Codec.build(["cat he"], "char")
+    codecs = Codecs(letters, letters)
     attention = np.array([[0.1, 0.2, 0.3, 0.4], [0.3, 0.2, 0.1, 0.4], [0.0, 0.0, 0.0, 1.0]])
-    found = aligned(attention, list("cat"), list("he"), (letters, letters))
+    found = codecs.align_words(attention, list("cat"), list("he"))
     assert (found.source, found.target) == (("cat", "⟨end⟩"), ("he", "⟨end⟩"))
     assert np.array(found.weights) == pytest.approx(np.array([[0.6, 0.4], [0.0, 1.0]]))
-    cut = aligned(attention[:2], list("cat"), list("he"), (letters, letters))
+    cut = codecs.align_words(attention[:2], list("cat"), list("he"))
     assert cut.target == ("he",)
-    nothing = aligned(attention[2:, 3:], [], [], (letters, letters))
+    nothing = codecs.align_words(attention[2:, 3:], [], [])
     assert (nothing.target, nothing.weights) == (("⟨end⟩",), ((1.0,),))
 
 
@@ -73,5 +73,5 @@ def test_attention_is_added_up_over_source_tokens_and_averaged_over_target_token
 def test_a_word_has_its_tokens_of_the_middle_of_a_sentence(tokens):
     codec = Codec.build([*TEXTS, "a a"], tokens, max_size=320)
     ids = codec.encode("the cats sat")
-    wanted = inside("cats", codec)
+    wanted = encode_inside("cats", codec)
     assert any(ids[start : start + len(wanted)] == wanted for start in range(len(ids)))

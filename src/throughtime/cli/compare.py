@@ -47,7 +47,7 @@ def compare(
       throughtime compare runs/plain runs/attention --split test
     """
     from throughtime.metrics.significance import paired_bootstrap
-    from throughtime.tasks.translate.translation_scores import SentencePairs
+    from throughtime.tasks.translate.evaluation import SentencePairs
 
     if len(runs) < 2:
         raise InputError("compare", "needs two runs or more")

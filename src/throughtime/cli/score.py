@@ -103,7 +103,7 @@ def of_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: bool) 
     """How likely a translator finds the translations of a file, in the file's order."""
     from throughtime.metrics.likelihood import Likelihood
     from throughtime.tasks.language.framing import Framing
-    from throughtime.tasks.translate.codecs import SIDES
+    from throughtime.tasks.translate.texts import SIDES
 
     model = load_model(run, device, "translate")
     skip_bad = skips_bad(skip_bad, run, pairs, model.config.data)

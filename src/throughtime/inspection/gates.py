@@ -224,7 +224,7 @@ def _of_translator(model: Any, network: EncoderDecoder, text: str) -> list[Layer
     prompt = codecs.prompt(text)
     _check(text, prompt)
     network.eval()
-    [found] = model.searched([prompt], model.strategy("beam"))
+    [found] = model.run_search([prompt], model.build_search("beam"))
     written = [network.bos_id, *found.results[0].tokens]
     device = next(network.parameters()).device
     source = torch.tensor(prompt, device=device)[:, None]

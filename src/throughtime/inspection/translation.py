@@ -38,7 +38,7 @@ def attention(translator: SentenceTranslator, text: str, **options: Any) -> Tran
 
 def require_translator(model: Any) -> None:
     """Refuse a model of another kind."""
-    if not hasattr(model, "searched"):
+    if not hasattr(model, "run_search"):
         raise InputError("model", "is not a translator; attention and beam search need one")
 
 
@@ -121,7 +121,7 @@ def beam_tree(
     def watch(moment: Moment) -> None:
         watchers[-1](moment)  # the others were only asked for their width
 
-    [found] = translator.searched([prompt], search, watch=watch)
+    [found] = translator.run_search([prompt], search, watch=watch)
     watcher = watchers[-1]
     target = translator.codecs.target
     ways = [_way(watcher.nodes, one, watcher.end_id) for one in found.results]

@@ -1,4 +1,4 @@
-"""A trained model in words: the title of a training, the card of a model folder, and what to do next."""
+"""Texts about a trained model: its description, its card, the summary of its training, what to try next."""
 
 from __future__ import annotations
 
@@ -15,33 +15,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Description:
-    """A model in words, for its title while it trains and for its card."""
+    """A model in words, for its title and its card."""
 
     heading: str
     """The first line of the card."""
     network: str
     """The layers, such as "2 x lstm of 256"."""
     details: str
-    """What else a title names, such as the size of the vocabulary."""
+    """Other parts of the title, such as the size of the vocabulary."""
     facts: Mapping[str, str]
     """Rows of the card's table, after the row of the data."""
     commands: Sequence[str]
-    """Commands to use the model with, after `throughtime`."""
+    """Commands that use the model, after `throughtime`."""
     python: str
-    """The expression that uses it in Python, after `throughtime.load("FOLDER").`."""
+    """The expression that uses the model in Python, after `throughtime.load("FOLDER").`."""
     remark: str = ""
-    """A sentence that users of the model should know."""
+    """A sentence that users of the model should read."""
 
 
 def write_card(words: Description, config: Any, values: Mapping[str, Any]) -> str:
-    """The text of README.md in a model folder; `values` are the measurements of the training."""
+    """Return the text of README.md in a model folder; `values` are the measurements of the training."""
     rows = {"data": f"{config.data}, split train", **words.facts}
     if "parameters" in values:
         rows["weights"] = f"{values['parameters']:,}"
     if "epochs" in values:
         rows["training"] = f"{training_length(values)}, seed {config.seed}, {values['device']}"
-    best = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in values["best"].items())
-    rows["validation"] = best or "not measured"
+    rows["validation"] = _best(values) or "not measured"
     table = "\n".join(f"| {name} | {fact} |" for name, fact in rows.items())
     commands = "\n".join(
         f"    throughtime {one}" for one in [*words.commands, "evaluate FOLDER --split test"]
@@ -61,24 +60,33 @@ In Python: `throughtime.load("FOLDER").{words.python}`. All settings are in conf
 """
 
 
+def summarise_training(values: Mapping[str, Any]) -> str:
+    """Return how long a training took, why it ended, and its best validation."""
+    place = f"epoch {values['best_epoch']}" if values["best_epoch"] else f"update {values['steps']:,}"
+    return (
+        f"Trained {training_length(values)}, in {values['seconds']:.0f} s on {values['device']}: "
+        f"{values['why']}.\nBest after {place}: {_best(values)}."
+    )
+
+
+def _best(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in values["best"].items())
+
+
 def suggest_evaluation(dataset: Dataset) -> list[str]:
-    """The command that measures a model on data that it was not trained on, if there are some."""
+    """Return the command that evaluates a model on held-out data, if the data set has any."""
     for split in ("test", "valid"):
-        if split in dataset.splits and _has_records(dataset, split):
+        try:
+            empty = split not in dataset.splits or next(iter(dataset.records(split)), None) is None
+        except InputError:
+            empty = False  # evaluating it says what cannot be read
+        if not empty:
             return [f"evaluate {{run}} --split {split}"]
     return []
 
 
-def _has_records(dataset: Dataset, split: str) -> bool:
-    """Whether a split has a record; one that cannot be read counts, since evaluating it says why."""
-    try:
-        return next(iter(dataset.records(split)), None) is not None
-    except InputError:
-        return True
-
-
 def training_length(values: Mapping[str, Any]) -> str:
-    """How long a training was.
+    """Return the length of a training in epochs and updates.
 
     >>> training_length({"epochs": 1, "steps": 1200})
     '1 epoch, 1,200 updates'
@@ -87,7 +95,7 @@ def training_length(values: Mapping[str, Any]) -> str:
 
 
 def refuse_options(options: Mapping[str, Any], known: Collection[str], reason: str) -> None:
-    """Refuse options of `evaluate` that this kind of model does not have.
+    """Refuse options of `evaluate` that this kind of model does not have; None counts as not given.
 
     >>> refuse_options({"cache_share": 0.1}, {"num_beams"}, "is for recurrent language models")
     Traceback (most recent call last):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from throughtime.errors import InputError
@@ -125,6 +126,120 @@ class TextWriter(TextPredictor):
 
     def _length(self, max_new_tokens: int | None) -> int:
         return int(self.generation.get("max_new_tokens", 100)) if max_new_tokens is None else max_new_tokens
+
+
+@dataclass(frozen=True)
+class DecodingConstraints:
+    """What every text that a model writes must begin with, contain or avoid.
+
+    Words are compared as the tokenizer splits them inside a sentence, so a forbidden word excludes all words
+    that begin with its tokens. The other constraints apply after the prefix.
+    """
+
+    prefix: str = ""
+    forbidden: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    no_repeated_ngram: int | None = None
+    min_length: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse blank words, which would still change the results."""
+        for option, word in self._words:
+            if not word.strip():
+                raise InputError(option, "is empty; give a word, or leave it out")
+
+    def check(self, codec: Codec) -> None:
+        """Refuse words that the model can never write or that another constraint forbids."""
+        excluded = [(word, ids) for word in self.forbidden for ids in _encode_both(word, codec)]
+        for option, text in self._words:
+            ids = encode_inside(text, codec) if option == "require" else codec.encode(text)
+            if not ids:
+                raise InputError(option, f"is {text!r}, which has no token in the model's vocabulary")
+            if option == "forbid":
+                continue
+            if codec.vocabulary.unk_id in ids:
+                raise InputError(option, f"is {text!r}, which is not in the model's vocabulary")
+            for word, forbidden in excluded:
+                if _occurs(forbidden, ids):
+                    raise InputError(
+                        option, f"is {text!r}, which forbid={word!r} rules out; leave one of them out"
+                    )
+
+    def count_tokens(self, codec: Codec) -> int:
+        """Return the number of tokens that prefix and required words need, including the end mark."""
+        required = self._encode_required(codec)
+        return len(codec.encode(self.prefix)) + sum(map(len, required)) + bool(required)
+
+    def build(self, sentences: int, codec: Codec, end_id: int | None, max_length: int) -> list[Constraint]:
+        """Build the constraints of a batch; refuse those that need more than `max_length` tokens.
+
+        Without an `end_id`, `required` and `min_length` have no effect.
+        """
+        from throughtime.search import constraints as rules
+
+        prefix, required = codec.encode(self.prefix), self._encode_required(codec)
+        needed = self.count_tokens(codec)
+        if needed and needed > max_length:
+            options = [name for name, ids in (("prefix", prefix), ("require", required)) if ids]
+            raise InputError(
+                " and ".join(options),
+                f"{'need' if len(options) > 1 else 'needs'} {needed} tokens, but a result has at most "
+                f"{max_length}; raise max_length or max_new_tokens",
+            )
+        found: list[Constraint] = []
+        if self.min_length and end_id is not None:
+            found.append(rules.minimum_length(self.min_length, end_id))
+        if self.no_repeated_ngram is not None:
+            found.append(rules.no_repeated_ngram(self.no_repeated_ngram))
+        if self.forbidden:
+            words = [ids for word in self.forbidden for ids in _encode_both(word, codec)]
+            found.append(rules.forbidden(words))
+        if required and end_id is not None:
+            found.append(rules.required([required] * sentences, end_id, max_length))
+        if prefix:
+            # Constraints must not end a sentence before its prefix is complete.
+            found = [rules.after(len(prefix), one) for one in found]
+            found.append(rules.forced_prefix([prefix] * sentences))
+        return found
+
+    @property
+    def _words(self) -> list[tuple[str, str]]:
+        """Each text with the name of its option."""
+        prefix = [("prefix", self.prefix)] if self.prefix else []
+        forbidden = [("forbid", word) for word in self.forbidden]
+        return [*prefix, *forbidden, *(("require", word) for word in self.required)]
+
+    def _encode_required(self, codec: Codec) -> list[list[int]]:
+        """Encode the required words that the prefix does not contain."""
+        prefix = codec.encode(self.prefix)
+        return [
+            ids
+            for word in self.required
+            if not _occurs(ids := encode_inside(word, codec), prefix)
+            and not _occurs(first := codec.encode(word), prefix[: len(first)])
+        ]
+
+
+def encode_inside(word: str, codec: Codec) -> list[int]:
+    """Encode a word as it stands after another word; byte pairs include the space before it.
+
+    >>> from throughtime.text.codec import Codec
+    >>> codec = Codec.build(["a cat", "the cat"], "bpe", max_size=300)
+    >>> codec.decode(encode_inside("cat", codec))
+    ' cat'
+    """
+    before, both = codec.encode("a"), codec.encode(f"a {word}")
+    return both[len(before) :] if both[: len(before)] == before else codec.encode(word)
+
+
+def _encode_both(word: str, codec: Codec) -> list[list[int]]:
+    """Encode a word at the beginning of a sentence and inside one; without empty results."""
+    return [ids for ids in (codec.encode(word), encode_inside(word, codec)) if ids]
+
+
+def _occurs(ids: Sequence[int], among: Sequence[int]) -> bool:
+    """Whether `among` contains `ids` in a row."""
+    return any(list(among[at : at + len(ids)]) == list(ids) for at in range(len(among)))
 
 
 def build_codec(texts: Iterable[str], config: Any, where: str, **options: Any) -> Codec:

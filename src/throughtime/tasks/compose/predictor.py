@@ -29,8 +29,7 @@ from throughtime.tasks.compose.network import (
 from throughtime.tasks.compose.training import ComposeTask, ConditionedTexts
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.labels import Labels, labelled_texts
-from throughtime.tasks.texts import TextWriter, build_codec
-from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
+from throughtime.tasks.texts import DecodingConstraints, TextWriter, build_codec
 from throughtime.text.codec import Codec
 from throughtime.text.texts import several
 
@@ -156,7 +155,7 @@ class Composer(TextWriter):
             prompts,
             self.strategy(max_new_tokens=length, **options),
             length,
-            constraints=lambda rows: [no_marks, *rules.rules(rows, self.codec, end, length)],
+            constraints=lambda rows: [no_marks, *rules.build(rows, self.codec, end, length)],
             progress=progress,
             watch=watch,
         )

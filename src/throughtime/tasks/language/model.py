@@ -12,7 +12,7 @@ from throughtime.metrics.likelihood import Likelihood
 from throughtime.results import Evaluation, Generated, Scored, with_alternatives
 from throughtime.runtime.search import WritingOptions
 from throughtime.tasks.base import Progress
-from throughtime.tasks.texts import TextWriter
+from throughtime.tasks.texts import DecodingConstraints, TextWriter
 from throughtime.text.texts import check_text, check_texts
 
 if TYPE_CHECKING:
@@ -138,18 +138,15 @@ class LanguageModel(TextWriter):
 
     def _constraints(
         self, forbid: Sequence[str], require: Sequence[str], no_repeat_ngram: int | None, length: int
-    ) -> Callable[[int], list[Constraint]] | None:
-        """The constraints for a batch of prompts; None if nothing is asked."""
-        from throughtime.tasks.translate.decoding_constraints import DecodingConstraints
-
+    ) -> Callable[[int], list[Constraint]]:
+        """Return a function that builds the constraints of a batch of prompts."""
         if require and self.end_id is None:
             raise InputError("require", "needs a model of lines; this one writes a stream without an end")
         if (forbid or require) and self.framing.backward:
             raise InputError("forbid" if forbid else "require", "needs a model that writes left to right")
-        rules = DecodingConstraints("", tuple(forbid), tuple(require), no_repeat_ngram).check(self.codec)
-        if rules is None:
-            return None
-        return lambda prompts: rules.rules(prompts, self.codec, self.end_id, length)
+        constraints = DecodingConstraints("", tuple(forbid), tuple(require), no_repeat_ngram)
+        constraints.check(self.codec)
+        return lambda prompts: constraints.build(prompts, self.codec, self.end_id, length)
 
     def stream(
         self, prompt: str = "", *, max_new_tokens: int | None = None, strategy: Strategy | None = None

@@ -1,4 +1,4 @@
-"""All that `train translate` can be told."""
+"""The settings of `throughtime train translate`, and those of translating with a trained model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from throughtime.config import Effect, architecture, initialisation, one_of, only_with
+from throughtime.config import Config, Effect, architecture, initialisation, one_of, only_with
 from throughtime.errors import InputError
 from throughtime.runtime.search import MAX_LENGTH_PENALTY
 from throughtime.tasks.text_config import (
@@ -26,16 +26,24 @@ from throughtime.train.config import BatchSize, LearningRate, OutputBias, Share
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
-MOST_BEAMS = 1_000
-Beams = Annotated[int, Field(ge=1, le=MOST_BEAMS)]
+MAX_BEAMS = 1_000
+Beams = Annotated[int, Field(ge=1, le=MAX_BEAMS)]
 LengthPenalty = Annotated[float, Field(ge=0, le=MAX_LENGTH_PENALTY)]
 ATTENTIVE = ("attention", "attention-no-feeding", "conditional")
-"""The structures that look at the source anew at each step."""
-FEWEST_BYTE_PIECES = 300  # 256 bytes, the special tokens, and room to join some
+"""The structures with attention."""
+MIN_BYTE_PIECES = 300  # 256 bytes, the special tokens, and some room for longer pieces
+
+
+class Generation(Config):
+    """How a model translates by default: the contents of generation_config.json."""
+
+    num_beams: Beams = 5
+    length_penalty: LengthPenalty = 0.75
+    max_source_tokens: int = Field(100, ge=2)  # longer texts are translated sentence by sentence
 
 
 class TranslateConfig(TextConfig):
-    """An encoder and a decoder, their data, and how they are trained. Null means: as the data suggest."""
+    """The settings of a translator, its data and its training. Null means: as the data suggest."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset({"source", "target", "shared", "max_size"})
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
@@ -53,20 +61,22 @@ class TranslateConfig(TextConfig):
     )
 
     data: Data
-    source: str | None = Field(None, description="the language that is read, such as en")
-    target: str | None = Field(None, description="the language that is written, such as fr")
+    source: str | None = Field(None, description="source language, such as en")
+    target: str | None = Field(None, description="target language, such as fr")
     tokens: str = architecture(
-        "bpe", description="bpe, unigram, wordpiece, or whole: word, space, unicode, char"
+        "bpe", description="parts of words: bpe, unigram, wordpiece; or word, space, unicode, char, a file"
     )
     shared: bool | None = architecture(
-        None, description="one vocabulary for both languages; null: where tokens are parts of words"
+        None, description="one vocabulary for both languages; null: if tokens are parts of words"
     )
     min_freq: MinFreq = 1
     max_size: int | None = architecture(
-        None, ge=1, description="the largest vocabulary; null: 1,000 to 8,000 parts by the size of the data"
+        None,
+        ge=1,
+        description="maximum size of a vocabulary; null: no limit, or 1,000 to 8,000 parts of words",
     )
     max_length: Annotated[int, Field(ge=2)] = Field(
-        100, description="tokens after which a sentence is cut in training, its end counted"
+        100, description="maximum number of tokens of a training sentence, its end mark included"
     )
 
     structure: str = architecture(
@@ -76,69 +86,72 @@ class TranslateConfig(TextConfig):
     )
     cell: str = architecture("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
     embedding_size: EmbeddingSize = 256
-    hidden_size: Size = architecture(512, description="units of a decoder's layer")
+    hidden_size: Size = architecture(512, description="number of units of a decoder layer")
     encoder_size: Size | None = architecture(
-        None, description="units of an encoder's layer each way; null: half the decoder's, or all one way"
+        None,
+        description="units of an encoder layer per direction; null: hidden_size, half of it if bidirectional",
     )
-    num_layers: Size = architecture(1, description="layers on top of each other, of each side")
-    bidirectional: bool = architecture(True, description="the encoder reads from both ends")
+    num_layers: Size = architecture(1, description="number of stacked layers of encoder and decoder")
+    bidirectional: bool = architecture(True, description="the encoder reads in both directions")
     attention: Annotated[str, one_of("throughtime.layers.attention:ATTENTIONS")] = architecture(
-        "additive", description="how states are compared: additive, dot or general"
+        "additive", description="score function of the attention: additive, dot or general"
     )
-    scaled: bool = architecture(False, description="divide what attention compares by the root of its width")
+    scaled: bool = architecture(False, description="divide attention scores by the square root of their size")
     context: Literal["last", "mean", "max"] = architecture(
-        "last", description="without attention: the source as its last state, their mean or maximum"
+        "last", description="without attention: the encoder's last output, or the mean or maximum of all"
     )
     bridge: bool = architecture(
-        True, description="a layer from the encoder's state to the decoder's first one"
+        True, description="a linear layer from the encoder's state to the decoder's first state"
     )
-    tied: bool = architecture(True, description="the output's weights are the target's embedding")
+    tied: bool = architecture(True, description="use the target embedding as the weights of the output layer")
     layer_norm: LayerNorm = False
     output_bias: OutputBias = initialisation("frequencies")
 
     embedding_dropout: EmbeddingDropout = 0.2
-    encoder_dropout: Share = Field(0.0, description="on what the encoder gives")
+    encoder_dropout: Share = Field(0.0, description="dropout on the output of the encoder")
     hidden_dropout: HiddenDropout = 0.2
     output_dropout: OutputDropout = 0.3
-    label_smoothing: Share = Field(0.1, description="share of a label that goes to all tokens alike")
+    label_smoothing: Share = Field(
+        0.1, description="share of each label's probability spread over all tokens"
+    )
     teacher_forcing: Annotated[float, Field(ge=0, le=1)] = Field(
-        1.0, description="how often the decoder reads the given token, not its own, drawn at each step"
+        1.0, description="probability that the decoder reads the given token and not its own prediction"
     )
 
     batch_size: BatchSize = 64
     max_tokens: int | None = Field(
-        None, ge=1, description="positions of a batch's larger side at most, padding included"
+        None, ge=1, description="maximum number of positions on the larger side of a batch, with padding"
     )
     lr: LearningRate = 1e-3
     choose_by: Annotated[str, one_of("throughtime.metrics.measures:MEASURES", "bleu", "perplexity")] = Field(
         "bleu",
-        description="the validation measure that decides which weights are kept: bleu, perplexity, chrf, ...",
+        description="validation measure that selects the best weights: bleu, perplexity, chrf, ...",
     )
-    valid_sentences: Size = Field(500, description="validation sentences that are translated each epoch")
-    valid_beams: Beams = Field(1, description="the beam of those translations; 1 is greedy search")
-    num_beams: Beams = Field(5, description="the beam of `translate` and `evaluate`, unless told otherwise")
+    valid_sentences: Size = Field(500, description="number of validation sentences to translate each epoch")
+    valid_beams: Beams = Field(1, description="number of beams for these translations; 1 is greedy search")
+    num_beams: Beams = Field(5, description="default number of beams of `translate` and `evaluate`")
     length_penalty: LengthPenalty = Field(
-        0.75, description="alpha of the same: scores are log P / length^alpha"
+        0.75, description="default alpha of the same: scores are log P / length^alpha"
     )
 
     @property
     def data_options(self) -> dict[str, Any]:
-        """How `open_dataset` opens its data."""
+        """The options of `open_dataset` for the training data."""
         return {"source": self.source, "target": self.target, "kind": "pairs"}
 
     def settled(self, dataset: Dataset) -> TranslateConfig:
-        """The same with what the data suggest filled in, as it is saved."""
+        """Return the configuration completed from the data, as it is saved."""
         from throughtime.text.subword import TRAINED
 
         if dataset.kind not in ("pairs", "cards"):
             raise InputError("data", f"{dataset.name} holds {dataset.kind}; translation needs pairs")
         if self.source is not None and self.source == self.target:
-            raise InputError("target", f"is {self.target!r}, and so is source; name two languages")
-        if self.tokens == "bpe" and self.max_size is not None and self.max_size < FEWEST_BYTE_PIECES:
+            raise InputError("target", f"is {self.target!r}, the same as source; name two languages")
+        if self.tokens == "bpe" and self.max_size is not None and self.max_size < MIN_BYTE_PIECES:
             raise InputError(
                 "max_size",
-                f"is {self.max_size}, expected at least {FEWEST_BYTE_PIECES} with tokens=bpe, which has a "
-                "piece for each byte",
+                f"is {self.max_size}, expected at least {MIN_BYTE_PIECES} with tokens=bpe, which has one "
+                "token per byte",
             )
         languages = dataset.languages or (self.source, self.target)
         return self.model_copy(

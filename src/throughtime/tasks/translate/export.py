@@ -1,4 +1,4 @@
-"""A translator as two graphs: the encoder, and one step of the decoder with its state given and returned."""
+"""The two graphs of an exported translator: the encoder, and one step of the decoder."""
 
 from __future__ import annotations
 
@@ -14,24 +14,21 @@ from throughtime.folder import ModelFolder
 from throughtime.models.seq2seq import EncoderDecoder, Kept
 from throughtime.search.generate import Memory
 from throughtime.tasks.translate.predictor import Translator
-from throughtime.text.subword import SUBWORDS
 
 SHAPES = ((1, 3, 1), (1, 40, 5), (3, 7, 2), (3, 60, 5))
-"""Sentences, the most tokens of one, and hypotheses of each, that an export is checked at."""
-LIKELIEST = 5
+"""Number of sentences, maximum number of tokens and hypotheses per sentence of the cases to check."""
+TOP_K = 5
 
 
 def build_export(translator: Translator) -> Exported:
-    """The parts of a translator."""
+    """Describe the export of a translator."""
     model, codecs = translator.model, translator.codecs
-    unk = codecs.target.vocabulary.unk_id
     return Exported(
         lambda int8: {"encoder": encoder_graph(model, int8), "decoder": decoder_graph(model, int8)},
         {
             "begin_id": codecs.begin_id,
             "end_id": codecs.end_id,
-            # Where tokens are parts of words, <unk> is never learned, and barring it costs time.
-            "barred": [] if unk is None or codecs.target.tokenizer.name in SUBWORDS else [unk],
+            "barred": codecs.excluded_ids,
             "shared_vocabulary": codecs.shared,
             "generation": translator.generation.model_dump(mode="json"),
         },
@@ -42,7 +39,7 @@ def build_export(translator: Translator) -> Exported:
 
 
 def encoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
-    """Sources [T, S] and their lengths [S], to the decoder's first state and what is kept per sentence."""
+    """Build the encoder: sources [T, S] and lengths [S] in, first state and memory of each sentence out."""
     graph = Graph("encoder", int8=int8)
     source = graph.input("source", "int64", ["time", "sentences"])
     lengths = graph.input("lengths", "int64", ["sentences"])
@@ -55,7 +52,7 @@ def encoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
 
 
 def decoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
-    """One token a row and the state, to ln P of every next token, the `k` likeliest, and the next state."""
+    """Build a decoder step: tokens and state in; ln P of all tokens, the `k` best and the next state out."""
     graph = Graph("decoder", int8=int8)
     last = graph.input("last", "int64", ["rows"])
     like_state, like_kept = _likes(model)
@@ -81,7 +78,7 @@ def decoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
 
 @torch.inference_mode()
 def _likes(model: EncoderDecoder) -> tuple[State, Kept]:
-    """A state and a memory of one sentence of one token, for their shapes."""
+    """Return the state and the memory of a sentence of one token, for their shapes."""
     device = next(model.parameters()).device
     one = torch.zeros(1, 1, dtype=torch.long, device=device)
     state, memory = model.encode(one, torch.ones(1, dtype=torch.long))
@@ -113,7 +110,7 @@ def _cases(model: EncoderDecoder, source_size: int, target_size: int) -> Iterato
         rows = tuple(part[owner] for part in state)
         last = torch.randint(target_size, (len(owner),), generator=draws)
         step = model.step(last.to(device), rows, Memory(memory.kept, owner, each))
-        count = min(LIKELIEST, target_size)
+        count = min(TOP_K, target_size)
         given = {"last": last, "k": torch.tensor([count])}
         given |= {**number_names("state", rows), **number_names("kept", memory.kept)}
         expected = {"log_probs": step.log_probs, **number_names("next", step.state), **step.extras}

@@ -1,4 +1,4 @@
-"""Encoder-decoders by name, built from the settings of `train translate`."""
+"""The networks of translators, built from the settings of `throughtime train translate`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from throughtime.models.seq2seq import Bridge, Decoder, EncoderDecoder, Recurren
 from throughtime.tasks.translate.config import TranslateConfig
 
 
-def _stack(config: TranslateConfig, input_size: int, initial: str = "zero") -> Stack:
-    """The decoder's layers."""
+def _build_stack(config: TranslateConfig, input_size: int, initial: str = "zero") -> Stack:
     return Stack(
         config.cell,
         input_size,
@@ -34,16 +33,24 @@ def _stack(config: TranslateConfig, input_size: int, initial: str = "zero") -> S
     )
 
 
-def _bridge(config: TranslateConfig, encoder: RecurrentEncoder, decoder_sizes: tuple[int, ...]) -> Bridge:
-    """The way from the encoder's state."""
-    return Bridge(encoder.state_sizes, decoder_sizes, project=config.bridge)
-
-
 def _output_size(config: TranslateConfig) -> int:
     return config.embedding_size if config.tied else config.hidden_size
 
 
-def _context(
+def _options(
+    config: TranslateConfig, encoder: RecurrentEncoder, state_sizes: tuple[int, ...] | None
+) -> dict[str, Any]:
+    """Return the options of all decoders; `state_sizes` is None if the first state is the decoder's own."""
+    bridge = state_sizes and Bridge(encoder.state_sizes, state_sizes, project=config.bridge)
+    return {
+        "output_size": _output_size(config),
+        "bridge": bridge,
+        "dropout": config.embedding_dropout,
+        "output_dropout": config.output_dropout,
+    }
+
+
+def _build_context(
     config: TranslateConfig,
     encoder: RecurrentEncoder,
     embedding: nn.Embedding,
@@ -53,37 +60,33 @@ def _context(
     feeds_input: bool,
 ) -> Decoder:
     input_size = feeds_input * embedding.embedding_dim + feeds_context * encoder.output_size
-    stack = _stack(config, max(1, input_size), initial="zero" if state_from_encoder else "learned")
+    stack = _build_stack(config, max(1, input_size), initial="zero" if state_from_encoder else "learned")
     return ContextDecoder(
         stack,
         embedding if feeds_input else None,
         context=config.context if feeds_context else None,
         context_size=encoder.output_size,
-        bridge=_bridge(config, encoder, stack.state_sizes) if state_from_encoder else None,
-        output_size=_output_size(config),
-        dropout=config.embedding_dropout,
-        output_dropout=config.output_dropout,
+        **_options(config, encoder, stack.state_sizes if state_from_encoder else None),
     )
 
 
-def _attention(
+def _build_attention(
     config: TranslateConfig, encoder: RecurrentEncoder, embedding: nn.Embedding, *, input_feeding: bool
 ) -> Decoder:
-    stack = _stack(config, embedding.embedding_dim + (_output_size(config) if input_feeding else 0))
+    stack = _build_stack(config, embedding.embedding_dim + input_feeding * _output_size(config))
     return AttentionDecoder(
         embedding,
         stack,
         build_attention(config.attention, stack.output_size, encoder.output_size, scaled=config.scaled),
-        output_size=_output_size(config),
         input_feeding=input_feeding,
-        bridge=_bridge(config, encoder, stack.state_sizes),
-        dropout=config.embedding_dropout,
-        output_dropout=config.output_dropout,
         layer_norm=config.layer_norm,
+        **_options(config, encoder, stack.state_sizes),
     )
 
 
-def _conditional(config: TranslateConfig, encoder: RecurrentEncoder, embedding: nn.Embedding) -> Decoder:
+def _build_conditional(
+    config: TranslateConfig, encoder: RecurrentEncoder, embedding: nn.Embedding
+) -> Decoder:
     first = build_cell(config.cell, embedding.embedding_dim, config.hidden_size)
     second = build_cell(config.cell, encoder.output_size, config.hidden_size)
     return ConditionalDecoder(
@@ -91,24 +94,23 @@ def _conditional(config: TranslateConfig, encoder: RecurrentEncoder, embedding: 
         first,
         second,
         build_attention(config.attention, first.output_size, encoder.output_size, scaled=config.scaled),
-        output_size=_output_size(config),
-        bridge=_bridge(config, encoder, first.state_sizes),
-        dropout=config.embedding_dropout,
-        output_dropout=config.output_dropout,
         layer_norm=config.layer_norm,
+        **_options(config, encoder, first.state_sizes),
     )
 
 
 PRESETS: dict[str, Callable[[TranslateConfig, RecurrentEncoder, nn.Embedding], Decoder]] = {
-    "state-only": partial(_context, state_from_encoder=True, feeds_context=False, feeds_input=False),
-    "context-only": partial(_context, state_from_encoder=False, feeds_context=True, feeds_input=False),
-    "context-and-input": partial(_context, state_from_encoder=False, feeds_context=True, feeds_input=True),
-    "main": partial(_context, state_from_encoder=True, feeds_context=True, feeds_input=True),
-    "attention": partial(_attention, input_feeding=True),
-    "attention-no-feeding": partial(_attention, input_feeding=False),
-    "conditional": _conditional,
+    "state-only": partial(_build_context, state_from_encoder=True, feeds_context=False, feeds_input=False),
+    "context-only": partial(_build_context, state_from_encoder=False, feeds_context=True, feeds_input=False),
+    "context-and-input": partial(
+        _build_context, state_from_encoder=False, feeds_context=True, feeds_input=True
+    ),
+    "main": partial(_build_context, state_from_encoder=True, feeds_context=True, feeds_input=True),
+    "attention": partial(_build_attention, input_feeding=True),
+    "attention-no-feeding": partial(_build_attention, input_feeding=False),
+    "conditional": _build_conditional,
 }
-"""Decoders. The first three know the source by their first state, by c, by c beside their own last token."""
+"""The functions that build a decoder, by the setting `structure`."""
 
 
 def build_translator(
@@ -119,11 +121,11 @@ def build_translator(
     bos_id: int,
     shared_embedding: bool = False,
 ) -> EncoderDecoder:
-    """Build the network that the settings describe, with Xavier's first weights.
+    """Build the network that the settings describe, with Xavier initialisation.
 
-    The encoder is as wide as the decoder, in two halves where it reads both ways, unless `encoder_size` says
-    how many units it has each way. The conditional decoder has its two cells at any depth. With
-    `shared_embedding` both sides have one table.
+    Unless `encoder_size` is set, the encoder has as many units as the decoder, half of them per direction if
+    it is bidirectional. The conditional decoder has two cells whatever `num_layers` is. With
+    `shared_embedding`, both sides use the same embedding.
     """
     if config.structure not in PRESETS:
         raise unknown("structure", config.structure, PRESETS)
@@ -162,7 +164,7 @@ def build(
     shared_embedding: bool = False,
     **settings: Any,
 ) -> EncoderDecoder:
-    """Build a network from settings given as keywords; by default without dropout, and untied.
+    """Build a network from settings given as keywords; by default without dropout and not tied.
 
     >>> import torch
     >>> model = build("attention", 30, 40, bos_id=1, embedding_size=8, hidden_size=16)

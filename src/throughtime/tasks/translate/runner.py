@@ -1,4 +1,4 @@
-"""A translator: sentences in, sentences out."""
+"""An exported translator, which runs without torch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from throughtime.results import Progress, Translation
 from throughtime.runtime.runner import TextRunner, pad
 from throughtime.runtime.search import ArrayBeam, Finished, Likeliest, batches_by_length
 from throughtime.runtime.session import ExportFolder
-from throughtime.tasks.translate.long_texts import translate_in_parts
-from throughtime.text.codec import Codec
+from throughtime.tasks.translate.texts import Codecs, translate_in_parts
 
 SENTENCES_AT_ONCE = 32
 
@@ -22,14 +21,13 @@ Array = NDArray[Any]
 
 
 class TranslatorRunner(TextRunner):
-    """An encoder, one step of a decoder, and the codecs of both languages."""
+    """Translates with the graphs of an encoder and of a decoder step."""
 
     def __init__(self, folder: ExportFolder) -> None:
         self.settings = folder.settings
         self.encoder, self.decoder = folder.session("encoder"), folder.session("decoder")
-        shared = self.settings["shared_vocabulary"]
-        self.codec = Codec.load(folder.path if shared else folder.path / "source")
-        self.target = self.codec if shared else Codec.load(folder.path / "target")
+        self.codecs = Codecs.load(folder.path)
+        self.codec = self.codecs.source
         self.generation: dict[str, Any] = self.settings["generation"]
 
     def translate(
@@ -51,10 +49,10 @@ class TranslatorRunner(TextRunner):
         progress: Progress | None = None,
         **search_options: Any,
     ) -> list[Translation]:
-        """Translate one text or several; one answer per text, its other translations are `alternatives`.
+        """Translate one text or several; returns one answer per text, with other translations inside it.
 
-        Nothing but spaces gives an empty translation; a long text is translated sentence by sentence. The
-        search is "beam" or "greedy"; other keywords than those of a beam need the trained model.
+        A long text is translated sentence by sentence. `search` is "beam" or "greedy"; constraints,
+        alignments and other strategies need the trained model.
         """
         constraints = {"prefix": prefix, "forbid": forbid, "require": require, "min_length": min_length}
         constraints |= {"no_repeat_ngram": no_repeat_ngram, "copy_unknown": copy_unknown, "align": align}
@@ -62,17 +60,20 @@ class TranslatorRunner(TextRunner):
         if search not in ("beam", "greedy"):
             needed.insert(0, "search")
         if needed:
-            raise InputError(needed[0], "needs the trained model; an exported one has plain beam search only")
+            raise InputError(needed[0], "needs the trained model; an export has beam and greedy search only")
         if search == "greedy":
             for name, value in (("num_beams", num_beams), ("length_penalty", length_penalty)):
                 if value is not None:
-                    raise InputError(name, "is not an option of greedy search, which takes none")
+                    raise InputError(name, "is not an option of greedy search, which has none")
             num_beams, length_penalty = 1, 0.0
         width = num_beams or max(self.generation["num_beams"], num_return_sequences)
         alpha = self.generation["length_penalty"] if length_penalty is None else length_penalty
 
+        def to_translation(one: Finished) -> Translation:
+            return Translation(self.codecs.target.decode(one.tokens), one.score, one.log_prob, one.ended)
+
         def translate_parts(parts: list[str]) -> list[list[Translation]]:
-            prompts = [self._prompt(part) for part in parts]
+            prompts = [self.codecs.prompt(part) for part in parts]
             results: dict[int, list[Finished]] = {}
             for most, batch in batches_by_length(prompts, max_length, SENTENCES_AT_ONCE):
                 end_id, barred = self.settings["end_id"], self.settings["barred"]
@@ -82,22 +83,14 @@ class TranslatorRunner(TextRunner):
                 results.update(zip(batch, found, strict=True))
                 if progress is not None:
                     progress(len(results), len(prompts))
-            return [self._translations(results[number]) for number in range(len(prompts))]
+            return [[to_translation(one) for one in results[number]] for number in range(len(prompts))]
 
         limit = self.generation["max_source_tokens"]
-        return translate_in_parts(texts, limit, lambda part: len(self._prompt(part)), translate_parts)
-
-    def _prompt(self, text: str) -> list[int]:
-        return self.codec.encode(text, eos=True)
-
-    def _translations(self, found: Sequence[Finished]) -> list[Translation]:
-        return [
-            Translation(self.target.decode(one.tokens), one.score, one.log_prob, one.ended) for one in found
-        ]
+        return translate_in_parts(texts, limit, lambda part: len(self.codecs.prompt(part)), translate_parts)
 
 
 class _Decoding:
-    """The decoder's state while some sentences are searched."""
+    """The state of the decoder during the search for some sentences."""
 
     def __init__(self, translator: TranslatorRunner, prompts: Sequence[Sequence[int]]) -> None:
         encoder, self.decoder = translator.encoder, translator.decoder
@@ -110,7 +103,7 @@ class _Decoding:
         self.sentences = len(prompts)
 
     def __call__(self, rows: Array, last: Array, staying: Array, count: int) -> Likeliest:
-        """One step for the rows that go on."""
+        """Run one step for the given rows, keeping only the sentences in `staying`."""
         if len(staying) < self.sentences:
             self.kept = {name: value[staying] for name, value in self.kept.items()}
             self.sentences = len(staying)

@@ -1,17 +1,19 @@
-"""Translation as the trainer sees it: batches of pairs, a loss over real tokens, BLEU."""
+"""What the trainer needs of a translator: batches of pairs, the loss over their tokens, and validation."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.pairs import PairBatch, PairBatches, Truncated
-from throughtime.data.records import Pair
+from throughtime.data.records import Pair, Specials
 from throughtime.data.splits import language_of
 from throughtime.metrics.bleu import BleuSums
 from throughtime.metrics.likelihood import Likelihood
@@ -26,20 +28,56 @@ from throughtime.train.objective import Loss, State
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.tasks.translate.predictor import Translator
+    from throughtime.tasks.translate.texts import Codecs
 
 VALIDATION_BATCH = 128
 SAMPLES = 3
-LOOKED_AT = 4_000
-"""Number of pairs read from the beginning of the training data; sorted files start with short sentences."""
-CHOSEN = 400
-"""Number of these pairs that are examined, evenly spaced."""
-OWN_MEASURES = ("bleu", "perplexity")
+READ_PAIRS, EXAMINED_PAIRS = 4_000, 400
+"""The check of languages reads the first pairs, and examines some of them, evenly spaced, as files may be
+sorted by length."""
+
+PairIds = tuple[RaggedIds, RaggedIds]
+"""The ids of both sides."""
+
+
+def special_ids(codecs: Codecs) -> tuple[Specials, Specials]:
+    """Return the special ids of each side. Lengths mark padding, so any id may fill it."""
+    source, target = (codec.vocabulary.pad_id or 0 for codec in codecs)
+    source_end, begin, end = codecs.special_ids
+    return Specials(source, None, source_end), Specials(target, begin, end)
+
+
+def batch_pairs(codecs: Codecs, ids: PairIds, **options: Any) -> PairBatches:
+    """Form batches of pairs, with the options of `PairBatches`."""
+    return PairBatches(*ids, *special_ids(codecs), **options)
+
+
+def count_targets(translator: Translator, dataset: Dataset) -> Tensor:
+    """Count each token in the targets of the training data, end marks included."""
+    _, target = translator.ids(dataset, "train")
+    counts = np.bincount(target.flat, minlength=len(translator.codecs.target.vocabulary))
+    counts[translator.codecs.end_id] += len(target)
+    return torch.from_numpy(counts)
+
+
+def prepare_training(translator: Translator, dataset: Dataset) -> TranslateTask:
+    """Encode the pairs, check their languages, and set the length above which texts are split."""
+    config = translator.config
+    train = translator.ids(dataset, "train")
+    usual = int(np.quantile(train[0].lengths, 0.999)) + 1 if len(train[0]) else 2  # with the end mark
+    longest = max(2, min(config.max_length, usual))
+    translator.data_notes = warn_of_swapped_sides(dataset, config.source, config.target)
+    translator.generation = translator.generation.model_copy(update={"max_source_tokens": longest})
+    pairs: list[Pair] = []
+    if "valid" in dataset.splits:
+        pairs = list(itertools.islice(dataset.pairs("valid"), config.valid_sentences))
+    return TranslateTask(translator, train, translator.ids(dataset, "valid") if pairs else None, pairs)
 
 
 class TranslateTask:
     """Predict each target token from the source and the target tokens before it.
 
-    `train` and `valid` are the ids of both sides; `judged_pairs` the texts that are translated each epoch.
+    `train` and `valid` are the ids of both sides; `valid_pairs` are the texts to translate each epoch.
     """
 
     measure: str
@@ -50,29 +88,31 @@ class TranslateTask:
     def __init__(
         self,
         translator: Translator,
-        train: tuple[RaggedIds, RaggedIds],
-        valid: tuple[RaggedIds, RaggedIds] | None,
-        judged_pairs: list[Pair],
+        train: PairIds,
+        valid: PairIds | None,
+        valid_pairs: list[Pair],
     ) -> None:
         self.translator, self.config = translator, translator.config
         self.model: EncoderDecoder = translator.model
-        self.train, self.valid, self.judged_pairs = train, valid, judged_pairs
-        # Scores as `evaluate` does; settled here, as each process sees only its part of the references.
-        self.judge = translator.judge().settled([pair.target for pair in judged_pairs])
-        self.truncated = Truncated(0, 0)  # of the training pairs, once they are in batches
-        self.measure = self.config.choose_by
-        self.chosen_by = None if self.measure in OWN_MEASURES else find_measure(self.measure, "translate")
-        if self.chosen_by is not None:
+        self.train, self.valid, self.valid_pairs = train, valid, valid_pairs
+        # Each process scores only its share, so the tokenizer is chosen here, as `evaluate` does.
+        self.scorer = translator.scorer().with_tokenizer_for([pair.target for pair in valid_pairs])
+        self.truncated = Truncated(0, 0)  # training pairs that were cut, known once they are in batches
+        self.measure, self.better = (
+            self.config.choose_by,
+            "more" if self.config.choose_by == "bleu" else "less",
+        )
+        self.chosen_by = None
+        if self.measure not in ("bleu", "perplexity"):
+            self.chosen_by = find_measure(self.measure, "translate")
             self.better = self.chosen_by.better
-        else:
-            self.better = "more" if self.measure == "bleu" else "less"
 
     def batches(self, rank: int, world_size: int) -> PairBatches:
-        """Pairs of like lengths together."""
+        """Form batches of pairs of similar length."""
         config = self.config
-        batches = PairBatches(
-            *self.train,
-            *self.translator.codecs.specials,
+        batches = batch_pairs(
+            self.translator.codecs,
+            self.train,
             batch_size=config.batch_size,
             max_tokens=config.max_tokens,
             max_length=config.max_length,
@@ -85,12 +125,12 @@ class TranslateTask:
 
     @property
     def facts(self) -> dict[str, int]:
-        """What batches made of the training pairs, for training.json."""
+        """The numbers of training sentences that were cut, for training.json."""
         return {f"truncated_{side}": count for side, count in self.truncated._asdict().items()}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The same for people, where there is something to tell."""
+        """The same in words, if any were cut."""
         if not any(self.truncated):
             return ()
         sources, targets = self.truncated
@@ -99,11 +139,11 @@ class TranslateTask:
         return (f"{cut} of {pairs} were cut at max_length={self.config.max_length}.",)
 
     def count(self, batch: Batch) -> int:
-        """Its target tokens, end tokens included."""
+        """Count the target tokens, end marks included."""
         return batch.count
 
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
-        """Surprisals of the real target tokens; with label smoothing, measured but not what is minimised."""
+        """Sum the surprisals of the target tokens; with label smoothing, they are reported, not minimised."""
         assert isinstance(batch, PairBatch)
         ratio, smoothing = self.config.teacher_forcing, self.config.label_smoothing
         outputs = self.model.scheduled(batch.source, batch.source_lengths, batch.inputs, ratio).outputs
@@ -112,70 +152,59 @@ class TranslateTask:
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
-        """The likelihood of all validation pairs, and BLEU's sums over the first of them, translated."""
+        """Measure the likelihood of all validation pairs, and translate the first ones for BLEU."""
         if self.valid is None:
             return {}
-        batches = PairBatches(
-            *self.valid,
-            *self.translator.codecs.specials,
+        batches = batch_pairs(
+            self.translator.codecs,
+            self.valid,
             batch_size=VALIDATION_BATCH,
             shuffle=False,
             rank=rank,
             world_size=world_size,
         )
         found = likelihood(self.model, batches)
-        mine = self.judged_pairs[rank::world_size]
-        translations = self._translations(mine)
-        references = [pair.target for pair in mine]
-        sums = self.judge.sums(translations, references).to_values()
-        chosen = {}
-        if self.chosen_by is not None:  # of several processes, the mean over their sentences
-            chosen = {
-                "chosen": self.chosen_by.value(translations, references) * len(mine),
-                "judged": len(mine),
-            }
-        return {
-            **chosen,
-            "nats": found.nats,
-            "tokens": found.tokens,
-            **{f"bleu_{number}": value for number, value in enumerate(sums)},
-        }
+        share = self.valid_pairs[rank::world_size]
+        translations, references = self._translate(share), [pair.target for pair in share]
+        sums = self.scorer.sums(translations, references).to_values()
+        values = {f"bleu_{number}": value for number, value in enumerate(sums)}
+        if self.chosen_by is not None:  # several processes: the mean over all sentences
+            values["chosen"] = self.chosen_by.value(translations, references) * len(share)
+            values["chosen_sentences"] = len(share)
+        return {"nats": found.nats, "tokens": found.tokens, **values}
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """BLEU and perplexity, the one that decides first."""
+        """Compute the measures from the sums of all processes; the first one selects the best weights."""
         found = Likelihood(sums["nats"], int(sums["tokens"]))
         bleu = BleuSums.from_values([sums[f"bleu_{number}"] for number in range(10)]).bleu
         measures = {"bleu": bleu, "perplexity": found.perplexity, "loss": found.nats / found.tokens}
         if self.chosen_by is not None:
-            measures[self.measure] = sums["chosen"] / max(1.0, sums["judged"])
+            measures[self.measure] = sums["chosen"] / max(1.0, sums["chosen_sentences"])
         return {self.measure: measures[self.measure], **measures}
 
     def training_measures(self, mean: float) -> dict[str, float]:
-        """The perplexity of the training targets, dropout included."""
+        """Return the perplexity of the training targets, with dropout."""
         return {"perplexity": Likelihood(mean, 1).perplexity}
 
     def sample(self) -> str | None:
-        """A few validation sentences and what becomes of them."""
-        pairs = self.judged_pairs[:SAMPLES]
-        if not pairs:
-            return None
-        found = self.translator.translate([pair.source for pair in pairs], num_beams=self.config.valid_beams)
-        both = zip(pairs, found, strict=True)
-        return "\n".join(f"{one_line(pair.source)} → {one_line(one.text)}" for pair, one in both)
+        """Return a few validation sentences with their translations."""
+        sources = [one_line(pair.source) for pair in self.valid_pairs[:SAMPLES]]
+        translations = map(one_line, self._translate(self.valid_pairs[:SAMPLES]))
+        return "\n".join(map(" → ".join, zip(sources, translations, strict=True))) or None
 
-    def _translations(self, pairs: list[Pair]) -> list[str]:
+    def _translate(self, pairs: list[Pair]) -> list[str]:
         found = self.translator.translate([pair.source for pair in pairs], num_beams=self.config.valid_beams)
         return [one.text for one in found]
 
 
 def warn_of_swapped_sides(dataset: Dataset, source: str | None, target: str | None) -> tuple[str, ...]:
-    """A warning if the sources look like the target language and the targets like the source language."""
+    """Return a warning if the sources look like the target language and vice versa."""
     if not source or not target:
         return ()
     bad = dataset.bad  # reading pairs replaces this count of skipped records, which is shown later
-    pairs = list(itertools.islice(dataset.pairs("train"), LOOKED_AT))
+    pairs = list(itertools.islice(dataset.pairs("train"), READ_PAIRS))
     dataset.bad = bad
-    pairs = pairs[:: max(1, len(pairs) // CHOSEN)]
+    pairs = pairs[:: max(1, len(pairs) // EXAMINED_PAIRS)]
     if not are_swapped([pair.source for pair in pairs], [pair.target for pair in pairs], source, target):
         return ()
     files = {language_of(path.name): path.name for path in dataset.files("train")}
