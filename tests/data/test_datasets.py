@@ -160,8 +160,6 @@ def test_sides_kinds_and_layouts_that_are_not_there(poem: Path) -> None:
         dataset.texts(side="left")
     with pytest.raises(InputError, match="not pairs of sentences"):
         dataset.pairs()
-    with pytest.raises(InputError, match="not series"):
-        dataset.series()
     with pytest.raises(InputError, match="unknown layout 'strem'; did you mean 'stream'"):
         open_dataset(str(poem), layout="strem")
     assert list(open_dataset(str(poem), layout="stream").texts("heldout")) == ["\n".join(LINES[36:])]
@@ -176,9 +174,11 @@ def test_series_are_cut_along_time(tmp_path: Path) -> None:
     ]
     path.write_text("unique_id,ds,y\n" + "\n".join(rows) + "\n")
     dataset = open_dataset(str(path))
-    assert [(s.unique_id, s.values[:, 0].tolist()) for s in dataset.series("heldout")] == [
-        ("a", [2018, 2019]),
-        ("b", [2018.5, 2019.5]),
+    assert [(r.unique_id, r.y) for r in dataset.records("heldout")] == [
+        ("a", 2018),
+        ("a", 2019),
+        ("b", 2018.5),
+        ("b", 2019.5),
     ]
     assert [(r.unique_id, r.ds, r.y) for r in dataset.records("test")] == [
         ("a", "2019-01", 2019),
@@ -199,8 +199,7 @@ def test_embedded_corpora() -> None:
     both = [pair.source for name in ("en-fr", "en-zh") for pair in open_dataset(f"embedded/{name}").records()]
     assert first.source in texts
     assert set(both) < set(texts)
-    [sine] = open_dataset("embedded/sine").series("train")
-    assert sine.values.shape == (900, 1)
+    assert len(list(open_dataset("embedded/sine").records("train"))) == 900
     assert len(list(open_dataset("embedded/sine").records("heldout"))) == 100
     with pytest.raises(InputError, match=r"^embedded/en-fr: unknown language 'de'\. Known: en, fr\.$"):
         open_dataset("embedded/en-fr", source="de")

@@ -292,5 +292,3 @@ def test_bad_rows_of_series_are_named(columns: dict[str, list[Any]], message: st
         panel_of(open_dataset(Frame(columns)))
     with pytest.raises(InputError, match=message):
         list(open_dataset(Frame(columns)).records())
-    with pytest.raises(InputError, match=message):
-        open_dataset(Frame(columns)).series()

@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.data.datasets import open_dataset
+from throughtime.data.memory import RECORDS
 from throughtime.data.readers import READERS, reader_for
 from throughtime.data.readers.guess import guess_reader
 from throughtime.data.readers.texts import PlainText
-from throughtime.data.records import Line
+from throughtime.data.records import Line, Observation
 from throughtime.data.source import BadRecords
 from throughtime.errors import InputError
 from throughtime.registry import Registry
@@ -69,6 +70,9 @@ def attempt(action: Callable[[], Any]) -> tuple[Any, InputError | None]:
         return None, error
 
 
+KINDS = {**RECORDS, Observation: "series"}
+
+
 @pytest.mark.parametrize("name", READERS)
 @settings(deadline=None)
 @given(contents=st.tuples(CONTENT, CONTENT, CONTENT))
@@ -83,7 +87,7 @@ def test_any_bytes_give_records_or_one_clear_error(
         bad = BadRecords(skip)
         records, error = attempt(lambda bad=bad: list(READERS[name]().read(paths, bad)))
         if error is None:
-            assert all(record._fields == READERS[name].columns for record in records)
+            assert {KINDS[type(record)] for record in records} <= {READERS[name].kind}
             assert skip or not bad.count
         else:
             assert "\n" not in str(error)

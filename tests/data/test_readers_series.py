@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from throughtime.data.convert import write_records
 from throughtime.data.datasets import open_dataset
 from throughtime.data.readers import build_reader
+from throughtime.data.readers.layout import Row
 from throughtime.data.readers.panel import read_panel
-from throughtime.data.readers.series import Series, SeriesTable, read_series
+from throughtime.data.readers.series import SeriesTable
 from throughtime.data.records import Observation
 from throughtime.data.source import BadRecords
 from throughtime.errors import InputError
@@ -22,6 +24,32 @@ from throughtime.errors import InputError
 def table(path: Path, text: str) -> Path:
     path.write_bytes(text.encode())
     return path
+
+
+class Series(NamedTuple):
+    """The rows of one series as arrays."""
+
+    unique_id: str
+    ds: np.ndarray[Any, Any]
+    columns: tuple[str, ...]
+    values: np.ndarray[Any, Any]
+
+
+def read_series(path: Path, reader: SeriesTable | None = None, bad: BadRecords | None = None) -> list[Series]:
+    """Every series of a file: one of each name of a long table, one with all columns of a wide one."""
+    rows: dict[str, list[Row]] = {}
+    for layout, row in (reader or SeriesTable()).rows(path, bad or BadRecords()):
+        columns, dated = layout.columns, layout.dated
+        rows.setdefault(row.unique_id, []).append(row)
+    return [
+        Series(
+            name,
+            np.array([row.ds if dated else row.moment for row in own], "datetime64" if dated else None),
+            columns,
+            np.array([row.values for row in own]),
+        )
+        for name, own in rows.items()
+    ]
 
 
 def one(path: Path) -> Series:
@@ -167,7 +195,7 @@ def test_a_bad_first_row_of_values_does_not_hide_the_layout(tmp_path: Path) -> N
 def test_nothing_good_is_left(tmp_path: Path) -> None:
     file = table(tmp_path / "a.csv", "ds,y\n2020-01-01,x\n")
     with pytest.raises(InputError, match=r"a\.csv: has no good row"):
-        read_series(file, bad=BadRecords(skip=True))
+        read_panel(file, bad=BadRecords(skip=True))
 
 
 def test_one_character_delimits() -> None:
@@ -224,7 +252,8 @@ def test_real_series(corpora: Path, name: str) -> None:  # R22
 )
 def test_semicolons_and_tabs_part_cells_too(tmp_path: Path, name: str, text: str) -> None:  # R22
     path = table(tmp_path / name, text)
-    [found] = open_dataset(str(path)).series()
+    assert open_dataset(str(path)).kind == "series"
+    found = one(path)
     assert found.values.tolist() == [[1.5, -2.0], [2.5, 300.0]]
     assert str(found.ds[1]) == "2020-01-02"
     assert read_panel(path).series[0].y.tolist() == [1.5, 2.5]
@@ -272,7 +301,9 @@ SALES = {
 def test_a_date_that_is_not_iso_makes_a_series(tmp_path: Path, name: str) -> None:  # R22
     dataset = open_dataset(str(table(tmp_path / name, SALES[name])))
     assert dataset.kind == "series"
-    [series] = open_dataset(str(tmp_path / name), date_format=FORMATS[name]).series()
+    [series] = read_series(tmp_path / name, SeriesTable(date_format=FORMATS[name]))
+    formatted = open_dataset(str(tmp_path / name), date_format=FORMATS[name]).records()
+    assert next(formatted).ds == str(series.ds[0]).replace("T", " ")
     assert (series.values[0, 0], series.ds[0].astype("datetime64[D]")) == (
         SALES_VALUES.get(name, 1185.48),
         np.datetime64("2022-01-03"),
@@ -292,14 +323,15 @@ def test_what_cannot_be_read_beside_such_a_date_is_named(tmp_path: Path, name: s
     dataset = open_dataset(str(table(tmp_path / name, text)))
     assert dataset.kind == "series"
     with pytest.raises(InputError, match=f":2: has .*{value}"):
-        dataset.series()
+        list(dataset.records())
 
 
 def test_a_table_with_tabs_needs_no_column_ds(tmp_path: Path) -> None:  # R22
     text = "date\tsales\n2023-01-01\t100\n2023-01-02\t105.5\n"
     for name in ("sales.tsv", "sales.csv"):
         assert one(table(tmp_path / name, text)).values.tolist() == [[100], [105.5]]
-        [series] = open_dataset(str(tmp_path / name)).series()
+        assert open_dataset(str(tmp_path / name)).kind == "series"
+        series = one(tmp_path / name)
         assert (series.columns, series.values.tolist()) == (("sales",), [[100], [105.5]])
     commas = table(tmp_path / "commas.tsv", "date\tsales, all\n2023-01-01\t1,5\n")
     assert open_dataset(str(commas)).kind == "series"

@@ -68,14 +68,13 @@ def _of_file(path: Path, dataset: Dataset) -> tuple[list[Column], list[str]]:
     from throughtime.data.readers.panel import Roles, read_panel
     from throughtime.data.readers.series import SeriesTable
 
-    layout = SeriesTable(date_format=dataset.date_format).layout(path)
+    table = SeriesTable(missing=True, date_format=dataset.date_format)
+    layout = table.layout(path)
     names = layout.columns
     left: tuple[str, ...] = ()
     if layout.header and "y" in names:
-        # Beside y a forecaster takes no notice of a column, so words in one are no reason to refuse.
-        written = dataset.date_format
-        faults = _faults(path, ("y",), written)
-        left = tuple(name for name in names if name != "y" and _faults(path, ("y", name), written) > faults)
+        # A forecaster reads only y, so text in another column is no error.
+        left = table.columns_with_text(path, "y")
         names = tuple(name for name in names if name not in left)
     roles = Roles(target=names) if layout.header else Roles()
     panel = read_panel(path, roles, dataset.bad, dataset.date_format)
@@ -88,17 +87,6 @@ def _of_file(path: Path, dataset: Dataset) -> tuple[list[Column], list[str]]:
         columns.append(Column(series, name, one.y))
     words = [f"{path.name}: {', '.join(left)} left out, with more than numbers in it."] if left else []
     return columns, [*words, *panel.notes]
-
-
-def _faults(path: Path, columns: tuple[str, ...], date_format: str | None) -> int:
-    """How many rows cannot be read for the sake of these columns."""
-    from throughtime.data.readers.series import SeriesTable
-    from throughtime.data.source import BadRecords
-
-    bad = BadRecords(skip=True)
-    for _ in SeriesTable(values=columns, missing=True, date_format=date_format).any_rows(path, bad):
-        pass
-    return bad.count
 
 
 def _drift(values: NDArray[np.float64]) -> Drift | None:

@@ -1,13 +1,12 @@
-"""One interface to every corpus: splits, records, texts."""
+"""The common interface of all corpora: splits, records, texts."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from throughtime.data.records import Labelled, Line, Observation, Pair, blocks
 from throughtime.data.source import BadRecords, MemoryFile, Place, name_items
@@ -18,63 +17,29 @@ if TYPE_CHECKING:
     from throughtime.data.corpora import Part
     from throughtime.data.memory import MemoryReader
     from throughtime.data.readers import Reader
-    from throughtime.data.readers.series import Series
-
-
-class Store(Protocol):
-    """Records by split, in the order and direction they are stored in."""
-
-    kind: str
-    files: Mapping[str, tuple[Place, ...]]
-    signature: str
-
-    def records(self, split: str, bad: BadRecords) -> Iterator[Any]:
-        """The records of a split that is a key of `files`."""
-
-    def series(self, split: str, bad: BadRecords) -> list[Series]:
-        """The series of a split that is a key of `files`, whole."""
 
 
 class FileStore:
-    """Files that one reader understands."""
+    """Records of files that one reader understands, by split."""
 
     def __init__(self, reader: Reader | MemoryReader, files: Mapping[str, tuple[Place, ...]]) -> None:
         self.reader, self.files, self.kind = reader, files, str(reader.kind)
-        self.signature = f"{reader.name} {sorted(vars(reader).items())}"
 
-    def with_date_format(self, date_format: str) -> FileStore:
-        """The same files, read as series with dates in this format."""
-        from throughtime.data.readers.series import SeriesTable
-
-        if not isinstance(self.reader, SeriesTable):
-            raise InputError("date_format", f"is for tables of series, not for {self.kind}; leave it out")
-        chosen, old = self.reader.chosen, self.reader
-        options = (chosen.time, chosen.identifier, chosen.values, old.delimiter, old.missing)
-        return FileStore(SeriesTable(*options, date_format), self.files)
+    @property
+    def signature(self) -> str:
+        """The reader and its options."""
+        return f"{self.reader.name} {sorted(vars(self.reader).items())}"
 
     def records(self, split: str, bad: BadRecords) -> Iterator[Any]:
-        """The records that the reader finds."""
+        """Yield the records of a split that is a key of `files`, in the order and direction of the files."""
         try:
             yield from self.reader.read(self.files[split], bad)
         except InputError as error:
             raise name_items(error, self.files[split][0]) from None
 
-    def series(self, split: str, bad: BadRecords) -> list[Series]:
-        """The series that the reader finds."""
-        from throughtime.data.readers.series import SeriesTable, read_series
-
-        table = self.reader if isinstance(self.reader, SeriesTable) else None
-        found: list[Series] = []
-        for path in self.files[split]:
-            try:
-                found += read_series(path, table, bad)
-            except InputError as error:
-                raise name_items(error, path) from None
-        return found
-
 
 class EmbeddedStore:
-    """What the package makes itself; there are splits, but no files in them."""
+    """Records that the package generates; it has splits, but no files."""
 
     def __init__(self, part: Part) -> None:
         self.name, self.kind = part.name, part.kind
@@ -82,7 +47,7 @@ class EmbeddedStore:
         self.signature = f"embedded {part.name}"
 
     def records(self, split: str, bad: BadRecords) -> Iterator[Any]:
-        """Pairs, lines or observations, as the corpus is."""
+        """Return the pairs, lines or observations of a split."""
         from throughtime.data import embedded
 
         if self.kind == "pairs":
@@ -92,36 +57,24 @@ class EmbeddedStore:
             return (Observation(self.name, str(time), float(y)) for time, y in enumerate(values, start=1))
         return map(Line, embedded.english(split))
 
-    def series(self, split: str, bad: BadRecords) -> list[Series]:
-        """The one series of this name."""
-        import numpy as np
-
-        from throughtime.data import embedded
-        from throughtime.data.readers.series import Series
-
-        values = embedded.series(self.name)
-        return [Series(self.name, np.arange(1, len(values) + 1), ("y",), values[:, None])]
-
 
 SIDES = ("source", "target")
 
 
 class Dataset:
-    """Records of one kind, in splits. Nothing is held in memory: every iteration reads the files anew.
+    """Records of one kind, in splits. Nothing is held in memory: every iteration reads the files again.
 
-    Where the corpus has no splits of its own, `train` is the first 90 % of its records, `valid` the next and
-    `test` the last 5 %; of sentence pairs and of labelled texts the same shares are drawn by their source or
-    text (`splits.lots_of`).
-    `heldout` is valid and test, `all` everything. `bad` counts what the latest iteration skipped.
-    `tokens` and `normaliser` say how its texts are cut if nobody wishes otherwise: into words and marks of
-    any script, unless a corpus is known to want another way. `label_columns` are the columns of a table that
-    its texts and labels were found in.
+    If the corpus has no splits, the first 90 % of its records are `train`, the next 5 % `valid` and the last
+    5 % `test`; sentence pairs and labelled texts are assigned to splits of these sizes by a hash of their
+    source or text (see `splits.lots_of`). `heldout` is valid and test, `all` is everything. `bad` counts what
+    the latest iteration skipped. `tokens` and `normaliser` are the suggested tokenizer and normaliser.
+    `label_columns` are the columns of a table that hold its texts and labels.
     """
 
     def __init__(
         self,
         name: str,
-        store: Store,
+        store: FileStore | EmbeddedStore,
         *,
         layout: str = "lines",
         tokens: str = "unicode",
@@ -142,32 +95,32 @@ class Dataset:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that exist, besides `heldout` and `all`."""
+        """The splits that exist, apart from `heldout` and `all`."""
         return SPLITS if "all" in self._store.files else tuple(self._store.files)
 
     def normaliser_for(self, tokens: str) -> str:
-        """What these data suggest to do to a text first, where tokens are characters."""
+        """Return the normaliser suggested for a tokenizer: it applies to characters only."""
         return self.normaliser if tokens == "char" else "none"
 
     @property
     def signature(self) -> str:
-        """How it is read: what, besides the content of its files, its texts depend on."""
+        """How it is read: what its texts depend on apart from the content of its files."""
         return f"{self._store.signature} {self.layout} {self.bad.skip} {self._reverse}"
 
     def files(self, split: str = "all") -> tuple[Path, ...]:
-        """The files that a split is read from; a split cut out of a file counts the whole file."""
+        """Return the files that a split is read from; a part of a file counts as the whole file."""
         stored = (path for own in self._own(split) for path in self._store.files[own])
         given = (path for path in stored if not isinstance(path, MemoryFile))
-        # A reader may take a folder, as that of slots does.
+        # A reader may take a folder, as the reader of slots does.
         return tuple(file for path in given for file in (sorted(path.iterdir()) if path.is_dir() else [path]))
 
     @property
     def tables(self) -> tuple[Place, ...]:
-        """The files, or tables in memory, that all of it is read from."""
+        """The files, or tables in memory, that all splits are read from."""
         return tuple(itertools.chain.from_iterable(self._store.files.values()))
 
     def __repr__(self) -> str:
-        """Its name, what it holds and its splits; with their sizes where nothing has to be read for them."""
+        """Its name, kind and splits, with their sizes if nothing has to be read for them."""
         held = [self.kind, *(["-".join(self.languages)] if all(self.languages) and self.languages else [])]
         sizes = {
             split: sum(len(file.items) for file in files if isinstance(file, MemoryFile))
@@ -179,7 +132,7 @@ class Dataset:
         return f"Dataset({self.name!r}: {' '.join(held)}; {', '.join(shown)})"
 
     def records(self, split: str = "all") -> Iterator[Any]:
-        """The records of a split, in the files' order."""
+        """Return the records of a split, in the order of the files."""
         own = self._own(split)
         self.bad = BadRecords(self.bad.skip)
         if own != ("all",):
@@ -189,21 +142,21 @@ class Dataset:
         if self.kind == "series":
             return self._cut_along_time(split)
         if self.kind in ("pairs", "cards", "labelled", "described"):
-            # The side that a file has first decides, so that both directions of it have the same splits.
+            # The side that comes first in a file decides, so that both directions have the same splits.
             if split not in self._lots:
                 known = (lot(record[0]) for record in self._store.records("all", BadRecords(self.bad.skip)))
                 self._lots[split] = lots_of(split, known)
             wanted = self._lots[split]
             stored = self._store.records("all", self.bad)
-            return (self._turned(record) for record in stored if lot(record[0]) in wanted)
+            return (self._direct(record) for record in stored if lot(record[0]) in wanted)
         first, after = bounds(split, self._counts()[""])
         return itertools.islice(self._read("all", self.bad), first, after)
 
     def texts(self, split: str = "all", side: str | None = None) -> Iterator[str]:
-        """The text of a split: a text a record, or, for layout `stream`, blocks of the whole text.
+        """Return the texts of a split: one per record or, with layout `stream`, blocks of the whole text.
 
-        Pairs and cards give both sides of each record, or the one that `side` names; tagged sentences their
-        words with spaces between.
+        Pairs and cards give both sides of each record, or only `side`; tagged sentences give their words,
+        joined by spaces.
         """
         if side is not None and side not in SIDES:
             raise unknown("side", side, SIDES)
@@ -224,7 +177,7 @@ class Dataset:
         raise InputError(self.name, f"holds {self.kind}, not text.")
 
     def pairs(self, split: str = "all") -> Iterator[Pair]:
-        """Sentences and their translations, of pairs or of cards (English to Mandarin)."""
+        """Return the sentence pairs of a split; cards give pairs of English and Mandarin."""
         if self.kind == "pairs":
             return self.records(split)
         if self.kind == "cards":
@@ -233,7 +186,7 @@ class Dataset:
         raise InputError(self.name, f"holds {self.kind}, not pairs of sentences.")
 
     def labelled(self, split: str = "all") -> Iterator[Labelled]:
-        """Texts with a label each: of labelled texts, tagged sentences that have one, or pairs of the two."""
+        """Return labelled texts: also from tagged sentences with a label, and from pairs (text, label)."""
         if self.kind == "labelled":
             return self.records(split)
         if self.kind == "pairs":
@@ -241,45 +194,35 @@ class Dataset:
         if self.kind == "tags":
             return (Labelled(" ".join(record.words), record.label) for record in self.records(split))
         raise InputError(
-            self.name, f"holds {self.kind}, not labelled texts: rows of a table with columns text and label."
+            self.name, f"holds {self.kind}, not labelled texts; give a table with columns text and label."
         )
-
-    def series(self, split: str = "all") -> list[Series]:
-        """The series of a split as arrays; a split without files of its own is cut along time."""
-        if self.kind != "series":
-            raise InputError(self.name, f"holds {self.kind}, not series.")
-        own = self._own(split)
-        self.bad = BadRecords(self.bad.skip)
-        found = [series for part in own for series in self._store.series(part, self.bad)]
-        limits = [self.stretch(split, len(series.ds)) for series in found]
-        return [
-            replace(series, ds=series.ds[cut], values=series.values[cut])
-            for series, cut in zip(found, limits, strict=True)
-        ]
 
     def read_dates_as(self, date_format: str) -> None:
         """Read the dates of series in this format of `strptime`, such as %d.%m.%Y."""
-        if not isinstance(self._store, FileStore):
-            raise InputError(
-                "date_format", f"is for tables in a file, which {self.name} is not; leave it out"
-            )
+        from throughtime.data.readers.series import SeriesTable
+
+        if isinstance(self._store, EmbeddedStore):
+            raise InputError("date_format", f"is for tables in files, not for {self.name}; leave it out")
         if any(isinstance(table, MemoryFile) and table.dated for table in self.tables):
             return
-        self._store, self.date_format = self._store.with_date_format(date_format), date_format
+        if not isinstance(self._store.reader, SeriesTable):
+            raise InputError("date_format", f"is for tables of series, not for {self.kind}; leave it out")
+        self._store.reader.set_date_format(date_format)
+        self.date_format = date_format
 
     def stretch(self, split: str, steps: int) -> slice:
-        """The part of a series with this number of steps that belongs to the split."""
+        """Return the part of a series of `steps` values that belongs to a split."""
         return slice(*bounds(split, steps)) if self._own(split) == ("all",) else slice(steps)
 
     def _read(self, part: str, bad: BadRecords) -> Iterator[Any]:
-        return map(self._turned, self._store.records(part, bad))
+        return map(self._direct, self._store.records(part, bad))
 
-    def _turned(self, record: Any) -> Any:
-        """A stored record in the direction that was asked for."""
+    def _direct(self, record: Any) -> Any:
+        """Return a stored record in the direction that was asked for."""
         return Pair(record.target, record.source) if self._reverse and self.kind == "pairs" else record
 
     def _counts(self) -> Counter[str]:
-        """The number of records in the one file, per series; this reads the file once more."""
+        """Return the number of records in the one file, per series; this reads the file once more."""
         if self._count is None:
             records = self._read("all", BadRecords(self.bad.skip))
             self._count = Counter(_group(record) for record in records)
@@ -296,7 +239,7 @@ class Dataset:
             seen[group] += 1
 
     def _own(self, split: str) -> tuple[str, ...]:
-        """The splits with files of their own that make up `split`."""
+        """Return the stored splits that make up `split`."""
         stored = self._store.files
         if "all" in stored and split in (*SPLITS, "heldout", "all"):
             return ("all",)

@@ -11,7 +11,7 @@ from typing import Any
 
 from throughtime.data import catalogue
 from throughtime.data.corpora import CORPORA
-from throughtime.data.dataset import Dataset, EmbeddedStore, FileStore, Store
+from throughtime.data.dataset import Dataset, EmbeddedStore, FileStore
 from throughtime.data.memory import KINDS, MEMORY, MemoryReader, read_objects
 from throughtime.data.readers import Reader, build_reader, reader_for
 from throughtime.data.readers.tables import TABLES, column_names, label_columns, usual_columns
@@ -164,7 +164,7 @@ def _open_catalogued(
     wanted = itertools.chain.from_iterable(named.values())
     places = iter(catalogue.require(entry.corpus, wanted, fetch_missing=download, progress=progress))
     files = {split: tuple(itertools.islice(places, len(paths))) for split, paths in named.items()}
-    store: Store
+    store: FileStore | EmbeddedStore
     if part.reader == "embedded":
         store = EmbeddedStore(part)
     else:

@@ -29,7 +29,6 @@ class Reader(Protocol):
 
     name: ClassVar[str]
     kind: ClassVar[Kind]
-    columns: ClassVar[tuple[str, ...]]
 
     def read(self, paths: Sequence[Any], bad: BadRecords) -> Iterator[Any]:
         """Yield the records in the files' order; a bad one goes to `bad`, which refuses or counts it."""

@@ -18,7 +18,6 @@ class HskCards:
 
     name: ClassVar[str] = "hsk"
     kind: ClassVar[Kind] = "cards"
-    columns: ClassVar[tuple[str, ...]] = Flashcard._fields
 
     def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Flashcard]:
         """Yield one `Flashcard` for each record of each file."""
@@ -36,7 +35,6 @@ class HskPairs:
 
     name: ClassVar[str] = "hsk-pairs"
     kind: ClassVar[Kind] = "pairs"
-    columns: ClassVar[tuple[str, ...]] = Pair._fields
 
     def __init__(self, source: str = "english", target: str = "mandarin") -> None:
         for field in (source, target):

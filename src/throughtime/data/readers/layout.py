@@ -81,6 +81,20 @@ class Layout:
         ]
         return Row(line, unique_id, ds, moment, numbers)
 
+    def is_good(self, line: int, cells: list[str]) -> bool:
+        """Return whether `row` can read this row."""
+        try:
+            self.row(line, cells)
+        except InputError:
+            return False
+        return True
+
+    def is_value(self, text: str) -> bool:
+        """Return whether a cell holds a finite number, or nothing where values may be missing."""
+        number = as_number(text)
+        missing = self.missing and text.strip().lower() in MISSING
+        return missing or (number is not None and math.isfinite(number))
+
     @property
     def dated(self) -> bool:
         """Whether the times are dates, not whole numbers."""

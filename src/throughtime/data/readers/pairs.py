@@ -30,7 +30,6 @@ class CsvPairs:
 
     name: ClassVar[str] = "csv"
     kind: ClassVar[Kind] = "pairs"
-    columns: ClassVar[tuple[str, ...]] = Pair._fields
 
     def __init__(
         self, source: str | int | None = None, target: str | int | None = None, header: bool = False
@@ -77,7 +76,6 @@ class JsonlPairs:
 
     name: ClassVar[str] = "jsonl"
     kind: ClassVar[Kind] = "pairs"
-    columns: ClassVar[tuple[str, ...]] = Pair._fields
 
     def __init__(self, source: str | None = None, target: str | None = None) -> None:
         if (source is None) != (target is None):
@@ -120,7 +118,6 @@ class TsvPairs:
 
     name: ClassVar[str] = "tsv"
     kind: ClassVar[Kind] = "pairs"
-    columns: ClassVar[tuple[str, ...]] = Pair._fields
 
     def __init__(self, source: int = 0, target: int = 1) -> None:
         if min(source, target) < 0:
@@ -153,7 +150,6 @@ class MosesPairs:
 
     name: ClassVar[str] = "moses"
     kind: ClassVar[Kind] = "pairs"
-    columns: ClassVar[tuple[str, ...]] = Pair._fields
 
     def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Pair]:
         """Yield one `Pair` for each line of the two files."""

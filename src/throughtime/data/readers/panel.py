@@ -44,8 +44,8 @@ def panel_of(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noqa: B008
         return read_panel(tables[0], roles, dataset.bad, dataset.date_format)
     if tables:
         raise InputError("data", f"{dataset.name} has {len(tables)} tables; give one, it is cut along time")
-    made = [Series.of(one.unique_id, one.values[:, 0], one.ds.astype(np.int64)) for one in dataset.series()]
-    return make_regular(made)
+    values = [observation.y for observation in dataset.records()]
+    return make_regular([Series.of(dataset.name.partition("/")[2], values, np.arange(1, len(values) + 1))])
 
 
 def read_panel(

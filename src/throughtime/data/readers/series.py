@@ -1,15 +1,11 @@
-"""Numbers through time in a CSV file, one series or many."""
+"""Time series in a CSV file, one or many."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
-from pathlib import Path
-from typing import Any, ClassVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import ClassVar
 
 from throughtime.data.readers.dates import (
     COMPACT,
@@ -30,32 +26,23 @@ from throughtime.data.source import BadRecords, Place, text_stem
 from throughtime.errors import InputError
 
 
-@dataclass(frozen=True, eq=False)
-class Series:
-    """One series: its times (`datetime64`, or whole numbers) and a value in each column at each time."""
-
-    unique_id: str
-    ds: npt.NDArray[Any]  # [T]
-    columns: tuple[str, ...]
-    values: npt.NDArray[np.float64]  # [T, C]
-
-
 class SeriesTable:
-    """A CSV file in one of three layouts, known by its header and first row.
+    """A CSV file in one of three layouts, recognised by its header and first row.
 
     Long (`unique_id,ds,y`: a row is one time of one series), wide (a column of dates and columns of values),
-    or values only (the times are 0, 1, 2, ...). The time is the column `time`, else `ds`, else the first that
-    holds dates; a column so named may hold whole numbers instead. The values are the columns `values`, else
-    all others. A cell without a value (empty, NaN, NA, null) is an error, or NaN where `missing` allows it.
-    Cells are parted by `delimiter`, else by what the first rows show: commas, tabs, or semicolons, among
-    which 1,5 is a number too. Dates are in ISO form, or in `date_format`, a format of `strptime`; without it,
-    forms such as 31.12.2023 or 12/31/2023 are read if only one order fits all dates of the file, and months
-    with English names. Under a usual name such as date, whole numbers like 20231231 are dates if all can be.
+    or values only (the times are 0, 1, 2, ...). The time is the column `time`, else `ds`, else the first with
+    dates; a column chosen by name may hold whole numbers. The values are the columns `values`, else all other
+    columns. A missing value (empty, NaN, NA, null) is an error, or NaN if `missing` is true.
+
+    Cells are separated by `delimiter`, else by what the first rows suggest: commas, tabs, or semicolons, with
+    which 1,5 is a number too. Dates are in ISO form or in `date_format`, a format of `strptime`. Without it,
+    dates such as 31.12.2023 or 12/31/2023 are read if only one order fits all dates of the file, and so are
+    English names of months. In a column with a usual name such as date, whole numbers like 20231231 are dates
+    if all of them can be.
     """
 
     name: ClassVar[str] = "series"
     kind: ClassVar[Kind] = "series"
-    columns: ClassVar[tuple[str, ...]] = Observation._fields
 
     def __init__(
         self,
@@ -72,7 +59,13 @@ class SeriesTable:
             )
         self.chosen = Columns(time, identifier, values)
         self.delimiter, self.missing = delimiter, missing
-        self.date_format = None if date_format is None else check_date_format(date_format)
+        self.date_format: str | None = None
+        if date_format is not None:
+            self.set_date_format(date_format)
+
+    def set_date_format(self, date_format: str) -> None:
+        """Read dates in this format of `strptime`."""
+        self.date_format = check_date_format(date_format)
 
     def read(self, paths: Sequence[Place], bad: BadRecords) -> Iterator[Observation]:
         """Yield one `Observation` for each value; several columns of a row are series of their own."""
@@ -93,7 +86,7 @@ class SeriesTable:
             yield layout, row
 
     def any_rows(self, path: Place, bad: BadRecords) -> Iterator[tuple[Layout, Row]]:
-        """Yield the good rows of a file in whatever order of time they stand."""
+        """Yield the good rows of a file in the order of the file."""
         lines = number_rows(path, self.delimiter)
         layout, waiting = self._layout(path, lines)
         for number, cells in chain(waiting, lines):
@@ -107,11 +100,23 @@ class SeriesTable:
             yield layout, row
 
     def layout(self, path: Place) -> Layout:
-        """Which columns of a file hold what."""
+        """Return the role of each column of a file."""
         return self._layout(path, number_rows(path, self.delimiter))[0]
 
+    def columns_with_text(self, path: Place, target: str) -> tuple[str, ...]:
+        """Return the columns beside `target` that hold more than numbers in a row that is good otherwise."""
+        lines = number_rows(path, self.delimiter)
+        layout, waiting = self._layout(path, lines)
+        places = dict(zip(layout.columns, layout.values, strict=True))
+        alone = replace(layout, values=(places.pop(target),), columns=(target,))
+        found: set[str] = set()
+        for number, cells in chain(waiting, lines):
+            if isinstance(cells, list) and alone.is_good(number, cells):
+                found |= {name for name, each in places.items() if not layout.is_value(cells[each])}
+        return tuple(name for name in places if name in found)
+
     def _dates(self, path: Place, layout: Layout) -> Iterator[DateCell]:
-        """The dates of a whole file, as they are written."""
+        """Yield the dates of a whole file, as they are written."""
         assert layout.time is not None
         for line, cells in number_rows(path, self.delimiter):
             if isinstance(cells, list) and len(cells) == layout.width:
@@ -119,7 +124,7 @@ class SeriesTable:
                 yield DateCell(line, series, cells[layout.time].strip())
 
     def _compact(self, path: Place, first: list[str], sample: list[str]) -> str | None:
-        """The column with a usual name for times whose whole numbers are all dates such as 20231231."""
+        """Return the column with a usual name for times if its whole numbers are all dates like 20231231."""
         names = [cell.strip() for cell in first]
         if not sample or any(map(like_date, sample)):
             return None
@@ -132,9 +137,9 @@ class SeriesTable:
         return name if all(compact_date(cell) for cell in cells if WHOLE.fullmatch(cell)) else None
 
     def _layout(self, path: Place, lines: Iterator[NumberedRow]) -> tuple[Layout, list[NumberedRow]]:
-        """The layout, and those lines that it took to find it which are still to be read."""
+        """Return the layout, and the lines read to find it that still have to be processed."""
         number, first = next(lines, (1, InputError(str(path), "has no rows")))
-        # Without its first row nothing in a table can be trusted: skipping bad records does not help there.
+        # Without a readable first row, nothing in a table can be trusted: skipping does not help.
         if isinstance(first, InputError):
             raise first
         waiting: list[NumberedRow] = []
@@ -162,41 +167,8 @@ class SeriesTable:
         return layout, waiting
 
 
-def read_series(
-    path: Place | str, table: SeriesTable | None = None, bad: BadRecords | None = None
-) -> list[Series]:
-    r"""Every series of a file: one of each `unique_id` of a long table, one with all columns of a wide one.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "rain.csv"
-    ...     _ = file.write_text("month,north,south\n1949-01,3.5,4\n1949-02,2,0\n")
-    ...     [rain] = read_series(file)
-    >>> rain.unique_id, rain.columns, str(rain.ds[1]), rain.values.tolist()
-    ('rain', ('north', 'south'), '1949-02', [[3.5, 4.0], [2.0, 0.0]])
-    """
-    rows: dict[str, list[Row]] = {}
-    columns: tuple[str, ...] = ()
-    dated = False
-    for layout, row in (table or SeriesTable()).rows(
-        Path(path) if isinstance(path, str) else path, bad or BadRecords()
-    ):
-        columns, dated = layout.columns, layout.dated
-        rows.setdefault(row.unique_id, []).append(row)
-    if not rows:
-        raise InputError(str(path), "has no good row")
-    return [_series(unique_id, columns, dated, series) for unique_id, series in rows.items()]
-
-
-def _series(unique_id: str, columns: tuple[str, ...], dated: bool, rows: list[Row]) -> Series:
-    # numpy reads the unit off the spelling: months stay months, hours become seconds or minutes.
-    times = np.array([row.ds for row in rows], dtype="datetime64") if dated else [row.moment for row in rows]
-    values = np.array([row.values for row in rows], dtype=np.float64)
-    return Series(unique_id, np.asarray(times), columns, values)
-
-
 def _after(path: Place, row: Row, before: Row | None) -> Row:
-    """The row with its place in time, which must be later than the row before it in its series."""
+    """Return the row with its time; raise an error unless that is later than the row before it."""
     if row.moment is None:
         index = 0 if before is None else before.moment + 1
         return row._replace(ds=str(index), moment=index)

@@ -30,7 +30,6 @@ class ColumnTags:
 
     name: ClassVar[str] = "columns"
     kind: ClassVar[Kind] = "tags"
-    columns: ClassVar[tuple[str, ...]] = Tagged._fields
 
     def __init__(
         self, word: int = 0, tag: int = -1, separator: str | None = None, comments: bool = False
@@ -131,7 +130,6 @@ class SlotFiles:
 
     name: ClassVar[str] = "slots"
     kind: ClassVar[Kind] = "tags"
-    columns: ClassVar[tuple[str, ...]] = Tagged._fields
 
     def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Tagged]:
         """Yield one `Tagged` for each line of the three files, folder after folder."""

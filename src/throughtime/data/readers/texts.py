@@ -30,7 +30,6 @@ class PlainText:
 
     name: ClassVar[str] = "text"
     kind: ClassVar[Kind] = "text"
-    columns: ClassVar[tuple[str, ...]] = Line._fields
 
     def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Line]:
         """Yield one `Line` for each line of each file."""
@@ -48,7 +47,6 @@ class LabelledText:
 
     name: ClassVar[str] = "labelled"
     kind: ClassVar[Kind] = "labelled"
-    columns: ClassVar[tuple[str, ...]] = Labelled._fields
 
     def __init__(self, text: str = TEXT, label: str = LABEL) -> None:
         self.text, self.label = text, label
@@ -92,7 +90,6 @@ class DescribedText:
 
     name: ClassVar[str] = "described"
     kind: ClassVar[Kind] = "described"
-    columns: ClassVar[tuple[str, ...]] = Described._fields
 
     def __init__(self, text: str = TEXT, vector: str = VECTOR) -> None:
         self.text, self.vector = text, vector
