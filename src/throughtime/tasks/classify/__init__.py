@@ -1,4 +1,4 @@
-"""One label for a whole text."""
+"""The task `classify`: one label for a whole text."""
 
 from throughtime.tasks import Task
 

@@ -1,4 +1,4 @@
-"""A classifier as one graph: ids in, ln P of every label out."""
+"""The export of a classifier: one graph from ids to ln P of every label."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHAPES = ((1, 1), (1, 50), (3, 7), (3, 40))
 
 
 def build_export(classifier: Classifier) -> Exported:
-    """The one part of a classifier."""
+    """The graph of a classifier, and the settings and files that its runner needs."""
     model = classifier.model
     return Exported(
         lambda int8: {"model": classifier_graph(model, int8)},

@@ -1,4 +1,4 @@
-"""A whole sequence to one label: embedding, a stack read to its end, pooling, a softmax over the labels."""
+"""The network of a classifier: embedding, recurrent layers, pooling, and a softmax over the labels."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from throughtime.models.seq2seq import RecurrentEncoder
 class SequenceClassifier(nn.Module):
     r"""P(label given a sequence): softmax(W q(h_1..h_T) + b), with q one of `POOLINGS`.
 
-    `word_dropout` is the share of tokens that training replaces by the unknown one, `unknown_id`, so that
-    words that are new at test time have a meaning; a vocabulary without one does without.
+    Training replaces the share `word_dropout` of the tokens by `unknown_id`, so that the model learns what to
+    do with unknown words; None if the vocabulary has no unknown token.
 
     >>> model = build(30, 3, hidden_size=16, embedding_size=8)
     >>> ids, lengths = torch.zeros(5, 2, dtype=torch.long), torch.tensor([5, 0])
@@ -43,7 +43,7 @@ class SequenceClassifier(nn.Module):
         self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """What enters the head for sequences [T, B]: one vector each, [B, H]."""
+        """The input of the head: one vector for each sequence of ids [T, B], as [B, H]."""
         encoded = self.encoder(self._with_words_dropped(ids), lengths)
         pooled: Tensor = self.output_dropout(self.pooling(encoded.outputs, encoded.final, lengths))
         return pooled
@@ -54,7 +54,7 @@ class SequenceClassifier(nn.Module):
 
     @torch.no_grad()
     def expect(self, frequencies: Tensor) -> None:
-        """Begin with these shares of the labels, which is all that an empty sequence tells."""
+        """Set the bias of the head to these frequencies of the labels."""
         assert self.head.bias is not None
         self.head.bias.copy_(frequencies.log())
 
@@ -83,7 +83,7 @@ def build(
     output_dropout: float = 0.0,
     weight_drop: float = 0.0,
 ) -> SequenceClassifier:
-    """A classifier of these sizes, with Xavier's first weights; `hidden_size` counts units each way."""
+    """Build a classifier with Xavier initialisation; `hidden_size` is that of one direction."""
     stack = Stack(
         cell,
         embedding_size,

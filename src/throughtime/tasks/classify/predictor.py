@@ -4,159 +4,112 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from throughtime.data.batching.buckets import RaggedIds
-from throughtime.data.batching.sequences import LabelledBatches
-from throughtime.data.records import Labelled
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
-from throughtime.metrics.classification import Confusion
-from throughtime.metrics.measures import compute_measures
-from throughtime.models.heads import IGNORED
-from throughtime.results import Classified, Evaluation
+from throughtime.results import Evaluation
+from throughtime.runtime.runner import Ids
 from throughtime.tasks.base import Progress
 from throughtime.tasks.classify.config import ClassifyConfig
 from throughtime.tasks.classify.network import SequenceClassifier, build
-from throughtime.tasks.classify.runner import rank_labels
-from throughtime.tasks.classify.training import ClassifyTask
+from throughtime.tasks.classify.runner import TextClassifier
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.labels import Labels, labelled_texts
-from throughtime.tasks.texts import TextPredictor, build_codec, spread
-from throughtime.text.codec import Codec
-from throughtime.text.texts import check_texts, several
+from throughtime.tasks.texts import TextAssets, TextPredictor, build_codec
+from throughtime.text.texts import align_columns, several
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.metrics.classification import Confusion
+    from throughtime.tasks.classify.training import ClassifyTask
 
-TEXTS_AT_ONCE = 128
-MOST_COLUMNS = 12
-SAMPLES = 3
-
-
-class ClassifierAssets(NamedTuple):
-    """The vocabulary of texts, and their labels."""
-
-    codec: Codec
-    labels: Labels
-
-    def save(self, folder: ModelFolder) -> None:
-        """Write both into a model folder."""
-        self.codec.save(folder.path)
-        self.labels.save(folder)
+MAX_COLUMNS = 12
+"""Number of labels up to which a report has a table of confusions, not a list of the most frequent ones."""
 
 
-class Classifier(TextPredictor):
+class Classifier(TextClassifier, TextPredictor):
     """Gives whole texts a label: `tt.load("RUN").classify("play some jazz")[0].label`."""
 
     task = "classify"
     config_type = ClassifyConfig
     network_parts = ("log_probs", "head")
     model: SequenceClassifier
-    assets: ClassifierAssets
+    assets: TextAssets
     config: ClassifyConfig
 
     @classmethod
-    def prepare(cls, config: ClassifyConfig, dataset: Dataset) -> tuple[ClassifyConfig, ClassifierAssets]:
-        """Find the labels, and build the vocabulary of the training texts."""
+    def prepare(cls, config: ClassifyConfig, dataset: Dataset) -> tuple[ClassifyConfig, TextAssets]:
+        """Collect the labels, and build the vocabulary of the training texts."""
         refuse_vectors(dataset)
         labels = Labels.of(dataset)
         if len(labels) == 1:
             raise InputError(
-                dataset.name, f"has the label {labels.names[0]!r} only; a classifier needs two or more"
+                dataset.name, f"has only the label {labels.names[0]!r}; a classifier needs two or more"
             )
         config = config.settled(dataset)
         texts = (one.text for one in dataset.labelled("train"))
-        codec = build_codec(texts, config, dataset.name, reserved=("<pad>", "<unk>"))
-        return config, ClassifierAssets(codec, labels)
+        return config, TextAssets(
+            build_codec(texts, config, dataset.name, reserved=("<pad>", "<unk>")), labels
+        )
 
     @classmethod
-    def load_assets(cls, folder: ModelFolder, config: ClassifyConfig) -> ClassifierAssets:
+    def load_assets(cls, folder: ModelFolder, config: ClassifyConfig) -> TextAssets:
         """Read the vocabulary and the labels."""
-        return ClassifierAssets(Codec.load(folder.path), Labels.load(folder))
+        return TextAssets.load(folder, labelled=True)
 
     @classmethod
-    def build_network(cls, config: ClassifyConfig, assets: ClassifierAssets) -> SequenceClassifier:
-        """The network that a configuration describes."""
-        vocabulary = assets.codec.vocabulary
+    def build_network(cls, config: ClassifyConfig, assets: TextAssets) -> SequenceClassifier:
+        """Build the network that a configuration describes."""
+        words = assets.codec.vocabulary
         return build(
-            len(vocabulary),
-            len(assets.labels),
-            unknown_id=vocabulary.unk_id,
-            **config.arguments_for(build),
+            len(words), len(assets.known_labels), unknown_id=words.unk_id, **config.arguments_for(build)
         )
 
     def initialise_weights(self) -> None:
-        """Expect each label as often as it occurs in training."""
+        """Start from the frequencies of the labels in the training data."""
         self.model.expect(torch.tensor(self.labels.frequencies))
 
     @property
     def labels(self) -> Labels:
-        """The labels of training."""
-        return self.assets.labels
+        """The labels of the training data."""
+        return self.assets.known_labels
+
+    @property
+    def label_names(self) -> Sequence[str]:
+        """The labels, in the order of the network's outputs."""
+        return self.labels.names
+
+    @property
+    def max_length(self) -> int:
+        """The maximum number of tokens of a text that are read."""
+        return self.config.max_length
 
     def training_task(self, dataset: Dataset) -> ClassifyTask:
         """Batches, loss and validation on these data."""
-        train = list(labelled_texts(dataset, "train"))
-        if strange := next((one.label for one in train if one.label not in self.labels), None):
-            raise InputError(
-                dataset.name, f"has the label {strange!r}, which the model does not know; train a new model"
-            )
-        valid = list(labelled_texts(dataset, "valid")) if "valid" in dataset.splits else []
-        written = [one for one in valid if one.text.strip()]
-        return ClassifyTask(
-            self, self.rows(train), self.rows(valid) if valid else None, spread(written, SAMPLES)
-        )
+        from throughtime.tasks.classify.training import ClassifyTask
 
-    def classify(
-        self, texts: str | Sequence[str], *, k: int | None = None, progress: Progress | None = None
-    ) -> list[Classified]:
-        """One answer for each text: its `k` most likely labels, or all of them, with their probabilities.
-
-        An empty text gets the labels that the model expects of any text.
-        """
-        texts = check_texts(texts)
-        return rank_labels(texts, self.log_probs(texts, progress), self.labels.names, k)
+        return ClassifyTask(self, dataset)
 
     @torch.inference_mode()
-    def log_probs(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float64]:
-        """ln P of every label for each text, [texts, labels]."""
-        texts = check_texts(texts)
-        found = np.zeros((len(texts), len(self.labels)))
-        if not texts:
-            return found
+    def _compute(self, ids: Ids, lengths: Ids) -> NDArray[np.float32]:
         self.model.eval()
-        device = self.model.head.weight.device
-        rows, done = self.ids(texts), 0
-        batches = LabelledBatches(rows, [0] * len(texts), batch_size=TEXTS_AT_ONCE, shuffle=False)
         with matmul_precision("float32"):
-            for batch in batches:
-                own = self.model.log_probs(batch.ids.to(device), batch.lengths.to(device))
-                # Again in float64, so that probabilities sum to one as closely as people expect.
-                found[batch.indices.numpy()] = own.cpu().double().log_softmax(1).numpy()
-                done += batch.rows
-                if progress is not None:
-                    progress(done, len(texts))
-        return found
-
-    def ids(self, texts: Sequence[str]) -> RaggedIds:
-        """Texts as the network reads them."""
-        return RaggedIds.of(self.codec.encode(text) for text in texts).cut(self.config.max_length)
-
-    def rows(self, records: Sequence[Labelled]) -> tuple[RaggedIds, NDArray[np.int64]]:
-        """Texts as ids and the numbers of their labels; IGNORED for one that is not known."""
-        known = [self.labels.number(one.label) if one.label in self.labels else IGNORED for one in records]
-        return self.ids([one.text for one in records]), np.array(known, dtype=np.int64)
+            read = (torch.from_numpy(one).to(self.device) for one in (ids, lengths))
+            return np.asarray(self.model.log_probs(*read).cpu().numpy())
 
     def evaluate_split(
         self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
     ) -> Evaluation:
-        """Accuracy, macro F1, log loss and the confusion of labels on a split."""
+        """Measure accuracy, macro F1, log loss and the confusion of labels on a split."""
+        from throughtime.metrics.classification import Confusion
+        from throughtime.metrics.measures import compute_measures
+
         refuse_options(options, ("measures",), "is not for classifiers")
         refuse_vectors(dataset)
         records = list(labelled_texts(dataset, split))
@@ -164,10 +117,10 @@ class Classifier(TextPredictor):
             raise InputError(f"{dataset.name}, split {split}", "holds no labelled text")
         log_probs = self.log_probs([one.text for one in records], progress)
         given = [self.labels.names[place] for place in log_probs.argmax(1).tolist()]
-        confusion = Confusion.of([one.label for one in records], given)
-        right = [self.labels.number(one.label) if one.label in self.labels else None for one in records]
-        known = [(row, place) for row, place in enumerate(right) if place is not None]
-        nats = -sum(float(log_probs[row, place]) for row, place in known)
+        references = [one.label for one in records]
+        confusion = Confusion.of(references, given)
+        known = [row for row, label in enumerate(references) if label in self.labels]
+        nats = -sum(float(log_probs[row, self.labels.number(references[row])]) for row in known)
         values: dict[str, Any] = {
             "accuracy": confusion.accuracy,
             "macro_f1": confusion.macro_f1,
@@ -177,7 +130,6 @@ class Classifier(TextPredictor):
             "classes": {one.label: one.values() for one in confusion.classes},
             "confusion": {"labels": list(confusion.labels), "counts": confusion.counts.tolist()},
         }
-        references = [one.label for one in records]
         values |= (further := compute_measures(options.get("measures") or (), self.task, given, references))
         lines = [_report(confusion, values), *(f"{name} {value:.4g}" for name, value in further.items())]
         return Evaluation(values, self._reading, "\n".join(lines))
@@ -197,7 +149,7 @@ class Classifier(TextPredictor):
 
 
 def refuse_vectors(dataset: Dataset) -> None:
-    """Refuse texts that go with numbers: they are for composers."""
+    """Refuse texts with vectors, which are for `compose`."""
     if dataset.kind == "described":
         raise InputError(
             dataset.name,
@@ -207,35 +159,35 @@ def refuse_vectors(dataset: Dataset) -> None:
 
 
 def _report(confusion: Confusion, values: Mapping[str, Any]) -> str:
-    """The scores, those of each label, and what is taken for what, for people."""
-    strange = values["unknown_labels"]
-    beyond = f", {strange:,} of them with labels that training did not know" if strange else ""
-    known = f" of the {values['texts'] - strange:,} with known labels" if strange else ""
-    lines = [
-        f"accuracy {values['accuracy']:.2%}, macro F1 {values['macro_f1']:.2%}, "
-        f"log loss {values['log_loss']:.4f}{known}",
-        f"over {several(values['texts'], 'text')}{beyond}",
+    """The scores, also of each label, and the confusions, for people."""
+    unknown = values["unknown_labels"]
+    beside = f", {unknown:,} of them with labels that training did not know" if unknown else ""
+    known = f" of the {values['texts'] - unknown:,} with known labels" if unknown else ""
+    scores = [
+        (one.label, f"{one.precision:.2%}", f"{one.recall:.2%}", f"{one.f1:.2%}", f"{one.support:,}")
+        for one in confusion.classes
     ]
-    width = max(len(label) for label in confusion.labels) + 4
-    lines.append(f"\n{'':{width}}precision   recall       F1    texts")
-    for one in confusion.classes:
-        shares = f"{one.precision:9.2%}{one.recall:9.2%}{one.f1:9.2%}{one.support:9,}"
-        lines.append(one.label.ljust(width) + shares)
-    return "\n".join([*lines, *_mistakes(confusion, width)])
+    return "\n".join(
+        [
+            f"accuracy {values['accuracy']:.2%}, macro F1 {values['macro_f1']:.2%}, "
+            f"log loss {values['log_loss']:.4f}{known}",
+            f"over {several(values['texts'], 'text')}{beside}\n",
+            *align_columns([("", "precision", "recall", "F1", "texts"), *scores]),
+            *_mistakes(confusion),
+        ]
+    )
 
 
-def _mistakes(confusion: Confusion, width: int) -> list[str]:
-    """Which label is taken for which: a table, or of many labels the most frequent mistakes."""
-    if len(confusion.labels) > MOST_COLUMNS:
-        told = [f"{count:6,}  {right} taken for {given}" for right, given, count in confusion.mistaken()]
-        return ["\nmost often taken for another:", *told] if told else []
-    numbered = [f"{number:>2} {label}" for number, label in enumerate(confusion.labels, 1)]
-    heads = "".join(f"{number:7}" for number in range(1, len(numbered) + 1))
-    return [
-        "\nthe right label, and how often which was given:",
-        f"{'':{width}}{heads}",
-        *(
-            label.ljust(width) + "".join(f"{count:7,}" for count in row)
-            for label, row in zip(numbered, confusion.counts.tolist(), strict=True)
-        ),
+def _mistakes(confusion: Confusion) -> list[str]:
+    """How often each label was predicted for each: a table, or for many labels the most frequent mistakes."""
+    if len(confusion.labels) > MAX_COLUMNS:
+        mistakes = [f"{count:6,}  {right} taken for {given}" for right, given, count in confusion.mistaken()]
+        return ["\nmost frequent mistakes:", *mistakes] if mistakes else []
+    rows = [
+        (f"{number:>2} {label}", *(f"{count:,}" for count in counts))
+        for number, (label, counts) in enumerate(
+            zip(confusion.labels, confusion.counts.tolist(), strict=True), 1
+        )
     ]
+    head = ("", *(str(number) for number in range(1, len(rows) + 1)))
+    return ["\nhow often each label (row) was given which label (column):", *align_columns([head, *rows])]

@@ -1,7 +1,8 @@
-"""A classifier: texts in, labels and their probabilities out."""
+"""Classification without torch: what a trained classifier and its export share, and the export itself."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,42 +10,76 @@ from numpy.typing import NDArray
 
 from throughtime.errors import InputError
 from throughtime.results import Classified, Progress
-from throughtime.runtime.runner import TextRunner, batches, normalise, pad
+from throughtime.runtime.runner import Ids, TextRunner, batches, normalise, pad
+from throughtime.text.codec import Codec
 from throughtime.text.texts import check_texts
 
-TEXTS_AT_ONCE = 64
+Array = NDArray[np.float64]
+TEXTS_PER_BATCH = 128
 
 
-class ClassifierRunner(TextRunner):
-    """One graph over whole texts, with the names of its labels."""
+class TextClassifier(ABC):
+    """A classifier of whole texts, trained or exported."""
+
+    codec: Codec
+
+    @property
+    @abstractmethod
+    def label_names(self) -> Sequence[str]:
+        """The labels, in the order of the network's outputs."""
+
+    @property
+    @abstractmethod
+    def max_length(self) -> int:
+        """The maximum number of tokens of a text that are read."""
+
+    @abstractmethod
+    def _compute(self, ids: Ids, lengths: Ids) -> NDArray[np.float32]:
+        """ln P of every label, [B, labels], for ids [T, B] of these lengths [B]."""
 
     def classify(
         self, texts: str | Sequence[str], *, k: int | None = None, progress: Progress | None = None
     ) -> list[Classified]:
-        """One answer for each text: its `k` most likely labels, or all of them, with their probabilities."""
-        texts = check_texts(texts)
-        return rank_labels(texts, self.log_probs(texts, progress), self.settings["labels"], k)
+        """Classify each text: its `k` most likely labels, by default all of them, with their probabilities.
 
-    def log_probs(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float64]:
-        """ln P of every label for each text, [texts, labels]."""
-        texts = check_texts(texts)
-        found = np.zeros((len(texts), len(self.settings["labels"])))
-        sequences = [self.codec.encode(text)[: self.settings["max_length"]] for text in texts]
-        for chosen in batches(sequences, TEXTS_AT_ONCE, empty=True, progress=progress):
-            ids, lengths = pad([sequences[one] for one in chosen])
-            (log_probs,) = self.session.run(["log_probs"], {"ids": ids, "lengths": lengths})
-            found[chosen] = normalise(log_probs)
+        An empty text gets the probabilities that the model expects of any text.
+        """
+        if k is not None and k < 1:
+            raise InputError("k", f"is {k}, expected 1 or more")
+        texts, names, found = check_texts(texts), self.label_names, []
+        for text, own in zip(texts, self.log_probs(texts, progress), strict=True):
+            order = np.argsort(-own, kind="stable")[:k].tolist()
+            found.append(Classified(text, tuple((names[one], float(np.exp(own[one]))) for one in order)))
         return found
 
+    def log_probs(self, texts: Sequence[str], progress: Progress | None = None) -> Array:
+        """ln P of every label for each text, [texts, labels]."""
+        sequences = [self.ids(text) for text in check_texts(texts)]
+        found = np.zeros((len(sequences), len(self.label_names)))
+        for chosen in batches(sequences, TEXTS_PER_BATCH, empty=True, progress=progress):
+            # Normalised again in float64, so that probabilities sum to one as closely as people expect.
+            found[chosen] = normalise(self._compute(*pad([sequences[one] for one in chosen])))
+        return found
 
-def rank_labels(
-    texts: Sequence[str], log_probs: NDArray[np.float64], names: Sequence[str], k: int | None
-) -> list[Classified]:
-    """The texts with their `k` most likely labels, or all of them."""
-    if k is not None and k < 1:
-        raise InputError("k", f"is {k}, expected 1 or more")
-    found = []
-    for text, own in zip(texts, log_probs, strict=True):
-        order = np.argsort(-own, kind="stable")[:k].tolist()
-        found.append(Classified(text, tuple((names[one], float(np.exp(own[one]))) for one in order)))
-    return found
+    def ids(self, text: str) -> list[int]:
+        """A text as the network reads it."""
+        return self.codec.encode(text)[: self.max_length]
+
+
+class ClassifierRunner(TextClassifier, TextRunner):
+    """An exported classifier."""
+
+    @property
+    def label_names(self) -> Sequence[str]:
+        """The labels, in the order of the network's outputs."""
+        names: list[str] = self.settings["labels"]
+        return names
+
+    @property
+    def max_length(self) -> int:
+        """The maximum number of tokens of a text that are read."""
+        return int(self.settings["max_length"])
+
+    def _compute(self, ids: Ids, lengths: Ids) -> NDArray[np.float32]:
+        (log_probs,) = self.session.run(["log_probs"], {"ids": ids, "lengths": lengths})
+        return np.asarray(log_probs)

@@ -1,9 +1,9 @@
-"""Classification as the trainer sees it: batches of texts, the surprisal of their labels, accuracy."""
+"""The training objective of classifiers: batches of texts, the loss of their labels, accuracy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,117 +13,113 @@ from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import LabelledBatch, LabelledBatches
 from throughtime.data.records import Labelled
+from throughtime.errors import InputError
 from throughtime.metrics.classification import f1_scores
-from throughtime.metrics.measures import find_measure
-from throughtime.tasks.classify.network import SequenceClassifier
+from throughtime.models.heads import IGNORED
+from throughtime.tasks.labels import labelled_texts
+from throughtime.tasks.objective import Direction, TextObjective
 from throughtime.tasks.surprisal import label_loss
+from throughtime.tasks.texts import spread
 from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+    from throughtime.tasks.classify.config import ClassifyConfig
+    from throughtime.tasks.classify.network import SequenceClassifier
     from throughtime.tasks.classify.predictor import Classifier
 
 VALIDATION_BATCH = 256
+SAMPLES = 3
 UNKNOWN_LABEL = "<unknown>"
-OWN_MEASURES = ("accuracy", "macro_f1", "log_loss")
-
-Rows = tuple[RaggedIds, NDArray[np.int64]]
-"""Texts as ids, and the number of each one's label; IGNORED for a label that training does not know."""
+OWN_MEASURES: dict[str, Direction] = {"accuracy": "more", "macro_f1": "more", "log_loss": "less"}
 
 
-class ClassifyTask:
-    """Predict the label of a whole text. `shown` are validation texts to show after each epoch."""
+class ClassifyTask(TextObjective):
+    """Predict the label of a whole text."""
 
-    measure: str
-    better: Literal["less", "more"]
-    unit: str = "texts"
-    fixed_shapes: bool = False  # batches are as long as their texts
+    unit = "texts"
+    predictor: Classifier
+    config: ClassifyConfig
+    model: SequenceClassifier
 
-    def __init__(
-        self, classifier: Classifier, train: Rows, valid: Rows | None, shown: Sequence[Labelled]
-    ) -> None:
-        self.classifier, self.config = classifier, classifier.config
-        self.model: SequenceClassifier = classifier.model
-        self.train, self.valid, self.shown = train, valid, shown
-        self.measure = self.config.choose_by
-        self.chosen_by = None if self.measure in OWN_MEASURES else find_measure(self.measure, "classify")
-        if self.chosen_by is not None:
-            self.better = self.chosen_by.better
-        else:
-            self.better = "less" if self.measure == "log_loss" else "more"
+    def __init__(self, classifier: Classifier, dataset: Dataset) -> None:
+        super().__init__(classifier)
+        self.choose_measure(self.config.choose_by, OWN_MEASURES)
+        self.labels = classifier.labels
+        train = list(labelled_texts(dataset, "train"))
+        if strange := next((one.label for one in train if one.label not in self.labels), None):
+            raise InputError(
+                dataset.name, f"has the label {strange!r}, which the model does not know; train a new model"
+            )
+        valid = list(labelled_texts(dataset, "valid")) if "valid" in dataset.splits else []
+        self.train, self.valid = self._rows(train), self._rows(valid) if valid else None
+        self.shown = spread([one for one in valid if one.text.strip()], SAMPLES)
+
+    def _rows(self, records: list[Labelled]) -> tuple[RaggedIds, NDArray[np.int64]]:
+        """Texts as ids, and the numbers of their labels; IGNORED for a label that training does not know."""
+        labels = [self.labels.number(one.label) if one.label in self.labels else IGNORED for one in records]
+        ids = RaggedIds.of(self.predictor.ids(one.text) for one in records)
+        return ids, np.array(labels, dtype=np.int64)
 
     def batches(self, rank: int, world_size: int) -> LabelledBatches:
-        """Texts of like lengths together."""
-        config = self.config
-        return LabelledBatches(
-            *self.train,
-            batch_size=config.batch_size,
-            max_tokens=config.max_tokens,
-            seed=config.seed,
-            rank=rank,
-            world_size=world_size,
-        )
-
-    def count(self, batch: Batch) -> int:
-        """Its texts."""
-        return batch.count
+        """Texts of similar lengths together."""
+        return LabelledBatches(*self.train, **self.batch_options(rank, world_size))
 
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
-        """Surprisals of the labels; with label smoothing, measured but not what is minimised."""
+        """-ln P of the labels; with label smoothing this is reported, and the smoothed loss minimised."""
         assert isinstance(batch, LabelledBatch)
         pooled = self.model(batch.ids, batch.lengths)
         return label_loss(self.model.head, pooled, batch.labels, self.config.label_smoothing), ()
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
-        """What the measures need: surprisals, and of each label how often it is found, right, and given."""
+        """The sum of -ln P, and for each label how often it is predicted rightly, is right, is predicted."""
         if self.valid is None:
             return {}
         batches = LabelledBatches(
             *self.valid, batch_size=VALIDATION_BATCH, shuffle=False, rank=rank, world_size=world_size
         )
-        device, labels = self.model.head.weight.device, len(self.classifier.labels)
-        nats, counts = 0.0, np.zeros((3, labels), np.int64)
-        texts = known = 0
-        predictions, references = [], []
-        names = (*self.classifier.labels.names, UNKNOWN_LABEL)  # the last, -1, is for labels not known
+        device, nats = self.predictor.device, 0.0
+        found, right = [torch.zeros(0, dtype=torch.long)], [torch.zeros(0, dtype=torch.long)]
         for batch in batches:
-            if not batch.rows:
-                continue
-            right = batch.labels >= 0
-            log_probs = self.model.log_probs(batch.ids.to(device), batch.lengths.to(device)).cpu()
-            given = log_probs.argmax(1)
-            nats -= float(log_probs[right, batch.labels[right]].double().sum())
-            found = given[given == batch.labels], batch.labels[right], given
-            counts += np.stack([np.bincount(one.numpy(), minlength=labels) for one in found])
-            texts, known = texts + batch.rows, known + int(right.sum())
-            predictions += [names[number] for number in given.tolist()]
-            references += [names[max(number, -1)] for number in batch.labels.tolist()]
-        named = {f"label_{number}": float(count) for number, count in enumerate(counts.flatten())}
-        if self.chosen_by is not None:  # of several processes, the mean over their texts
-            named["chosen"] = self.chosen_by.value(predictions, references) * texts
-        return {"nats": nats, "texts": texts, "known": known, **named}
+            if batch.rows:
+                log_probs = self.model.log_probs(batch.ids.to(device), batch.lengths.to(device)).cpu()
+                known = batch.labels >= 0
+                nats -= float(log_probs[known, batch.labels[known]].double().sum())
+                found.append(log_probs.argmax(1))
+                right.append(batch.labels)
+        predicted, labels = torch.cat(found), torch.cat(right)
+        known = labels >= 0
+        counted = predicted[predicted == labels], labels[known], predicted
+        counts = [np.bincount(one.numpy(), minlength=len(self.labels)) for one in counted]
+        sums = {f"label_{number}": float(count) for number, count in enumerate(np.concatenate(counts))}
+        if self.registered is not None:  # over several processes, the mean weighted by their texts
+            names = (*self.labels.names, UNKNOWN_LABEL)  # the last one, -1, for labels that are not known
+            texts = [[names[max(number, -1)] for number in one.tolist()] for one in (predicted, labels)]
+            sums["chosen"] = self.registered.value(*texts) * len(labels)
+        return {"nats": nats, "texts": len(labels), "known": int(known.sum()), **sums}
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """Accuracy, macro F1 and log loss, the one that decides first."""
-        labels = len(self.classifier.labels)
-        numbers = [round(sums[f"label_{number}"]) for number in range(3 * labels)]
-        hits, support, given = np.array(numbers, dtype=np.int64).reshape(3, labels)
+        """Accuracy, macro F1 and log loss; the measure that decides comes first."""
+        count = len(self.labels)
+        numbers = [round(sums[f"label_{number}"]) for number in range(3 * count)]
+        hits, support, predicted = np.array(numbers, dtype=np.int64).reshape(3, count)
         measures = {
             "accuracy": float(hits.sum()) / sums["texts"],
-            "macro_f1": float(f1_scores(hits, support, given)[support + given > 0].mean()),
+            "macro_f1": float(f1_scores(hits, support, predicted)[support + predicted > 0].mean()),
             "log_loss": sums["nats"] / max(1.0, sums["known"]),
         }
-        if self.chosen_by is not None:
+        if self.registered is not None:
             measures[self.measure] = sums["chosen"] / max(1.0, sums["texts"])
         return {self.measure: measures[self.measure], **measures}
 
     def training_measures(self, mean: float) -> dict[str, float]:
-        """The log loss of the training texts, dropout included."""
+        """The log loss of the training texts, measured with dropout."""
         return {"log_loss": mean}
 
     def sample(self) -> str | None:
-        """A few validation texts with the label that they get."""
-        found = self.classifier.classify([one.text for one in self.shown])
+        """A few validation texts with their predicted labels."""
+        found = self.predictor.classify([one.text for one in self.shown])
         lines = []
         for one, own in zip(self.shown, found, strict=True):
             beside = "" if own.label == one.label else f", not {one.label}"

@@ -1,4 +1,4 @@
-"""Train a model that fills blanks: recurrent layers read a sentence from both ends."""
+"""The task `fill`: hidden words, predicted from the words on both sides."""
 
 from throughtime.tasks import Task
 
@@ -10,9 +10,9 @@ class Fill(Task):
     title = "a model that fills blanks"
     summary = "Train a model that fills blanks: recurrent layers read a sentence from both ends."
     description = """
-    Each line is a sentence. In every epoch other words of it are hidden behind [MASK], and the model learns
-    to tell them from the words before and behind. Of sentence pairs one side is read, the source unless
-    --set side=target.
+    Each line is a sentence. Every epoch hides other words of it behind [MASK], and the model learns to
+    predict them from the words before and after. From sentence pairs only one side is read: the source, or
+    the target with --set side=target.
     """
     examples = (
         "train fill --data embedded/english --out runs/blanks",

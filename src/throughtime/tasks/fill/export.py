@@ -1,4 +1,4 @@
-"""A model that fills blanks as one graph: ids and places in, ln P of every word at these places out."""
+"""The export of a model that fills blanks: one graph from ids and places to ln P of every word there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHAPES = ((1, 3), (1, 50), (3, 7), (3, 40))
 
 
 def build_export(filler: Filler) -> Exported:
-    """The one part of a model that fills blanks."""
+    """The graph of a model that fills blanks, and the settings and files that its runner needs."""
     model = filler.model
     return Exported(
         lambda int8: {"model": filler_graph(model, int8)},
@@ -51,7 +51,7 @@ def _cases(model: MaskedTokens) -> Iterator[Case]:
     draws = torch.Generator().manual_seed(0)
     for batch, longest in SHAPES:
         ids, lengths = draw_ragged(0, model.embedding.num_embeddings, longest, batch, draws, least=1)
-        places = torch.tensor([0, (longest - 1) * batch])  # of the first row, which is whole
+        places = torch.tensor([0, (longest - 1) * batch])  # in the first row, which has no padding
         given = {"ids": ids, "lengths": lengths, "places": places}
         expected = {"log_probs": model.log_probs(ids, places, lengths)}
         yield Case.of("model", f"{batch} x {longest}", given, expected)

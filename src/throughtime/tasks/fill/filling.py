@@ -1,4 +1,4 @@
-"""Several blanks filled together: the most certain one first, and the others in its light."""
+"""Filling several blanks of a sentence together: the most certain one first, then the others given it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from throughtime.errors import InputError
 from throughtime.results import Filling, Progress, with_alternatives
-from throughtime.text.blanks import Blanks, token_text
+from throughtime.text.blanks import BLANK, Blanks, token_text
 from throughtime.text.codec import Codec
 from throughtime.text.texts import check_texts
 
@@ -17,7 +17,7 @@ ROWS_AT_ONCE = 256
 
 
 class Partial(NamedTuple):
-    """A sentence with some blanks filled: its ids, the places still blank, ln P of what was filled in."""
+    """A sentence with some blanks filled: its ids, the places still blank, ln P of the filled ones."""
 
     ids: tuple[int, ...]
     blanks: tuple[int, ...]
@@ -25,14 +25,14 @@ class Partial(NamedTuple):
 
 
 Guess = Callable[[Sequence[Partial], int], tuple[list[list[float]], list[list[int]]]]
-"""Given partials and a number of words: ln P of the likeliest words at each blank, and these words."""
+"""From partial fillings and a number of words to ln P of the most likely words at each blank, and these."""
 
 
 class BlankFiller(ABC):
     """A model that fills blanks, trained or exported."""
 
     codec: Codec
-    sentences_at_once: int
+    sentences_per_batch: int
 
     def fill(
         self,
@@ -42,11 +42,11 @@ class BlankFiller(ABC):
         num_beams: int = 10,
         progress: Progress | None = None,
     ) -> list[Filling]:
-        """The best way to fill the blanks of each text, written `___` or `[MASK]`, and k - 1 alternatives.
+        """Fill the blanks of each text, written `___` or `[MASK]`: the best way and k - 1 alternatives.
 
-        The blanks of a text are filled together, the most certain one first (see `best_first`); `num_beams`
-        partial fillings are kept, or k where that is more. An empty text stays empty; another one without a
-        blank is refused.
+        The blanks of a text are filled together, the most certain one first (see `best_first`), with a beam
+        of `num_beams` partial fillings, or k if that is more. An empty text stays empty; any other text
+        without a blank is refused.
         """
         for name, value in (("k", k), ("num_beams", num_beams)):
             if value < 1:
@@ -54,8 +54,8 @@ class BlankFiller(ABC):
         texts = check_texts(texts)
         blanks = [Blanks.of(text, self.codec) for text in texts if text.strip()]
         found: list[Filling] = []
-        for first in range(0, len(blanks), self.sentences_at_once):
-            block = blanks[first : first + self.sentences_at_once]
+        for first in range(0, len(blanks), self.sentences_per_batch):
+            block = blanks[first : first + self.sentences_per_batch]
             sentences = [Partial(one.ids, one.places) for one in block]
             beams = best_first(sentences, self._guess, max(k, num_beams))
             for one, own in zip(block, beams, strict=True):
@@ -68,7 +68,11 @@ class BlankFiller(ABC):
 
     @abstractmethod
     def _guess(self, partials: Sequence[Partial], width: int) -> tuple[list[list[float]], list[list[int]]]:
-        """ln P of the likeliest words at the blanks, among all that may be filled in, and these words."""
+        """ln P of the most likely words at each blank, without special tokens, and their ids."""
+
+    def _read_part(self, text: str) -> str:
+        """The text without its blanks, about which no warning is due."""
+        return BLANK.sub(" ", text)
 
     def _filling(self, blanks: Blanks, partial: Partial) -> Filling:
         words = [partial.ids[place] for place in blanks.places]
@@ -77,25 +81,25 @@ class BlankFiller(ABC):
 
 
 def best_first(sentences: Sequence[Partial], guess: Guess, width: int) -> list[list[Partial]]:
-    """The likeliest fillings of each sentence, best first; at most `width` are kept on the way.
+    """Find the most likely fillings of each sentence, best first, with a beam of `width` partial fillings.
 
-    Each partial filling is asked for its most certain blank, the one whose best word is the likeliest. That
-    blank gets each of its `width` best words, the model reads the sentence anew with it, and so on. So the
-    order may be another one for each filling, but is given by it: no filling is found twice, and the
-    probabilities of all that there are, products of the conditional ones in that order, sum to 1.
+    Each step fills the most certain blank of each partial filling, the one whose best word has the highest
+    probability, with each of its `width` best words; then the model reads the sentences again. The order of
+    the blanks may differ between fillings, but follows from the filling: none is found twice, and the
+    probabilities of all possible fillings (products of conditional probabilities in that order) sum to 1.
     """
     beams = [[sentence] for sentence in sentences]
     while open_beams := [number for number, beam in enumerate(beams) if beam and beam[0].blanks]:
         partials = [partial for number in open_beams for partial in beams[number]]
-        grown = iter(_grown(partials, guess, width))
+        grown = iter(_fill_surest(partials, guess, width))
         for number in open_beams:
             candidates = [one for _ in beams[number] for one in next(grown)]
             beams[number] = sorted(candidates, key=lambda one: -one.log_prob)[:width]
     return beams
 
 
-def _grown(partials: Sequence[Partial], guess: Guess, width: int) -> list[list[Partial]]:
-    """Each partial filling with its most certain blank filled in several ways."""
+def _fill_surest(partials: Sequence[Partial], guess: Guess, width: int) -> list[list[Partial]]:
+    """Fill the most certain blank of each partial filling with each of its `width` best words."""
     found: list[list[Partial]] = [[] for _ in partials]
     order = sorted(range(len(partials)), key=lambda number: len(partials[number].ids))  # little padding
     for first in range(0, len(order), ROWS_AT_ONCE):
@@ -109,16 +113,12 @@ def _grown(partials: Sequence[Partial], guess: Guess, width: int) -> list[list[P
             surest = max(rows, key=lambda one: values[one][0])
             place = partial.blanks[surest - rows.start]
             found[number] = [
-                _with(partial, place, word, log_prob)
+                Partial(
+                    (*partial.ids[:place], word, *partial.ids[place + 1 :]),
+                    tuple(blank for blank in partial.blanks if blank != place),
+                    partial.log_prob + log_prob,
+                )
                 for word, log_prob in zip(words[surest], values[surest], strict=True)
-                if log_prob > float("-inf")
+                if log_prob > -math.inf
             ]
     return found
-
-
-def _with(partial: Partial, place: int, word: int, log_prob: float) -> Partial:
-    return Partial(
-        (*partial.ids[:place], word, *partial.ids[place + 1 :]),
-        tuple(blank for blank in partial.blanks if blank != place),
-        partial.log_prob + log_prob,
-    )

@@ -1,4 +1,4 @@
-"""What stands where something is hidden, told from both sides of it."""
+"""Networks that predict hidden steps of a sequence from the steps on both sides."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import SoftmaxHead
 
-__all__ = ["MaskedModel", "MaskedSteps", "MaskedTokens", "build"]
-
 
 class MaskedModel(nn.Module, ABC):
-    r"""A stack that reads from both ends, and a softmax at the hidden steps alone.
+    r"""A bidirectional stack, and a softmax at the hidden steps only.
 
     .. math:: P(x_t | \text{all but } t) = \text{softmax}(W (\overrightarrow{h}_t, \overleftarrow{h}_t) + b)
 
     `places` [N] are the hidden steps: step t of row b of B rows is t * B + b, counted from 0. This holds for
     x of shape [T, B, ...] and, with a `batch_first` stack, [B, T, ...].
 
-    The model hides them itself, before anything reads them. So depth leaks nothing: what a second layer hears
-    of step t from its neighbours was made by a first layer that read the mask there, never the answer.
+    The model hides them itself, in its input. So several layers leak nothing: what the second layer learns
+    about step t from its neighbours comes from a first layer that has read the mask there, not the answer.
     """
 
     def __init__(self, stack: Stack, head: SoftmaxHead, *, output_dropout: float = 0.0) -> None:
@@ -40,19 +38,18 @@ class MaskedModel(nn.Module, ABC):
 
     @abstractmethod
     def hidden(self, x: Tensor, places: Tensor) -> Tensor:
-        """The sequences as vectors in the layout of x, with nothing left of the steps at `places`."""
+        """The sequences as vectors, in the layout of x, with the steps at `places` hidden."""
 
     def flat_places(self, x: Tensor, places: Tensor) -> Tensor:
-        """Where the steps at `places` are after the first two dimensions of x were flattened."""
+        """The positions of the steps at `places` after flattening the first two dimensions of x."""
         if not self.stack.batch_first:
             return places
         rows, steps = x.shape[:2]
         return places % rows * steps + places // rows
 
     def forward(self, x: Tensor, places: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """What is known of each hidden step, [N, H]."""
+        """The input of the softmax at each hidden step, [N, H]."""
         outputs = self.stack(self.hidden(x, places), None, lengths).outputs
-        # The softmax never sees the other steps.
         asked = outputs.flatten(0, 1).index_select(0, self.flat_places(x, places))
         return cast(Tensor, self.output_dropout(self.projection(asked)))
 
@@ -66,7 +63,7 @@ class MaskedModel(nn.Module, ABC):
 
 
 class MaskedTokens(MaskedModel):
-    """Hidden tokens of sequences of ids [T, B]; what hides a token is the id `mask_id`, that of `[MASK]`.
+    """Predicts hidden tokens in sequences of ids [T, B]; `mask_id`, the id of `[MASK]`, hides a token.
 
     >>> import torch
     >>> stack = Stack("gru", 8, 16, bidirectional=True)
@@ -91,13 +88,13 @@ class MaskedTokens(MaskedModel):
         self.embedding_dropout = nn.Dropout(check_probability("embedding_dropout", embedding_dropout))
 
     def hidden(self, x: Tensor, places: Tensor) -> Tensor:
-        """The ids' vectors, that of the mask at `places`."""
+        """The vectors of the ids, with that of the mask at `places`."""
         masked = x.flatten().index_fill(0, self.flat_places(x, places), self.mask_id).view_as(x)
         return cast(Tensor, self.embedding_dropout(self.embedding(masked)))
 
 
 class MaskedSteps(MaskedModel):
-    """Hidden steps of real-valued sequences [T, B, F], told as one of some classes; a hidden step is zeros.
+    """Predicts the class of hidden steps in sequences of vectors [T, B, F]; a hidden step is zeros.
 
     >>> import torch
     >>> model = MaskedSteps(Stack("lstm", 10, 16, bidirectional=True), SoftmaxHead(32, 10))
@@ -106,7 +103,7 @@ class MaskedSteps(MaskedModel):
     """
 
     def hidden(self, x: Tensor, places: Tensor) -> Tensor:
-        """The same vectors, zeros at `places`."""
+        """The same vectors, with zeros at `places`."""
         return x.flatten(0, 1).index_fill(0, self.flat_places(x, places), 0.0).view_as(x)
 
 
@@ -124,9 +121,10 @@ def build(
     hidden_dropout: float = 0.0,
     output_dropout: float = 0.0,
 ) -> MaskedTokens:
-    """A model of hidden tokens with Xavier's first weights; `hidden_size` counts the units each way.
+    """Build a model of hidden tokens with Xavier initialisation; `hidden_size` is that of one direction.
 
-    `tied` makes the softmax's weights the embedding's; what both directions know is projected to its width.
+    With `tied`, the embedding is also the weights of the softmax, and the states of both directions are
+    projected to its size.
     """
     embedding = nn.Embedding(vocabulary_size, embedding_size)
     stack = Stack(

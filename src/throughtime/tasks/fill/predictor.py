@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from throughtime.data.batching.buckets import RaggedIds
-from throughtime.data.batching.sequences import MaskedBatches, split_rows
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
@@ -22,32 +20,21 @@ from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.fill.config import FillConfig
 from throughtime.tasks.fill.filling import BlankFiller, Partial
 from throughtime.tasks.fill.network import MaskedTokens, build
-from throughtime.tasks.fill.training import FillTask, GuessCounts
-from throughtime.tasks.texts import TextPredictor, build_codec, spread
-from throughtime.text.blanks import BLANK, draw_blank, mask_of
-from throughtime.text.codec import Codec
+from throughtime.tasks.texts import TextAssets, TextPredictor, build_codec
+from throughtime.text.blanks import mask_of
 from throughtime.text.texts import several
 
 if TYPE_CHECKING:
+    from throughtime.data.batching.buckets import RaggedIds
     from throughtime.data.datasets import Dataset
+    from throughtime.tasks.fill.training import FillTask, GuessCounts
 
 RESERVED = ("<unk>", "[MASK]")
 MASK_SEED = 0
-"""The seed of the masks that models are evaluated with: the same for all, whatever they were trained with."""
-SENTENCES_AT_ONCE = 128
-ROWS_AT_ONCE = 512
+"""The seed of the masks of evaluations: the same for all models, whatever seed they were trained with."""
+SENTENCES_PER_BATCH = 128
+MASKS_AT_ONCE = 512
 TOP = 5
-SAMPLES = 3
-
-
-class FillerAssets(NamedTuple):
-    """The vocabulary of the sentences."""
-
-    codec: Codec
-
-    def save(self, folder: ModelFolder) -> None:
-        """Write it into a model folder."""
-        self.codec.save(folder.path)
 
 
 class Filler(BlankFiller, TextPredictor):
@@ -56,12 +43,12 @@ class Filler(BlankFiller, TextPredictor):
     task = "fill"
     config_type = FillConfig
     model: MaskedTokens
-    assets: FillerAssets
+    assets: TextAssets
     config: FillConfig
-    sentences_at_once = SENTENCES_AT_ONCE
+    sentences_per_batch = SENTENCES_PER_BATCH
 
     @classmethod
-    def prepare(cls, config: FillConfig, dataset: Dataset) -> tuple[FillConfig, FillerAssets]:
+    def prepare(cls, config: FillConfig, dataset: Dataset) -> tuple[FillConfig, TextAssets]:
         """Build the vocabulary of the training sentences."""
         config = config.settled(dataset)
         codec = build_codec(dataset.texts("train", config.side), config, dataset.name, reserved=RESERVED)
@@ -70,47 +57,34 @@ class Filler(BlankFiller, TextPredictor):
             raise InputError(
                 "min_freq", f"is {config.min_freq}, and every word of {dataset.name} is rarer; lower it"
             )
-        return config, FillerAssets(codec)
+        return config, TextAssets(codec)
 
     @classmethod
-    def load_assets(cls, folder: ModelFolder, config: FillConfig) -> FillerAssets:
+    def load_assets(cls, folder: ModelFolder, config: FillConfig) -> TextAssets:
         """Read the vocabulary."""
-        return FillerAssets(Codec.load(folder.path))
+        return TextAssets.load(folder)
 
     @classmethod
-    def build_network(cls, config: FillConfig, assets: FillerAssets) -> MaskedTokens:
-        """The network that a configuration describes."""
+    def build_network(cls, config: FillConfig, assets: TextAssets) -> MaskedTokens:
+        """Build the network that a configuration describes."""
         codec = assets.codec
         return build(len(codec.vocabulary), mask_id=mask_of(codec), **config.arguments_for(build))
 
     def training_task(self, dataset: Dataset) -> FillTask:
         """Batches, loss and validation on these data."""
-        train = self.ids(dataset, "train")
-        held_out = dataset.texts("valid", self.config.side_of(dataset)) if "valid" in dataset.splits else ()
-        if not any(text.strip() for text in held_out):  # a few lines leave none for it
-            return FillTask(self, train, None, [])
-        valid = self.ids(dataset, "valid")
-        return FillTask(self, train, valid, self._samples(valid))
+        from throughtime.tasks.fill.training import FillTask
 
-    def _samples(self, rows: RaggedIds) -> list[str]:
-        """A few sentences from all over the data, with a blank in the middle."""
-        unk = self.codec.vocabulary.unk_id
-        fit = [number for number in range(len(rows)) if len(rows[number]) > 2 and unk not in rows[number]]
-        return [
-            draw_blank(rows[number].tolist(), len(rows[number]) // 2, self.codec)
-            for number in spread(fit, SAMPLES)
-        ]
+        return FillTask(self, dataset)
 
     @property
     def refuses_generation(self) -> str | None:
-        """Why it does not write from left to right, in words."""
+        """Why it does not generate text."""
         return f"{self.model.stack.refuses_generation}; `throughtime fill` fills the blanks of a sentence"
 
-    def _read_part(self, text: str) -> str:
-        return BLANK.sub(" ", text)
-
     def ids(self, dataset: Dataset, split: str) -> RaggedIds:
-        """The sentences of a split as ids; empty ones are left out, and what is too long is cut."""
+        """The sentences of a split as ids, without empty ones; those that are too long are split."""
+        from throughtime.data.batching.buckets import RaggedIds
+        from throughtime.data.batching.sequences import split_rows
         from throughtime.data.idcache import token_ids
 
         found = token_ids(dataset, split, self.codec, eos=False, side=self.config.side_of(dataset))
@@ -121,21 +95,19 @@ class Filler(BlankFiller, TextPredictor):
 
     @torch.no_grad()
     def count_guesses(
-        self,
-        rows: RaggedIds,
-        *,
-        rank: int = 0,
-        world_size: int = 1,
-        progress: Progress | None = None,
+        self, rows: RaggedIds, *, rank: int = 0, world_size: int = 1, progress: Progress | None = None
     ) -> GuessCounts:
-        """How well this process's share of the fixed masks of these sentences is guessed.
+        """Mask sentences, always in the same way, and count how many of this process's masks are guessed.
 
-        A best guess is one that `fill` could make, so that an unknown word is never guessed right.
+        Only what `fill` could answer counts as a guess, so an unknown word is never guessed right.
         """
+        from throughtime.data.batching.sequences import MaskedBatches
+        from throughtime.tasks.fill.training import GuessCounts
+
         batches = MaskedBatches(
             rows,
             share=self.config.mask_share,
-            batch_size=SENTENCES_AT_ONCE,
+            batch_size=SENTENCES_PER_BATCH,
             shuffle=False,
             seed=MASK_SEED,
             rank=rank,
@@ -148,7 +120,7 @@ class Filler(BlankFiller, TextPredictor):
                 batch = batch.to(device)
                 vectors = self.model(batch.ids, batch.places, batch.lengths)
                 for own, labels in zip(
-                    vectors.split(ROWS_AT_ONCE), batch.labels.split(ROWS_AT_ONCE), strict=True
+                    vectors.split(MASKS_AT_ONCE), batch.labels.split(MASKS_AT_ONCE), strict=True
                 ):
                     sums += self._count(self.model.head.log_probs(own), labels)
             if progress is not None:
@@ -158,7 +130,7 @@ class Filler(BlankFiller, TextPredictor):
     def evaluate_split(
         self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
     ) -> Evaluation:
-        """Perplexity of masked tokens, and the share of them that is guessed, on a split."""
+        """Measure the perplexity of masked tokens, and the share that is guessed right, on a split."""
         refuse_options(options, (), "is not for models that fill blanks")
         rows = self.ids(dataset, split)
         self.model.eval()
@@ -204,7 +176,7 @@ class Filler(BlankFiller, TextPredictor):
 
     @cached_property
     def _never(self) -> list[int]:
-        """Ids that are no words, so that no blank is filled with them."""
+        """Ids of special tokens, with which no blank is filled."""
         vocabulary = self.codec.vocabulary
         unk = [] if vocabulary.unk_id is None else [vocabulary.unk_id]
         return sorted({*vocabulary[sorted(vocabulary.reserved)], *unk, mask_of(self.codec)})
@@ -229,7 +201,7 @@ class Filler(BlankFiller, TextPredictor):
         nats = -log_probs.gather(1, labels[:, None]).double().sum()
         best = self._fillable(log_probs).topk(min(TOP, log_probs.shape[1])).indices == labels[:, None]
         tokens = torch.full_like(nats, len(labels))
-        # A vocabulary of few words has specials among its best five, at -inf: they are no guesses.
+        # The best five of a small vocabulary include special tokens, at -inf: these are not guesses.
         known = ~torch.isin(labels, torch.tensor(self._never, device=labels.device))
         right, among = (best[:, 0] & known).sum(), (best.any(1) & known).sum()
         return torch.stack([nats, tokens, right.double(), among.double()])

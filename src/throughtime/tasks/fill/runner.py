@@ -1,4 +1,4 @@
-"""A model that fills blanks: sentences in, words and probabilities out."""
+"""An exported model that fills blanks, without torch."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ import numpy as np
 
 from throughtime.runtime.runner import TextRunner, normalise, pad
 from throughtime.tasks.fill.filling import BlankFiller, Partial
-from throughtime.text.blanks import BLANK
 
 
 class FillerRunner(BlankFiller, TextRunner):
-    """One graph of hidden tokens."""
+    """An exported model that fills blanks."""
 
-    sentences_at_once = 1  # the numbers of a quantised model depend on what it reads beside a sentence
-
-    def _read_part(self, text: str) -> str:
-        return BLANK.sub(" ", text)
+    sentences_per_batch = 1  # what a quantised model computes depends on the other rows of the batch
 
     def _guess(self, partials: Sequence[Partial], width: int) -> tuple[list[list[float]], list[list[int]]]:
         ids, lengths = pad([partial.ids for partial in partials])

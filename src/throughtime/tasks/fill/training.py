@@ -1,25 +1,31 @@
-"""Filling blanks as the trainer sees it: sentences with hidden tokens, a loss there, a perplexity."""
+"""The training objective of models that fill blanks: sentences with hidden tokens, and their perplexity."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import MaskedBatch, MaskedBatches
 from throughtime.metrics.likelihood import Likelihood
-from throughtime.tasks.fill.network import MaskedTokens
+from throughtime.tasks.objective import TextObjective
+from throughtime.tasks.texts import spread
+from throughtime.text.blanks import draw_blank
 from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+    from throughtime.tasks.fill.config import FillConfig
+    from throughtime.tasks.fill.network import MaskedTokens
     from throughtime.tasks.fill.predictor import Filler
 
-SHOWN_WORDS = 3
+SAMPLES = 3
+WORDS_PER_SAMPLE = 3
 
 
 class GuessCounts(NamedTuple):
-    """Sums over hidden tokens: nats, their number, how many were the best guess, and among the best five."""
+    """Sums over hidden tokens: -ln P, number, and how many were the best guess or among the best five."""
 
     nats: float
     tokens: float
@@ -27,7 +33,7 @@ class GuessCounts(NamedTuple):
     top5: float
 
     def measures(self) -> dict[str, float]:
-        """Perplexity, and the shares of tokens that were guessed."""
+        """Perplexity, and the shares of tokens that were guessed right."""
         return {
             "perplexity": Likelihood(self.nats, int(self.tokens)).perplexity,
             "accuracy": self.right / self.tokens,
@@ -35,65 +41,55 @@ class GuessCounts(NamedTuple):
         }
 
 
-class FillTask:
-    """Predict hidden tokens from all others of their sentence.
-
-    `train` and `valid` are sentences as ids; `shown` are sentences with a blank that are filled each epoch.
-    """
+class FillTask(TextObjective):
+    """Predict hidden tokens from all other tokens of their sentence."""
 
     unit = "blanks"
-    measure = "perplexity"
-    better: Literal["less", "more"] = "less"
-    fixed_shapes = False  # batches are as long as their sentences
+    predictor: Filler
+    config: FillConfig
+    model: MaskedTokens
 
-    def __init__(self, filler: Filler, train: RaggedIds, valid: RaggedIds | None, shown: list[str]) -> None:
-        self.filler, self.config = filler, filler.config
-        self.model: MaskedTokens = filler.model
-        self.train, self.valid, self.shown = train, valid, shown
+    def __init__(self, filler: Filler, dataset: Dataset) -> None:
+        super().__init__(filler)
+        self.train = filler.ids(dataset, "train")
+        held_out = dataset.texts("valid", self.config.side_of(dataset)) if "valid" in dataset.splits else ()
+        # A file of few lines has none left for validation.
+        self.valid = filler.ids(dataset, "valid") if any(text.strip() for text in held_out) else None
+        self.shown = [] if self.valid is None else self._draw_blanks(self.valid)
+
+    def _draw_blanks(self, rows: RaggedIds) -> list[str]:
+        """A few sentences from all over the data, with a blank in the middle."""
+        codec = self.predictor.codec
+        unk = codec.vocabulary.unk_id
+        fit = [
+            row for row in (rows[number] for number in range(len(rows))) if len(row) > 2 and unk not in row
+        ]
+        return [draw_blank(row.tolist(), len(row) // 2, codec) for row in spread(fit, SAMPLES)]
 
     def batches(self, rank: int, world_size: int) -> MaskedBatches:
-        """Sentences of like lengths together, masked anew in each epoch."""
-        config = self.config
-        return MaskedBatches(
-            self.train,
-            share=config.mask_share,
-            batch_size=config.batch_size,
-            max_tokens=config.max_tokens,
-            seed=config.seed,
-            rank=rank,
-            world_size=world_size,
-        )
-
-    def count(self, batch: Batch) -> int:
-        """Its hidden tokens."""
-        return batch.count
+        """Sentences of similar lengths together, with new masks in each epoch."""
+        return MaskedBatches(self.train, share=self.config.mask_share, **self.batch_options(rank, world_size))
 
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
-        """Surprisals of the hidden tokens."""
+        """-ln P of the hidden tokens."""
         assert isinstance(batch, MaskedBatch)
         return Loss(self.model.loss(batch.ids, batch.places, batch.labels, batch.lengths)), ()
 
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
-        """The validation sentences, with the same masks each time."""
+        """What is counted on the validation sentences, with the same masks each time."""
         if self.valid is None:
             return {}
-        return self.filler.count_guesses(self.valid, rank=rank, world_size=world_size)._asdict()
+        return self.predictor.count_guesses(self.valid, rank=rank, world_size=world_size)._asdict()
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """Perplexity, and the share of tokens that were guessed."""
+        """Perplexity, and the shares of tokens that were guessed right."""
         return GuessCounts(**sums).measures()
 
-    def training_measures(self, mean: float) -> dict[str, float]:
-        """The perplexity of the training text's hidden tokens, dropout included."""
-        return {"perplexity": Likelihood(mean, 1).perplexity}
-
     def sample(self) -> str | None:
-        """A few validation sentences with a blank, and the best words for it."""
-        if not self.shown:
-            return None
+        """A few validation sentences with a blank, and the most likely words for it."""
         lines = []
-        for text, found in zip(self.shown, self.filler.fill(self.shown, k=SHOWN_WORDS), strict=True):
+        for text, found in zip(self.shown, self.predictor.fill(self.shown, k=WORDS_PER_SAMPLE), strict=True):
             own = (found, *found.alternatives)
             words = ", ".join(f"{one.tokens[0]} {one.probability:.0%}" for one in own)
             lines.append(f"{text} → {words}")
-        return "\n".join(lines)
+        return "\n".join(lines) or None
