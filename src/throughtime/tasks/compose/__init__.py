@@ -1,4 +1,4 @@
-"""Train a writer: a text from one label, or from a vector of numbers."""
+"""The task `compose`: a text from a label or from a vector of numbers."""
 
 from throughtime.tasks import Task
 
@@ -8,11 +8,11 @@ class Compose(Task):
 
     name = "compose"
     title = "a model that composes texts from labels or vectors"
-    summary = "Train a writer: a text from one label, or from a vector of numbers."
+    summary = "Train a model that writes texts from a label or a vector of numbers."
     description = """
     The data are CSV, TSV or JSON lines with `text` and `label`, tagged sentences that have a label, or JSON
     lines with `text` and `vector`, a list of numbers. The label or vector gives a language model its first
-    state, and stands beside each token that it reads.
+    state, and is an input at each step.
     """
     examples = (
         "train compose --data reviews.csv --out runs/reviewer",

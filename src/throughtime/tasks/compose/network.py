@@ -1,7 +1,6 @@
-"""A fixed-size input to a sequence: a label or a vector begins a language model's state, which then writes.
+"""A language model that starts from a label or a vector.
 
-The condition takes the place of an encoder, so the decoder, its teacher forcing and every search are those of
-`EncoderDecoder`.
+This condition takes the place of the encoder of an `EncoderDecoder`; decoder and search stay the same.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from throughtime.search.generate import Memory
 
 
 class LabelCondition(Encoder):
-    """A learned vector for each label; the source is one id a row, [1, B]."""
+    """A learned vector for each label; the source is the number of a label per row, [1, B]."""
 
     def __init__(self, labels: int, size: int) -> None:
         super().__init__()
@@ -31,13 +30,13 @@ class LabelCondition(Encoder):
 
     def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
         """See `Encoder`."""
-        return known(self.table(source), lengths)
+        return _encoded(self.table(source), lengths)
 
 
 class VectorCondition(Encoder):
-    """tanh(W v + b) of a standardised vector v; the source is one vector a row, [1, B, width].
+    """tanh(W v + b) of a standardised vector v; the source is one vector per row, [1, B, width].
 
-    `mean` and `scale` are those of the training data, and are saved with the weights.
+    `mean` and `scale` come from the training data and are saved with the weights.
     """
 
     mean: Tensor
@@ -52,18 +51,18 @@ class VectorCondition(Encoder):
 
     @torch.no_grad()
     def standardise(self, vectors: Tensor) -> None:
-        """Learn the mean and spread of these vectors [N, width]; one that never varies keeps its scale."""
+        """Set mean and scale from these vectors [N, width]; a component that never varies keeps its scale."""
         spread = vectors.double().std(0, correction=0)
         self.mean.copy_(vectors.double().mean(0))
         self.scale.copy_(torch.where(spread > 0, spread, 1.0))
 
     def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
         """See `Encoder`."""
-        return known(torch.tanh(self.projection((source - self.mean) / self.scale)), lengths)
+        return _encoded(torch.tanh(self.projection((source - self.mean) / self.scale)), lengths)
 
 
-def known(vectors: Tensor, lengths: Tensor) -> Encoded:
-    """A condition [1, B, H] as a decoder expects what an encoder knows."""
+def _encoded(vectors: Tensor, lengths: Tensor) -> Encoded:
+    """A condition [1, B, H] in the form of an encoder's output."""
     return Encoded(vectors, (vectors[0],), vectors[0], lengths)
 
 
@@ -73,14 +72,14 @@ class ConditionedLanguageModel(EncoderDecoder):
     encoder: LabelCondition | VectorCondition
 
     def conditions(self, given: Sequence[Sequence[float]]) -> Tensor:
-        """Labels' numbers [[3], ...] or vectors as a source: [1, B], or [1, B, width]."""
+        """Numbers of labels, such as [[3], ...], or vectors as a source: [1, B] or [1, B, width]."""
         device = next(self.parameters()).device
         if isinstance(self.encoder, LabelCondition):
             return torch.tensor([one[0] for one in given], dtype=torch.long, device=device)[None]
         return torch.tensor([list(one) for one in given], device=device)[None]
 
     def start(self, prompts: Sequence[Sequence[float]]) -> tuple[Tensor, State, Memory]:
-        """Take the conditions in; every text begins with the same token."""
+        """Encode the conditions; every text begins with the same token."""
         source = self.conditions(prompts)
         state, memory = self.encode(source, torch.ones(len(prompts), dtype=torch.long, device=source.device))
         return torch.full((len(prompts),), self.bos_id, device=source.device), state, memory
@@ -102,10 +101,10 @@ def build(
     hidden_dropout: float = 0.0,
     output_dropout: float = 0.0,
 ) -> ConditionedLanguageModel:
-    """A model of these sizes, with Xavier's first weights.
+    """Build a model with Xavier initialisation.
 
-    The condition gives the first state of every layer, and where it is `fed` it stands beside each token too.
-    `tied` makes the output's weights the embedding; then both are `hidden_size` wide.
+    The condition gives the first state of every layer and, with `fed`, is an input at each step too. With
+    `tied`, the embedding is also the weights of the output layer, and its size is `hidden_size`.
 
     >>> model = build(LabelCondition(3, 8), 20, bos_id=1, embedding_size=16, hidden_size=16)
     >>> labels, texts = torch.tensor([[0, 2]]), torch.ones(5, 2, dtype=torch.long)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import torch
 
-from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.records import Specials
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
@@ -26,31 +25,17 @@ from throughtime.tasks.compose.network import (
     VectorCondition,
     build,
 )
-from throughtime.tasks.compose.training import ComposeTask, ConditionedTexts
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.labels import Labels, labelled_texts
-from throughtime.tasks.texts import DecodingConstraints, TextWriter, build_codec
-from throughtime.text.codec import Codec
+from throughtime.tasks.texts import DecodingConstraints, TextAssets, TextWriter, build_codec
 from throughtime.text.texts import several
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.tasks.compose.training import ComposeTask, ConditionedTexts
 
 Condition = str | Sequence[float]
 """A label, or a vector."""
-
-
-class ComposerAssets(NamedTuple):
-    """The vocabulary of texts, and the labels that they are written from; None for vectors."""
-
-    codec: Codec
-    labels: Labels | None
-
-    def save(self, folder: ModelFolder) -> None:
-        """Write both into a model folder."""
-        self.codec.save(folder.path)
-        if self.labels is not None:
-            self.labels.save(folder)
 
 
 class Composer(TextWriter):
@@ -60,25 +45,25 @@ class Composer(TextWriter):
     config_type = ComposeConfig
     generation_defaults = {"do_sample": True, "temperature": 1.0, "max_new_tokens": 100}  # noqa: RUF012
     model: ConditionedLanguageModel
-    assets: ComposerAssets
+    assets: TextAssets
     config: ComposeConfig
 
     @classmethod
-    def prepare(cls, config: ComposeConfig, dataset: Dataset) -> tuple[ComposeConfig, ComposerAssets]:
-        """Find the labels, and build the vocabulary of the training texts."""
+    def prepare(cls, config: ComposeConfig, dataset: Dataset) -> tuple[ComposeConfig, TextAssets]:
+        """Collect the labels, and build the vocabulary of the training texts."""
         labels = None if dataset.kind == "described" else Labels.of(dataset)
         config = config.settled(dataset)
         codec = build_codec(texts_of(dataset, "train"), config, dataset.name)
-        return config, ComposerAssets(codec, labels)
+        return config, TextAssets(codec, labels)
 
     @classmethod
-    def load_assets(cls, folder: ModelFolder, config: ComposeConfig) -> ComposerAssets:
-        """Read the vocabulary, and the labels where it writes from some."""
-        return ComposerAssets(Codec.load(folder.path), None if config.vector_size else Labels.load(folder))
+    def load_assets(cls, folder: ModelFolder, config: ComposeConfig) -> TextAssets:
+        """Read the vocabulary, and the labels of a model that writes from labels."""
+        return TextAssets.load(folder, labelled=not config.vector_size)
 
     @classmethod
-    def build_network(cls, config: ComposeConfig, assets: ComposerAssets) -> ConditionedLanguageModel:
-        """The network that a configuration describes."""
+    def build_network(cls, config: ComposeConfig, assets: TextAssets) -> ConditionedLanguageModel:
+        """Build the network that a configuration describes."""
         condition: LabelCondition | VectorCondition
         if assets.labels is not None:
             condition = LabelCondition(len(assets.labels), config.condition_size)
@@ -91,24 +76,24 @@ class Composer(TextWriter):
         return build(condition, len(words), bos_id=words.bos_id, **config.arguments_for(build))
 
     def adapt_to(self, dataset: Dataset) -> None:
-        """Standardise vectors as the training data need it."""
+        """Learn the mean and the scale of the vectors."""
         if isinstance(self.model.encoder, VectorCondition):
             vectors = torch.tensor([one.vector for one in dataset.records("train")])
             self.model.encoder.standardise(vectors)
 
     @property
     def labels(self) -> Labels | None:
-        """The labels that it writes from; None where it writes from vectors."""
+        """The labels that the model writes from; None if it writes from vectors."""
         return self.assets.labels
 
     @property
     def width(self) -> int:
-        """The number of numbers in a vector; 0 where it writes from labels."""
+        """The length of the vectors; 0 if the model writes from labels."""
         return self.config.vector_size or 0
 
     @property
     def specials(self) -> Specials:
-        """The ids that the vocabulary reserves."""
+        """The ids of the special tokens."""
         words = self.codec.vocabulary
         if words.bos_id is None or words.eos_id is None:
             raise InputError("vocabulary", "has no <bos> or <eos>; choose another tokenizer")
@@ -116,9 +101,9 @@ class Composer(TextWriter):
 
     def training_task(self, dataset: Dataset) -> ComposeTask:
         """Batches, loss and validation on these data."""
-        train = self.texts(dataset, "train")
-        has_valid = "valid" in dataset.splits and any(True for _ in dataset.records("valid"))
-        return ComposeTask(self, train, self.texts(dataset, "valid") if has_valid else None)
+        from throughtime.tasks.compose.training import ComposeTask
+
+        return ComposeTask(self, dataset)
 
     def compose(
         self,
@@ -133,14 +118,13 @@ class Composer(TextWriter):
         watch: Callable[[Moment], None] | None = None,
         **options: Unpack[WritingOptions],
     ) -> list[Composed]:
-        """A text for each label or vector; its alternatives are the other texts asked for.
+        """Write a text for each label or vector, with `num_return_sequences` - 1 alternatives.
 
         Texts are drawn by `temperature`, `top_k`, `top_p` and `seed`; `greedy=True` takes the most likely
-        token at each step, `num_beams` asks for beam search, and `search` names any other strategy. Each
-        condition gets `num_return_sequences` texts, the best first. What is not given comes from
-        generation_config.json. Texts begin with `prefix`, contain the words of `require` and none of
-        `forbid`, and repeat no n-gram of length `no_repeat_ngram`. `watch` is called at every step, and may
-        raise to stop.
+        token at each step, `num_beams` asks for beam search, and `search` names any other strategy. Options
+        that are not given come from generation_config.json. Texts begin with `prefix`, contain the words of
+        `require` and none of `forbid`, and repeat no n-gram of length `no_repeat_ngram`. `watch` is called at
+        every step; it may raise to stop.
         """
         prompts = [self.condition(one) for one in _as_list(conditions)]
         rules = DecodingConstraints(prefix, tuple(forbid), tuple(require), no_repeat_ngram)
@@ -159,7 +143,7 @@ class Composer(TextWriter):
             progress=progress,
             watch=watch,
         )
-        nothing = Composed("", -math.inf, -math.inf, False)  # no text keeps to all the rules
+        nothing = Composed("", -math.inf, -math.inf, False)  # if no text satisfies all constraints
         return [
             with_alternatives(
                 [Composed(self.codec.decode(one.tokens), one.score, one.log_prob, one.ended) for one in own]
@@ -169,7 +153,7 @@ class Composer(TextWriter):
         ]
 
     def condition(self, given: Condition) -> list[float]:
-        """A label or a vector as the network reads it."""
+        """A label or a vector as input of the network."""
         if self.labels is not None:
             if not isinstance(given, str):
                 raise InputError("conditions", "holds a vector, but this model writes from labels")
@@ -185,6 +169,9 @@ class Composer(TextWriter):
 
     def texts(self, dataset: Dataset, split: str) -> ConditionedTexts:
         """The texts of a split with their conditions, without those whose labels training did not know."""
+        from throughtime.data.batching.buckets import RaggedIds
+        from throughtime.tasks.compose.training import ConditionedTexts
+
         if self.labels is None:
             described = list(dataset.records(split)) if dataset.kind == "described" else []
             if not all(len(one.vector) == self.width for one in described):
@@ -202,7 +189,7 @@ class Composer(TextWriter):
         return ConditionedTexts(ids, conditions, self.specials)
 
     def examples(self, texts: ConditionedTexts, most: int) -> list[Condition]:
-        """A few different conditions: the most frequent labels, or the first vectors."""
+        """A few conditions: the most frequent labels, or the first vectors."""
         if self.labels is not None:
             counts = self.labels.counts
             return [*sorted(counts, key=lambda name: -counts[name])[:most]]
@@ -211,7 +198,7 @@ class Composer(TextWriter):
     def evaluate_split(
         self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
     ) -> Evaluation:
-        """Perplexity on a split, and how much of it is owed to the condition."""
+        """Measure the perplexity of a split, and how much the condition lowers it."""
         refuse_options(options, (), "is not for models that compose")
         texts = self.texts(dataset, split)
         self.model.eval()
@@ -259,6 +246,6 @@ class Composer(TextWriter):
 
 
 def _as_list(conditions: Condition | Sequence[Condition]) -> Sequence[Condition]:
-    """The conditions as a list; a label or a vector alone is a list of one."""
+    """The conditions as a list; a single label or vector becomes a list of one."""
     alone = isinstance(conditions, str) or (len(conditions) > 0 and isinstance(conditions[0], int | float))
     return cast(Sequence[Condition], [conditions] if alone else conditions)

@@ -1,25 +1,27 @@
-"""Writing from a condition as the trainer sees it: batches of texts, their surprisals given the condition."""
+"""The training objective of composers: batches of texts, and their likelihood given the condition."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Unpack
 
 import torch
 from torch import Tensor
 
 from throughtime.data.batching.batches import Batch
-from throughtime.data.batching.buckets import RaggedIds
+from throughtime.data.batching.buckets import BucketOptions, RaggedIds
 from throughtime.data.batching.pairs import ConditionedBatches, PairBatch
 from throughtime.data.records import Specials
 from throughtime.metrics.likelihood import Likelihood
-from throughtime.tasks.compose.network import ConditionedLanguageModel
+from throughtime.tasks.objective import TextObjective
 from throughtime.tasks.surprisal import label_loss, likelihood, masked_labels
 from throughtime.text.texts import one_line
 from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+    from throughtime.tasks.compose.config import ComposeConfig
+    from throughtime.tasks.compose.network import ConditionedLanguageModel
     from throughtime.tasks.compose.predictor import Composer
 
 VALIDATION_BATCH = 128
@@ -29,7 +31,7 @@ SAMPLED_TOKENS = 40
 
 @dataclass(frozen=True)
 class ConditionedTexts:
-    """Texts as bare ids, and what each is written from: numbers of labels [N], or vectors [N, width]."""
+    """Texts as ids, and the condition of each: numbers of labels [N], or vectors [N, width]."""
 
     texts: RaggedIds
     conditions: Tensor
@@ -39,21 +41,22 @@ class ConditionedTexts:
         """The number of texts."""
         return len(self.texts)
 
-    def likelihood(self, model: ConditionedLanguageModel, rank: int = 0, world_size: int = 1) -> Likelihood:
-        """How likely the model finds these texts given their conditions."""
-        batches = ConditionedBatches(
-            self.texts,
-            self.conditions,
-            self.specials,
-            batch_size=VALIDATION_BATCH,
-            shuffle=False,
-            rank=rank,
-            world_size=world_size,
+    def batches(
+        self, *, max_length: int | None = None, **options: Unpack[BucketOptions]
+    ) -> ConditionedBatches:
+        """The texts and their conditions in batches."""
+        return ConditionedBatches(
+            self.texts, self.conditions, self.specials, max_length=max_length, **options
         )
+
+    def likelihood(self, model: ConditionedLanguageModel, rank: int = 0, world_size: int = 1) -> Likelihood:
+        """The likelihood of this process's share of the texts, given their conditions."""
+        size = VALIDATION_BATCH
+        batches = self.batches(batch_size=size, shuffle=False, rank=rank, world_size=world_size)
         return likelihood(model, batches)
 
     def with_others(self, labels: int | None, seed: int = 0) -> ConditionedTexts:
-        """The same texts with wrong conditions: another of `labels` labels, or another text's vector."""
+        """The same texts with wrong conditions: another of `labels` labels, or the vector of another text."""
         chance = torch.Generator().manual_seed(seed)
         count = len(self)
         if labels is not None:
@@ -65,40 +68,25 @@ class ConditionedTexts:
         return replace(self, conditions=self.conditions[other])
 
 
-class ComposeTask:
-    """Predict each token from the condition and the tokens before it."""
+class ComposeTask(TextObjective):
+    """Predict each token of a text from its condition and the tokens before it."""
 
-    unit = "tokens"
-    measure = "perplexity"
-    better: Literal["less", "more"] = "less"
-    fixed_shapes: bool = False  # batches are as long as their texts
+    predictor: Composer
+    config: ComposeConfig
+    model: ConditionedLanguageModel
 
-    def __init__(self, composer: Composer, train: ConditionedTexts, valid: ConditionedTexts | None) -> None:
-        self.composer, self.config = composer, composer.config
-        self.model: ConditionedLanguageModel = composer.model
-        self.train, self.valid = train, valid
+    def __init__(self, composer: Composer, dataset: Dataset) -> None:
+        super().__init__(composer)
+        self.train = composer.texts(dataset, "train")
+        has_valid = "valid" in dataset.splits and any(True for _ in dataset.records("valid"))
+        self.valid = composer.texts(dataset, "valid") if has_valid else None
 
     def batches(self, rank: int, world_size: int) -> ConditionedBatches:
-        """Texts of like lengths together."""
-        config, train = self.config, self.train
-        return ConditionedBatches(
-            train.texts,
-            train.conditions,
-            train.specials,
-            batch_size=config.batch_size,
-            max_tokens=config.max_tokens,
-            max_length=config.max_length,
-            seed=config.seed,
-            rank=rank,
-            world_size=world_size,
-        )
-
-    def count(self, batch: Batch) -> int:
-        """Its tokens, end tokens included."""
-        return batch.count
+        """Texts of similar lengths together."""
+        return self.train.batches(self.config.max_length, **self.batch_options(rank, world_size))
 
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
-        """Surprisals of the real tokens; with label smoothing, measured but not what is minimised."""
+        """-ln P of the tokens; with label smoothing this is reported, and the smoothed loss minimised."""
         assert isinstance(batch, PairBatch)
         outputs = self.model(batch.source, batch.source_lengths, batch.inputs).outputs
         hidden, labels = outputs.flatten(0, 1), masked_labels(batch).flatten()
@@ -111,18 +99,9 @@ class ComposeTask:
         found = self.valid.likelihood(self.model, rank, world_size)
         return {"nats": found.nats, "tokens": found.tokens}
 
-    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """Perplexity and bits."""
-        found = Likelihood(sums["nats"], int(sums["tokens"]))
-        return {"perplexity": found.perplexity, "bits_per_token": found.bits_per_token}
-
-    def training_measures(self, mean: float) -> dict[str, float]:
-        """The perplexity of the training texts, dropout included."""
-        return {"perplexity": Likelihood(mean, 1).perplexity}
-
     def sample(self) -> str | None:
-        """A text for each of a few conditions, from the same chance each time."""
-        conditions = self.composer.examples(self.valid or self.train, SAMPLES)
-        found = self.composer.compose(conditions, temperature=0.8, seed=0, max_new_tokens=SAMPLED_TOKENS)
+        """A text for each of a few conditions, drawn with the same seed each time."""
+        conditions = self.predictor.examples(self.valid or self.train, SAMPLES)
+        found = self.predictor.compose(conditions, temperature=0.8, seed=0, max_new_tokens=SAMPLED_TOKENS)
         shown = [one if isinstance(one, str) else ",".join(f"{x:.3g}" for x in one) for one in conditions]
         return "\n".join(f"{one} → {one_line(own.text)}" for one, own in zip(shown, found, strict=True))
