@@ -41,9 +41,7 @@ class ConditionedTexts:
         """The number of texts."""
         return len(self.texts)
 
-    def batches(
-        self, *, max_length: int | None = None, **options: Unpack[BucketOptions]
-    ) -> ConditionedBatches:
+    def batches(self, max_length: int | None = None, **options: Unpack[BucketOptions]) -> ConditionedBatches:
         """The texts and their conditions in batches."""
         return ConditionedBatches(
             self.texts, self.conditions, self.specials, max_length=max_length, **options
