@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from throughtime.data.batching import Batch
+from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import BucketOptions
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.metrics.measures import Measure, find_measure
