@@ -97,6 +97,6 @@ def test_the_name_of_a_series_may_be_in_any_script(
     panel = Panel((Series.of(LETTER, np.arange(30.0)),), None)
     for kind in ("png", "svg", "pdf"):
         path = tmp_path / f"f.{kind}"
-        plots.forecast(panel, Baseline("naive").predict(panel, 3), path=path)
+        plots.forecast(Baseline("naive").predict(panel, 3), panel, path=path)
         assert path.exists()
     assert capsys.readouterr().err == ""

@@ -13,7 +13,9 @@ from matplotlib import dates
 from throughtime import plots
 from throughtime.data.panel import Frequency, Panel, Series
 from throughtime.data.readers.panel import read_panel
+from throughtime.errors import InputError
 from throughtime.plots.series import date_labels
+from throughtime.results import Forecast
 from throughtime.series.backtest import backtest
 from throughtime.series.baselines import Baseline
 from throughtime.tasks.forecast.k_steps import KSteps, SeriesKSteps
@@ -36,7 +38,7 @@ def labels(drawing: Any) -> list[str]:
 
 def test_a_forecast_is_a_fan_after_the_end_of_the_history() -> None:
     [told] = Baseline("drift").predict(NUMBERED, 10, PROBABILITIES)[:1]
-    drawing = plots.forecast(NUMBERED, [told])  # the levels that the forecast has
+    drawing = plots.forecast(told, NUMBERED)  # the levels that the forecast has
     (axes,) = drawing.axes
     [observed], [forecast] = lines(axes, "observed"), lines(axes, "forecast")
     np.testing.assert_array_equal(observed.get_ydata(), WALK[-30:])
@@ -49,7 +51,7 @@ def test_a_forecast_is_a_fan_after_the_end_of_the_history() -> None:
 
 
 def test_points_have_no_fan_and_many_series_are_not_all_drawn() -> None:
-    drawing = plots.forecast(NUMBERED, Baseline("naive").predict(NUMBERED, 5), LEVELS)
+    drawing = plots.forecast(Baseline("naive").predict(NUMBERED, 5), NUMBERED, LEVELS)
     assert len(drawing.axes) == 8
     assert not any(axes.collections for axes in drawing.axes)
     assert drawing.legends[0].get_title().get_text() == "8 of 10 series"
@@ -57,7 +59,7 @@ def test_points_have_no_fan_and_many_series_are_not_all_drawn() -> None:
 
 def test_windows_that_overlap_are_not_drawn_upon_each_other() -> None:
     found = backtest(Baseline("naive"), PANEL, h=6, n_windows=5, step_size=4, season=1)
-    (axes,) = plots.backtest(PANEL, found.figures[0].windows, found.rolling.cuts, LEVELS).axes
+    (axes,) = plots.backtest(found, PANEL, LEVELS).axes
     begins = [line.get_xdata()[0] for line in lines(axes, "forecast")]
     assert begins == [DAYS[len(DAYS) - cut] for cut in (22, 14, 6)]
     for line, window in zip(lines(axes, "forecast"), (0, 2, 4), strict=True):
@@ -66,7 +68,7 @@ def test_windows_that_overlap_are_not_drawn_upon_each_other() -> None:
 
 def test_of_many_windows_the_last_are_drawn() -> None:
     found = backtest(Baseline("naive"), PANEL, h=2, n_windows=30, step_size=2, season=1)
-    (axes,) = plots.backtest(PANEL, found.figures[0].windows, found.rolling.cuts, LEVELS).axes
+    (axes,) = plots.backtest(found, PANEL, LEVELS).axes
     begins = [line.get_xdata()[0] for line in lines(axes, "forecast")]
     assert begins == [DAYS[-cut] for cut in range(16, 0, -2)]
 
@@ -97,7 +99,7 @@ def test_the_error_is_drawn_against_steps_ahead() -> None:
 def test_no_date_can_be_taken_for_another(start: str, unit: Any, frequency: Frequency, above: str) -> None:
     ds = (np.datetime64(start, unit) + np.arange(55)).astype("datetime64[ns]")
     panel = Panel((Series.of("a", WALK[:55], ds),), frequency)
-    (axes,) = plots.forecast(panel, Baseline("naive").predict(panel, 7)).axes
+    (axes,) = plots.forecast(Baseline("naive").predict(panel, 7), panel).axes
     low, high = axes.get_xlim()
     shown = [label for label in axes.get_xticklabels() if low <= label.get_position()[0] <= high]
     assert len(shown) >= 3
@@ -123,11 +125,11 @@ def test_values_bear_the_name_of_their_column(tmp_path: Path) -> None:
     one.write_text("\n".join(["date,sales", *(f"{row}{len(row)}" for row in rows)]))
     two.write_text("\n".join(["date,north,south", *(f"{row}1,2" for row in rows)]))
     panels = read_panel(one), read_panel(two), PANEL
-    drawn = [plots.forecast(panel, Baseline("naive").predict(panel, 3)) for panel in panels]
+    drawn = [plots.forecast(Baseline("naive").predict(panel, 3), panel) for panel in panels]
     names = [[axes.get_ylabel() for axes in drawing.axes] for drawing in drawn]
     assert names == [["sales"], ["value", "value"], ["value"]]
     found = backtest(Baseline("naive"), read_panel(one), h=2, n_windows=2, step_size=2, season=1)
-    drawing = plots.backtest(read_panel(one), found.figures[0].windows, found.rolling.cuts, LEVELS)
+    drawing = plots.backtest(found, read_panel(one), LEVELS)
     assert drawing.axes[0].get_ylabel() == "sales"
 
 
@@ -136,7 +138,7 @@ def test_short_horizons_with_dates_are_written_and_always_the_same(tmp_path: Pat
     told = Baseline("naive").predict(PANEL, h, PROBABILITIES)
     files = [tmp_path / "a.svg", tmp_path / "b.svg"]
     for file in files:
-        plots.forecast(PANEL, told, LEVELS, path=file)
+        plots.forecast(told, PANEL, LEVELS, path=file)
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
@@ -165,3 +167,23 @@ def test_predictions_of_each_k_have_a_panel_of_their_own() -> None:  # R4
     [axes] = plots.k_steps(KSteps((1,), rmse, 9, (SeriesKSteps(long, {1: long.y}, range(9), rmse),))).axes
     assert len(lines(axes, "observed")[0].get_xdata()) == 1_000
     assert "1,000 of 1,500" in axes.get_title(loc="left")
+
+
+def test_history_is_whatever_the_user_has(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"unique_id": "rain", "ds": DAYS, "y": WALK})
+    table.to_csv(tmp_path / "rain.csv", index=False)
+    told = Baseline("naive").predict(PANEL, 3)
+    for history in (PANEL, table, str(tmp_path / "rain.csv"), tmp_path / "rain.csv"):
+        (axes,) = plots.forecast(told, history).axes
+        np.testing.assert_allclose(lines(axes, "observed")[0].get_ydata(), WALK[-24:])
+        assert len(plots.backtest(backtest(Baseline("naive"), PANEL, 3, 2), history).axes) == 1
+    (alone,) = plots.forecast(told).axes
+    assert not lines(alone, "observed")
+    undated = [Forecast("mine", np.ones(2), {})]
+    (axes,) = plots.forecast(undated, {"mine": [1.0, 2.0, 3.0]}).axes
+    assert lines(axes, "forecast")[0].get_xdata().tolist() == [3, 4]
+    with pytest.raises(InputError, match=r"^history: .*'rain'"):
+        plots.forecast(told, NUMBERED)
+    with pytest.raises(InputError, match=r"^forecasts: "):
+        plots.forecast([])

@@ -168,7 +168,7 @@ def _draw(found: Backtest, panel: Panel, plot: Path | None, plot_steps: Path | N
     from throughtime import plots
 
     if plot is not None:
-        plots.backtest(panel, found.figures[0].windows, found.rolling.cuts, found.levels, path=plot)
+        plots.backtest(found, panel, path=plot)
         say(f"wrote {plot}")
     if plot_steps is not None:
         plots.forecast_error({one.name: one.steps["rmse"] for one in found.figures}, path=plot_steps)

@@ -107,7 +107,7 @@ def forecast(
     if plot is not None:
         from throughtime import plots
 
-        plots.forecast(panel, found, levels, path=plot)
+        plots.forecast(found, panel, levels, path=plot)
     values = {
         "run": str(run),
         "data": dataset.name,

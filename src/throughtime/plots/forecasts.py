@@ -1,4 +1,4 @@
-"""Forecasts: the history and the fan ahead, windows of a back-test, and the error at each step ahead."""
+"""Forecasts with their intervals, windows of a back-test, and the error at each step ahead."""
 
 from __future__ import annotations
 
@@ -10,70 +10,115 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from throughtime.errors import InputError
 from throughtime.plots.series import date_axis
 from throughtime.plots.style import COLOURS, INK, figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from throughtime.data.datasets import DataLike
     from throughtime.data.panel import Panel, Series
     from throughtime.results import Forecast
+    from throughtime.series.backtest import Backtest
     from throughtime.series.rolling import PastWindows
+
+    History = Panel | DataLike | Mapping[str, Sequence[float]]
 
 Array = NDArray[np.float64]
 
-_SHOWN = 8  # series in one picture
-_WINDOWS = 8  # of each of them
-_TAIL = 3  # horizons of history before the fan
+_SHOWN = 8  # series in one figure
+_WINDOWS = 8  # of each series
+_TAIL = 3  # horizons of history before the forecast
 _TAIL_AT_LEAST = 24  # rows
 _OTHERS = ("#999999", COLOURS[4], COLOURS[2], COLOURS[3])
 _DASHES = ("--", ":", "-.", (0, (5, 1, 1, 1)))
 
 
 def forecast(
-    panel: Panel,
-    forecasts: Sequence[Forecast],
+    forecasts: Forecast | Sequence[Forecast],
+    history: History | None = None,
     levels: Sequence[float] | None = None,
     *,
     path: Path | str | None = None,
 ) -> Figure:
-    """Draw the end of each series and its forecast.
+    """Draw forecasts, each after the last rows of its series.
 
-    `levels`, in per cent, are the shades of the fan, by default all intervals whose two quantiles there are.
+    Args:
+        forecasts: the answer of `model.forecast(...)`, or one item of it. The first eight are drawn.
+        history: the series before the forecasts: the path of a CSV file, a data set name, a DataFrame, a
+            `Panel`, or a dict of values by series name. Without it, only the forecasts are drawn.
+        levels: the intervals to draw, in per cent; by default all that the forecasts have.
+        path: the file to write, ending in .png, .svg or .pdf.
+
+    >>> from throughtime.results import Forecast
+    >>> week = Forecast("sales", np.array([5.0, 6.0]), {0.1: np.array([4.0, 4.5]), 0.9: np.array([6.0, 7.5])})
+    >>> drawing = forecast(week, history={"sales": [3.0, 3.5, 4.0, 4.5]})
+    >>> [text.get_text() for text in drawing.legends[0].get_texts()]
+    ['observed', 'forecast', '80 %']
     """
+    chosen = list(forecasts) if isinstance(forecasts, Sequence) else [forecasts]
+    if not chosen:
+        raise InputError("forecasts", "are empty; pass the answer of `model.forecast(...)`")
     if levels is None:
-        levels = sorted({level for one in forecasts for level in _levels(one.quantiles)})
-    series = panel.by_name()
-    shown = forecasts[:_SHOWN]
+        levels = sorted({level for one in chosen for level in _levels(one.quantiles)})
+    panel = None if history is None else _read_history(history)
+    shown = chosen[:_SHOWN]
     with figure(*_size(len(shown)), path=path) as drawing:
         for axes, one in zip(_grid(drawing, len(shown)), shown, strict=True):
-            own = series[one.unique_id]
-            tail = own.rows(slice(-max(_TAIL * len(one.mean), _TAIL_AT_LEAST), None))
-            axes.plot(tail.ds, tail.y, color=INK, linewidth=1.3, label="observed")
+            own = None if panel is None else _find_series(panel, one.unique_id, len(chosen))
+            ds = one.ds
+            if ds is None:
+                ds = np.arange(len(one.mean)) + (0 if own is None else len(own))
+            if own is not None:
+                tail = own.rows(slice(-max(_TAIL * len(one.mean), _TAIL_AT_LEAST), None))
+                axes.plot(tail.ds, tail.y, color=INK, linewidth=1.3, label="observed")
             for level in sorted(levels, reverse=True):
                 ends = _interval(one.quantiles, level)
                 if ends is not None:
-                    _shade(axes, one.ds, *ends, level, levels)
-            axes.plot(one.ds, one.mean, color=COLOURS[0], label="forecast", marker=_marker(one.mean))
+                    _shade(axes, ds, *ends, level, levels)
+            axes.plot(ds, one.mean, color=COLOURS[0], label="forecast", marker=_marker(one.mean))
             axes.set_title(one.unique_id)
-            _axes(axes, own, panel, len(shown))
-        _legend(drawing, _left_out(len(shown), len(forecasts)))
+            _axes(axes, ds, () if panel is None else panel.target_names, len(shown))
+        _legend(drawing, _left_out(len(shown), len(chosen)))
     return drawing
 
 
+def _read_history(history: History) -> Panel:
+    from throughtime.data.datasets import open_dataset
+    from throughtime.data.panel import Panel, Series
+    from throughtime.data.readers.panel import panel_of
+
+    if isinstance(history, Panel):
+        return history
+    if isinstance(history, Mapping):
+        return Panel(tuple(Series.of(name, values) for name, values in history.items()), None, undated=True)
+    return panel_of(open_dataset(history, kind="series"))
+
+
+def _find_series(panel: Panel, name: str, count: int) -> Series:
+    """The series of a forecast; a single one may have another name, such as that of its file."""
+    if count == len(panel.series) == 1:
+        return panel.series[0]
+    if name not in panel.by_name():
+        raise InputError("history", f"has no series {name!r}, which is forecast")
+    return panel.by_name()[name]
+
+
 def backtest(
-    panel: Panel,
-    windows: PastWindows,
-    cuts: Sequence[int],
+    result: Backtest,
+    history: History,
     levels: Sequence[float] | None = None,
     *,
     path: Path | str | None = None,
 ) -> Figure:
-    """Draw what the windows forecast upon what came; `cuts` are the rows that lay after each origin.
+    """Draw the forecasts of a back-test over the observed values.
 
-    The last eight are drawn; of windows that overlap only every second, third, ..., the last one always.
+    `result` is the answer of `model.backtest(...)` and `history` the series that it was run on, as for
+    `forecast`. The last eight windows that do not overlap are drawn.
     """
-    levels = _levels(windows.quantiles) if levels is None else levels
+    panel, cuts, windows = _read_history(history), result.rolling.cuts, result.figures[0].windows
+    levels = result.levels if levels is None else levels
     shown = panel.series[:_SHOWN]
     apart = _apart(cuts, windows.y.shape[-1])[-_WINDOWS:]
     with figure(*_size(len(shown), wide=True), path=path) as drawing:
@@ -85,7 +130,7 @@ def backtest(
             axes.set_title(own.unique_id)
             axes.grid(visible=False, axis="x")
             axes.margins(x=0.01)
-            _axes(axes, own, panel, len(shown))
+            _axes(axes, own.ds, panel.target_names, len(shown))
         _legend(drawing, _left_out(len(shown), len(panel.series)))
     return drawing
 
@@ -93,7 +138,7 @@ def backtest(
 def _draw_window(
     axes: Any, series: Series, windows: PastWindows, at: tuple[int, int], cut: int, levels: Sequence[float]
 ) -> None:
-    """The forecast and the fan of one window of one series, and a line where it begins."""
+    """Draw the forecast and the intervals of one window, and a line at its origin."""
     mean, origin = windows.mean[at], len(series) - cut
     ds = series.ds[origin : origin + len(mean)]
     for level in sorted(levels, reverse=True):
@@ -105,7 +150,7 @@ def _draw_window(
 
 
 def _apart(cuts: Sequence[int], h: int) -> list[int]:
-    """The places of windows that do not overlap, from the last one back.
+    """Choose windows that do not overlap, from the last one back; return their positions.
 
     >>> _apart([7, 6, 5, 4, 3], h=3)
     [1, 4]
@@ -124,7 +169,7 @@ def forecast_error(
     *,
     path: Path | str | None = None,
 ) -> Figure:
-    """Draw the error against the step ahead, 1, 2, ... or `steps`: the first in colour, the others beside."""
+    """Draw errors by model name against the step ahead, 1, 2, ... or `steps`; the first is highlighted."""
     longest = max(len(values) for values in errors.values())
     ahead = np.arange(1, longest + 1) if steps is None else np.asarray(steps)
     with figure(7.0, 4.2, path=path) as drawing:
@@ -132,7 +177,7 @@ def forecast_error(
         for number, (name, values) in enumerate(errors.items()):
             style = _line(number)
             axes.plot(ahead[: len(values)], values, label=name, marker=_marker(values, 24), **style)
-        # Steps that grow by factors stand evenly on a logarithmic axis.
+        # Steps such as 1, 4, 16 are evenly spaced on a logarithmic axis.
         if steps is not None and len(ahead) > 2 and ahead[-1] >= 8 * ahead[0]:
             axes.set_xscale("log", base=2)
             axes.set_xticks(ahead, [str(step) for step in ahead])
@@ -153,7 +198,7 @@ def _line(number: int) -> dict[str, Any]:
 
 
 def _shade(axes: Any, ds: Any, low: Array, high: Array, level: float, levels: Sequence[float]) -> None:
-    """One band of the fan; the less likely, the paler. A single step has an upright bar."""
+    """Shade an interval, wider ones in a paler colour; a single step gets a vertical bar."""
     rank = sorted(levels).index(level)
     alpha = 0.42 - 0.26 * rank / max(len(levels) - 1, 1)
     look = {"color": COLOURS[0], "alpha": alpha, "linewidth": 0, "label": f"{level:g} %"}
@@ -164,7 +209,7 @@ def _shade(axes: Any, ds: Any, low: Array, high: Array, level: float, levels: Se
 
 
 def _interval(quantiles: Mapping[float, Array], level: float) -> tuple[Array, Array] | None:
-    """The two quantiles that bound an interval, where both are there."""
+    """The two quantiles that bound an interval, or None if one is missing."""
     ends = [
         next(
             (quantiles[p] for p in quantiles if math.isclose(p, 0.5 + side * level / 200, abs_tol=1e-6)), None
@@ -198,15 +243,15 @@ def _size(count: int, wide: bool = False) -> tuple[float, float]:
     return (9.0 if wide or columns > 1 else 7.0), 0.8 + (3.4 if count == 1 else 2.4 * -(-count // columns))
 
 
-def _axes(axes: Any, series: Series, panel: Panel, count: int) -> None:
-    """Values by the name of their column; where several are drawn, each is named above its own."""
-    axes.set_ylabel(panel.target_names[0] if len(panel.target_names) == 1 else "value")
-    if series.ds.dtype.kind == "M":
+def _axes(axes: Any, ds: Any, names: Sequence[str], count: int) -> None:
+    """Label the values with the name of their column, if there is only one, and the dates."""
+    axes.set_ylabel(names[0] if len(names) == 1 else "value")
+    if ds.dtype.kind == "M":
         date_axis(axes, max_dates=8 // _columns(count))
 
 
 def _legend(drawing: Any, title: str | None) -> None:
-    """One legend for the whole picture, above it."""
+    """Draw one legend above the whole figure."""
     labels: dict[str, Any] = {}
     for axes in drawing.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -221,5 +266,5 @@ def _left_out(shown: int, count: int) -> str | None:
 
 
 def _marker(values: Sequence[float] | Array, most: int = 2) -> str:
-    """A line of very few points is hardly seen without marks."""
+    """Mark the points of a line that has only a few."""
     return "." if len(values) <= most else ""
