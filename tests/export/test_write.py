@@ -102,7 +102,7 @@ def test_a_mismatch_leaves_nothing(tmp_path, monkeypatch, throughtime):
     before = sorted(tmp_path.iterdir())
     done = throughtime("export", run, "--out", tmp_path / "out")
     assert done.code == 1
-    assert "the export would compute another thing" in done.err
+    assert "log_probs of the model" in done.err
     assert sorted(tmp_path.iterdir()) == before
 
 

@@ -1,1 +1,1 @@
-"""Models taken elsewhere: graphs that run without torch."""
+"""Export models as graphs that run without torch."""

@@ -1,7 +1,7 @@
-"""A model as a plain list of operators, with weights in float32 or in int8; writers turn it into files.
+"""A model as a plain list of operators, with weights in float32 or int8; writers turn it into files.
 
-Operators have the names, inputs and attributes of ONNX (opset 18), but nothing here needs it: types are
-strings, constants are numpy arrays, the body of a loop is another graph.
+Operators have the names, inputs and attributes of ONNX (opset 18), but nothing here needs onnx: types are
+strings, constants are numpy arrays, and the body of a loop is another graph.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from throughtime.export.weights import MICROSOFT, Array, as_array, quantise
 
 @dataclass(frozen=True)
 class Value:
-    """An input or output of a graph; a size that may vary has a name in its shape."""
+    """An input or output of a graph; a variable size has a name in its shape."""
 
     name: str
     dtype: str
@@ -29,9 +29,9 @@ class Value:
 
 @dataclass(frozen=True)
 class Node:
-    """One operator: it reads the values `inputs` ("" where one is left out) and gives the values `outputs`.
+    """One operator: it computes the values `outputs` from the values `inputs` ("" for one that is left out).
 
-    Attributes are numbers, strings and lists of them. A `Scan` runs `body` once a step; the body also sees
+    Attributes are numbers, strings and lists of them. A `Scan` runs `body` once per step; the body also sees
     all values of the graphs around it.
     """
 
@@ -44,10 +44,10 @@ class Node:
 
 
 class Graph:
-    """Nodes one after another. A value is known by its name, a string.
+    """A list of nodes; values are names. It implements the `Ops` in which cells write their equations.
 
-    With `int8` the products of `linear` and the tables of `lookup` have weights of one byte, each row of a
-    table and each output of a product with a scale of its own. A graph is the `Ops` that cells write in.
+    With `int8`, the weights of `linear` and `lookup` are int8, with a scale for each output of a product and
+    for each row of a table.
 
     >>> import torch
     >>> graph = Graph("double")
@@ -65,24 +65,24 @@ class Graph:
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
         self.constants: dict[str, Array] = {}
-        """By their names; those of a loop's body stand in the graph around it."""
+        """By name; those of the body of a loop are in the graph around it."""
         self._root: Graph = self if around is None else around._root
         self._known: dict[tuple[Any, ...], str] = {}
-        self._alive: list[Tensor] = []  # weights are known by their address, which must not be used again
+        self._alive: list[Tensor] = []  # weights are identified by their address, which must not be reused
         self._count = 0
 
     def input(self, name: str, dtype: str, shape: Sequence[int | str]) -> str:
-        """A value that is given to the graph."""
+        """Add an input."""
         self.inputs.append(Value(name, dtype, tuple(shape)))
         return name
 
     def output(self, value: str, name: str, dtype: str, shape: Sequence[int | str]) -> None:
-        """Give a value out under this name."""
+        """Make a value an output of this name."""
         self.nodes.append(Node("Identity", (value,), (name,)))
         self.outputs.append(Value(name, dtype, tuple(shape)))
 
     def state_inputs(self, stem: str, sizes: Sequence[int], rows: str = "batch") -> tuple[str, ...]:
-        """Inputs `stem_0`, `stem_1` and so on, each [rows, size]."""
+        """Add inputs `stem_0`, `stem_1` and so on, each [rows, size]."""
         return tuple(
             self.input(f"{stem}_{number}", "float32", [rows, size]) for number, size in enumerate(sizes)
         )
@@ -90,12 +90,12 @@ class Graph:
     def state_outputs(
         self, stem: str, state: Sequence[str], sizes: Sequence[int], rows: str = "batch"
     ) -> None:
-        """Give a state out as `stem_0`, `stem_1` and so on, each [rows, size]."""
+        """Make a state the outputs `stem_0`, `stem_1` and so on, each [rows, size]."""
         for number, (value, size) in enumerate(zip(state, sizes, strict=True)):
             self.output(value, f"{stem}_{number}", "float32", [rows, size])
 
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """The one value that an operator gives."""
+        """Add an operator with one output."""
         return self.ops(kind, inputs, 1, attributes)[0]
 
     def ops(
@@ -108,38 +108,38 @@ class Graph:
         domain: str = "",
         body: Graph | None = None,
     ) -> list[str]:
-        """The several values that an operator gives."""
+        """Add an operator with several outputs."""
         outputs = [self.fresh(kind) for _ in range(count)]
         self.nodes.append(Node(kind, tuple(inputs), tuple(outputs), attributes or {}, domain, body))
         return outputs
 
     def constant(self, values: Any, kind: str = "float32") -> str:
-        """A value that never changes; equal small ones are kept once."""
+        """A constant; equal small ones are stored once."""
         array = np.asarray(values, dtype=kind)
         if array.size > 64:
             return self._keep(array)
         return self._once(("constant", array.shape, kind, array.tobytes()), array)
 
     def weight(self, tensor: Tensor) -> str:
-        """A weight of the model; one that is used twice is kept once."""
+        """A weight of the model; one that is used twice is stored once."""
         self._root._alive.append(tensor)
         return self._once(_identity(tensor), as_array(tensor))
 
     def linear(self, x: str, weight: Tensor, bias: Tensor | None = None) -> str:
-        """W x + b, for x [..., I] and W [O, I]. In a loop errors would add up: there it is in float32."""
+        """W x + b, for x [..., I] and W [O, I]. In loops it is in float32, because errors would add up."""
         if self.int8:
-            table, scale = self._in_bytes(weight)
-            given = [x, self._transposed(table), scale, "", "" if bias is None else self.weight(bias)]
+            table, scale = self._quantise(weight)
+            given = [x, self._transpose(table), scale, "", "" if bias is None else self.weight(bias)]
             while not given[-1]:
                 given.pop()
             return self.ops("DynamicQuantizeMatMul", given, 1, domain=MICROSOFT)[0]
-        product = self.op("MatMul", x, self._transposed(self.weight(weight)))
+        product = self.op("MatMul", x, self._transpose(self.weight(weight)))
         return product if bias is None else self.op("Add", product, self.weight(bias))
 
     def lookup(self, table: Tensor, ids: str) -> str:
         """The rows of a table [V, E] for ids [...]: [..., E]."""
         if self.int8:
-            values, scale = self._in_bytes(table)
+            values, scale = self._quantise(table)
             rows = self.op("Cast", self.op("Gather", values, ids), to="float32")
             return self.op("Mul", rows, self.op("Unsqueeze", self.op("Gather", scale, ids), self.axes(-1)))
         return self.op("Gather", self.weight(table), ids)
@@ -158,7 +158,7 @@ class Graph:
         return self.op("Slice", value, self.axes(start), self.axes(end), self.axes(axis))
 
     def concat(self, parts: Sequence[str], axis: int = -1) -> str:
-        """Values side by side; one alone as it is."""
+        """Concatenate values; a single one is returned as it is."""
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=axis)
 
     def axes(self, *numbers: int) -> str:
@@ -170,7 +170,7 @@ class Graph:
         return self.op("Shape", value, start=axis, end=axis + 1)
 
     def sizes(self, *parts: str | int) -> str:
-        """A shape of given numbers and of sizes that are known only when the graph runs."""
+        """A shape made of numbers and of sizes that are known only when the graph runs."""
         return self.concat([part if isinstance(part, str) else self.axes(part) for part in parts], axis=0)
 
     def steps(self, value: str, axis: int) -> str:
@@ -179,7 +179,7 @@ class Graph:
         return self.op("Range", zero, self.op("Squeeze", self.size(value, axis)), one)
 
     def inside(self, x: str, lengths: str) -> str:
-        """Which positions of x [T, B, ...] lie inside their row: [T, B, 1]."""
+        """Which positions of x [T, B, ...] are inside the length of their row: [T, B, 1]."""
         steps = self.op("Unsqueeze", self.steps(x, 0), self.axes(-1))
         return self.op("Unsqueeze", self.op("Less", steps, lengths), self.axes(-1))
 
@@ -190,13 +190,13 @@ class Graph:
         return through_time(self, cells, x, state, lengths)
 
     def loop_body(self, name: str) -> Graph:
-        """The body of a loop in this graph; it sees all that stands here, and its weights stand here."""
+        """The body of a loop in this graph; it sees all values of this graph, which holds its weights."""
         return Graph(name, around=self)
 
     def program(self) -> list[Node]:
-        """The nodes to run, in order; those that give an output write it under its own name.
+        """The nodes to run, in order; nodes that compute an output write it under the name of the output.
 
-        Graphs with a loop keep the copies: what stands in the loop may go by the first name.
+        Graphs with a loop keep the copies, because the loop may use the old name.
         """
         if any(node.body is not None for node in self.nodes):
             return self.nodes
@@ -218,19 +218,19 @@ class Graph:
         ]
 
     def fresh(self, kind: str) -> str:
-        """A name that no other value has."""
+        """A new name."""
         self._root._count += 1
         return f"{kind.lower()}_{self._root._count}"
 
-    def _transposed(self, table: str) -> str:
-        """A table's columns as rows: once, outside of any loop; the file keeps the table as it is."""
+    def _transpose(self, table: str) -> str:
+        """Transpose a table once, outside of loops; the file stores the table as it is."""
         root = self._root
         if ("transposed", table) not in root._known:
             root._known["transposed", table] = root.op("Transpose", table)
         return root._known["transposed", table]
 
-    def _in_bytes(self, weight: Tensor) -> tuple[str, str]:
-        """A table [rows, columns] in int8 and the scale of each row."""
+    def _quantise(self, weight: Tensor) -> tuple[str, str]:
+        """The names of a table [rows, columns] in int8 and of the scales of its rows."""
         known = self._root._known
         key = _identity(weight)
         self._root._alive.append(weight)

@@ -1,4 +1,4 @@
-"""A graph as an ONNX model. This module alone imports onnx."""
+"""Write a graph as an ONNX model. Only this module imports onnx."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OPSET, IR_VERSION = 18, 9
 
 
 def to_onnx(graph: Graph) -> bytes:
-    """The model as it stands in a file, checked."""
+    """The bytes of the ONNX file, checked."""
     onnx = import_onnx()
     nodes = graph.program()
     constants = [onnx.numpy_helper.from_array(array, name) for name, array in graph.constants.items()]
@@ -33,7 +33,7 @@ def to_onnx(graph: Graph) -> bytes:
 
 
 def import_onnx() -> Any:
-    """Import onnx, or say which extra has it."""
+    """Import onnx; if it is missing, the error names the extra."""
     return import_optional("onnx", feature="exporting a model", extra="onnx")
 
 

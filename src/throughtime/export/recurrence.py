@@ -1,4 +1,4 @@
-"""Cells through time as operators: ONNX's own RNN, GRU and LSTM, or for other cells a loop over steps."""
+"""Run cells through time in a graph: by ONNX's RNN, GRU and LSTM, or by a loop over steps."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def through_time(
     graph: Graph, cells: Sequence[Cell], x: str, state: State | None, lengths: str | None
 ) -> tuple[str, State]:
-    """Outputs [T, B, H] of one cell or of two side by side, and the last state of each, one after another.
+    """The outputs [T, B, H] of one cell, or of two concatenated, and their last states, one after the other.
 
-    The second cell reads from the right. `lengths` [B] are int64; past a row's end the state stays as it is
-    and outputs are zero. Without a `state` the cells begin with their own.
+    The second cell reads from the right. `lengths` [B] are int64; past the end of a row the state does not
+    change and outputs are zero. Without a `state` the cells start from their own initial state.
     """
     for cell in cells:
         cell.check_graph()
@@ -43,7 +43,7 @@ def through_time(
 
 
 def _operator_of(cell: Cell) -> GraphOperator | None:
-    """The operator that runs a cell; one that was declared for the equations of a base class does not."""
+    """The operator that runs a cell, unless it was declared for other equations, those of a base class."""
     return cell.graph_operator() if cell.is_written_for("graph_operator", "step", "project") else None
 
 
@@ -64,7 +64,7 @@ def _run_operator(
     }
     if operator.activations:
         attributes["activations"] = list(operator.activations) * ways
-    # [parts][ways]: the h of both directions, then where there is one the c
+    # [parts][ways]: the h of both directions, then the c if there is one
     entering = [
         graph.op(
             "Concat",
@@ -76,10 +76,10 @@ def _run_operator(
     steps = "" if lengths is None else graph.op("Cast", lengths, to="int32")
     bias = graph.constant(np.stack([_bias(cell, operator) for cell in cells]))
     weights = [
-        np.stack([_ordered(cell, name, operator) for cell in cells]) for name in ("weight_ih", "weight_hh")
+        np.stack([_reorder(cell, name, operator) for cell in cells]) for name in ("weight_ih", "weight_hh")
     ]
     if graph.int8 and operator.kind == "LSTM":
-        found = _lstm_in_bytes(graph, x, weights, bias, steps, entering, attributes)
+        found = _int8_lstm(graph, x, weights, bias, steps, entering, attributes)
     else:
         given = [x, *(graph.constant(each) for each in weights), bias, steps, *entering]
         found = graph.ops(operator.kind, given, 1 + parts, attributes)
@@ -91,13 +91,13 @@ def _run_operator(
         for part in range(parts)
     ]
     if lengths is not None:
-        # onnxruntime gives zeros as the last state of an empty row, which should be its first.
+        # onnxruntime returns zeros as the last state of an empty row; it should be the first state.
         some = graph.op("Unsqueeze", graph.op("Greater", lengths, graph.constant(0, "int64")), graph.axes(-1))
         reached = [graph.op("Where", some, new, old) for new, old in zip(reached, state, strict=True)]
     return y, tuple(reached)
 
 
-def _lstm_in_bytes(
+def _int8_lstm(
     graph: Graph,
     x: str,
     weights: Sequence[Array],
@@ -106,7 +106,7 @@ def _lstm_in_bytes(
     entering: Sequence[str],
     attributes: dict[str, Any],
 ) -> list[str]:
-    """onnxruntime's LSTM with weights of one byte."""
+    """onnxruntime's LSTM with int8 weights."""
     tables, scales = [], []
     for each in weights:
         values, scale = zip(*(quantise(way) for way in each), strict=True)
@@ -119,24 +119,24 @@ def _lstm_in_bytes(
     return graph.ops("DynamicQuantizeLSTM", given, 3, attributes, domain=MICROSOFT)
 
 
-def _ordered(cell: Cell, name: str, operator: GraphOperator) -> Array:
-    """A weight with its gates in the operator's order."""
+def _reorder(cell: Cell, name: str, operator: GraphOperator) -> Array:
+    """A weight with its gates in the order of the operator."""
     gates = dict(zip(cell.gates, np.split(as_array(cell.weights()[name]), len(cell.gates)), strict=True))
     return np.concatenate([gates[gate] for gate in operator.gates])
 
 
 def _bias(cell: Cell, operator: GraphOperator) -> Array:
-    """The bias of the input's product, and that of the state's: ours is one, but for a GRU's b_hn."""
+    """The biases of the products with the input and with the state; the second is 0 but for a GRU's b_hn."""
     inner = np.zeros(len(cell.gates) * cell.hidden_size, dtype=np.float32)
     if "bias_hn" in cell.weights():
         inner[-cell.hidden_size :] = as_array(cell.weights()["bias_hn"])
-    return np.concatenate([_ordered(cell, "bias", operator), inner])
+    return np.concatenate([_reorder(cell, "bias", operator), inner])
 
 
 def _loop(
     graph: Graph, cell: Cell, x: str, state: State, lengths: str | None, *, reverse: bool
 ) -> tuple[str, State]:
-    """Step after step, by ONNX's Scan. From the right, the state waits until a row's last real step."""
+    """Run a cell step by step, by ONNX's Scan. In reverse, the state waits for the last real step."""
     body = graph.loop_body("steps")
     sizes = cell.state_sizes
     before = tuple(body.input(graph.fresh("before"), "float32", ["batch", size]) for size in sizes)

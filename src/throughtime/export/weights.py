@@ -1,4 +1,4 @@
-"""Weights as numpy has them, and in one byte each."""
+"""Weights as numpy arrays, and quantised to int8."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 MICROSOFT = "com.microsoft"
-"""The domain of onnxruntime's own operators: products in int8 are among them."""
+"""The domain of onnxruntime's own operators, such as products in int8."""
 LARGEST = 63
-"""Seven bits of the eight: processors without instructions of their own for int8 add two products in 16 bits,
-where two of 127 times 255 would not fit."""
+"""Seven of the eight bits: processors without int8 instructions add two products in 16 bits, where two of
+127 times 255 would not fit."""
 
 Array = NDArray[Any]
 
 
 def as_array(tensor: Tensor) -> Array:
-    """A weight as numpy has it."""
+    """A weight as a float32 array."""
     return tensor.detach().float().cpu().numpy()
 
 
 def quantise(table: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """A table [rows, columns] as whole numbers and the scale of each row.
+    """Quantise a table [rows, columns] to int8; return the values and the scale of each row.
 
     >>> values, scale = quantise(np.array([[-1.26, 0.4], [0.0, 0.0]]))
     >>> values.tolist(), scale.tolist()

@@ -1,4 +1,4 @@
-"""From the parts of a model to a folder that needs no torch: whole and checked, or not at all."""
+"""Write a model to a folder that needs no torch; it is checked against torch first."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from throughtime.export.onnx import to_onnx
 from throughtime.export.weights import Array
 from throughtime.files import check_new, whole_folder
 from throughtime.folder import ModelFolder
-from throughtime.runtime.session import import_onnxruntime
+from throughtime.runtime.session import FORMAT, VERSION, import_onnxruntime
 from throughtime.version import __version__
 
 FORMATS = ("onnx",)
-FORMAT, VERSION = "throughtime-onnx", 1
 TOLERANCE = {"float32": 1e-4, "int8": 0.15}
-"""The root of the mean squared difference, as a share of the numbers' own size."""
+"""Maximum relative error: see `difference`."""
 
 
 class Case(NamedTuple):
-    """Inputs of one graph, and what the torch model makes of them."""
+    """Inputs of one graph, and the outputs of the torch model for them."""
 
     part: str
     what: str  # the shapes, in words
@@ -46,21 +45,21 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True)
 class Exported:
-    """A model taken apart. Building the graphs costs little, so they are built as often as needed."""
+    """The parts of an exported model. Building graphs is cheap, so they are built when needed."""
 
     graphs: Callable[[bool], dict[str, Graph]]
-    """The graph of each part by its name; with True, weights in int8."""
+    """Builds the graph of each part, by name; with True, weights are int8."""
     settings: dict[str, Any]
-    """What a runner must know that is in no file yet."""
+    """The settings of the runner."""
     save: Callable[[Path], None]
     """Writes vocabularies and tokenizers into a folder."""
     cases: Callable[[], Iterable[Case]]
     usage: str
-    """The line of Python that shows the runner at work."""
+    """A line of Python that shows how to use the runner."""
 
 
 def number_names(stem: str, values: Iterable[Any]) -> dict[str, Any]:
-    """Values under numbered names.
+    """Number values: `stem_0`, `stem_1` and so on.
 
     >>> number_names("state", ["h", "c"])
     {'state_0': 'h', 'state_1': 'c'}
@@ -81,9 +80,9 @@ def draw_ragged(
 def write_export(
     exported: Exported, task: str, out: Path, *, name: str, int8: bool = False
 ) -> dict[str, Any]:
-    """Write a model of a task to a folder for `throughtime.runtime`; what it holds and how far it is off.
+    """Write a model to a folder for `throughtime.runtime`; return the contents of its export.json.
 
-    `int8` keeps weights in one byte each: a smaller and faster model whose numbers are a little off. `name`
+    `int8` stores weights in one byte each: the model is smaller and faster, but a little less exact. `name`
     is the title of its card.
     """
     check_new(out)
@@ -113,7 +112,7 @@ def write_export(
 
 
 def verify(models: Mapping[str, bytes], cases: Iterable[Case], precision: str) -> list[dict[str, Any]]:
-    """How far each output of each case is off; a difference above the tolerance is an error."""
+    """The error of each output of each case; raise an error if it is above the tolerance."""
     onnxruntime = import_onnxruntime()
     sessions = {
         name: onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
@@ -126,8 +125,8 @@ def verify(models: Mapping[str, bytes], cases: Iterable[Case], precision: str) -
             off = difference(ours, theirs)
             if not off <= TOLERANCE[precision]:
                 raise ThroughtimeError(
-                    f"the export would compute another thing: {name} of the {part} at {what} is off by "
-                    f"{off:.2g} in {precision}, more than {TOLERANCE[precision]:g}; nothing was written"
+                    f"the export differs from the model: {name} of the {part} at {what} is off by {off:.2g} "
+                    f"in {precision}, more than {TOLERANCE[precision]:g}; nothing was written"
                 )
             largest = float(np.abs(ours.astype(float) - theirs).max()) if ours.size else 0.0
             found.append({"part": part, "shape": what, "output": name, "off": off, "largest": largest})
@@ -135,7 +134,7 @@ def verify(models: Mapping[str, bytes], cases: Iterable[Case], precision: str) -
 
 
 def difference(ours: Array, theirs: Array) -> float:
-    """The root of the mean squared difference, as a share of that of the second's values.
+    """The root mean square of the difference, relative to that of `theirs`.
 
     >>> difference(np.array([1.0, 2.2]), np.array([1.0, 2.0])).__round__(3)
     0.089
@@ -149,13 +148,18 @@ def difference(ours: Array, theirs: Array) -> float:
 
 
 def write_card(name: str, values: Mapping[str, Any], usage: str) -> str:
-    """The text of README.md: what it is, how far it is off, and how to run it without torch."""
+    """The text of README.md: what the model is, how exact it is, and how to run it without torch."""
     precision = values["precision"]
     checks = values["verified"][precision]
     worst = max(check["off"] for check in checks)
     sizes = "\n".join(
         f"| {values['parts'][part]} | {size / 1e6:.2f} MB |" for part, size in values["bytes"].items()
     )
+    elsewhere = (
+        "Inputs and outputs have names, and the graphs are plain ONNX: other runtimes can run them too."
+    )
+    if precision == "int8":
+        elsewhere = "Products in int8 are onnxruntime's own operators, which other runtimes may lack."
     return f"""# {name}, exported to ONNX
 
 A model of the task `{values["task"]}` in {precision}, exported by throughtime {values["throughtime"]}.
@@ -175,12 +179,5 @@ It runs on onnxruntime, numpy and tokenizers; torch is not needed:
 
 Where throughtime itself is installed, `throughtime.runtime.load` does the same.
 
-{_elsewhere(precision)} All numbers of the check are in export.json.
+{elsewhere} All numbers of the check are in export.json.
 """
-
-
-def _elsewhere(precision: str) -> str:
-    """Who else can run the graphs."""
-    if precision == "int8":
-        return "Products in int8 are operators of onnxruntime's own, which other runtimes may lack."
-    return "Inputs and outputs have names, and the graphs are plain ONNX: other runtimes can run them too."

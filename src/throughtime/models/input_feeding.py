@@ -1,8 +1,8 @@
-"""Attention with input feeding as one differentiable function: few calls a step, one product for each weight.
+"""Attention with input feeding as one differentiable function: few calls per step, one product per weight.
 
-What every step adds up lies in one block of columns: of the step before, the projected query and the
-output's sum; then the step's own gates. So the state is multiplied once a step by all that reads it, on the
-way forward and on the way back, and the gradients of all sums are left behind for one product a weight.
+All sums of a step are in one block of columns: the projected query and the output of the step before, then
+the gates of the step itself. So the state is multiplied only once per step, forward and backward, and the
+gradients of all sums remain for one product per weight at the end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from throughtime.models.input_feeding_steps import (
     AdditiveGradients,
     Gates,
     ProductGradients,
-    ScoreGradients,
     additive_scores,
     gates_of,
     product_scores,
@@ -30,9 +29,9 @@ from throughtime.recurrence.layout import scratch
 
 
 class Weights(NamedTuple):
-    """The loop's weights; those of the cell as the cell names them.
+    """The weights of the loop; those of the cell have the cell's names.
 
-    Additive attention is e' sigmoid(W q + k); without `query` and `energy` scores are products q' k.
+    Additive attention is e' sigmoid(W q + k); without `query` and `energy` the scores are products q' k.
     """
 
     weight_ih: Tensor
@@ -46,7 +45,7 @@ class Weights(NamedTuple):
 
 
 class Columns:
-    """Where in a block of sums the query, the output and the gates lie.
+    """The columns of the query, the output and the gates in a block of sums.
 
     >>> from throughtime.models.input_feeding_steps import GRUGates
     >>> columns = Columns(GRUGates, query=5, output=3, hidden=10)
@@ -54,7 +53,7 @@ class Columns:
     (slice(5, 8, None), slice(8, 38, None), slice(18, 48, None), 48)
     """
 
-    def __init__(self, gates: type[Gates], query: int, output: int, hidden: int) -> None:
+    def __init__(self, gates: Gates, query: int, output: int, hidden: int) -> None:
         shown = query + output
         self.query, self.output, self.shown = slice(0, query), slice(query, shown), slice(0, shown)
         self.from_state, self.from_input = (
@@ -66,17 +65,17 @@ class Columns:
 
 
 class InputFeedingLoop(torch.autograd.Function):
-    """The whole loop; `values` have passed the output's weights already: o = tanh(W s + sum_j a_j v_j + b).
+    """The whole loop: o = tanh(W s + sum_j a_j v_j + b), where the v are `values` times the output's weights.
 
-    `hidden` [B, T] is added to the scores: 0, or on padding the least number. Energy, keys, values and hidden
-    may be more precise than the rest, and so is then all that compares queries with keys. What only backward
-    needs is kept where this is `differentiable`.
+    `hidden` [B, T] is added to the scores: 0, or the lowest number for padding. Energy, keys, values and
+    hidden may be more precise than the rest; the comparison of queries with keys then is, too. What only
+    backward needs is kept if `differentiable`.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
-        gates: type[Gates],
+        gates: Gates,
         differentiable: bool,
         hidden: Tensor,
         x: Tensor,
@@ -94,8 +93,8 @@ class InputFeedingLoop(torch.autograd.Function):
         parts = [w.output, gates.weight_of_state(w.weight_hh)]
         from_state = torch.cat(parts if w.query is None else [w.query, *parts]).t()
         from_fed = w.weight_ih[:, embedded:].t()
-        states = [_begun(first, steps) for first in (h, c) if first is not None]
-        outputs = _begun(fed, steps)
+        states = [_allocate(first, steps) for first in (h, c) if first is not None]
+        outputs = _allocate(fed, steps)
         kept = 0 if w.energy is None else steps if differentiable else 1
         seen = scratch((kept, *keys.shape), like=keys)
         weights, real = scratch((steps, *keys.shape[:2]), like=keys), hidden == 0
@@ -128,23 +127,23 @@ class InputFeedingLoop(torch.autograd.Function):
         """First derivatives only."""
         if torch.is_grad_enabled():
             raise ThroughtimeError(
-                "the fused loop of attention gives first derivatives only; for create_graph=True set the "
+                "the fused loop of attention has first derivatives only; for create_graph=True set the "
                 "decoder's `fused` to False"
             )
-        with torch.autocast(ctx.device, enabled=False):  # should backward be called inside one
+        with torch.autocast(ctx.device, enabled=False):  # backward may be called inside one
             return InputFeedingLoop._backward(ctx, *gradients)
 
     @staticmethod
     def _backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        """From the last step to the first; what stays are the gradients of all sums."""
+        """From the last step to the first; the gradients of all sums are kept."""
         from_outputs, from_weights, *from_last = gradients
-        gates: type[Gates] = ctx.gates
+        gates: Gates = ctx.gates
         columns: Columns = ctx.columns
         x, sums, outputs, weights, seen, from_state, keys, values, *others = ctx.saved_tensors
         w, states = Weights(*others[:8]), others[8:]
         steps, embedded = len(x), x.shape[2]
         slopes, rest = _slopes(gates, columns, sums, outputs, states)
-        score_gradients: ScoreGradients = (
+        score_gradients: AdditiveGradients | ProductGradients = (
             ProductGradients(keys, states[0][1:])
             if w.energy is None
             else AdditiveGradients(keys, w.energy, seen)
@@ -181,7 +180,7 @@ class InputFeedingLoop(torch.autograd.Function):
 
 
 def _first_sums(columns: Columns, x: Tensor, w: Weights) -> Tensor:
-    """The sums of all steps, [L + 1, B, columns], with all in them that needs no state."""
+    """The sums of all steps, [L + 1, B, columns], with the parts that need no state."""
     (steps, batch, embedded), size = x.shape, w.weight_hh.shape[1]
     sums = scratch((steps + 1, batch, columns.width), like=x)
     if w.bias_hn is not None:
@@ -194,9 +193,9 @@ def _first_sums(columns: Columns, x: Tensor, w: Weights) -> Tensor:
 
 
 def _slopes(
-    gates: type[Gates], columns: Columns, sums: Tensor, outputs: Tensor, states: list[Tensor]
+    gates: Gates, columns: Columns, sums: Tensor, outputs: Tensor, states: list[Tensor]
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Of gates and outputs, laid out as the sums; and what else the gates need on the way back."""
+    """The slopes of gates and outputs, in the columns of the sums, and the other factors of the gates."""
     slopes = scratch(tuple(sums.shape), like=sums)
     before, after = tuple(part[:-1] for part in states), tuple(part[1:] for part in states)
     rest = gates.slopes(sums[:-1, :, columns.gates], before, after, slopes[:-1, :, columns.gates])
@@ -206,7 +205,7 @@ def _slopes(
 
 
 def _weight_gradients(
-    gates: type[Gates],
+    gates: Gates,
     columns: Columns,
     gradients: Tensor,
     x: Tensor,
@@ -236,8 +235,8 @@ def _weight_gradients(
     )
 
 
-def _begun(first: Tensor, steps: int) -> Tensor:
-    """Room for what there is before and after all steps, the first already there."""
+def _allocate(first: Tensor, steps: int) -> Tensor:
+    """Allocate values before and after all steps, and set the first one."""
     room = scratch((steps + 1, *first.shape), like=first)
     room[0] = first
     return room
@@ -250,14 +249,14 @@ def _through_softmax(weights: Tensor, gradient: Tensor) -> Tensor:
 
 
 def refuses(stack: Stack, attention: Attention, norm: nn.Module | None) -> str | None:
-    """Why the fused loop does not know a decoder of these parts, or None where it does."""
+    """The reason why the fused loop does not support these parts; None if it does."""
     if stack.num_layers > 1 or stack.norms or stack.residual or norm is not None:
-        return "it knows one layer, without normalisation or a residual sum"
+        return "it supports one layer, without normalisation or a residual sum"
     layer = cast(Layer, stack.layers[0])
     if gates_of(layer.from_left) is None:
-        return "it knows the equations of GRU (reset after) and LSTM only"
+        return "it supports only GRU (reset after) and LSTM"
     if type(attention) not in (Additive, Dot, General):
-        return "it knows additive attention and products only"
+        return "it supports only additive attention and products"
     return "recurrent weights are dropped" if layer.weight_drop and layer.training else None
 
 
@@ -266,13 +265,13 @@ def run_input_feeding(
 ) -> tuple[Tensor, Tensor, State]:
     """Outputs [L, B, O], weights [L, B, T] and the last state with o_L, for embedded inputs [L, B, E].
 
-    `state` ends with o_0; `kept` are keys, values that passed the output's weights, and padding. Under
-    autocast products are in its precision, the comparison with the keys and the softmax in float32.
+    `state` ends with o_0; `kept` are keys, values times the output's weights, and padding. Under autocast,
+    products are in its precision, the comparison with the keys and the softmax in float32.
     """
     cell = cast(Layer, stack.layers[0]).from_left
     gates = gates_of(cell)
     if gates is None:
-        raise InputError("fused", f"does not know the equations of {type(cell).__name__}")
+        raise InputError("fused", f"does not support {type(cell).__name__}")
     keys, values, padding = kept
     *first, fed = state
     own, device = next(cell.parameters()).dtype, x.device.type
@@ -281,7 +280,7 @@ def run_input_feeding(
     with torch.autocast(device, enabled=False):
         query = energy = None
         if isinstance(attention, Additive):
-            # The keys are doubled already; a shift of all scores makes no difference to their softmax.
+            # The keys are doubled already; adding a number to all scores does not change their softmax.
             query, energy = 2 * attention.query.weight, 2 * attention.scale * attention.energy.to(wide)
         elif attention.scaled:
             keys = keys * attention.scale

@@ -1,13 +1,22 @@
-"""One step of attention with input feeding, forward and back: the gates of the cell, the scores of attention.
+"""One step of attention with input feeding, forward and backward: gates of the cell, scores of attention.
 
-Gates lie in one block of columns, with one product for each source. Backward first forms the *slopes* of all
-steps at once: how each gate's sum depends on the state that its step gives. A loop then only multiplies them
-by that state's gradient.
+The gates of a cell are four blocks of columns, [B, 4H]; the slices `from_state` and `from_input` say which
+blocks the state and the input contribute to, and `states` is the number of tensors of the state.
+
+- `weight_of_state` puts weight_hh into the order of the blocks, `gradient_of_state` its gradient back. -
+`advance` is one step: sums in `gates` become gates, and the next state is written to `after`. - `slopes`
+computes, for all steps at once, the derivative of the state of a step by the sums of its gates, and
+  the other factors that `retreat` needs, each [L, B, H].
+- `retreat` is one step back: slopes become gradients of sums, and the gradient of the state becomes that of
+the
+  state before, in place, as far as it flows past the gates.
+
+The gradients of scores take one step after another, the last one first. `step` gets the gradient of the
+scores [B, T] and writes that of the projected query, or adds to that of the state; `result` returns the
+gradients of the keys and of the energy.
 """
 
 from __future__ import annotations
-
-from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -16,45 +25,6 @@ from throughtime.cells.base import Cell, State
 from throughtime.cells.gru import GRU
 from throughtime.cells.lstm import LSTM
 from throughtime.recurrence.layout import scratch
-
-
-class Gates(Protocol):
-    """The equations of a cell with four blocks of gates, [B, 4H]."""
-
-    from_state: ClassVar[slice]
-    """The blocks that the state feeds."""
-    from_input: ClassVar[slice]
-    """The blocks that the input feeds."""
-    states: ClassVar[int]
-    """How many tensors the state has."""
-
-    @staticmethod
-    def weight_of_state(weight_hh: Tensor) -> Tensor:
-        """weight_hh in the order of the blocks."""
-        ...
-
-    @staticmethod
-    def gradient_of_state(gradient: Tensor) -> Tensor:
-        """A gradient in the order of the blocks, in the order of weight_hh."""
-        ...
-
-    @staticmethod
-    def advance(gates: Tensor, before: State, after: State) -> None:
-        """One step: sums in `gates` become gates, the next state is written to `after`."""
-        ...
-
-    @staticmethod
-    def slopes(gates: Tensor, before: State, after: State, into: Tensor) -> State:
-        """The slopes of all steps, into [L, B, 4H]; and what else `retreat` needs, each [L, B, H]."""
-        ...
-
-    @staticmethod
-    def retreat(slopes: Tensor, rest: State, gradient: State) -> None:
-        """One step back: slopes become gradients of sums, `gradient` that of the state before, in place.
-
-        Of the state's gradient only what flows past the gates; what flows through them is a product.
-        """
-        ...
 
 
 class GRUGates:
@@ -96,24 +66,24 @@ class GRUGates:
 
     @staticmethod
     def retreat(slopes: Tensor, rest: State, gradient: State) -> None:
-        """Every slope is of h'."""
+        """All slopes are those of h'."""
         slopes.unflatten(-1, (4, -1)).mul_(gradient[0][:, None])
         gradient[0].mul_(rest[0])
 
 
 class LSTMGates:
-    """The LSTM: i, f, g, o, fed by both."""
+    """The LSTM: i, f, g, o; the state and the input contribute to all of them."""
 
     from_state, from_input, states = slice(0, 4), slice(0, 4), 2
 
     @staticmethod
     def weight_of_state(weight_hh: Tensor) -> Tensor:
-        """As they are."""
+        """The order is the same."""
         return weight_hh
 
     @staticmethod
     def gradient_of_state(gradient: Tensor) -> Tensor:
-        """As they are."""
+        """The order is the same."""
         return gradient
 
     @staticmethod
@@ -139,7 +109,7 @@ class LSTMGates:
 
     @staticmethod
     def retreat(slopes: Tensor, rest: State, gradient: State) -> None:
-        """First what h' owes to c'; then the gates; past them flows f c."""
+        """First the gradient from h' into c', then the gates; f c flows past them."""
         (h, c), (through, f) = gradient, rest
         size = h.shape[-1]
         c.addcmul_(h, through)
@@ -149,39 +119,30 @@ class LSTMGates:
         h.zero_()
 
 
-def gates_of(cell: Cell) -> type[GRUGates] | type[LSTMGates] | None:
-    """The equations of this cell, where they are known here."""
+Gates = type[GRUGates] | type[LSTMGates]
+
+
+def gates_of(cell: Cell) -> Gates | None:
+    """The equations of this cell, or None if it is not supported."""
     if type(cell) is GRU and cell.reset == "after":
         return GRUGates
     return LSTMGates if type(cell) is LSTM else None
 
 
 def additive_scores(query: Tensor, keys: Tensor, energy: Tensor, seen: Tensor) -> Tensor:
-    """e' sigmoid(q + k), for queries that are projected; the sigmoid goes to `seen` [B, T, D]. -> [B, T]"""
+    """e' sigmoid(q + k) for projected queries, [B, T]; the sigmoid is written to `seen` [B, T, D]."""
     torch.add(query[:, None].to(keys.dtype), keys, out=seen).sigmoid_()
     return torch.mv(seen.flatten(0, 1), energy).view(keys.shape[:2])
 
 
 def product_scores(query: Tensor, keys: Tensor) -> Tensor:
-    """q' k. -> [B, T]"""
-    # A row times a matrix: torch multiplies batches of columns ten times as slowly.
+    """q' k, [B, T]."""
+    # A row times a matrix: batches of columns are ten times as slow in torch.
     return torch.bmm(query[:, None].to(keys.dtype), keys.transpose(1, 2))[:, 0]
 
 
-class ScoreGradients(Protocol):
-    """Takes the gradients of one step's scores after another, the last step first."""
-
-    def step(self, t: int, gradient: Tensor, query: Tensor, state: Tensor) -> None:
-        """From the scores' gradient [B, T]: write the projected query's, or add to the state's."""
-        ...
-
-    def result(self) -> tuple[Tensor, Tensor | None]:
-        """The gradients of the keys and of the energy."""
-        ...
-
-
 class AdditiveGradients:
-    """Of e' sigmoid(q + k)."""
+    """The gradients of e' sigmoid(q + k)."""
 
     def __init__(self, keys: Tensor, energy: Tensor, seen: Tensor) -> None:
         self.energy, self.seen = energy, seen  # seen: [L, B, T, D]
@@ -189,7 +150,7 @@ class AdditiveGradients:
         self.into_energy = scratch((len(seen), len(energy)), like=keys)
 
     def step(self, t: int, gradient: Tensor, query: Tensor, state: Tensor) -> None:
-        """The energy waits until the end where it can: this goes over as little of that size as possible."""
+        """Touch as few tensors of the size of the keys as possible; the energy is added up at the end."""
         seen = self.seen[t]
         torch.mm(gradient.view(1, -1), seen.flatten(0, 1), out=self.into_energy[t : t + 1])
         torch.addcmul(seen, seen, seen, value=-1, out=self.slopes)
@@ -197,12 +158,12 @@ class AdditiveGradients:
         torch.mul(torch.bmm(gradient[:, None], self.slopes)[:, 0], self.energy, out=query)
 
     def result(self) -> tuple[Tensor, Tensor | None]:
-        """Of all steps together."""
+        """The gradients of all steps together."""
         return self.into_keys * self.energy, self.into_energy.sum(0)
 
 
 class ProductGradients:
-    """Of q' k, where the query is the state itself."""
+    """The gradients of q' k, where the query is the state itself."""
 
     def __init__(self, keys: Tensor, states: Tensor) -> None:
         self.keys, self.states = keys, states  # states: [L, B, D]

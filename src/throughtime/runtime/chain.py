@@ -1,4 +1,4 @@
-"""The tags of one sentence from the scores of each word: each tag for itself, or as a chain."""
+"""The tags of one sentence from the scores of its words: independent tags, or a chain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Scores = NDArray[np.float32]
 
 
 class Chain:
-    """Scores of tags after each other and at either end; `None` for each word's tag alone.
+    """A chain with scores for successive tags and for tags at either end; None for independent tags.
 
     >>> chain = Chain({"transitions": [[0.0, 5.0], [0.0, 0.0]], "first": [0.0, 0.0], "last": [0.0, 0.0]})
     >>> chain.best(np.array([[0.0, 1.0], [0.0, 0.0]], dtype=np.float32)).tolist()
@@ -25,13 +25,13 @@ class Chain:
         }
 
     def best(self, scores: Scores) -> NDArray[np.int64]:
-        """The likeliest tags of a sentence with scores [T, S]: [T]."""
+        """The likeliest tags [T] of a sentence with scores [T, S]."""
         if not self._weights:
             alone: NDArray[np.int64] = scores.argmax(axis=1)
             return alone
-        framed, transitions = self._framed(scores), self._weights["transitions"]
-        reached, came_from = framed[0], []
-        for row in framed[1:]:
+        scored, transitions = self._add_ends(scores), self._weights["transitions"]
+        reached, came_from = scored[0], []
+        for row in scored[1:]:
             reach = reached[:, None] + transitions
             came_from.append(reach.argmax(axis=0))
             reached = reach.max(axis=0) + row
@@ -41,27 +41,26 @@ class Chain:
         return np.array(path[::-1])
 
     def marginals(self, scores: Scores) -> NDArray[np.float32]:
-        """P(tag of word t) given the whole sentence: [T, S]."""
+        """P(tag of word t) given the whole sentence, [T, S]."""
         if not self._weights:
             return _softmax(scores)
-        framed, transitions = self._framed(scores), self._weights["transitions"]
-        before, after = [framed[0]], [np.zeros_like(framed[0])]
-        for row in framed[1:]:
-            before.append(_summed(before[-1][:, None] + transitions, 0) + row)
-        for row in framed[:0:-1]:
-            after.append(_summed(transitions + (row + after[-1])[None], 1))
+        scored, transitions = self._add_ends(scores), self._weights["transitions"]
+        before, after = [scored[0]], [np.zeros_like(scored[0])]
+        for row in scored[1:]:
+            before.append(_log_sum_exp(before[-1][:, None] + transitions, 0) + row)
+        for row in scored[:0:-1]:
+            after.append(_log_sum_exp(transitions + (row + after[-1])[None], 1))
         return _softmax(np.stack(before) + np.stack(after[::-1]))
 
-    def _framed(self, scores: Scores) -> Scores:
+    def _add_ends(self, scores: Scores) -> Scores:
         assert self._weights
-        framed = scores.copy()
-        framed[0] += self._weights["first"]
-        framed[-1] += self._weights["last"]
-        return framed
+        scored = scores.copy()
+        scored[0] += self._weights["first"]
+        scored[-1] += self._weights["last"]
+        return scored
 
 
-def _summed(values: Scores, axis: int) -> Scores:
-    """The log of the summed exponentials."""
+def _log_sum_exp(values: Scores, axis: int) -> Scores:
     most = values.max(axis=axis, keepdims=True)
     found: Scores = np.log(np.exp(values - most).sum(axis=axis)) + most.squeeze(axis)
     return found

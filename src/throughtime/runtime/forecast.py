@@ -1,4 +1,4 @@
-"""What a forecaster reads, what it says of a value to come, and the levels of its intervals."""
+"""The inputs of a forecaster, the distribution of a future value, and the levels of intervals."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class History:
-    """What is known of a series: its values, oldest first (nan: a gap), and the columns that the model wants.
+    """A series: its values, oldest first (nan for a gap), and the other columns that the model needs.
 
-    `known` has the rows of y and then those to forecast, `past` the rows of y.
+    `known` has the rows of y followed by those to forecast, `past` only the rows of y.
     """
 
     unique_id: str
@@ -32,7 +32,7 @@ class History:
 
 
 class Head:
-    """Reads the numbers of a graph, [..., width], as the distribution of one value."""
+    """Interprets the outputs of a graph, [..., width], as the distribution of one value."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.kind: str = settings["kind"]
@@ -40,16 +40,16 @@ class Head:
 
     @property
     def probabilistic(self) -> bool:
-        """Whether it says more than one number."""
+        """Whether it is a distribution, not a single number."""
         return self.kind != "point"
 
     def mean(self, outputs: Array) -> Array:
-        """The one number for those who want one, [...]."""
+        """The point forecast, [...]."""
         found: Array = outputs[..., self.settings.get("centre", 0)]
         return found
 
     def quantiles(self, outputs: Array, probabilities: Sequence[float]) -> Array:
-        """The values below which the next one lies with these probabilities, [probabilities, ...]."""
+        """The quantiles for these probabilities, [probabilities, ...]."""
         if self.kind == "quantiles":
             ordered = self._ordered(outputs)
             return np.stack([self._at(ordered, each) for each in probabilities])
@@ -58,7 +58,7 @@ class Head:
         return np.stack([centre + scale * point for point in points])
 
     def draw(self, outputs: Array, draws: np.random.Generator) -> Array:
-        """A value drawn from the distribution, [...]."""
+        """Draw a value from the distribution, [...]."""
         if self.kind == "quantiles":
             return self._between(self._ordered(outputs), draws)
         centre, scale = _centre_and_scale(outputs)
@@ -69,7 +69,7 @@ class Head:
         return (centre + scale * standard).astype(np.float32)
 
     def _standard(self, probabilities: Array) -> Array:
-        """Quantiles at centre 0 and scale 1."""
+        """Quantiles of the distribution with centre 0 and scale 1."""
         if self.kind == "gaussian":
             return np.array([NormalDist().inv_cdf(float(each)) for each in probabilities])
         # With t = sqrt(n) tan(a) the density becomes cos(a)^(n - 1).
@@ -80,7 +80,7 @@ class Head:
         return math.sqrt(degrees) * np.tan(np.interp(probabilities, below / below[-1], angles))
 
     def _ordered(self, outputs: Array) -> Array:
-        """The quantiles themselves, from the middle one and distances."""
+        """The quantiles, from the middle one and the distances between them."""
         middle = self.settings["centre"]
         centre = outputs[..., middle : middle + 1]
         above = centre + np.cumsum(_softplus(outputs[..., middle + 1 :]), axis=-1)
@@ -91,7 +91,7 @@ class Head:
         known = self.settings["probabilities"]
         if not known[0] - 1e-6 <= probability <= known[-1] + 1e-6:
             raise InputError(
-                "level", f"asks for the quantile {probability:g}, outside of {known[0]:g} to {known[-1]:g}"
+                "level", f"needs the quantile {probability:g}, outside of {known[0]:g} to {known[-1]:g}"
             )
         above = int(np.searchsorted(known, probability - 1e-9).clip(0, len(known) - 1))
         if above == 0 or abs(known[above] - probability) < 1e-9:
@@ -137,7 +137,7 @@ def check_levels(levels: Iterable[float]) -> None:
 
 
 def ends(level: float) -> tuple[float, float]:
-    """The probabilities between which an interval of this level, in per cent, lies.
+    """The probabilities at the two ends of an interval of this level, in per cent.
 
     >>> ends(80)
     (0.1, 0.9)

@@ -1,4 +1,4 @@
-"""What the runners of texts have in common."""
+"""What the runners of text models have in common."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Ids = NDArray[np.int64]
 
 
 class TextRunner:
-    """A model of one graph, whose texts one codec reads."""
+    """A model with one graph and one codec."""
 
     codec: Codec
 
@@ -35,12 +35,12 @@ class TextRunner:
         return self.codec.warnings
 
     def _read_part(self, text: str) -> str:
-        """What of a text is read, not asked for."""
+        """The part of a text that the model reads, without what it is asked to predict."""
         return text
 
 
 def pad(sequences: Sequence[Sequence[int]], *, least: int = 1) -> tuple[Ids, Ids]:
-    """One sequence a column [T, B], zeros past its end, and the lengths [B]; T is `least` or more.
+    """One sequence per column [T, B], padded with zeros, and the lengths [B]; T is at least `least`.
 
     >>> ids, lengths = pad([[5, 6, 7], [8]])
     >>> ids.tolist(), lengths.tolist()
@@ -56,7 +56,7 @@ def pad(sequences: Sequence[Sequence[int]], *, least: int = 1) -> tuple[Ids, Ids
 def batches(
     sequences: Sequence[Sized], size: int, *, empty: bool = False, progress: Progress | None = None
 ) -> Iterator[list[int]]:
-    """The numbers of the sequences, short ones first, at most `size` together; `empty` ones only if asked.
+    """Batches of at most `size` sequence numbers, short sequences first; `empty` includes empty ones.
 
     >>> list(batches(["four", "", "three", "ab"], 2))
     [[3, 0], [2]]
@@ -69,7 +69,7 @@ def batches(
 
 
 def normalise(log_probs: NDArray[Any]) -> NDArray[np.float64]:
-    """Rows of ln P [rows, V] in float64, of which each sums to a probability of 1."""
+    """ln P [rows, V] in float64, with probabilities that sum to 1 in each row."""
     wide = log_probs.astype(np.float64)
     wide -= np.log(np.exp(wide).sum(axis=1, keepdims=True))
     return wide

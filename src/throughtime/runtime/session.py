@@ -1,4 +1,4 @@
-"""Graphs that run, and the folder of an export that holds them."""
+"""The folder of an export, and sessions that run its graphs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from throughtime.files import read_json
 
 FORMAT, VERSION = "throughtime-onnx", 1
 Array = NDArray[Any]
-SEVERE = 3  # onnxruntime warns of much that concerns nobody; errors are raised besides
+SEVERE = 3  # onnxruntime has many irrelevant warnings; errors are raised anyway
 
 
 def import_onnxruntime() -> Any:
@@ -28,16 +28,15 @@ def import_onnxruntime() -> Any:
 
 
 class Session:
-    """A graph of an export on the processor. Results are the same whatever is computed beside them."""
+    """Runs a graph of an export on the CPU."""
 
     def __init__(self, path: Path, threads: int | None = None) -> None:
         onnxruntime = import_onnxruntime()
         options = onnxruntime.SessionOptions()
         options.log_severity_level = SEVERE
         options.inter_op_num_threads = 1
-        # Between products so small, threads gain where they wait busily, but on a machine that has other work
-        # they then stall: a sentence was seen to take four times as long. Who says how many threads there
-        # are has so many cores for them.
+        # The products are so small that threads gain by spinning between them. On a machine with other work
+        # they then stall, and a sentence can take four times as long; so they spin only with `threads`.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0" if threads is None else "1")
         options.add_session_config_entry("session.force_spinning_stop", "1")
         if threads is not None:
@@ -47,12 +46,12 @@ class Session:
         self.outputs = [one.name for one in self._session.get_outputs()]
 
     def run(self, outputs: Sequence[str], given: Mapping[str, Array]) -> list[Array]:
-        """These outputs of the graph for these inputs."""
+        """Compute these outputs from these inputs."""
         found: list[Array] = self._session.run(outputs, given)
         return found
 
     def numbered(self, stem: str, names: Sequence[str]) -> list[str]:
-        """The names `stem_0`, `stem_1` and so on among these, in the order of their numbers."""
+        """Those of the names that are `stem_0`, `stem_1` and so on, in order."""
         return sorted(
             (name for name in names if name.startswith(f"{stem}_")),
             key=lambda name: int(name[len(stem) + 1 :]),
@@ -61,7 +60,7 @@ class Session:
 
 @dataclass(frozen=True)
 class ExportFolder:
-    """Where an export lies and what its export.json says."""
+    """The folder of an export and the contents of its export.json."""
 
     path: Path
     values: dict[str, Any]
@@ -69,14 +68,12 @@ class ExportFolder:
 
     @classmethod
     def at(cls, path: Path | str, threads: int | None = None) -> ExportFolder:
-        """The export at this path, or one sentence that says why it is none."""
+        """Open the export at this path; an error says why it is not one."""
         folder, where = Path(path), Path(path) / "export.json"
         if not folder.is_dir():
-            raise InputError(str(path), "no such folder; `throughtime export RUN --out` makes one")
+            raise InputError(str(path), "no such folder; `throughtime export` writes one")
         if not where.is_file():
-            raise InputError(
-                str(path), "holds no export.json; `throughtime export` makes such a folder of a run"
-            )
+            raise InputError(str(path), "has no export.json; `throughtime export` writes such a folder")
         values = read_json(where, "export the run again")
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise InputError(str(where), "was not written by `throughtime export`")
@@ -89,12 +86,12 @@ class ExportFolder:
 
     @property
     def task(self) -> str:
-        """What the model does."""
+        """The name of the model's task."""
         return str(self.values["task"])
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What its runner must know."""
+        """The settings of its runner."""
         settings: dict[str, Any] = self.values["settings"]
         return settings
 
@@ -102,7 +99,7 @@ class ExportFolder:
         """One of its graphs, ready to run."""
         path = self.path / self.values["parts"][part]
         if not path.is_file():
-            raise InputError(str(path), "is missing; the folder is not whole, export the run again")
+            raise InputError(str(path), "is missing; export the run again")
         try:
             return Session(path, self.threads)
         except ThroughtimeError:
