@@ -117,7 +117,7 @@ def test_kept_intervals_serve_forecasts(run: Path, throughtime: Callable[..., An
         "backtest", run, "--n-windows", 2, "--level", 90, "--intervals", "scaled", "--save-intervals"
     )
     assert ran.code == 0, ran.err
-    assert "kept intervals (scaled) of 100 windows" in ran.err
+    assert "(scaled) of 100 windows" in ran.err
     told = throughtime("forecast", run, "--level", 90, "--json")
     assert told.code == 0, told.err
     rows = told.json["rows"]
@@ -128,7 +128,7 @@ def test_kept_intervals_serve_forecasts(run: Path, throughtime: Callable[..., An
 def test_windows_in_the_training_part_are_told(run: Path, throughtime: Callable[..., Any]) -> None:
     ran = throughtime("backtest", run, "--n-windows", 40)
     assert ran.code == 0, ran.err
-    assert "reach into rows that the model was trained on" in ran.err
+    assert "rows that the model was trained on" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,7 @@ def test_shades_darken_with_surprise():
 def test_a_line_reads_as_the_text(trained, tokens):
     language = tt.load(trained(tokens), device="cpu")
     [one] = language.score(["the dog bites , man"])
-    shown = score_command.line(one, language.framing).plain
+    shown = score_command.draw_shades(one, language.framing).plain
     assert shown == language.framing.text(language.framing.ids("the dog bites , man")) + "⏎"
 
 
@@ -276,7 +276,7 @@ def test_a_right_to_left_line_reads_from_the_left(corpus, tmp_path, throughtime)
     throughtime("train", "ngram", "--data", corpus, "--tokens", "space", "--backward", "--out", out)
     model = tt.load(out)
     [one] = model.score(["the dog sat ."])
-    assert score_command.line(one, model.framing).plain.strip("⏎ ") == "the dog sat ."
+    assert score_command.draw_shades(one, model.framing).plain.strip("⏎ ") == "the dog sat ."
 
 
 def test_generate_with_a_recurrent_model(trained, throughtime):

@@ -163,7 +163,7 @@ def test_greedy_does_not_draw(run, throughtime, option):
     value = 2 if option == "--num-return-sequences" else 1
     ran = throughtime("generate", run, "--greedy", option, value)
     assert ran.code == 2
-    told = "is 2, but greedy" if option == "--num-return-sequences" else "is for texts that are drawn; leave"
+    told = "is 2, but greedy" if option == "--num-return-sequences" else "has no effect on greedy search"
     assert f"{option}: {told}" in ran.err
     assert throughtime("generate", run, "--greedy", "--num-return-sequences", 1).code == 0
 

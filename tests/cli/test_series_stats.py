@@ -121,7 +121,7 @@ def test_a_column_of_words_beside_y_is_left_out(throughtime, tmp_path):
         ("sales", "y"),
         ("sales", "promo"),
     ]
-    assert ran.err == "sales.csv: mood left out, with more than numbers in it.\n"
+    assert ran.err.startswith("sales.csv: mood left out")
 
 
 def test_series_and_columns_keep_their_names(throughtime, tmp_path):

@@ -20,7 +20,7 @@ def counted(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]
 
     def run(data: object, **options: Any) -> dict[str, Any]:
         capsys.readouterr()
-        stats(str(data), json=True, **options)
+        stats(data=str(data), json=True, **options)
         found = json.loads(capsys.readouterr().out)
         assert isinstance(found, dict)
         return found
@@ -102,7 +102,7 @@ def test_a_normaliser_goes_with_characters(poem, throughtime, tokens) -> None:
 
 
 def test_people_see_tables(poem: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stats(str(poem), tokens="char")
+    stats(data=str(poem), tokens="char")
     out = capsys.readouterr().out
     assert "stored / possible" in out
     assert "' '" in out, "a space is shown so that it can be seen"
@@ -116,7 +116,7 @@ def test_a_vocabulary_of_all_splits_says_so(poem: Path, tmp_path: Path, capsys) 
         (folder / f"{name}.txt").write_text(f"{text}\n")
 
     def labels(data: object, split: str = "all") -> list[str]:
-        stats(str(data), tokens="word", split=split)
+        stats(data=str(data), tokens="word", split=split)
         return [line.strip() for line in capsys.readouterr().out.splitlines() if " vocabulary" in line]
 
     for several in ("embedded/english", folder):
@@ -129,13 +129,13 @@ def test_a_vocabulary_of_all_splits_says_so(poem: Path, tmp_path: Path, capsys) 
 
 def test_the_plot_is_drawn_and_a_bad_suffix_found_before_the_work(poem: Path, tmp_path: Path) -> None:
     # R18
-    stats(str(poem), tokens="word", plot=tmp_path / "zipf.svg")
+    stats(data=str(poem), tokens="word", plot=tmp_path / "zipf.svg")
     assert (tmp_path / "zipf.svg").read_text().startswith("<?xml")
     with pytest.raises(InputError, match=r"zipf\.gif: is not a picture"):
-        stats("no such data", plot=tmp_path / "zipf.gif")
+        stats(data="no such data", plot=tmp_path / "zipf.gif")
     (tmp_path / "there.png").mkdir()
     with pytest.raises(InputError, match=r"there\.png: is a folder; name a file to write"):
-        stats("no such data", plot=tmp_path / "there.png")
+        stats(data="no such data", plot=tmp_path / "there.png")
 
 
 def test_the_time_machine(corpora: Path, counted: Callable[..., dict[str, Any]]) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-import typer
-
-from throughtime.cli.inputs import load_model, open_data_for, report_skipped
-from throughtime.cli.options import DateFormat, Device, Run, SkipBad, check_pictures
-from throughtime.cli.output import Outcome, as_command, progress_bar, say
+from throughtime.cli.forecast import open_series
+from throughtime.cli.options import Device, Run, SeriesOptions, check_pictures, option
+from throughtime.cli.output import Outcome, as_command, build_table, progress_bar, say
+from throughtime.text.texts import several
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,64 +21,48 @@ SERIES_SHOWN = 12
 CONFORMAL = "Conformal intervals"
 
 
+class BacktestOptions(SeriesOptions):
+    """The windows to forecast, and their intervals."""
+
+    step_size: Annotated[int | None, option("Rows between two origins; by default the horizon.", min=1)]
+    season: Annotated[int | None, option("Rows of a season; by default from the frequency.", min=1)]
+    intervals: Annotated[
+        str | None,
+        option(
+            "own (the model's), or conformal: absolute, scaled or quantiles; by default as the model is set.",
+            panel=CONFORMAL,
+        ),
+    ]
+    earlier_windows: Annotated[
+        int | None,
+        option("Earlier windows to compute intervals from; by default up to 100.", min=1, panel=CONFORMAL),
+    ]
+
+
 @as_command
 def backtest(
     run: Run,
-    n_windows: Annotated[int, typer.Option(help="How many origins to forecast from.", min=1, max=10_000)] = 8,
-    step_size: Annotated[
-        int | None, typer.Option(help="Rows between two origins; the horizon if not given.", min=1)
-    ] = None,
-    h: Annotated[
-        int | None, typer.Option("--h", help="Rows to forecast; as trained if not given.", min=1, max=100_000)
-    ] = None,
-    level: Annotated[
-        list[float] | None,
-        typer.Option(help="An interval that should cover so many per cent; may be given again. 80 and 95."),
-    ] = None,
-    data: Annotated[str | None, typer.Option(help="Other data than the model was trained on.")] = None,
-    season: Annotated[
-        int | None, typer.Option(help="Rows of a season; by the frequency if not given.", min=1)
-    ] = None,
-    intervals: Annotated[
-        str | None,
-        typer.Option(
-            help="own (the head's), or conformal: absolute, scaled or quantiles; as the model is set if "
-            "not given.",
-            rich_help_panel=CONFORMAL,
-        ),
-    ] = None,
-    earlier_windows: Annotated[
-        int | None,
-        typer.Option(
-            help="Windows before each tested one that its intervals are made of; up to 100 if not given.",
-            min=1,
-            rich_help_panel=CONFORMAL,
-        ),
-    ] = None,
+    n_windows: Annotated[int, option("Number of origins to forecast from.", min=1, max=10_000)] = 8,
     save_intervals: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Save conformal intervals of the last windows for `forecast --level`.",
             "--save-intervals",
-            help="Keep conformal intervals, from up to 100 windows at the end, in RUN for "
-            "`forecast --level`.",
-            rich_help_panel=CONFORMAL,
+            panel=CONFORMAL,
         ),
     ] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw the windows: .png, .svg or .pdf.")] = None,
-    plot_steps: Annotated[
-        Path | None, typer.Option(help="Draw the error against the steps ahead, likewise.")
-    ] = None,
-    date_format: DateFormat = None,
+    plot: Annotated[Path | None, option("Draw the windows: .png, .svg or .pdf.")] = None,
+    plot_steps: Annotated[Path | None, option("Draw the error by steps ahead: .png, .svg or .pdf.")] = None,
     device: Device = "auto",
-    skip_bad: SkipBad = False,
+    **options: Unpack[BacktestOptions],
 ) -> Outcome:
-    """Forecast from one origin after another, as if the rest had not happened, and measure.
+    """Forecast from one origin after another, as if the rest had not happened, and measure the errors.
 
-    Beside the model stand the last value (naive), the last season (seasonal-naive), the straight line (drift)
-    and a linear map in closed form (ridge), fitted to the rows that trained the model, on the same windows; a
-    model that loses to one of them says so. A model of points gets conformal intervals: those of each window
-    come from windows that were over before it, so that the coverage is honest. --json has every figure by
-    step ahead and by series too.
+    The model is compared with the last value (naive), the last season (seasonal-naive), the straight line
+    (drift) and a linear model in closed form (ridge), fitted to the rows that trained the model, on the same
+    windows; if the model loses to one of them, a note says so. A model that predicts points gets conformal
+    intervals: those of each window come from earlier windows only, so that the coverage is honest. --json
+    also has every figure by step ahead and by series. Levels are 80 and 95 by default.
 
     [bold]Examples[/bold]
 
@@ -89,55 +72,28 @@ def backtest(
 
       throughtime backtest runs/load --intervals conformal --save-intervals
     """
-    from throughtime.data.readers.panel import panel_of
-    from throughtime.text.texts import several
     from throughtime.version import __version__
 
     check_pictures(plot, plot_steps)
-    model: SeriesForecaster = load_model(run, device, "forecast")
-    config = model.config
-    name = data or config.data
-    dataset = open_data_for(run, config, name, date_format=date_format, skip_bad=skip_bad)
-    panel = panel_of(dataset, config.roles)
-    report_skipped(dataset)
-    for note in panel.notes:
-        say(note)
-    levels = level or (80, 95)
-    unseen = model.unseen(panel) if data in (None, config.data) else None
+    model, _, panel = open_series(run, device, options)
+    name = options["data"] or model.config.data
+    shared: dict[str, Any] = {one: options[one] for one in ("h", "season", "intervals")}
+    shared |= {
+        "level": options["level"] or (80, 95),
+        "unseen": model.unseen(panel) if name == model.config.data else None,
+    }
     with progress_bar("windows") as advance:
         found = model.backtest(
             panel,
             n_windows=n_windows,
-            step_size=step_size,
-            h=h,
-            level=levels,
-            season=season,
-            intervals=intervals,
-            earlier_windows=earlier_windows,
-            unseen=unseen,
+            step_size=options["step_size"],
+            earlier_windows=options["earlier_windows"],
             progress=advance,
+            **shared,
         )
     _warn(found.trained_on)
     if save_intervals:
-        with progress_bar("intervals") as advance:
-            made = model.save_intervals(
-                panel,
-                h=h,
-                level=levels,
-                season=season,
-                intervals=intervals,
-                unseen=unseen,
-                progress=advance,
-            )
-        _warn(made.trained_on)
-        say(f"kept intervals ({made.intervals.kind}) of {made.n_windows} windows in {run}")
-        if made.infinite:
-            steps = f"{several(made.infinite, 'step')} ahead of a series"
-            say(
-                f"Of {steps} too few values were observed for {max(levels):g} %: `forecast` refuses it there."
-            )
-        if model.has_own_intervals:
-            say("`forecast` goes on with the head's own: its setting intervals=conformal asks for these.")
+        _save_intervals(run, model, panel, shared)
     _draw(found, panel, plot, plot_steps)
     kept = f"({found.earlier_windows})" if found.earlier_windows else ""
     how = {
@@ -156,11 +112,23 @@ def backtest(
     return Outcome(values, _shown(found, name, signature))
 
 
+def _save_intervals(run: Path, model: SeriesForecaster, panel: Panel, options: dict[str, Any]) -> None:
+    with progress_bar("intervals") as advance:
+        saved = model.save_intervals(panel, progress=advance, **options)
+    _warn(saved.trained_on)
+    say(f"Saved intervals ({saved.intervals.kind}) of {saved.n_windows} windows in {run}.")
+    if saved.infinite:
+        steps, level = several(saved.infinite, "step"), max(options["level"])
+        say(f"For {steps} ahead there are too few values for {level:g} %: `forecast` refuses it there.")
+    if model.has_own_intervals:
+        say("`forecast` still uses the model's own intervals; set intervals=conformal to use these.")
+
+
 def _warn(windows: int) -> None:
     if windows:
         say(
-            f"{windows} of the windows reach into rows that the model was trained on, which flatters it; "
-            "ask for fewer windows or smaller steps, or train with a greater test_size."
+            f"{windows} of the windows contain rows that the model was trained on, which flatters it; "
+            "ask for fewer windows or smaller steps, or train with a larger test_size."
         )
 
 
@@ -180,7 +148,7 @@ def _shown(found: Backtest, name: str, signature: str) -> list[Any]:
     if not found.earlier_windows:
         kind = f"none: {found.without}" if found.without else "the model's own"
     covered = " and ".join(f"{level:g} %" for level in found.levels if not found.without)
-    covered = f"; under {covered}: how many per cent of the values they cover" if covered else ""
+    covered = f"; the columns {covered} show the percentage of values they cover" if covered else ""
     shown: list[Any] = [
         f"{name}: {found.heading}",
         _table(found),
@@ -193,16 +161,10 @@ def _shown(found: Backtest, name: str, signature: str) -> list[Any]:
 
 
 def _table(found: Backtest) -> Table:
-    """The figures in all, a row for each forecaster."""
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 1, 0, 0))
-    table.add_column("", no_wrap=True)
-    for heading in ("MAE", "RMSE", "sMAPE %", "MASE", f"CRPS {_grid_cut(found) or ''}".strip()):
-        table.add_column(heading, justify="right")
-    for level in found.levels:
-        table.add_column(f"{level:g} %", justify="right", no_wrap=True)
-        table.add_column("width", justify="right")
+    """The figures over everything, one row for each forecaster."""
+    crps = f">CRPS {_grid_cut(found) or ''}".strip()
+    levels = [heading for level in found.levels for heading in (f">{level:g} %", ">width")]
+    table = build_table("", ">MAE", ">RMSE", ">sMAPE %", ">MASE", crps, *levels, padding=(0, 1, 0, 0))
     for place, one in enumerate(found.figures):
         cells = [f"{one.total[each]:,.4g}" for each in ("mae", "rmse", "smape", "mase", "crps")]
         for level in found.levels:
@@ -213,20 +175,16 @@ def _table(found: Backtest) -> Table:
 
 
 def _grid_cut(found: Backtest) -> str | None:
-    """The quantiles that CRPS is taken of, where they are not all that it should be taken of."""
+    """The range of quantiles that CRPS is computed from, if it is not the whole grid."""
     from throughtime.series.figures import GRID
 
     return None if found.grid in (GRID, ()) else f"{found.grid[0]:g}-{found.grid[-1]:g}"
 
 
 def _series_table(found: Backtest) -> Table:
-    """MASE of each series, a column for each forecaster."""
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("MASE of")
-    for one in found.figures:
-        table.add_column(one.name, justify="right")
-    for series in found.figures[0].series:
-        table.add_row(series, *(f"{one.series[series]['mase']:.3f}" for one in found.figures))
-    return table
+    """MASE of each series, one column for each forecaster."""
+    rows = [
+        (series, *(f"{one.series[series]['mase']:.3f}" for one in found.figures))
+        for series in found.figures[0].series
+    ]
+    return build_table("MASE of", *(f">{one.name}" for one in found.figures), rows=rows)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
 from throughtime.cli.inputs import load_model, open_data, report_skipped, skips_bad
-from throughtime.cli.options import Device, SkipBad
-from throughtime.cli.output import Outcome, as_command, progress_bar
+from throughtime.cli.options import Data, Device, ScoringOptions, SkipBad, Split, option
+from throughtime.cli.output import Outcome, as_command, build_table, progress_bar
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,23 +24,16 @@ SURE = 0.05
 @as_command
 def compare(
     runs: Annotated[
-        list[Path], typer.Argument(help="The folders of two trained models or more.", metavar="RUN RUN...")
+        list[Path], typer.Argument(help="Folders of two or more trained models.", metavar="RUN RUN...")
     ],
-    split: Annotated[str, typer.Option(help="train, valid, test, heldout (valid and test) or all.")] = "test",
-    data: Annotated[str | None, typer.Option(help="Other data than the first was trained on.")] = None,
-    num_beams: Annotated[int | None, typer.Option(help="Hypotheses of the beam; 1 is greedy.", min=1)] = None,
-    length_penalty: Annotated[
-        float | None, typer.Option(help="alpha: a score is log P / length^alpha.", min=0)
-    ] = None,
-    tokenize: Annotated[
-        str | None, typer.Option(help="sacrebleu's tokenizer for BLEU; by the language if not given.")
-    ] = None,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Judge without regard to case.")] = False,
-    samples: Annotated[int, typer.Option(help="Resampled test sets.", min=10)] = 1000,
+    split: Split = "test",
+    data: Data = None,
+    samples: Annotated[int, option("Number of times the test set is resampled.", min=10)] = 1000,
     device: Device = "auto",
     skip_bad: SkipBad = False,
+    **options: Unpack[ScoringOptions],
 ) -> Outcome:
-    """Translate a split with each model, and compare BLEU and chrF with the first one's by paired bootstrap.
+    """Translate a split with several models, and compare BLEU and chrF with the first by paired bootstrap.
 
     [bold]Example[/bold]
 
@@ -68,15 +61,18 @@ def compare(
     systems = {}
     for run, model in zip(runs, models, strict=True):
         with progress_bar(str(run)) as advance:
-            told = model.translate(
-                pairs.sources, num_beams=num_beams, length_penalty=length_penalty, progress=advance
+            found = model.translate(
+                pairs.sources,
+                num_beams=options["num_beams"],
+                length_penalty=options["length_penalty"],
+                progress=advance,
             )
-        systems[str(run)] = [one.text for one in told]
-    found = paired_bootstrap(
+        systems[str(run)] = [one.text for one in found]
+    measures = paired_bootstrap(
         systems,
         pairs.references,
-        tokenize=tokenize,
-        lowercase=lowercase or any(model.lowercase for model in models),
+        tokenize=options["tokenize"],
+        lowercase=options["lowercase"] or any(model.lowercase for model in models),
         language=first.target,
         samples=samples,
     )
@@ -84,26 +80,21 @@ def compare(
         "data": name,
         "split": split,
         "sentences": len(pairs.sources),
-        "measures": {one.measure.lower(): asdict(one) for one in found},
+        "measures": {one.measure.lower(): asdict(one) for one in measures},
     }
     about = f"{name}, {split}: {len(pairs.sources):,} sentences, p against the first run"
-    signatures = "\n".join(f"{one.measure}|{one.signature}" for one in found)
-    return Outcome(values, [about, table(found), f"[dim]{signatures}[/dim]"])
+    signatures = "\n".join(f"{one.measure}|{one.signature}" for one in measures)
+    return Outcome(values, [about, draw_scores(measures), f"[dim]{signatures}[/dim]"])
 
 
-def table(found: list[Comparison]) -> Table:
-    """A row for each system; a bold score differs from the first by more than chance."""
-    from rich.table import Table
-
-    shown = Table(box=None, padding=(0, 2, 0, 0))
-    shown.add_column("run")
-    for one in found:
-        shown.add_column(one.measure, justify="right")
-        shown.add_column("95 %", justify="right")
-        shown.add_column("p", justify="right")
-    for number, system in enumerate(found[0].systems):
+def draw_scores(measures: list[Comparison]) -> Table:
+    """One row for each system; a score in bold differs from the first by more than chance."""
+    shown = build_table(
+        "run", *(heading for one in measures for heading in (f">{one.measure}", ">95 %", ">p"))
+    )
+    for number, system in enumerate(measures[0].systems):
         cells = [system.name]
-        for one in found:
+        for one in measures:
             own = one.systems[number]
             sure = own.p_value is not None and own.p_value < SURE
             cells += [

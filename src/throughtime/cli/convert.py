@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from throughtime.cli.options import SkipBad, Split, option, read_pairs
 from throughtime.cli.output import Outcome, as_command, say
 from throughtime.errors import InputError
 from throughtime.files import path_exists
+from throughtime.text.texts import several
 
 if TYPE_CHECKING:
     from throughtime.data.filters import PairFilters
     from throughtime.data.source import BadRecords
 
 FILTERS = "Filters for pairs"
-Option = typer.Option
 
 
 @as_command
@@ -31,56 +32,41 @@ def convert(
             "Files may be .gz, .xz or .zip (`pairs.zip!fra.txt` names one of many).",
         ),
     ],
-    out: Annotated[Path, Option("--out", "-o", help="The file to write: .csv, .tsv or .jsonl.")],
+    out: Annotated[Path, option("File to write: .csv, .tsv or .jsonl.", "--out", "-o")],
     reader: Annotated[
         str | None,
-        Option(
-            help="How to read the input: text, tsv, csv, jsonl, moses, hsk, hsk-pairs, columns, conllu, "
-            "slots, series, labelled or described. Guessed from suffix and first lines if not given."
-        ),
+        option("How to read the input: {throughtime.data.readers:READERS}; by default guessed."),
     ] = None,
-    option: Annotated[
+    reader_option: Annotated[
         list[str] | None,
-        Option(
-            metavar="NAME=VALUE", help="An option of the reader, such as `source=en`; may be given again."
-        ),
+        option("Option of the reader, such as source=en; repeatable.", "--option", metavar="NAME=VALUE"),
     ] = None,
-    split: Annotated[str, Option(help="Which part of a corpus of the catalogue.")] = "all",
-    skip_bad: Annotated[
-        bool, Option("--skip-bad", help="Skip and count records that cannot be read, not stop.")
-    ] = False,
-    force: Annotated[bool, Option("--force", help="Overwrite the output if it exists.")] = False,
-    max_length: Annotated[
-        int | None, Option(help="Drop pairs with a longer side.", min=1, rich_help_panel=FILTERS)
-    ] = None,
+    split: Split = "all",
+    skip_bad: SkipBad = False,
+    force: Annotated[bool, option("Overwrite the output if it exists.", "--force")] = False,
+    max_length: Annotated[int | None, option("Drop pairs with a longer side.", min=1, panel=FILTERS)] = None,
     max_ratio: Annotated[
-        float | None,
-        Option(
-            help="Drop pairs whose longer side is more times the shorter.", min=1, rich_help_panel=FILTERS
-        ),
+        float | None, option("Drop pairs with one side more than X times the other.", min=1, panel=FILTERS)
     ] = None,
-    length: Annotated[
-        str, Option(help="What lengths count: words or characters.", rich_help_panel=FILTERS)
-    ] = "words",
+    length: Annotated[str, option("Unit of lengths: words or characters.", panel=FILTERS)] = "words",
     drop_empty: Annotated[
-        bool, Option("--drop-empty", help="Drop pairs with an empty side.", rich_help_panel=FILTERS)
+        bool, option("Drop pairs with an empty side.", "--drop-empty", panel=FILTERS)
     ] = False,
     drop_identical: Annotated[
-        bool, Option("--drop-identical", help="Drop pairs of equal sides.", rich_help_panel=FILTERS)
+        bool, option("Drop pairs of equal sides.", "--drop-identical", panel=FILTERS)
     ] = False,
     drop_duplicates: Annotated[
-        bool, Option("--drop-duplicates", help="Drop pairs that came before.", rich_help_panel=FILTERS)
+        bool, option("Drop pairs that came before.", "--drop-duplicates", panel=FILTERS)
     ] = False,
     drop_same_source: Annotated[
-        bool,
-        Option("--drop-same-source", help="Keep one translation of each source.", rich_help_panel=FILTERS),
+        bool, option("Keep one translation of each source.", "--drop-same-source", panel=FILTERS)
     ] = False,
 ) -> Outcome:
-    """Convert a corpus to CSV, TSV or JSON lines, one record a row.
+    """Convert a corpus to CSV, TSV or JSON lines, one record per row.
 
-    The columns are source and target of pairs; english, hsk, mandarin and pinyin of the HSK deck; words, tags
-    and label of tagged sentences; unique_id, ds and y of series; text of plain lines. CSV starts with their
-    names, TSV does not.
+    The columns are source and target for pairs; english, hsk, mandarin and pinyin for the HSK deck; words,
+    tags and label for tagged sentences; unique_id, ds and y for series; text for plain lines. CSV starts with
+    their names, TSV does not.
 
     Example: throughtime data convert hsk-en-zh.txt --out hsk.csv
 
@@ -102,7 +88,9 @@ def convert(
         duplicates=drop_duplicates,
         same_source=drop_same_source,
     )
-    kind, records, bad = _opened(inputs, reader, _pairs_of(option or []), split, skip_bad)
+    kind, records, bad = _open_records(
+        inputs, reader, read_pairs(reader_option or [], "--option"), split, skip_bad
+    )
     if filters.active:
         if kind != "pairs":
             raise InputError(inputs[0], f"is read as {kind}, and filters are for pairs; leave them out")
@@ -115,7 +103,7 @@ def convert(
     return _outcome(out, kind, written, columns, bad, filters)
 
 
-def _opened(
+def _open_records(
     inputs: list[str], reader: str | None, options: dict[str, str], split: str, skip_bad: bool
 ) -> tuple[str, Iterator[Any], BadRecords]:
     """Kind and records of the input, and where its bad records are counted."""
@@ -123,7 +111,9 @@ def _opened(
         from throughtime.data.datasets import open_dataset
 
         if options:
-            raise InputError("--option", f"is for files, and {inputs[0]} is a corpus with options of its own")
+            raise InputError(
+                "--option", f"is for files, but {inputs[0]} is a corpus of the catalogue; leave it out"
+            )
         dataset = open_dataset(inputs[0], reader=reader, skip_bad=skip_bad)
         return dataset.kind, dataset.records(split), dataset.bad
     if split != "all":
@@ -144,16 +134,6 @@ def _is_file(path: Path) -> bool:
     return not path.is_dir() or (path / "seq.in").exists()
 
 
-def _pairs_of(options: list[str]) -> dict[str, str]:
-    pairs = {}
-    for option in options:
-        name, mark, value = option.partition("=")
-        if not mark:
-            raise InputError("--option", f"is {option!r}, expected NAME=VALUE, such as source=en")
-        pairs[name] = value
-    return pairs
-
-
 def _outcome(
     out: Path, kind: str, written: int, columns: tuple[str, ...], bad: BadRecords, filters: PairFilters
 ) -> Outcome:
@@ -171,5 +151,4 @@ def _outcome(
         "dropped": filters.dropped,
         "dropped_reasons": dict(filters.counts),
     }
-    records = "record" if written == 1 else "records"
-    return Outcome(values, [f"wrote {written:,} {records} ({', '.join(columns)}) to {out}"])
+    return Outcome(values, [f"wrote {several(written, 'record')} ({', '.join(columns)}) to {out}"])

@@ -3,25 +3,83 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import Annotated, Any, TypedDict, Unpack
 
 from throughtime.cli.inputs import load_model, report_skipped
 from throughtime.cli.options import (
+    TRANSLATION,
     Data,
     DateFormat,
     Device,
     Run,
+    ScoringOptions,
     SkipBad,
     Split,
     check_pictures,
+    given,
+    option,
 )
 from throughtime.cli.output import Outcome, as_command, download_bars, progress_bar, say
 from throughtime.errors import InputError
 
 LANGUAGE = "Recurrent language models"
-TRANSLATION = "Translation"
+
+
+class LanguageOptions(TypedDict):
+    """How a recurrent language model reads the text."""
+
+    cache: Annotated[
+        int | None,
+        option("Add a neural cache of the last N tokens.", min=0, max=1_000_000, panel=LANGUAGE),
+    ]
+    cache_theta: Annotated[
+        float | None, option("Weight of similar states in the cache; 0.3 by default.", panel=LANGUAGE)
+    ]
+    cache_share: Annotated[
+        float | None, option("Share of the cache in the probability; 0.1 by default.", panel=LANGUAGE)
+    ]
+    dynamic: Annotated[
+        float | None, option("Dynamic evaluation: learn from the text at this rate.", panel=LANGUAGE)
+    ]
+    dynamic_decay: Annotated[
+        float | None, option("How fast the learned is forgotten; 0.001 by default.", panel=LANGUAGE)
+    ]
+    dynamic_steps: Annotated[
+        int | None, option("Tokens to score before each update; 5 by default.", panel=LANGUAGE)
+    ]
+    dynamic_scaled: Annotated[
+        bool,
+        option(
+            "Scale updates by the size of each weight's gradients in training.",
+            "--dynamic-scaled",
+            panel=LANGUAGE,
+        ),
+    ]
+    window: Annotated[
+        int | None,
+        option("Read windows of N tokens, each from a new state, not one text.", min=1, panel=LANGUAGE),
+    ]
+    warm_up: Annotated[
+        int | None, option("Read the first N tokens of each window unscored.", min=0, panel=LANGUAGE)
+    ]
+
+
+class EvaluationOptions(LanguageOptions, ScoringOptions):
+    """The options that are for models of some tasks only."""
+
+    search_errors: Annotated[
+        bool,
+        option(
+            "Count how often the beam misses the most likely sentence.", "--search-errors", panel=TRANSLATION
+        ),
+    ]
+    others: Annotated[
+        list[Path] | None,
+        option("Translate together with this run; repeatable.", "--with", metavar="RUN", panel=TRANSLATION),
+    ]
+    measures: Annotated[
+        list[str] | None, option("Further measure, such as chrf++ or ter; repeatable.", "--measure")
+    ]
 
 
 @as_command
@@ -29,124 +87,20 @@ def evaluate(
     run: Run,
     split: Split = "test",
     data: Data = None,
-    cache: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of last tokens to keep in a neural cache that is mixed in.",
-            min=0,
-            max=1_000_000,
-            rich_help_panel=LANGUAGE,
-        ),
-    ] = None,
-    cache_theta: Annotated[
-        float | None,
-        typer.Option(
-            help="How much likeness of states counts in the cache; 0.3 if not given.",
-            rich_help_panel=LANGUAGE,
-        ),
-    ] = None,
-    cache_share: Annotated[
-        float | None,
-        typer.Option(help="The cache's part of the probability; 0.1 if not given.", rich_help_panel=LANGUAGE),
-    ] = None,
-    dynamic: Annotated[
-        float | None,
-        typer.Option(
-            help="Learn from what was scored, at this rate: dynamic evaluation.", rich_help_panel=LANGUAGE
-        ),
-    ] = None,
-    dynamic_decay: Annotated[
-        float | None,
-        typer.Option(
-            help="How fast what is learned so is forgotten; 0.001 if not given.", rich_help_panel=LANGUAGE
-        ),
-    ] = None,
-    dynamic_steps: Annotated[
-        int | None,
-        typer.Option(
-            help="Tokens scored before each step of learning; 5 if not given.", rich_help_panel=LANGUAGE
-        ),
-    ] = None,
-    dynamic_scaled: Annotated[
-        bool,
-        typer.Option(
-            "--dynamic-scaled",
-            help="Divide a weight's step by how large its gradients are on the training text, which is read "
-            "first.",
-            rich_help_panel=LANGUAGE,
-        ),
-    ] = False,
-    window: Annotated[
-        int | None,
-        typer.Option(
-            help="Read windows of this number of tokens, each from a new state, not the whole text at once.",
-            min=1,
-            rich_help_panel=LANGUAGE,
-        ),
-    ] = None,
-    warm_up: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of first tokens of each window to read without counting them.",
-            min=0,
-            rich_help_panel=LANGUAGE,
-        ),
-    ] = None,
+    date_format: DateFormat = None,
+    skip_bad: SkipBad = False,
+    device: Device = "auto",
     plot: Annotated[
         Path | None,
-        typer.Option(
-            help="With --window: draw perplexity against the position in a window (.png, .svg or .pdf).",
-            rich_help_panel=LANGUAGE,
-        ),
+        option("With --window: draw perplexity by position (.png, .svg or .pdf).", panel=LANGUAGE),
     ] = None,
-    num_beams: Annotated[
-        int | None,
-        typer.Option(help="Hypotheses of the beam; 1 is greedy.", min=1, rich_help_panel=TRANSLATION),
-    ] = None,
-    length_penalty: Annotated[
-        float | None,
-        typer.Option(help="alpha: a score is log P / length^alpha.", min=0, rich_help_panel=TRANSLATION),
-    ] = None,
-    tokenize: Annotated[
-        str | None,
-        typer.Option(
-            help="sacrebleu's tokenizer for BLEU: 13a, zh, none, ...; by the language if not given.",
-            rich_help_panel=TRANSLATION,
-        ),
-    ] = None,
-    lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="Judge without regard to case.", rich_help_panel=TRANSLATION)
-    ] = False,
-    search_errors: Annotated[
-        bool,
-        typer.Option(
-            "--search-errors",
-            help="How often the beam misses the model's most likely sentence.",
-            rich_help_panel=TRANSLATION,
-        ),
-    ] = False,
-    others: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--with",
-            help="Translate together with this run; give the option once for each.",
-            metavar="RUN",
-            rich_help_panel=TRANSLATION,
-        ),
-    ] = None,
-    measures: Annotated[
-        list[str] | None,
-        typer.Option("--measure", help="A further measure, such as chrf++ or ter; repeatable."),
-    ] = None,
-    date_format: DateFormat = None,
-    device: Device = "auto",
-    skip_bad: SkipBad = False,
+    **options: Unpack[EvaluationOptions],
 ) -> Outcome:
     """Measure a model on a split of its data, or of other data.
 
     A recurrent language model may learn while it reads, by a neural cache, by dynamic evaluation, or by
-    both: each token is scored before it is learned from, and the saved model stays as it is. Choose their
-    numbers on the validation split.
+    both: each token is scored before the model learns from it, and the saved model does not change. Choose
+    their values on the validation split.
 
     [bold]Examples[/bold]
 
@@ -170,31 +124,15 @@ def evaluate(
     """
     from rich.text import Text
 
-    options = {
-        "cache": cache or None,
-        "cache_theta": cache_theta,
-        "cache_share": cache_share,
-        "dynamic": dynamic,
-        "dynamic_decay": dynamic_decay,
-        "dynamic_steps": dynamic_steps,
-        "dynamic_scaled": dynamic_scaled or None,
-        "window": window,
-        "warm_up": warm_up,
-        "num_beams": num_beams,
-        "length_penalty": length_penalty,
-        "tokenize": tokenize,
-        "lowercase": lowercase or None,
-        "search_errors": search_errors or None,
-        "measures": measures or None,
-        "others": [load_model(other, device, "translate") for other in others or ()] or None,
-    }
+    asked: dict[str, Any] = given({**options, "cache": options["cache"] or None})
     check_pictures(plot)
-    if plot is not None and window is None and warm_up is None:
+    if plot is not None and asked.keys().isdisjoint({"window", "warm_up"}):
         raise InputError("--plot", "goes with --window or --warm-up, which is missing")
+    if "others" in asked:
+        asked["others"] = [load_model(other, device, "translate") for other in asked["others"]]
     model = load_model(run, device)
     with download_bars() as advance:
         dataset = model.open_data(data, skip_bad=skip_bad, date_format=date_format, progress=advance)
-    asked = {option: value for option, value in options.items() if value is not None}
     with progress_bar(split) as step:
         found = model.evaluate(dataset, split=split, progress=step, **asked)
     report_skipped(dataset)

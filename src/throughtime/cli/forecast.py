@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-import typer
-
-from throughtime.cli.inputs import load_model, open_data_for, report_skipped
-from throughtime.cli.k_steps import k_step_outcome, read_steps
-from throughtime.cli.options import DateFormat, Device, Run, SkipBad, check_pictures, refuse
-from throughtime.cli.output import Outcome, as_command, say
+from throughtime.cli.inputs import load_model, open_data, report_skipped, skips_bad
+from throughtime.cli.options import Device, Plot, Run, SeriesOptions, check_pictures, option, refuse
+from throughtime.cli.output import Outcome, as_command, build_table, progress_bar, say
+from throughtime.errors import InputError
 from throughtime.files import check_file
+from throughtime.text.texts import several
 
 if TYPE_CHECKING:
+    from throughtime.data.dataset import Dataset
+    from throughtime.data.panel import Panel
     from throughtime.results import Forecast
     from throughtime.tasks.forecast.predictor import SeriesForecaster
 
@@ -24,45 +25,26 @@ ROWS_SHOWN = 12
 @as_command
 def forecast(
     run: Run,
-    h: Annotated[
-        int | None, typer.Option("--h", help="Rows to forecast; as trained if not given.", min=1, max=100_000)
-    ] = None,
-    level: Annotated[
-        list[float] | None,
-        typer.Option(help="An interval that should cover so many per cent; may be given again."),
-    ] = None,
-    data: Annotated[
-        str | None, typer.Option(help="Series to go on from, other than those of training.")
-    ] = None,
     future: Annotated[
-        Path | None, typer.Option(help="A CSV file with the columns that are known of the rows to come.")
+        Path | None, option("CSV file with the columns that are known for the rows to come.")
     ] = None,
     paths: Annotated[
-        int,
-        typer.Option(
-            help="Number of sample paths to draw; they become columns of --out and --json.",
-            min=0,
-            max=100_000,
-        ),
+        int, option("Number of sample paths to draw, as columns of --out and --json.", min=0, max=100_000)
     ] = 0,
     k_steps: Annotated[
-        str | None,
-        typer.Option(
-            help="Predict every row k steps ahead, instead of the future, for each of these k: 1,4,16,64."
-        ),
+        str | None, option("Predict the rows of the data k steps ahead instead, for k in 1,4,16.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The CSV file to write.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the forecasts: .png, .svg or .pdf.")] = None,
-    date_format: DateFormat = None,
+    out: Annotated[Path | None, option("CSV file to write.")] = None,
+    plot: Plot = None,
     device: Device = "auto",
-    skip_bad: SkipBad = False,
+    **options: Unpack[SeriesOptions],
 ) -> Outcome:
     """Forecast the rows after the last one of every series.
 
     The table has the columns unique_id, ds, the model's name, and for each level the ends of its interval.
-    A head of points has intervals once `backtest --save-intervals` has measured them. Paths of a model with
-    strategy=direct are drawn row by row, so that sums over them look surer than they are; those of a
-    recursive model hang together.
+    A model that predicts points has intervals once `backtest --save-intervals` has measured them. Sample
+    paths of a model with strategy=direct are drawn row by row, so sums over a path vary too little; the rows
+    of a path from a recursive model depend on each other.
 
     With --k-steps every row of the series is predicted from the data up to k rows before it: a recursive
     model reads its own outputs in between. The error is measured for each k, on the rows that were not used
@@ -76,29 +58,24 @@ def forecast(
 
       throughtime forecast runs/sine --k-steps 1,4,16,64 --plot steps.png
     """
-    from throughtime.data.readers.panel import panel_of, read_future
+    from throughtime.data.readers.panel import read_future
 
     check_pictures(plot)
     steps = None if k_steps is None else read_steps(k_steps)
+    h, level = options["h"], options["level"]
     if steps is not None:
         problem = "is for forecasts of the future; leave it out, or leave out --k-steps"
         refuse(problem, h=h, level=level, future=future, paths=paths or None, out=out)
     if out is not None:
         check_file(out)
-    model: SeriesForecaster = load_model(run, device, "forecast")
-    levels = sorted(set(level or ()))
-    config = model.config
-    dataset = open_data_for(run, config, data or config.data, date_format=date_format, skip_bad=skip_bad)
-    panel = panel_of(dataset, config.roles)
-    report_skipped(dataset)
-    for note in panel.notes:
-        say(note)
+    model, dataset, panel = open_series(run, device, options)
     if steps is not None:
-        own = data in (None, config.data)
+        own = options["data"] in (None, model.config.data)
         return k_step_outcome(run, model, dataset.name, panel, steps, own, plot)
+    levels = sorted(set(level or ()))
     known = None
     if future is not None:
-        known = read_future(future, config.known, date_format or config.date_format)
+        known = read_future(future, model.config.known, options["date_format"] or model.config.date_format)
     rows = h or model.model.horizon
     found = model.forecast(panel, h=rows, level=levels, future=known, paths=paths)
     columns, table = _rows(found, model.name, levels)
@@ -119,6 +96,23 @@ def forecast(
         "rows": [dict(zip(columns, row, strict=True)) for row in table],
     }
     return Outcome(values, _shown(columns, table, out, plot))
+
+
+def open_series(run: Path, device: str, options: SeriesOptions) -> tuple[SeriesForecaster, Dataset, Panel]:
+    """The forecaster of a run, and the series to forecast from: those of training unless others are given."""
+    from throughtime.data.readers.panel import panel_of
+
+    model: SeriesForecaster = load_model(run, device, "forecast")
+    config = model.config
+    name, date_format = options["data"] or config.data, options["date_format"]
+    opening = config.data_options | ({} if date_format is None else {"date_format": date_format})
+    skip_bad = skips_bad(options["skip_bad"], run, name, config.data)
+    dataset = open_data(name, **opening, skip_bad=skip_bad)
+    panel = panel_of(dataset, config.roles)
+    report_skipped(dataset)
+    for note in panel.notes:
+        say(note)
+    return model, dataset, panel
 
 
 def _rows(
@@ -157,19 +151,59 @@ def _write(out: Path, columns: list[str], rows: list[list[Any]]) -> None:
 
 
 def _shown(columns: list[str], rows: list[list[Any]], out: Path | None, plot: Path | None) -> list[Any]:
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0))
     shown = [number for number, column in enumerate(columns) if "-path-" not in column]
-    for number in shown:
-        heading = columns[number].removeprefix(f"{columns[2]}-")
-        table.add_column(heading, justify="left" if number < 2 else "right", no_wrap=True)
+    headings = [columns[number].removeprefix(f"{columns[2]}-") for number in shown]
+    table = build_table(*headings[:2], *(f">{heading}" for heading in headings[2:]))
     for row in rows[:ROWS_SHOWN]:
         table.add_row(*(row[number] if number < 2 else f"{row[number]:.6g}" for number in shown))
-    told: list[Any] = [table]
+    more = []
     if len(rows) > ROWS_SHOWN:
-        told.append(
-            f"and {len(rows) - ROWS_SHOWN:,} rows more" + ("" if out else "; --out writes all of them")
-        )
-    told += [f"Wrote {path}." for path in (out, plot) if path is not None]
-    return told
+        more = [f"and {len(rows) - ROWS_SHOWN:,} more rows" + ("" if out else "; --out writes all of them")]
+    return [table, *more, *(f"Wrote {path}." for path in (out, plot) if path is not None)]
+
+
+def read_steps(text: str) -> list[int]:
+    """The numbers of `--k-steps`.
+
+    >>> read_steps("1,4, 16")
+    [1, 4, 16]
+    """
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise InputError(
+            "--k-steps", f"is {text!r}, expected whole numbers separated by commas: 1,4,16"
+        ) from None
+
+
+def k_step_outcome(
+    run: Path,
+    model: SeriesForecaster,
+    name: str,
+    panel: Panel,
+    steps: Sequence[int],
+    own: bool,
+    plot: Path | None,
+) -> Outcome:
+    """The error for each k, and the figure; on rows not used for training, if there are any."""
+    held_out = own and model.unseen(panel) > 0
+    with progress_bar("windows") as advance:
+        found = model.k_steps(panel, steps, "heldout" if held_out else "all", advance)
+    if plot is not None:
+        from throughtime import plots
+
+        plots.k_steps(found, trained=held_out, path=plot)
+    which = "that were not used for training"
+    if not held_out:
+        which = "which trained the model" if own else "of these data"
+    about = f"{name}: RMSE over {several(found.rows, 'row')} {which}, each predicted from k rows before it"
+    values = {
+        "run": str(run),
+        "data": name,
+        "model": model.name,
+        **found.to_dict(),
+        "tested": "heldout" if held_out else "all",
+        "plot": None if plot is None else str(plot),
+    }
+    table = build_table(">k", ">RMSE", rows=[(str(k), f"{error:,.4g}") for k, error in found.rmse.items()])
+    return Outcome(values, [about, table, *([] if plot is None else [f"Wrote {plot}."])])

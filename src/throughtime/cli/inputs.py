@@ -68,14 +68,6 @@ def open_data(data: str, **options: Any) -> Dataset:
         return open_dataset(data, progress=advance, **options)
 
 
-def open_data_for(run: Path, config: Any, data: str, *, date_format: str | None, skip_bad: bool) -> Dataset:
-    """Open data for the model of a run, in the way in which it opened those of its training."""
-    options = config.data_options
-    if date_format is not None:
-        options["date_format"] = date_format
-    return open_data(data, **options, skip_bad=skips_bad(skip_bad, run, data, config.data))
-
-
 def skips_bad(asked: bool, run: Path, data: str, own: str) -> bool:
     """Whether bad records are left out: as asked, and of a run's own data as they were in its training."""
     from throughtime.folder import ModelFolder

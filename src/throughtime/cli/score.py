@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.inputs import load_model, open_data, read_blocks, report_skipped, skips_bad
+from throughtime.cli.inputs import load_model, open_data, read_texts, report_skipped, skips_bad
 from throughtime.cli.options import Device, Run, SkipBad
-from throughtime.cli.output import Outcome, as_command, flags, stdout, warn
+from throughtime.cli.output import Outcome, as_command, build_table, flags, stdout, warn
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ SHADES = (
     (16, "#ffffff on #c6480f"),
     (math.inf, "bold #ffffff on #6b1a06"),
 )
-"""Below how many bits a token has which colours. They darken: nobody needs to tell red from green."""
+"""The colours of tokens below each number of bits. They darken, so that nobody has to tell red from green."""
 
 
 @as_command
@@ -71,13 +71,15 @@ def score(
             raise InputError("--pairs", "cannot be used beside sentences or --file; choose one")
         if prompt:
             raise InputError("--prompt", "is for language models; --pairs scores translations of a source")
-        return of_pairs(run, pairs, device, numbers, skip_bad)
+        return score_pairs(run, pairs, device, numbers, skip_bad)
     if skip_bad:
         raise InputError("--skip-bad", "goes with --pairs, whose records may be bad; leave it out")
     model = load_model(run, device, "language", "ngram", "translate")
     if hasattr(model, "translate"):
         raise InputError(str(run), "translates, so it scores translations: give --pairs FILE")
-    texts = given(sentences, file)
+    if not sentences and file is None and sys.stdin.isatty():
+        raise InputError("score needs sentences: as arguments, in a --file, or on stdin, one per line")
+    texts = [text for block in read_texts(sentences, file) for text in block]
     scored: list[Scored] = model.score(texts, prompt=prompt)
     warn(model.input_warnings(texts, dropped=True, blank_lines=not sentences))
     # A text without tokens to score comes last; its log-probability of 0 would be the best.
@@ -94,12 +96,12 @@ def score(
         return Outcome(values)
     console = stdout()
     plain = console.no_color or console.color_system is None  # shades would be lost
-    told = [numbered(one) if numbers or plain else line(one, model.framing) for one in scored]
-    shown: list[Any] = [table(scored, ranked, by_token, told)]
-    return Outcome(values, shown if plain else [*shown, legend()])
+    lines = [draw_numbers(one) if numbers or plain else draw_shades(one, model.framing) for one in scored]
+    shown: list[Any] = [draw_ranking(scored, ranked, by_token, lines)]
+    return Outcome(values, shown if plain else [*shown, draw_legend()])
 
 
-def of_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: bool) -> Outcome:
+def score_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: bool) -> Outcome:
     """How likely a translator finds the translations of a file, in the file's order."""
     from throughtime.metrics.likelihood import Likelihood
     from throughtime.tasks.language.framing import Framing
@@ -128,13 +130,13 @@ def of_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: bool) 
     framing = Framing(model.codecs.target, marked=True)
     console = stdout()
     plain = numbers or console.no_color or console.color_system is None
-    told = [numbered(one) if plain else line(one, framing) for one in scored]
-    shown: list[Any] = [pair_table([pair.source for pair in given_pairs], scored, told)]
-    return Outcome(values, shown if plain else [*shown, legend()])
+    lines = [draw_numbers(one) if plain else draw_shades(one, framing) for one in scored]
+    shown: list[Any] = [draw_pairs([pair.source for pair in given_pairs], scored, lines)]
+    return Outcome(values, shown if plain else [*shown, draw_legend()])
 
 
 def figures(one: Scored) -> dict[str, Any]:
-    """What is known of a scored text, ready for JSON."""
+    """The figures of a scored text, ready for JSON."""
     return {
         "log_prob": one.total,
         "log_prob_per_token": one.per_token if one.tokens else None,
@@ -143,75 +145,55 @@ def figures(one: Scored) -> dict[str, Any]:
     }
 
 
-def given(sentences: list[str] | None, file: Path | None) -> list[str]:
-    """The sentences of the arguments, of the file or of stdin."""
-    if sentences and file is not None:
-        raise InputError("--file", "cannot be used beside sentences on the command line; choose one")
-    if sentences:
-        return sentences
-    if file is None and sys.stdin.isatty():
-        raise InputError("score needs sentences: as arguments, in a --file, or on stdin, one a line")
-    return [text for block in read_blocks(file) for text in block]
-
-
 def bits(log_prob: float) -> float:
     """Surprisal of a token in bits."""
     return -log_prob / math.log(2)
 
 
 def shade(surprise: float) -> str:
-    """The colours of a token of so many bits."""
+    """The colours of a token with this surprisal in bits."""
     return next(style for below, style in SHADES if surprise < below or below == math.inf)
 
 
-def table(scored: list[Scored], ranked: list[int], by_token: list[int], told: list[Text]) -> Table:
-    """Best first, each sentence with its line."""
-    from rich.table import Table
-
-    shown = Table(box=None, padding=(0, 2, 0, 0))
-    shown.add_column("rank", justify="right")
-    shown.add_column("ln P", justify="right")
-    shown.add_column("per token", justify="right")
-    shown.add_column("rank", justify="right")
-    shown.add_column("sentence, and the surprisal of each token in bits")
-    for place, i in enumerate(ranked, start=1):
-        one = scored[i]
-        shown.add_row(
-            str(place), f"{one.total:.2f}", f"{one.per_token:.2f}", str(by_token.index(i) + 1), told[i]
-        )
-    return shown
+def draw_ranking(scored: list[Scored], ranked: list[int], by_token: list[int], lines: list[Text]) -> Table:
+    """The sentences, best first."""
+    rows = [
+        (str(place), f"{one.total:.2f}", f"{one.per_token:.2f}", str(by_token.index(i) + 1), lines[i])
+        for place, i in enumerate(ranked, start=1)
+        for one in (scored[i],)
+    ]
+    about = "sentence, and the surprisal of each token in bits"
+    return build_table(">rank", ">ln P", ">per token", ">rank", about, rows=rows)
 
 
-def pair_table(sources: list[str], scored: list[Scored], told: list[Text]) -> Table:
+def draw_pairs(sources: list[str], scored: list[Scored], lines: list[Text]) -> Table:
     """Each source above its translation."""
-    from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=None, padding=(0, 2, 0, 0))
-    shown.add_column("ln P", justify="right")
-    shown.add_column("per token", justify="right")
-    shown.add_column("source, and how surprising each token of its translation is")
-    for source, one, words in zip(sources, scored, told, strict=True):
-        both = Text.assemble((source, "dim"), "\n", words)
-        shown.add_row(f"{one.total:.2f}", f"{one.per_token:.2f}", both)
-    return shown
+    rows = [
+        (f"{one.total:.2f}", f"{one.per_token:.2f}", Text.assemble((source, "dim"), "\n", words))
+        for source, one, words in zip(sources, scored, lines, strict=True)
+    ]
+    return build_table(
+        ">ln P", ">per token", "source, and how surprising each token of its translation is", rows=rows
+    )
 
 
-def line(one: Scored, framing: Framing) -> Text:
+def draw_shades(one: Scored, framing: Framing) -> Text:
     """The sentence as one reads it, each token on the shade of its surprisal; ⏎ is the end of a line."""
     from rich.text import Text
 
     ids = framing.codec.vocabulary[one.tokens]
-    told = list(zip(framing.pieces(ids), one.log_probs, strict=True))
+    pieces = list(zip(framing.pieces(ids), one.log_probs, strict=True))
     shown = Text()
-    for piece, log_prob in reversed(told) if framing.backward else told:
+    for piece, log_prob in reversed(pieces) if framing.backward else pieces:
         visible = piece.replace("\n", "⏎") or "⏎"
         gap = len(visible) - len(visible.lstrip()) if visible.strip() else 0
         shown.append(visible[:gap]).append(visible[gap:], style=shade(bits(log_prob)))
     return shown
 
 
-def numbered(one: Scored) -> Text:
+def draw_numbers(one: Scored) -> Text:
     """The tokens in the order in which the model reads them, each with its surprisal in bits."""
     from rich.text import Text
 
@@ -223,7 +205,7 @@ def numbered(one: Scored) -> Text:
     return shown
 
 
-def legend() -> Text:
+def draw_legend() -> Text:
     """What the shades mean."""
     from rich.text import Text
 

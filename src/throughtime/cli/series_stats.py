@@ -1,11 +1,11 @@
-"""`throughtime stats` of numeric series: level, spread, memory, and whether they drift."""
+"""`throughtime stats` for numeric series: their level and spread, and whether they drift."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from throughtime.cli.output import say
+from throughtime.cli.output import build_table, say
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ class Column(NamedTuple):
 
 
 def series_stats(dataset: Dataset, split: str, plot: Path | None) -> tuple[dict[str, Any], Table]:
-    """Each column of each series, cut into tenths whose means are compared, as figures and as a table.
+    """Figures of each column of each series, and a table of them; drift compares the means of ten parts.
 
-    `plot` draws the first.
+    `plot` draws the first series that is long enough.
     """
     rows: list[dict[str, Any]] = []
     drawn: tuple[Column, Drift] | None = None
@@ -49,22 +49,22 @@ def series_stats(dataset: Dataset, split: str, plot: Path | None) -> tuple[dict[
 
 
 def _columns(dataset: Dataset, split: str) -> tuple[list[Column], list[str]]:
-    """What `train forecast` would read, its helping columns too, and what it would say of it."""
+    """The columns that `train forecast` can read, and its notes about them."""
     from throughtime.data.readers.panel import panel_of
 
     columns: list[Column] = []
     notes: list[str] = []
     for path in dataset.files(split):
-        own, told = _of_file(path, dataset)
-        columns += own
-        notes += told
+        of_file, of_file_notes = _read_columns(path, dataset)
+        columns += of_file
+        notes += of_file_notes
     if not columns:  # made by the package
         columns = [Column(one.unique_id, "y", one.y) for one in panel_of(dataset).series]
     cut = [column.values[dataset.stretch(split, len(column.values))] for column in columns]
     return [column._replace(values=part) for column, part in zip(columns, cut, strict=True)], notes
 
 
-def _of_file(path: Path, dataset: Dataset) -> tuple[list[Column], list[str]]:
+def _read_columns(path: Path, dataset: Dataset) -> tuple[list[Column], list[str]]:
     from throughtime.data.readers.panel import Roles, read_panel
     from throughtime.data.readers.series import SeriesTable
 
@@ -85,7 +85,7 @@ def _of_file(path: Path, dataset: Dataset) -> tuple[list[Column], list[str]]:
         if len(names) > 1:  # a panel calls each by its column
             series = layout.name if layout.identifier is None else series.removesuffix(f"/{name}")
         columns.append(Column(series, name, one.y))
-    words = [f"{path.name}: {', '.join(left)} left out, with more than numbers in it."] if left else []
+    words = [f"{path.name}: {', '.join(left)} left out: not all values are numbers."] if left else []
     return columns, [*words, *panel.notes]
 
 
@@ -99,7 +99,7 @@ def _drift(values: NDArray[np.float64]) -> Drift | None:
 
 
 def _figures(values: NDArray[np.float64], found: Drift | None) -> dict[str, Any]:
-    """What is known of one series; a short one has no drift, and one without values no level."""
+    """The figures of one series; a short one has no drift, and one without values no level."""
     import numpy as np
 
     there = values[~np.isnan(values)]
@@ -131,14 +131,9 @@ def _draw(dataset: Dataset, drawn: tuple[Column, Drift] | None, count: int, plot
 
 
 def _table(name: str, rows: list[dict[str, Any]]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, title=name, title_justify="left", padding=(0, 2, 0, 0))
-    for heading in ("series", "column"):
-        table.add_column(heading)
-    for heading in ("steps", "mean", "sd", "min", "max", "spread of the tenths' means", "by chance"):
-        table.add_column(heading, justify="right")
-    table.add_column("the level")
+    headings = ["series", "column", ">steps", ">mean", ">sd", ">min", ">max"]
+    headings += [">spread of the tenths' means", ">by chance", "the level"]
+    table = build_table(*headings, title=name, title_justify="left")
     for row in rows:
         found = [row[key] for key in ("mean", "deviation", "minimum", "maximum")]
         numbers = ["–" if level is None else f"{level:.4g}" for level in found]

@@ -5,19 +5,16 @@ from __future__ import annotations
 import atexit
 import os
 from json import dumps
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from throughtime.cli.options import Device
+from throughtime.cli.options import OUTPUT, Device, Runs, option
 from throughtime.cli.output import Outcome, as_command, say
 from throughtime.errors import InputError, import_optional
 
 if TYPE_CHECKING:
     from throughtime.serve.models import Models, Served
 
-ACCESS, AMOUNTS = "Who may ask", "How much"
+ACCESS, AMOUNTS = "Access", "Limits"
 CALLS = {
     "translate": ("/translate", '{{"q": "Hello!", "source": "{source}", "target": "{target}"}}'),
     "fill": ("/fill", '{{"q": "I am ___ ."}}'),
@@ -30,55 +27,47 @@ COMPLETION = ("/v1/completions", '{{"model": "{name}", "prompt": "the", "max_tok
 
 @as_command
 def serve(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of trained models.", metavar="RUN...")],
-    host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 is all.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 takes any free one.", min=0, max=65535)] = 8000,
+    runs: Runs,
+    host: Annotated[str, option("Address to listen on; 0.0.0.0 means all.")] = "127.0.0.1",
+    port: Annotated[int, option("Port to listen on; 0 chooses a free one.", min=0, max=65535)] = 8000,
     api_key: Annotated[
-        str | None,
-        typer.Option(help="Ask clients for this key.", envvar="THROUGHTIME_API_KEY", rich_help_panel=ACCESS),
+        str | None, option("Require this key from clients.", envvar="THROUGHTIME_API_KEY", panel=ACCESS)
     ] = None,
     cors: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Let pages of this origin ask, as https://example.org; may be given again.",
+        option(
+            "Allow pages of this origin, such as https://example.org; repeatable.",
             metavar="ORIGIN",
-            rich_help_panel=ACCESS,
+            panel=ACCESS,
         ),
     ] = None,
     rate_limit: Annotated[
-        int | None,
-        typer.Option(help="POST requests a minute, of each client.", min=1, rich_help_panel=ACCESS),
+        int | None, option("Maximum number of POST requests per client and minute.", min=1, panel=ACCESS)
     ] = None,
     timeout: Annotated[
-        float,
-        typer.Option(
-            help="Seconds until a request is given up.", min=0.1, max=86_400, rich_help_panel=AMOUNTS
-        ),
+        float, option("Maximum number of seconds for a request.", min=0.1, max=86_400, panel=AMOUNTS)
     ] = 30.0,
     max_characters: Annotated[
-        int, typer.Option(help="The most text of one request.", min=1, rich_help_panel=AMOUNTS)
+        int, option("Maximum number of characters of a request.", min=1, panel=AMOUNTS)
     ] = 20_000,
-    batch: Annotated[
-        int, typer.Option(help="Texts that are computed together at most.", min=1, rich_help_panel=AMOUNTS)
-    ] = 64,
+    batch: Annotated[int, option("Maximum number of texts to compute together.", min=1, panel=AMOUNTS)] = 64,
     batch_wait: Annotated[
-        float,
-        typer.Option(
-            help="Milliseconds to wait for others to join.", min=0, max=10_000, rich_help_panel=AMOUNTS
-        ),
+        float, option("Milliseconds to wait for more texts.", min=0, max=10_000, panel=AMOUNTS)
     ] = 4.0,
     queue: Annotated[
-        int, typer.Option(help="Texts that may wait for a model.", min=1, rich_help_panel=AMOUNTS)
+        int, option("Maximum number of texts that wait for a model.", min=1, panel=AMOUNTS)
     ] = 256,
-    log_json: Annotated[bool, typer.Option("--log-json", help="The access log as JSON lines.")] = False,
+    log_json: Annotated[
+        bool, option("Write the access log as JSON lines.", "--log-json", panel=OUTPUT)
+    ] = False,
     device: Device = "auto",
 ) -> Outcome:
     """Serve models over HTTP until Ctrl-C.
 
-    Translators answer as LibreTranslate does (/translate, /languages, /detect), language models as OpenAI's
-    completions (/v1/completions), the others plain JSON (/tag, /classify, /fill, /compose, /forecast). /docs
-    tells all of it. A model is called by the name of its folder; a folder that cannot be served is left out
-    with a warning. Ctrl-C and SIGTERM finish what runs; a second Ctrl-C does not wait for it.
+    Translators have the interface of LibreTranslate (/translate, /languages, /detect), language models that
+    of OpenAI's completions (/v1/completions), the others plain JSON (/tag, /classify, /fill, /compose,
+    /forecast); /docs describes them all. A model has the name of its folder; a folder that cannot be served
+    is left out with a warning. Ctrl-C and SIGTERM let running requests finish; a second Ctrl-C does not.
 
     [bold]Examples[/bold]
 
@@ -117,7 +106,7 @@ def serve(
         app = create_app(models, options)
         address = address_of(listener)
         if not is_loopback(host) and api_key is None:
-            say("warning: anyone who reaches this machine may use it; --api-key asks them for a key.")
+            say("warning: anyone who can reach this machine can use it; --api-key requires a key.")
         say(greeting(models, address))
         server = Server(app, timeout)
         server.run(sockets=[listener])
@@ -152,8 +141,10 @@ def greeting(models: Models, address: str) -> str:
         names |= {"source": first.source, "target": first.target}
     if first.task == "compose":
         names |= _condition(first)
-    said = body.format(**names).replace("'", "'\\''")
-    return "\n".join([*lines, f"Try: curl {address}{path} -H 'Content-Type: application/json' -d '{said}'"])
+    example = body.format(**names).replace("'", "'\\''")
+    return "\n".join(
+        [*lines, f"Try: curl {address}{path} -H 'Content-Type: application/json' -d '{example}'"]
+    )
 
 
 def _condition(served: Served) -> dict[str, str]:

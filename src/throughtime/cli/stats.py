@@ -5,16 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from throughtime.cli.inputs import open_data, report_skipped
-from throughtime.cli.options import DateFormat, SkipBad, Source, Target, check_pictures, refuse
-from throughtime.cli.output import Outcome, as_command, say
+from throughtime.cli.options import (
+    DataName,
+    DateFormat,
+    MinFreq,
+    SkipBad,
+    Source,
+    Split,
+    Target,
+    Tokens,
+    check_pictures,
+    option,
+    refuse,
+)
+from throughtime.cli.output import Outcome, as_command, build_table, say
 from throughtime.cli.series_stats import series_stats
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
     from throughtime.data.dataset import Dataset
     from throughtime.text.statistics import Ngrams
@@ -25,32 +34,22 @@ NGRAMS, TOP = 3, 10
 
 @as_command
 def stats(
-    data: Annotated[str, typer.Argument(help="A name of the catalogue, or a file.")],
-    tokens: Annotated[
-        str | None,
-        typer.Option(
-            help="The tokenizer: char, word, space, unicode, ..., or a tokenizer.json; else the data's own."
-        ),
-    ] = None,
+    data: DataName,
+    tokens: Tokens = None,
     normalise: Annotated[
-        str | None,
-        typer.Option(help="What is done to the text first: none, nfc, lower, letters; for --tokens char."),
+        str | None, option("With --tokens char: change the text first: none, nfc, lower or letters.")
     ] = None,
-    split: Annotated[str, typer.Option(help="train, valid, test, heldout or all.")] = "all",
-    side: Annotated[str | None, typer.Option(help="Of pairs only source or target.")] = None,
-    min_freq: Annotated[
-        int | None, typer.Option(help="Rarer tokens are not in the vocabulary.", min=1, show_default="1")
-    ] = None,
+    split: Split = "all",
+    side: Annotated[str | None, option("Pairs: count source or target only.")] = None,
+    min_freq: MinFreq = None,
     ngrams: Annotated[
-        int | None, typer.Option(help="Count n-grams up to this n.", min=1, max=10, show_default=str(NGRAMS))
+        int | None, option("Count n-grams up to this n.", min=1, max=10, show_default=str(NGRAMS))
     ] = None,
     top: Annotated[
-        int | None,
-        typer.Option(help="How many of the most frequent n-grams to show.", min=0, show_default=str(TOP)),
+        int | None, option("Number of most frequent n-grams to show.", min=0, show_default=str(TOP))
     ] = None,
     plot: Annotated[
-        Path | None,
-        typer.Option(help="Draw Zipf's law, or a series' drift, as .png, .svg or .pdf."),
+        Path | None, option("Draw Zipf's law, or the drift of a series: .png, .svg or .pdf.")
     ] = None,
     source: Source = None,
     target: Target = None,
@@ -186,43 +185,42 @@ def _values(counted: list[Ngrams], top: int) -> dict[str, Any]:
 
 
 def _shown(values: dict[str, Any], of_what: str) -> list[RenderableType]:
-    from rich.table import Table
     from rich.text import Text
 
-    summary = Table(box=None, show_header=False, title=values["data"], title_justify="left")
-    summary.add_column()
-    summary.add_column(justify="right")
-    summary.add_row(f"tokens ({values['tokenizer']})", f"{values['tokens']:,}")
-    summary.add_row("types", f"{values['types']:,}")
-    with_what = ", ".join(values["reserved"])
     least = f", min-freq {values['min_freq']}" if "min_freq" in values else ""
-    summary.add_row(Text(f"vocabulary{of_what} with {with_what}{least}"), f"{values['vocabulary']:,}")
-    for size, share in values["coverage"].items():
-        if int(size) < values["types"]:
-            summary.add_row(f"covered by the {int(size):,} most frequent types", f"{share:.1%}")
-    summary.add_row("entropy of a token", f"{values['entropy_bits']:.3f} bits")
-    costs = Table(box=None, title="\nn-grams", title_justify="left")
-    for heading in ("n", "total", "stored", "possible", "stored / possible", "Zipf exponent"):
-        costs.add_column(heading, justify="right")
+    rows = [
+        (f"tokens ({values['tokenizer']})", f"{values['tokens']:,}"),
+        ("types", f"{values['types']:,}"),
+        (f"vocabulary{of_what} with {', '.join(values['reserved'])}{least}", f"{values['vocabulary']:,}"),
+        *(
+            (f"covered by the {int(size):,} most frequent types", f"{share:.1%}")
+            for size, share in values["coverage"].items()
+            if int(size) < values["types"]
+        ),
+        ("entropy of a token", f"{values['entropy_bits']:.3f} bits"),
+    ]
+    style: dict[str, Any] = {"title_justify": "left", "padding": (0, 1)}
+    summary = build_table("", ">", rows=rows, show_header=False, title=values["data"], **style)
+    costs = build_table(
+        ">n",
+        ">total",
+        ">stored",
+        ">possible",
+        ">stored / possible",
+        ">Zipf exponent",
+        title="\nn-grams",
+        **style,
+    )
     for row in values["ngrams"]:
         exponent = "–" if row["zipf_exponent"] is None else f"{row['zipf_exponent']:.2f}"
         share = row["distinct"] / max(row["possible"], 1)
         numbers = (f"{row[key]:,}" for key in ("total", "distinct", "possible"))
         costs.add_row(str(row["n"]), *numbers, f"{share:.1e}", exponent)
-    return [summary, costs, *_most_frequent(values)]
-
-
-def _most_frequent(values: dict[str, Any]) -> list[Table]:
-    from rich.table import Table
-    from rich.text import Text
-
     columns = [row["top"] for row in values["ngrams"]]
     if not any(columns):
-        return []
-    table = Table(box=None, title="\nmost frequent", title_justify="left")
-    for row in values["ngrams"]:
-        table.add_column(f"n = {row['n']}")
-        table.add_column("", justify="right")
+        return [summary, costs]
+    headings = [heading for row in values["ngrams"] for heading in (f"n = {row['n']}", ">")]
+    frequent = build_table(*headings, title="\nmost frequent", **style)
     for place in range(max(map(len, columns))):
         cells: list[Text] = []
         for column in columns:
@@ -230,5 +228,5 @@ def _most_frequent(values: dict[str, Any]) -> list[Table]:
             # What cannot be seen (a space, a line break) is shown in quotes.
             words = [word if word.strip() and word.isprintable() else repr(word) for word in gram]
             cells += [Text(" ".join(words)), Text(f"{number:,}" if gram else "")]
-        table.add_row(*cells)
-    return [table]
+        frequent.add_row(*cells)
+    return [summary, costs, frequent]
