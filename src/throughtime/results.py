@@ -69,9 +69,31 @@ class Scored(Answer):
     log_probs: tuple[float, ...]
 
     @property
-    def total(self) -> float:
-        """ln P(text)."""
+    def log_prob(self) -> float:
+        """ln P(text), the sum over its tokens."""
         return sum(self.log_probs)
+
+    @property
+    def total(self) -> float:
+        """The same as `log_prob`."""
+        return self.log_prob
+
+    @property
+    def perplexity(self) -> float:
+        """exp(-`per_token`): the number of equally likely tokens to choose from at each step."""
+        try:
+            return math.exp(-self.per_token)
+        except OverflowError:
+            return math.inf
+
+    def __repr__(self) -> str:
+        """The text with its log-probability, number of tokens and perplexity.
+
+        >>> Scored("dog bites man", ("dog", "bites", "man"), (-2.0, -3.0, -4.0))
+        Scored('dog bites man', log_prob=-9, tokens=3, perplexity=20.09)
+        """
+        numbers = f"log_prob={self.log_prob:.4g}, tokens={len(self.tokens)}, perplexity={self.perplexity:.4g}"
+        return f"Scored({self.text!r}, {numbers})"
 
     @property
     def per_token(self) -> float:

@@ -275,8 +275,8 @@ def test_words_are_found_in_what_language_models_read(languages):
     left, right = load_languages(languages[1])
     encode = left.language.framing.codec.encode
     end = left.language.framing.end_id
-    assert left.read(["is", "there"]) == ([end, *encode("is there")], [2, 8])
-    assert right.read(["is", "there"]) == ([end, *encode("is there")[::-1]], [8, 5])
+    assert left.reading.read(["is", "there"]) == ([end, *encode("is there")], [2, 8])
+    assert right.reading.read(["is", "there"]) == ([end, *encode("is there")[::-1]], [8, 5])
 
 
 def test_a_tagger_keeps_its_language_models(languages, orders, opened_orders, tmp_path):

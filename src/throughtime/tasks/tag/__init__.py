@@ -1,4 +1,4 @@
-"""Train a tagger: a label for each word, and for the sentence where the data have one."""
+"""The task `tag`: a tag for each word, and a label for the sentence if the data have one."""
 
 from throughtime.tasks import Task
 
@@ -8,10 +8,10 @@ class Tag(Task):
 
     name = "tag"
     title = "a tagger"
-    summary = "Train a tagger: a label for each word, and for the sentence where the data have one."
+    summary = "Train a tagger: a tag for each word, and a label for the sentence if the data have one."
     description = """
-    Without settings it is a bidirectional LSTM over words and their letters, with a CRF on top. Tags that
-    mark chunks (B-PER, I-PER, O) are judged by F1, others by accuracy.
+    By default the model is a bidirectional LSTM over words and their letters, with a CRF on top. Tags that
+    mark chunks (B-PER, I-PER, O) are measured by F1, others by accuracy.
     """
     examples = (
         "train tag --data ud-english-ewt --out runs/ewt",

@@ -1,21 +1,71 @@
-"""The answers of a tagger, and what is counted of its answers where the tags are known."""
+"""The answers of taggers, trained or exported, and the measures of answers whose tags are known."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from throughtime.errors import InputError, unknown
 from throughtime.metrics.classification import Tagging, chunks, is_chunked
-from throughtime.results import Tagged, TaggedWord
-from throughtime.text.texts import align_columns
+from throughtime.results import Progress, Tagged, TaggedWord
+from throughtime.text.input_warnings import InputWarnings
+from throughtime.text.subword import SUBWORDS
+from throughtime.text.texts import align_columns, check_texts
+from throughtime.text.tokenizers import TOKENIZERS, tokenizer
+from throughtime.text.vocabulary import Vocabulary
 
 CONFUSIONS = 10
 """The number of confusions that a report lists."""
+LIKELY = 3
+"""The number of the most likely tags that an answer holds for each word."""
+WORD_TOKENIZERS = frozenset(TOKENIZERS) - frozenset(SUBWORDS)
+"""The tokenizers that need no training."""
+
+
+class SentenceTagger(ABC):
+    """A tagger, trained or exported."""
+
+    @property
+    @abstractmethod
+    def characters(self) -> Vocabulary:
+        """The letters of the training data."""
+
+    @abstractmethod
+    def tag_words(
+        self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
+    ) -> list[Tagged]:
+        """Tag sentences that are split into words already."""
+
+    def tag(
+        self, texts: str | Sequence[str], *, tokenize: str = "space", progress: Progress | None = None
+    ) -> list[Tagged]:
+        """Tag the words of each text; an empty text has none.
+
+        `tokenize` names the tokenizer that splits a text into words: `space`, as in tagged data, or `unicode`
+        for raw text.
+        """
+        if tokenize not in WORD_TOKENIZERS:
+            raise InputError("tokenize", str(unknown("tokenizer", tokenize, WORD_TOKENIZERS)))
+        split = tokenizer(tokenize).tokenize
+        return self.tag_words([split(text) for text in check_texts(texts)], progress=progress)
+
+    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
+        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`).
+
+        A tagger reads unknown words by their letters, so only unknown letters count.
+        """
+        return self._letter_warnings.of(check_texts(texts), **how)
+
+    @cached_property
+    def _letter_warnings(self) -> InputWarnings:
+        return InputWarnings(tokenizer("char"), self.characters)
 
 
 def build_answer(words: Sequence[TaggedWord], label: str = "", probability: float | None = None) -> Tagged:
-    """An answer with the chunks that the tags mark; none where tags mark no chunks.
+    """Build an answer; it has chunks if the tags mark some.
 
     >>> answer = build_answer([TaggedWord("play", "O", 0.9), TaggedWord("jazz", "B-genre", 0.8)], "Play")
     >>> answer.text, answer.chunks
@@ -29,17 +79,17 @@ def build_answer(words: Sequence[TaggedWord], label: str = "", probability: floa
 
 @dataclass
 class TagCounts:
-    """What was counted of sentences whose tags are known."""
+    """Counts over sentences whose tags are known."""
 
     tags: Tagging = field(default_factory=Tagging)
     sentences: int = 0
-    unknown: int = 0  # words that are not in the training data
+    unknown: int = 0  # number of words that are not in the training data
     unknown_right: int = 0
     labelled: int = 0
     labels_right: int = 0
 
     def measures(self, *, chunked: bool) -> dict[str, Any]:
-        """Accuracy, where tags mark chunks their F1, and what these are measured on."""
+        """Accuracy, the F1 of chunks if tags mark some, and the numbers of words and sentences."""
         chunks = self.tags.chunks
         found: dict[str, Any] = {"accuracy": self.tags.accuracy}
         if chunked:

@@ -1,4 +1,4 @@
-"""What a tagger reads with: the vocabularies of words, letters, tags and labels, and its language models."""
+"""The vocabularies of a tagger (words, letters, tags and labels), and its language models."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from throughtime.data.batching.buckets import RaggedIds
-from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedRows
 from throughtime.data.records import Tagged
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
-from throughtime.models.language import NOTHING, FrozenReader
+from throughtime.models.language import FrozenReader
 from throughtime.models.weights import save_weights
 from throughtime.tasks.base import load
-from throughtime.tasks.tag.network import UNKNOWN
+from throughtime.tasks.tag.reading import LanguageReader, WordReader, number_forms
 from throughtime.text.subword import SubwordTokenizer
 from throughtime.text.tokenizer import CharTokenizer
 from throughtime.text.vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    from throughtime.data.batching.sequences import TaggedRows
+
 LANGUAGE_MODELS = "language-models"
-"""The folder inside of a tagger's that holds copies of its language models."""
+"""The part of a tagger's folder that holds copies of its language models."""
 FILES = ("words", "characters", "tags", "labels")
 
 
@@ -34,8 +35,8 @@ FILES = ("words", "characters", "tags", "labels")
 class TagCodec:
     """The vocabularies of a tagger.
 
-    `words` holds every word of the training data; only those that occur `min_freq` times have a vector of
-    their own. `labels` is None where sentences have none.
+    `words` holds every word of the training data; only those that occur at least `min_freq` times have a
+    vector of their own. `labels` is None if sentences have no labels.
 
     >>> record = Tagged(("The", "cat", "the"), ("DET", "NOUN", "DET"))
     >>> codec = TagCodec.build([record], lowercase=True, min_freq=2, max_characters=40)
@@ -55,7 +56,7 @@ class TagCodec:
     def build(
         cls, records: Iterable[Tagged], *, lowercase: bool, min_freq: int, max_characters: int
     ) -> TagCodec:
-        """The vocabularies of these sentences."""
+        """Build the vocabularies of these sentences."""
         words: Counter[str] = Counter()
         characters: Counter[str] = Counter()
         tags: Counter[str] = Counter()
@@ -79,31 +80,39 @@ class TagCodec:
 
     @cached_property
     def vectors(self) -> int:
-        """The number of words that have a vector of their own, <unk> included; these have the lowest ids."""
+        """The number of words with a vector of their own, <unk> included; these have the lowest ids."""
         counts = self.words.counts or {}
         return 1 + sum(
             counts.get(word, 0) >= self.min_freq for word in self.words if word not in self.words.reserved
         )
 
+    @cached_property
+    def reader(self) -> WordReader:
+        """Turns words into ids."""
+        return WordReader(self.words, self.characters, self.lowercase, self.max_characters, self.vectors)
+
     def knows(self, word: str) -> bool:
         """Whether the word is in the training data, however rare."""
-        return (word.lower() if self.lowercase else word) in self.words
+        return self.reader.normalise(word) in self.words
 
     def rows(self, sentences: Sequence[Sequence[str]], languages: Sequence[TagLanguage] = ()) -> TaggedRows:
-        """Sentences as ids; their tags and labels are not known."""
-        forms: dict[str, int] = {}
-        numbered = RaggedIds.of([forms.setdefault(word, len(forms)) for word in words] for words in sentences)
-        ids = np.array([self._word(form) for form in forms], dtype=np.int32)
+        """Sentences as ids, without tags and labels."""
+        from throughtime.data.batching.buckets import RaggedIds
+        from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedRows
+
+        forms, rows = number_forms(sentences)
+        numbered = RaggedIds.of(rows)
+        ids = np.array([self.reader.word_id(form) for form in forms], dtype=np.int32)
         words = RaggedIds(ids[numbered.flat], numbered.offsets)
         readings = []
         for language in languages:
-            read = [language.read(sentence) for sentence in sentences]
+            read = [language.reading.read(sentence) for sentence in sentences]
             ids_read, places = (RaggedIds.of(one[side] for one in read) for side in (0, 1))
             readings.append(Reading(ids_read, places))
         return TaggedRows(
             words,
             numbered,
-            RaggedIds.of(self.characters[list(self._shortened(form))] for form in forms),
+            RaggedIds.of(self.reader.letter_ids(form) for form in forms),
             RaggedIds(np.zeros_like(words.flat), words.offsets),
             np.full(len(words), NO_LABEL),
             tuple(readings),
@@ -112,7 +121,10 @@ class TagCodec:
     def tagged_rows(
         self, records: Sequence[Tagged], languages: Sequence[TagLanguage] = (), *, labelled: bool
     ) -> TaggedRows:
-        """Sentences with their tags, and where `labelled` with the label of each."""
+        """Sentences with their tags and, if `labelled`, the label of each."""
+        from throughtime.data.batching.buckets import RaggedIds
+        from throughtime.data.batching.sequences import NO_LABEL
+
         rows = self.rows([record.words for record in records], languages)
         tags = RaggedIds.of([_known(self.tags, tag, "tag") for tag in record.tags] for record in records)
         if not labelled or self.labels is None:
@@ -124,7 +136,7 @@ class TagCodec:
 
     @cached_property
     def hash(self) -> str:
-        """A digest of all that decides which ids a sentence gets."""
+        """A digest of everything that decides which ids a sentence gets."""
         parts = [f"{self.lowercase} {self.min_freq} {self.max_characters}"]
         parts += [own.hash for own in (self.words, self.characters, self.tags, self.labels) if own]
         return sha256(" ".join(parts).encode()).hexdigest()[:12]
@@ -143,14 +155,6 @@ class TagCodec:
         labels = Vocabulary.load(path) if path.is_file() else None
         return cls(words, characters, tags, labels, lowercase, min_freq, max_characters)
 
-    def _word(self, form: str) -> int:
-        number = self.words[form.lower() if self.lowercase else form]
-        return number if number < self.vectors else UNKNOWN
-
-    def _shortened(self, form: str) -> str:
-        most = self.max_characters
-        return form if len(form) <= most else form[: most // 2] + form[-(most - most // 2) :]
-
 
 def _known(vocabulary: Vocabulary, name: str, kind: str) -> int:
     if name not in vocabulary:
@@ -161,7 +165,7 @@ def _known(vocabulary: Vocabulary, name: str, kind: str) -> int:
 
 
 class TagLanguage:
-    """A recurrent language model that reads whole sentences, given as words."""
+    """A recurrent language model whose states describe the words of a sentence."""
 
     def __init__(self, language: Any, where: str) -> None:
         codec = language.framing.codec
@@ -170,20 +174,10 @@ class TagLanguage:
                 "language_models", f"{where} reads parts of words; expected one with tokens=char or space"
             )
         self.language, self.reader = language, FrozenReader(language.model)
-        # Words of a text in characters have spaces between them; where tokens are words, nothing is.
-        self.between: list[int] = codec.encode(" ") if isinstance(codec.tokenizer, CharTokenizer) else []
-
-    def read(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
-        """The ids of a sentence in the model's direction, and the place of each word's last id."""
-        framing = self.language.framing
-        ids = [NOTHING if framing.begin_id is None else framing.begin_id]
-        places = []
-        for number, word in enumerate(reversed(words) if framing.backward else words):
-            own = framing.codec.encode(word)
-            ids += self.between if number else []
-            ids += own[::-1] if framing.backward else own
-            places.append(len(ids) - 1)
-        return ids, places[::-1] if framing.backward else places
+        framing = language.framing
+        # A text in characters has spaces between its words; tokens that are words have nothing between them.
+        between = codec.encode(" ") if isinstance(codec.tokenizer, CharTokenizer) else []
+        self.reading = LanguageReader(codec, framing.begin_id, framing.backward, between)
 
     def save(self, folder: ModelFolder) -> None:
         """Write a copy of the whole model, so that the tagger no longer needs the run."""
@@ -198,7 +192,7 @@ class TaggerAssets(NamedTuple):
     languages: tuple[TagLanguage, ...] = ()
 
     def save(self, folder: ModelFolder) -> None:
-        """Write everything into a model folder; the weights of language models too, as they do not change."""
+        """Write everything into a model folder, with copies of the language models."""
         self.codec.save(folder.path)
         for language, path in zip(self.languages, _copies(folder, len(self.languages)), strict=True):
             language.save(ModelFolder(path))
@@ -211,7 +205,7 @@ class TaggerAssets(NamedTuple):
 
 
 def load_languages(runs: Sequence[str | Path]) -> tuple[TagLanguage, ...]:
-    """The language models in these folders."""
+    """Load the language models in these folders."""
     found = []
     for run in runs:
         task, _ = ModelFolder.at(run).read_config()
@@ -224,5 +218,5 @@ def load_languages(runs: Sequence[str | Path]) -> tuple[TagLanguage, ...]:
 
 
 def _copies(folder: ModelFolder, count: int) -> list[Path]:
-    """Where a tagger's folder keeps its language models."""
+    """The folders of a tagger's language models."""
     return [folder.path / LANGUAGE_MODELS / str(number) for number in range(count)]

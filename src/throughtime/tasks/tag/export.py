@@ -1,4 +1,4 @@
-"""A tagger as one graph: words and their spellings in, scores of every tag and of every label out."""
+"""The export of a tagger: one graph from words and their letters to the scores of tags and labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from throughtime.export.weights import as_array
 from throughtime.export.write import Case, Exported
 from throughtime.layers.crf import LinearChain
 from throughtime.layers.pooling import Pooling
-from throughtime.tasks.tag.codec import TagLanguage
 from throughtime.tasks.tag.network import SequenceTagger, SpellingReader
 from throughtime.tasks.tag.predictor import Tagger
 
@@ -23,7 +22,7 @@ SHAPES = ((1, 1), (1, 40), (3, 7), (3, 30))
 
 
 def build_export(tagger: Tagger) -> Exported:
-    """The one part of a tagger; language models that it reads with are in the same graph."""
+    """The graph of a tagger with its language models, and the settings and files that its runner needs."""
     model, codec = tagger.model, tagger.codec
     chain = None
     if isinstance(model.head, LinearChain):
@@ -34,7 +33,7 @@ def build_export(tagger: Tagger) -> Exported:
     def save(folder: Path) -> None:
         codec.save(folder)
         for number, language in enumerate(tagger.languages):
-            language.language.framing.codec.save(folder / f"language-{number}")
+            language.reading.codec.save(folder / f"language-{number}")
 
     return Exported(
         lambda int8: {"model": tagger_graph(model, int8)},
@@ -45,7 +44,10 @@ def build_export(tagger: Tagger) -> Exported:
             "spelled": model.spelling is not None,
             "labelled": model.labels is not None,
             "chain": chain,
-            "languages": [_reading(language) for language in tagger.languages],
+            "languages": [
+                {name: getattr(language.reading, name) for name in ("begin_id", "backward", "between")}
+                for language in tagger.languages
+            ],
         },
         save,
         lambda: _cases(tagger),
@@ -54,7 +56,7 @@ def build_export(tagger: Tagger) -> Exported:
 
 
 def tagger_graph(model: SequenceTagger, int8: bool) -> Graph:
-    """Words [T, B] and what else is known of them, to scores of tags [T, B, S] and of labels [B, K]."""
+    """From words [T, B], their letters and language models to scores of tags [T, B, S] and labels [B, K]."""
     graph = Graph("tagger", int8=int8)
     words = graph.input("words", "int64", ["time", "batch"])
     lengths = graph.input("lengths", "int64", ["batch"])
@@ -78,14 +80,14 @@ def tagger_graph(model: SequenceTagger, int8: bool) -> Graph:
 
 
 def _spellings(graph: Graph, reader: SpellingReader, characters: str, lengths: str) -> str:
-    """The last states from either end: [forms, 2 H]."""
+    """The last states of both directions, [forms, 2 H]."""
     vectors = graph.lookup(reader.embedding.weight, characters)
     _, state = reader.stack.graph(graph, vectors, None, lengths)
     return graph.op("Concat", state[0], state[len(state) // 2], axis=-1)
 
 
 def _read(graph: Graph, model: SequenceTagger, number: int) -> str:
-    """What a language model knows where each word is over: [T, B, H]."""
+    """The outputs of a language model at the end of each word, [T, B, H]."""
     language = model.readers[number].model
     ids = graph.input(f"read_{number}", "int64", [f"read_{number}", "batch"])
     places = graph.input(f"places_{number}", "int64", ["time", "batch"])
@@ -97,11 +99,6 @@ def _read(graph: Graph, model: SequenceTagger, number: int) -> str:
         graph.sizes(graph.size(places, 0), graph.size(places, 1), width),
     )
     return graph.op("GatherElements", outputs, wide, axis=0)
-
-
-def _reading(language: TagLanguage) -> dict[str, object]:
-    framing = language.language.framing
-    return {"begin_id": framing.begin_id, "backward": framing.backward, "between": language.between}
 
 
 @torch.inference_mode()

@@ -1,28 +1,28 @@
-"""The tagger's network: words, their spellings and the states of language models, read from both ends."""
+"""The network of a tagger: words, their letters and states of language models, read in both directions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
-from throughtime.data.batching.sequences import TaggedBatch
 from throughtime.layers.crf import Independent, LinearChain, TagHead
 from throughtime.layers.dropout import check_probability, variational_dropout
 from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.pooling import MaxPooling, MeanPooling
 from throughtime.layers.stack import Stack
 from throughtime.models.language import FrozenReader
+from throughtime.tasks.tag.reading import UNKNOWN
 
-UNKNOWN = 0
-"""The id of all words that the vocabulary lacks."""
+if TYPE_CHECKING:
+    from throughtime.data.batching.sequences import TaggedBatch
 
 
 class SpellingReader(nn.Module):
-    """The last states of a net over a word's characters, from the left and from the right: [W, 2 H].
+    """The last states of a stack that reads the letters of a word in both directions: [W, 2 H].
 
     >>> reader = SpellingReader(30, embedding_size=8, hidden_size=16)
     >>> reader(torch.zeros(5, 3, dtype=torch.long), torch.tensor([5, 2, 3])).shape
@@ -45,14 +45,14 @@ class SpellingReader(nn.Module):
 
     @property
     def output_size(self) -> int:
-        """The width of a word: of both directions together."""
+        """The size of both directions together."""
         return self.stack.output_size
 
     def forward(self, characters: Tensor, lengths: Tensor) -> Tensor:
-        """Spellings [C, W], one a column, and their lengths [W]."""
+        """Words as letters [C, W], one word per column, and their lengths [W]."""
         outputs, _ = self.stack(self.dropout(self.embedding(characters)), None, lengths)
         left, right = outputs.chunk(2, -1)
-        # From the left the last state stands at a word's end, from the right at its beginning.
+        # The last state is at the end of a word for one direction, at its beginning for the other.
         end = (lengths - 1).clamp(min=0)[None, :, None].expand(1, -1, left.shape[2])
         return torch.cat([left.gather(0, end).squeeze(0), right[0]], -1)
 
@@ -65,12 +65,12 @@ class TagScores(NamedTuple):
 
 
 class SequenceTagger(nn.Module):
-    """Words and spellings into a deep bidirectional stack, and from each state the scores of tags.
+    """A bidirectional stack over words and their letters, and scores of tags from each state.
 
-    With `num_characters=0` spellings are not read. With `num_labels` above 0 the sentence gets a label, from
-    the mean and the maximum of its states. `crf` scores the tags of a sentence as one chain. In training,
-    `word_dropout` is the share of words that become unknown, so that the model learns from spelling and
-    context too.
+    With `num_characters=0` letters are not read. With `num_labels` above 0 the sentence gets a label, from
+    the mean and the maximum of its states. `crf` scores the tags of a sentence as one chain. Training
+    replaces the share `word_dropout` of the words by the unknown word, so that the model learns from letters
+    and context too.
     """
 
     head: TagHead
@@ -137,7 +137,7 @@ class SequenceTagger(nn.Module):
         self.head = LinearChain(num_tags) if crf else Independent()
 
     def forward(self, batch: TaggedBatch) -> TagScores:
-        """The scores of a batch of sentences; its tags and labels are not looked at."""
+        """The scores of a batch of sentences; the tags and labels of the batch are ignored."""
         x = self._dropped(self._read(batch), self.input_dropout)
         states, _ = self.stack(x, None, batch.lengths)
         states = self._dropped(states, self.output_dropout)
@@ -145,7 +145,7 @@ class SequenceTagger(nn.Module):
         return TagScores(self.scores(states), labels)
 
     def _read(self, batch: TaggedBatch) -> Tensor:
-        """What is known of each word before its neighbours are: [T, B, I]."""
+        """The input of the stack, [T, B, I]."""
         words = batch.words
         if self.training and self.word_dropout:
             lost = torch.rand(words.shape, device=words.device) < self.word_dropout
@@ -160,7 +160,7 @@ class SequenceTagger(nn.Module):
         return torch.cat(parts, -1)
 
     def _pooled(self, states: Tensor, lengths: Tensor) -> Tensor:
-        """A whole sentence, [B, 2 H]. Neither pooling looks at a final state, so any stands in for it."""
+        """Sentences as vectors, [B, 2 H]. Neither pooling uses the final state, so any tensor will do."""
         return torch.cat([pooling(states, states[0], lengths) for pooling in self.poolings], -1)
 
     def _dropped(self, x: Tensor, p: float) -> Tensor:

@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from throughtime.data.batching.sequences import TaggedBatch, TaggedBatches
 from throughtime.data.records import Tagged as TaggedRecord
-from throughtime.errors import InputError, unknown
+from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
 from throughtime.metrics.classification import is_chunked
 from throughtime.results import Evaluation, Tagged, TaggedWord
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
-from throughtime.tasks.tag.answers import TagCounts, build_answer
+from throughtime.tasks.tag.answers import LIKELY, SentenceTagger, TagCounts, build_answer
 from throughtime.tasks.tag.codec import TagCodec, TaggerAssets, TagLanguage, load_languages
 from throughtime.tasks.tag.config import TagConfig
 from throughtime.tasks.tag.network import SequenceTagger
-from throughtime.tasks.tag.training import TagTask
-from throughtime.text.input_warnings import InputWarnings
-from throughtime.text.subword import SUBWORDS
-from throughtime.text.texts import check_sentences, check_texts, several
-from throughtime.text.tokenizers import TOKENIZERS, tokenizer
+from throughtime.text.texts import check_sentences, several
+from throughtime.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
+    from throughtime.data.batching.sequences import TaggedBatch
     from throughtime.data.datasets import Dataset
+    from throughtime.tasks.tag.training import TagTask
 
-SENTENCES_AT_ONCE = 64
-WORDS_AT_ONCE = 4_096
-LIKELY = 3
-WORD_TOKENIZERS = frozenset(TOKENIZERS) - frozenset(SUBWORDS)
-"""The tokenizers that need no training."""
+SENTENCES_PER_BATCH = 64
+WORDS_PER_BATCH = 4_096
 
 
-class Tagger(Predictor):
+class Tagger(SentenceTagger, Predictor):
     """Tags the words of sentences: `tt.load("RUN").tag("the cat sleeps")[0].tags`."""
 
     task = "tag"
@@ -61,7 +55,7 @@ class Tagger(Predictor):
 
     @classmethod
     def build_network(cls, config: TagConfig, assets: TaggerAssets) -> SequenceTagger:
-        """The network that a configuration describes."""
+        """Build the network that a configuration describes."""
         codec = assets.codec
         return SequenceTagger(
             codec.vectors,
@@ -78,47 +72,40 @@ class Tagger(Predictor):
         return self.assets.codec
 
     @property
+    def characters(self) -> Vocabulary:
+        """The letters of the training data."""
+        return self.codec.characters
+
+    @property
     def languages(self) -> tuple[TagLanguage, ...]:
-        """The language models whose states it reads."""
+        """The language models whose states describe the words."""
         return self.assets.languages
 
     @property
     def chunked(self) -> bool:
-        """Whether its tags mark chunks, as B-PER and I-PER do."""
+        """Whether the tags mark chunks, as B-PER and I-PER do."""
         return is_chunked(self.codec.tags)
 
     def training_task(self, dataset: Dataset) -> TagTask:
         """Batches, loss and validation on these data."""
-        train = self.codec.tagged_rows(
-            tagged_sentences(dataset, "train"), self.languages, labelled=bool(self.config.intents)
-        )
-        return TagTask(self, train, tagged_sentences(dataset, "valid") if "valid" in dataset.splits else [])
+        from throughtime.tasks.tag.training import TagTask
 
-    def tag(
-        self, texts: str | Sequence[str], *, tokenize: str = "space", progress: Progress | None = None
-    ) -> list[Tagged]:
-        """One answer for each text, with the tags of its words; an empty text has none.
-
-        `tokenize` names the tokenizer that splits a text into words: `space`, as in tagged data, or `unicode`
-        for raw text.
-        """
-        if tokenize not in WORD_TOKENIZERS:
-            raise InputError("tokenize", str(unknown("tokenizer", tokenize, WORD_TOKENIZERS)))
-        split = tokenizer(tokenize).tokenize
-        return self.tag_words([split(text) for text in check_texts(texts)], progress=progress)
+        return TagTask(self, dataset)
 
     @torch.no_grad()
     def tag_words(
         self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
     ) -> list[Tagged]:
-        """The same for sentences that are split into words already."""
+        """Tag sentences that are split into words already."""
+        from throughtime.data.batching.sequences import TaggedBatches
+
         found = [Tagged(())] * len(check_sentences(sentences))
         real = [number for number, words in enumerate(sentences) if words]
         if not real:
             return found
         rows = self.codec.rows([sentences[number] for number in real], self.languages)
-        most = max(WORDS_AT_ONCE, int(rows.words.lengths.max()))
-        batches = TaggedBatches(rows, batch_size=SENTENCES_AT_ONCE, max_tokens=most, shuffle=False)
+        most = max(WORDS_PER_BATCH, int(rows.words.lengths.max()))
+        batches = TaggedBatches(rows, batch_size=SENTENCES_PER_BATCH, max_tokens=most, shuffle=False)
         training, device, done = self.model.training, self.device, 0
         self.model.eval()
         with matmul_precision("float32"):
@@ -160,19 +147,8 @@ class Tagger(Predictor):
         values, best = scores.float().softmax(-1).max(-1)
         return list(zip(self.codec.labels.tokens(best.tolist()), values.tolist(), strict=True))
 
-    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`).
-
-        A tagger reads an unknown word by its letters, so only unknown letters count.
-        """
-        return self._warnings.of(check_texts(texts), **how)
-
-    @cached_property
-    def _warnings(self) -> InputWarnings:
-        return InputWarnings(tokenizer("char"), self.codec.characters)
-
     def count_tags(self, records: Sequence[TaggedRecord], progress: Progress | None = None) -> TagCounts:
-        """Tag sentences whose tags are known, and count what is right."""
+        """Tag sentences whose tags are known, and count the right answers."""
         counts = TagCounts(sentences=len(records))
         found = self.tag_words([record.words for record in records], progress=progress)
         for record, sentence in zip(records, found, strict=True):
@@ -189,7 +165,7 @@ class Tagger(Predictor):
     def evaluate_split(
         self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
     ) -> Evaluation:
-        """Accuracy, where tags mark chunks their F1, and the confusion of tags on a split."""
+        """Measure accuracy, the F1 of chunks if tags mark some, and the confusion of tags on a split."""
         refuse_options(options, (), "is not for taggers")
         records = tagged_sentences(dataset, split)
         if not records:

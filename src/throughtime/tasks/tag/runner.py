@@ -1,9 +1,8 @@
-"""A tagger: sentences in, a tag for each word out."""
+"""An exported tagger, without torch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,56 +12,45 @@ from throughtime.results import Progress, Tagged, TaggedWord
 from throughtime.runtime.chain import Chain
 from throughtime.runtime.runner import TextRunner, batches, pad
 from throughtime.runtime.session import ExportFolder
-from throughtime.tasks.tag.answers import build_answer
+from throughtime.tasks.tag.answers import LIKELY, SentenceTagger, build_answer
+from throughtime.tasks.tag.reading import LanguageReader, WordReader, number_forms
 from throughtime.text.codec import Codec
-from throughtime.text.input_warnings import InputWarnings
-from throughtime.text.texts import check_sentences, check_texts
-from throughtime.text.tokenizers import tokenizer
+from throughtime.text.texts import check_sentences
 from throughtime.text.vocabulary import Vocabulary
 
-SENTENCES_AT_ONCE = 32
-LIKELY = 3
-UNKNOWN, NOTHING = 0, -1
+SENTENCES_PER_BATCH = 32
 
 Array = NDArray[Any]
 
 
-class TaggerRunner(TextRunner):
-    """One graph over words and their spellings, with the vocabularies of both, of tags and of labels."""
+class TaggerRunner(SentenceTagger, TextRunner):
+    """An exported tagger: one graph, and the vocabularies of words, letters, tags and labels."""
 
     def __init__(self, folder: ExportFolder) -> None:
         self.session, self.settings = folder.session("model"), folder.settings
-        self.words, self.characters, tags = (
+        words, characters, tags = (
             Vocabulary.load(folder.path / f"{name}.txt") for name in ("words", "characters", "tags")
         )
+        settings = {name: self.settings[name] for name in ("lowercase", "max_characters", "vectors")}
+        self.reader = WordReader(words, characters, **settings)
         self.tags, self.chain = list(tags), Chain(self.settings["chain"])
         self.labels = list(Vocabulary.load(folder.path / "labels.txt")) if self.settings["labelled"] else []
         self.languages = [
-            Codec.load(folder.path / f"language-{number}")
-            for number in range(len(self.settings["languages"]))
+            LanguageReader(Codec.load(folder.path / f"language-{number}"), **options)
+            for number, options in enumerate(self.settings["languages"])
         ]
 
-    def tag(
-        self, texts: str | Sequence[str], *, tokenize: str = "space", progress: Progress | None = None
-    ) -> list[Tagged]:
-        """The tags of each text's words, in the order of the texts; an empty text has none.
-
-        `tokenize` names what cuts a text into words: `space`, as tagged data come, or `unicode` for raw text.
-        """
-        cut = tokenizer(tokenize)
-        return self.tag_words([cut.tokenize(text) for text in check_texts(texts)], progress=progress)
-
-    @cached_property
-    def _warnings(self) -> InputWarnings:
-        """A tagger reads an unknown word by its letters, so only unknown letters count."""
-        return InputWarnings(tokenizer("char"), self.characters)
+    @property
+    def characters(self) -> Vocabulary:
+        """The letters of the training data."""
+        return self.reader.characters
 
     def tag_words(
         self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
     ) -> list[Tagged]:
-        """The same for sentences that are cut into words already."""
+        """Tag sentences that are split into words already."""
         found = [Tagged(())] * len(check_sentences(sentences))
-        for chosen in batches(sentences, SENTENCES_AT_ONCE, progress=progress):
+        for chosen in batches(sentences, SENTENCES_PER_BATCH, progress=progress):
             own = [sentences[one] for one in chosen]
             for number, sentence in zip(chosen, self._read(own), strict=True):
                 found[number] = sentence
@@ -96,38 +84,16 @@ class TaggerRunner(TextRunner):
         return self.labels[int(scores.argmax())], float(raised.max() / raised.sum())
 
     def _given(self, sentences: Sequence[Sequence[str]]) -> dict[str, Array]:
-        """What the graph reads of these sentences; each distinct word is spelled once."""
-        forms: dict[str, int] = {}
-        numbered = [[forms.setdefault(word, len(forms)) for word in words] for words in sentences]
-        ids = [self._word(form) for form in forms]
+        """The inputs of the graph; the letters of each distinct word are given once."""
+        forms, numbered = number_forms(sentences)
+        ids = [self.reader.word_id(form) for form in forms]
         words, lengths = pad([[ids[form] for form in row] for row in numbered])
         given = {"words": words, "lengths": lengths}
         if self.settings["spelled"]:
             spelled, _ = pad(numbered)
-            characters, sizes = pad([self.characters[list(self._shortened(form))] for form in forms])
+            characters, sizes = pad([self.reader.letter_ids(form) for form in forms])
             given |= {"characters": characters, "character_lengths": sizes, "spelled": spelled}
-        for number in range(len(self.languages)):
-            read = [self._reading(number, words) for words in sentences]
-            given[f"read_{number}"], _ = pad([one[0] for one in read])
-            given[f"places_{number}"], _ = pad([one[1] for one in read])
+        for number, language in enumerate(self.languages):
+            ids_read, places = zip(*(language.read(words) for words in sentences), strict=True)
+            given[f"read_{number}"], given[f"places_{number}"] = pad(ids_read)[0], pad(places)[0]
         return given
-
-    def _reading(self, number: int, words: Sequence[str]) -> tuple[list[int], list[int]]:
-        """The ids of a sentence as a language model reads it, and for each word where it has been read."""
-        how, codec = self.settings["languages"][number], self.languages[number]
-        ids = [NOTHING if how["begin_id"] is None else int(how["begin_id"])]
-        places = []
-        for place, word in enumerate(reversed(words) if how["backward"] else words):
-            own = codec.encode(word)
-            ids += how["between"] if place else []
-            ids += own[::-1] if how["backward"] else own
-            places.append(len(ids) - 1)
-        return ids, places[::-1] if how["backward"] else places
-
-    def _word(self, form: str) -> int:
-        number = self.words[form.lower() if self.settings["lowercase"] else form]
-        return number if number < self.settings["vectors"] else UNKNOWN
-
-    def _shortened(self, form: str) -> str:
-        most = self.settings["max_characters"]
-        return form if len(form) <= most else form[: most // 2] + form[-(most - most // 2) :]
