@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from throughtime.search.generate import Memory
+from throughtime.tasks.translate.config import SWITCHES
 from throughtime.tasks.translate.network import PRESETS, build
 
 LENGTHS = torch.tensor([4, 2, 3])
@@ -25,6 +26,7 @@ class Knows(NamedTuple):
 
 STRUCTURES = {
     "state-only": Knows(False, True, False, False),
+    "seq2seq": Knows(True, True, False, False),
     "context-only": Knows(False, False, True, True),
     "context-and-input": Knows(True, False, True, True),
     "main": Knows(True, True, True, True),
@@ -138,3 +140,30 @@ def test_attention_compares_as_it_was_asked_to(preset, attention, scaled):  # R9
     }[attention]() * (WIDTH**-0.5 if scaled else 1)
     real = torch.arange(4) < LENGTHS[:, None]
     torch.testing.assert_close(weights, scores.masked_fill(~real, -torch.inf).softmax(1))
+
+
+@pytest.mark.parametrize("structure", SWITCHES)
+def test_a_preset_is_a_name_for_its_switches(structure):  # R83
+    torch.manual_seed(0)
+    named = built(structure)
+    initial, context, token = SWITCHES[structure]
+    given = {"initial_state": initial, "feed_context": context, "feed_token": token}
+    other = "main" if structure != "main" else "state-only"
+    switched = built(other, **given)
+    assert [*named.state_dict()] == [*switched.state_dict()]
+    for one, two in zip(named.parameters(), switched.parameters(), strict=True):
+        assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize("structure", ["main", "attention", "conditional"])
+@torch.no_grad()
+def test_the_first_state_is_a_setting(structure):  # R83
+    zero, learned = (built(structure, initial_state=initial) for initial in ("zero", "learned"))
+    for model in (zero, learned):
+        assert model.decoder.bridge is None
+        source = encoded(model)
+        state, _ = model.decoder.start(source)
+        moved_state, _ = model.decoder.start(source._replace(state=tuple(-part for part in source.state)))
+        assert all(torch.equal(one, two) for one, two in zip(state, moved_state, strict=True))
+    assert not any(part.any() for part in zero.decoder.start(encoded(zero))[0])
+    assert len([*learned.parameters()]) > len([*zero.parameters()])

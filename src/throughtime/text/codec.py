@@ -25,6 +25,9 @@ BEGIN, END = "⟨begin⟩", "⟨end⟩"
 WINDOW = 24
 """Tokens that are decoded again to see what a new one adds; spacing depends on near neighbours only."""
 
+LOWERCASE: dict[str, dict[str, Any]] = {"char": {"normaliser": "lower"}, "unicode": {"lower": True}}
+"""The options with which tokenizers by rule turn text into lowercase letters."""
+
 
 class Codec:
     """Text to ids and back.
@@ -52,12 +55,15 @@ class Codec:
         reserved: Sequence[str] = RESERVED,
         normaliser: str = "none",
         where: str = "the training text",
+        *,
+        lowercase: bool = False,
     ) -> Codec:
         """Make a codec for these texts, which are read once; `where` says whose they are.
 
         A tokenizer is given by name, or as the path of a `tokenizer.json`. By the names `wordpiece`, `bpe`
         and `unigram` one of `max_size` pieces (8,000 if not given) is trained, with its own special tokens;
-        `min_freq` and `reserved` are for whole tokens; a `normaliser` is for the tokenizer `char`. Texts of
+        `min_freq` and `reserved` are for whole tokens; a `normaliser` is for the tokenizer `char`.
+        `lowercase` turns all text into lowercase letters. Texts of
         which no token is left are refused; what else should be known of them is in the codec's `notes`.
         """
         check_normaliser(normaliser, tokenizer if isinstance(tokenizer, str) else tokenizer.name)
@@ -66,12 +72,18 @@ class Codec:
         if isinstance(tokenizer, str) and tokenizer in SUBWORDS:
             from throughtime.text.subword_training import train_subword
 
-            tokenizer = train_subword(tokenizer, _visible(texts, where), max_size or SUBWORD_SIZE)
+            size = max_size or SUBWORD_SIZE
+            tokenizer = train_subword(tokenizer, _visible(texts, where), size, lowercase=lowercase)
         if isinstance(tokenizer, SubwordTokenizer):
             return cls(tokenizer, subword_vocabulary(tokenizer))
         if isinstance(tokenizer, str):
-            options = {"normaliser": normaliser} if normaliser != "none" else {}
+            options: dict[str, Any] = {"normaliser": normaliser} if normaliser != "none" else {}
+            if lowercase and tokenizer in LOWERCASE:
+                options = LOWERCASE[tokenizer]
             tokenizer = tokenizers.tokenizer(tokenizer, **options)
+        if lowercase and tokenizer.normalise("A") != "a":
+            known = ", ".join([*LOWERCASE, *SUBWORDS])
+            raise InputError("lowercase", f"does not go with tokens {tokenizer.name!r}; choose {known}")
         counts: Counter[str] = Counter()
         coverage = TokenizerCoverage(tokenizer, where)
         for text in texts:

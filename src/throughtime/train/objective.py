@@ -30,6 +30,8 @@ class Objective(Protocol):
     """A model with its data. `measure` names the validation value that decides, `better` which way.
 
     `fixed_shapes` says that a loss runs the same kernels whatever its batch holds, as a CUDA graph needs.
+    If there is a method `begin_update(progress)`, it is called before each update with the share of the
+    training that is done, from 0 to 1.
     `unit` is the word for what `count` counts: tokens, words, texts, values.
     """
 

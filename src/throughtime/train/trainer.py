@@ -60,6 +60,7 @@ class Trainer:
         processes: Processes | None = None,
     ) -> None:
         self.objective, self.config, self.reporter, self.improved = objective, config, reporter, improved
+        self.begin_update: Callable[[float], None] | None = getattr(objective, "begin_update", None)
         self.processes = processes or Processes()
         self.run = run
         self.learner = Learner(objective, config, self.processes, reporter.say)
@@ -150,6 +151,8 @@ class Trainer:
         standing = Standing(self.step, self.steps_per_epoch, self.config.epochs, tuple(self.record.scores))
         self.rate = self.rate_of(standing)
         self.learner.set_rate(self.rate)
+        if self.begin_update is not None:
+            self.begin_update(min(1.0, self.step / max(1, standing.last)))
         count = sum(self.objective.count(one.batch) for one in group)
         with self.clock.inside():
             self.learner.update([one.batch for one in group], count)

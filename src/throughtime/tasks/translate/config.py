@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+import math
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -29,6 +30,27 @@ if TYPE_CHECKING:
 MAX_BEAMS = 1_000
 Beams = Annotated[int, Field(ge=1, le=MAX_BEAMS)]
 LengthPenalty = Annotated[float, Field(ge=0, le=MAX_LENGTH_PENALTY)]
+
+
+class Switches(NamedTuple):
+    """What a decoder without attention is made of."""
+
+    initial_state: str
+    """Its first state: the encoder's last one, zero, or learned."""
+    feed_context: bool
+    """Whether each step reads the context c, one vector for the whole source."""
+    feed_token: bool
+    """Whether each step reads the previous token."""
+
+
+SWITCHES = {
+    "state-only": Switches("encoder", False, False),
+    "seq2seq": Switches("encoder", False, True),
+    "context-only": Switches("learned", True, False),
+    "context-and-input": Switches("learned", True, True),
+    "main": Switches("encoder", True, True),
+}
+"""The structures without attention: names for combinations of three switches."""
 ATTENTIVE = ("attention", "attention-no-feeding", "conditional")
 """The structures with attention."""
 MIN_BYTE_PIECES = 300  # 256 bytes, the special tokens, and some room for longer pieces
@@ -50,9 +72,33 @@ class TranslateConfig(TextConfig):
         *TextConfig.EFFECTS,
         only_with("attention", "structure", *ATTENTIVE),
         only_with("scaled", "structure", *ATTENTIVE),
-        only_with("context", "structure", "main", "context-only", "context-and-input"),
-        only_with("bridge", "structure", *ATTENTIVE, "main", "state-only"),
-        only_with("teacher_forcing", "structure", *ATTENTIVE, "main", "context-and-input"),
+        only_with("feed_context", "structure", *SWITCHES),
+        only_with("feed_token", "structure", *SWITCHES),
+        Effect(
+            "context",
+            lambda config: config.structure in SWITCHES and config.switches.feed_context,
+            "with structure={structure}; set structure=main or context-only or context-and-input, or "
+            "feed_context=true, or leave it out",
+        ),
+        Effect(
+            "bridge",
+            lambda config: config.switches.initial_state == "encoder",
+            "where the decoder's first state does not come from the encoder; set initial_state=encoder, or "
+            "leave it out",
+        ),
+        *(
+            Effect(
+                key,
+                lambda config: config.switches.feed_token,
+                "where the decoder does not read the previous token; set feed_token=true, or leave it out",
+            )
+            for key in ("teacher_forcing", "teacher_forcing_schedule")
+        ),
+        Effect(
+            "final_teacher_forcing",
+            lambda config: config.teacher_forcing_schedule != "constant",
+            "with teacher_forcing_schedule=constant; set it to linear or inverse-sigmoid, or leave it out",
+        ),
         Effect(
             "max_size",
             lambda config: not config.tokens.endswith(".json"),
@@ -66,6 +112,7 @@ class TranslateConfig(TextConfig):
     tokens: str = architecture(
         "bpe", description="parts of words: bpe, unigram, wordpiece; or word, space, unicode, char, a file"
     )
+    lowercase: bool = architecture(False, description="turn all text into lowercase letters")
     shared: bool | None = architecture(
         None, description="one vocabulary for both languages; null: if tokens are parts of words"
     )
@@ -81,8 +128,18 @@ class TranslateConfig(TextConfig):
 
     structure: str = architecture(
         "attention",
-        description="attention, attention-no-feeding, conditional, main, state-only, context-only or "
-        "context-and-input",
+        description="attention, attention-no-feeding, conditional, or without attention: seq2seq, main, "
+        "state-only, context-only, context-and-input",
+    )
+    initial_state: Literal["encoder", "zero", "learned"] | None = architecture(
+        None, description="the decoder's first state; null: as the structure has it"
+    )
+    feed_context: bool | None = architecture(
+        None, description="feed the context to every step; null: as the structure has it"
+    )
+    feed_token: bool | None = architecture(
+        None,
+        description="feed the previous token to every step; null: as the structure has it",
     )
     cell: str = architecture("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
     embedding_size: EmbeddingSize = 256
@@ -117,6 +174,12 @@ class TranslateConfig(TextConfig):
     teacher_forcing: Annotated[float, Field(ge=0, le=1)] = Field(
         1.0, description="probability that the decoder reads the given token and not its own prediction"
     )
+    teacher_forcing_schedule: Literal["constant", "linear", "inverse-sigmoid"] = Field(
+        "constant", description="how this probability falls to final_teacher_forcing during the training"
+    )
+    final_teacher_forcing: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="linear, inverse-sigmoid: probability at the end of the training"
+    )
 
     batch_size: BatchSize = 64
     max_tokens: int | None = Field(
@@ -133,6 +196,32 @@ class TranslateConfig(TextConfig):
     length_penalty: LengthPenalty = Field(
         0.75, description="default alpha of the same: scores are log P / length^alpha"
     )
+
+    @property
+    def switches(self) -> Switches:
+        """The switches of the decoder: those of the structure, unless they are set."""
+        initial, context, token = SWITCHES.get(self.structure, Switches("encoder", True, True))
+        return Switches(
+            self.initial_state or initial,
+            context if self.feed_context is None else self.feed_context,
+            token if self.feed_token is None else self.feed_token,
+        )
+
+    def forcing_ratio(self, progress: float) -> float:
+        """The probability of teacher forcing when this share of the training is done.
+
+        >>> config = TranslateConfig(data="x", teacher_forcing_schedule="linear")
+        >>> [config.forcing_ratio(progress) for progress in (0.0, 0.25, 1.0)]
+        [1.0, 0.75, 0.0]
+        """
+        first, last = self.teacher_forcing, self.final_teacher_forcing
+        if self.teacher_forcing_schedule == "constant":
+            return first
+        if self.teacher_forcing_schedule == "linear":
+            return first + (last - first) * progress
+        # Scaled so that it is 1 at the beginning and 0 at the end.
+        low, high, now = (1 / (1 + math.exp(12 * (x - 0.5))) for x in (1.0, 0.0, progress))
+        return last + (first - last) * (now - low) / (high - low)
 
     @property
     def data_options(self) -> dict[str, Any]:
@@ -152,6 +241,13 @@ class TranslateConfig(TextConfig):
                 "max_size",
                 f"is {self.max_size}, expected at least {MIN_BYTE_PIECES} with tokens=bpe, which has one "
                 "token per byte",
+            )
+        switches = SWITCHES.get(self.structure) and self.switches
+        if switches and switches.initial_state != "encoder" and not switches.feed_context:
+            raise InputError(
+                "feed_context",
+                f"is false and initial_state is {switches.initial_state}, so the decoder would not see the "
+                "source; set feed_context=true or initial_state=encoder",
             )
         languages = dataset.languages or (self.source, self.target)
         return self.model_copy(

@@ -18,10 +18,15 @@ from throughtime.models.conditional import ConditionalDecoder
 from throughtime.models.decoders import AttentionDecoder, ContextDecoder
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.seq2seq import Bridge, Decoder, EncoderDecoder, RecurrentEncoder
-from throughtime.tasks.translate.config import TranslateConfig
+from throughtime.tasks.translate.config import SWITCHES, TranslateConfig
 
 
-def _build_stack(config: TranslateConfig, input_size: int, initial: str = "zero") -> Stack:
+def _initial(config: TranslateConfig) -> str:
+    """Return how the decoder's own first state is made."""
+    return "learned" if config.switches.initial_state == "learned" else "zero"
+
+
+def _build_stack(config: TranslateConfig, input_size: int) -> Stack:
     return Stack(
         config.cell,
         input_size,
@@ -29,7 +34,7 @@ def _build_stack(config: TranslateConfig, input_size: int, initial: str = "zero"
         config.num_layers,
         dropout=config.hidden_dropout,
         layer_norm=config.layer_norm,
-        initial=initial,
+        initial=_initial(config),
     )
 
 
@@ -38,10 +43,12 @@ def _output_size(config: TranslateConfig) -> int:
 
 
 def _options(
-    config: TranslateConfig, encoder: RecurrentEncoder, state_sizes: tuple[int, ...] | None
+    config: TranslateConfig, encoder: RecurrentEncoder, state_sizes: tuple[int, ...]
 ) -> dict[str, Any]:
-    """Return the options of all decoders; `state_sizes` is None if the first state is the decoder's own."""
-    bridge = state_sizes and Bridge(encoder.state_sizes, state_sizes, project=config.bridge)
+    """Return the options of all decoders; without a bridge, the first state is the decoder's own."""
+    bridge = None
+    if config.switches.initial_state == "encoder":
+        bridge = Bridge(encoder.state_sizes, state_sizes, project=config.bridge)
     return {
         "output_size": _output_size(config),
         "bridge": bridge,
@@ -50,23 +57,16 @@ def _options(
     }
 
 
-def _build_context(
-    config: TranslateConfig,
-    encoder: RecurrentEncoder,
-    embedding: nn.Embedding,
-    *,
-    state_from_encoder: bool,
-    feeds_context: bool,
-    feeds_input: bool,
-) -> Decoder:
-    input_size = feeds_input * embedding.embedding_dim + feeds_context * encoder.output_size
-    stack = _build_stack(config, max(1, input_size), initial="zero" if state_from_encoder else "learned")
+def _build_context(config: TranslateConfig, encoder: RecurrentEncoder, embedding: nn.Embedding) -> Decoder:
+    _, feed_context, feed_token = config.switches
+    input_size = feed_token * embedding.embedding_dim + feed_context * encoder.output_size
+    stack = _build_stack(config, max(1, input_size))
     return ContextDecoder(
         stack,
-        embedding if feeds_input else None,
-        context=config.context if feeds_context else None,
+        embedding if feed_token else None,
+        context=config.context if feed_context else None,
         context_size=encoder.output_size,
-        **_options(config, encoder, stack.state_sizes if state_from_encoder else None),
+        **_options(config, encoder, stack.state_sizes),
     )
 
 
@@ -87,7 +87,7 @@ def _build_attention(
 def _build_conditional(
     config: TranslateConfig, encoder: RecurrentEncoder, embedding: nn.Embedding
 ) -> Decoder:
-    first = build_cell(config.cell, embedding.embedding_dim, config.hidden_size)
+    first = build_cell(config.cell, embedding.embedding_dim, config.hidden_size, initial=_initial(config))
     second = build_cell(config.cell, encoder.output_size, config.hidden_size)
     return ConditionalDecoder(
         embedding,
@@ -100,12 +100,7 @@ def _build_conditional(
 
 
 PRESETS: dict[str, Callable[[TranslateConfig, RecurrentEncoder, nn.Embedding], Decoder]] = {
-    "state-only": partial(_build_context, state_from_encoder=True, feeds_context=False, feeds_input=False),
-    "context-only": partial(_build_context, state_from_encoder=False, feeds_context=True, feeds_input=False),
-    "context-and-input": partial(
-        _build_context, state_from_encoder=False, feeds_context=True, feeds_input=True
-    ),
-    "main": partial(_build_context, state_from_encoder=True, feeds_context=True, feeds_input=True),
+    **dict.fromkeys(SWITCHES, _build_context),
     "attention": partial(_build_attention, input_feeding=True),
     "attention-no-feeding": partial(_build_attention, input_feeding=False),
     "conditional": _build_conditional,

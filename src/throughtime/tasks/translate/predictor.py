@@ -64,7 +64,7 @@ class Translator(SentenceTranslator, Predictor):
 
         def build(side: str | None) -> Codec:
             where = dataset.name if side is None else f"{dataset.name}, {side}"
-            return build_codec(dataset.texts("train", side), config, where)
+            return build_codec(dataset.texts("train", side), config, where, lowercase=config.lowercase)
 
         if not config.shared:
             return config, Codecs(build("source"), build("target"))

@@ -83,6 +83,7 @@ class TranslateTask:
     measure: str
     better: Literal["less", "more"]
     unit: str = "tokens"
+    progress: float = 0.0
     fixed_shapes: bool = False  # batches are as long as their sentences
 
     def __init__(
@@ -123,6 +124,10 @@ class TranslateTask:
         self.truncated = batches.truncated
         return batches
 
+    def begin_update(self, progress: float) -> None:
+        """Remember the share of the training that is done, for the schedule of teacher forcing."""
+        self.progress = progress
+
     @property
     def facts(self) -> dict[str, int]:
         """The numbers of training sentences that were cut, for training.json."""
@@ -145,7 +150,7 @@ class TranslateTask:
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
         """Sum the surprisals of the target tokens; with label smoothing, they are reported, not minimised."""
         assert isinstance(batch, PairBatch)
-        ratio, smoothing = self.config.teacher_forcing, self.config.label_smoothing
+        ratio, smoothing = self.config.forcing_ratio(self.progress), self.config.label_smoothing
         outputs = self.model.scheduled(batch.source, batch.source_lengths, batch.inputs, ratio).outputs
         hidden, labels = outputs.flatten(0, 1), masked_labels(batch).flatten()
         return label_loss(self.model.head, hidden, labels, smoothing), ()
