@@ -11,9 +11,8 @@ import torch
 
 from throughtime.cells import CELLS, LSTM, RNN, LinearCell
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.export.graph import Graph
+from throughtime.export.graph import Graph, quantise
 from throughtime.export.onnx import to_onnx
-from throughtime.export.weights import quantise
 from throughtime.export.write import Case, number_names, verify
 from throughtime.layers.attention import Attention
 from throughtime.layers.stack import Stack

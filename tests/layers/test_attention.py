@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.errors import InputError
-from throughtime.layers.attention import ATTENTIONS, attend, build_attention, build_memory, masked_softmax
+from throughtime.layers.attention import ATTENTIONS, attend, build_memory, masked_softmax
 from throughtime.search.generate import Memory
 
 every_kind = pytest.mark.parametrize("name", ATTENTIONS)
@@ -16,7 +16,7 @@ every_kind = pytest.mark.parametrize("name", ATTENTIONS)
 
 def built(name, query_size=4, memory_size=4, scaled=False):
     torch.manual_seed(0)
-    return build_attention(name, query_size, memory_size, scaled=scaled).double()
+    return ATTENTIONS[name](query_size, memory_size, scaled=scaled).double()
 
 
 def score(attention, query, output):
@@ -95,7 +95,7 @@ def test_padding_weighs_nothing_whatever_the_scores(length, size, seed):
 
 def test_what_does_not_fit_is_refused():
     with pytest.raises(InputError, match=r"'dot'.*'general'"):
-        build_attention("dot", 4, 6)
+        ATTENTIONS["dot"](4, 6)
     with pytest.raises(InputError, match="additive"):
-        build_attention("aditive", 4, 6)
+        ATTENTIONS["aditive"](4, 6)
     assert built("general", 4, 6).keys(torch.zeros(1, 2, 6, dtype=torch.float64)).shape == (1, 2, 4)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from throughtime.errors import InputError
-from throughtime.layers.pooling import POOLINGS, build_pooling
+from throughtime.layers.pooling import POOLINGS
 
 LENGTHS = torch.tensor([4, 1, 0, 3])
 
@@ -23,7 +23,7 @@ def sequences():
 @pytest.mark.parametrize("name", POOLINGS)
 def test_a_padded_batch_is_each_row_alone(name, sequences):
     outputs, final = sequences
-    pooling = build_pooling(name, 6).double()
+    pooling = POOLINGS[name](6).double()
     together = pooling(outputs, final, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
         alone = pooling(
@@ -37,7 +37,7 @@ def test_an_empty_row_is_zero_and_has_a_gradient(name, sequences):
     outputs, final = sequences
     outputs.requires_grad_()
     final.requires_grad_()
-    pooled = build_pooling(name, 6).double()(outputs, final, LENGTHS)
+    pooled = POOLINGS[name](6).double()(outputs, final, LENGTHS)
     assert torch.equal(pooled[2], torch.zeros(6, dtype=torch.float64))
     pooled.sum().backward()
     used = final if name == "last" else outputs
@@ -50,10 +50,10 @@ def test_an_empty_row_is_zero_and_has_a_gradient(name, sequences):
 def test_what_each_takes(sequences):  # R81
     outputs, final = sequences
     row = outputs[:3, 3]
-    assert torch.allclose(build_pooling("mean", 6)(outputs, final, LENGTHS)[3], row.mean(0))
-    assert torch.equal(build_pooling("max", 6)(outputs, final, LENGTHS)[3], row.amax(0))
-    assert torch.equal(build_pooling("last", 6)(outputs, final, LENGTHS)[3], row[-1])
-    attention = build_pooling("attention", 6).double()
+    assert torch.allclose(POOLINGS["mean"](6)(outputs, final, LENGTHS)[3], row.mean(0))
+    assert torch.equal(POOLINGS["max"](6)(outputs, final, LENGTHS)[3], row.amax(0))
+    assert torch.equal(POOLINGS["last"](6)(outputs, final, LENGTHS)[3], row[-1])
+    attention = POOLINGS["attention"](6).double()
     weights = attention.weights(outputs, LENGTHS)
     assert torch.allclose(weights.sum(1), (LENGTHS > 0).double())
     assert torch.allclose(attention(outputs, final, LENGTHS)[3], weights[3, :3] @ row)
@@ -61,4 +61,4 @@ def test_what_each_takes(sequences):  # R81
 
 def test_an_unknown_name_is_told_its_neighbour():
     with pytest.raises(InputError, match="did you mean 'attention'"):
-        build_pooling("atention", 6)
+        POOLINGS["atention"](6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -384,9 +385,8 @@ def test_a_gpus_way_through_the_softmax_is_a_cpus(kind, precision, smoothing, bi
     def found():
         given = [part.clone().requires_grad_() for part in (hidden, weight, bias) if part is not None]
         with torch.autocast("cpu", torch.bfloat16, enabled=precision is torch.bfloat16):
-            both = chunked_loss.smoothed_surprisal(
-                given[0], labels, given[1], given[2] if biased else None, smoothing, chunk=9
-            )
+            head = SimpleNamespace(weight=given[1], bias=given[2] if biased else None, chunk=9)
+            both = chunked_loss.smoothed_surprisal(head, given[0], labels, smoothing)
         return [*both, *torch.autograd.grad(both.smoothed, given)]
 
     expected = found()

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.models import softmax_loss
+from throughtime.models.chunked_loss import Smoothed
 from throughtime.models.heads import IGNORED, SoftmaxHead
 from throughtime.models.language import RecurrentLanguageModel
 from throughtime.models.mixture import MixtureHead
@@ -107,8 +108,8 @@ def test_one_mask_through_time(monkeypatch):
         head = mixture(5, 13, dropout=0.5, variational=variational)
         seen = []
         monkeypatch.setattr(
-            "throughtime.models.mixture.summed_surprisal",
-            lambda states, *_, seen=seen: seen.append(states),
+            "throughtime.models.mixture.smoothed_surprisal",
+            lambda head, states, *_, seen=seen, **options: seen.append(states) or Smoothed(None, None),
         )
         head.loss(hidden, labels)
         states = seen[0].view(steps, rows, 3, 4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 
 import pytest
 from tests.search.tables import Contexts, Pairs
@@ -50,7 +51,7 @@ def test_the_tree_has_what_was_kept_cut_and_ended():
     kept = trace.nodes[ended.parent]
     assert math.exp(kept.log_prob) == pytest.approx(0.09)
     assert kept.score == pytest.approx(math.log(0.09) / 3**0.75)
-    assert json.loads(json.dumps(trace.to_dicts()))[0] == {
+    assert json.loads(json.dumps(asdict(trace.nodes[0]))) == {
         "sentence": 0, "step": 1, "parent": None, "token": A, "log_prob": pytest.approx(math.log(0.5)),
         "score": pytest.approx(math.log(0.5)), "status": "kept",
     }  # fmt: skip

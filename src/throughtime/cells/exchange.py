@@ -42,8 +42,7 @@ def empty_module(
     batch_first: bool = False,
 ) -> TorchRecurrence:
     """A new torch module of this cell's kind and sizes, with random weights."""
-    if (reason := _unlike_torch(cell)) is not None:
-        raise InputError(type(cell).__name__, reason)
+    _check_torch(cell)
     weight = cell.weights()["weight_ih"]
     build: Callable[..., TorchRecurrence]
     if isinstance(cell, RNN):
@@ -94,9 +93,7 @@ def store_torch(cell: Cell, module: TorchRecurrence, layer: int = 0, *, reverse:
     """Copy a cell's weights into one layer of a torch module; b_hh becomes zero, except for a GRU's b_hn."""
     theirs, ours = _match_weights(cell, module, layer, reverse)
     if not module.bias:
-        raise InputError(
-            "module", "has no biases, so it cannot hold those of the cell; build it with bias=True"
-        )
+        raise InputError("module", "has no biases, but the cell has; build it with bias=True")
     for name in ("weight_ih", "weight_hh", "weight_hr"):
         if name in ours:
             theirs[name].copy_(ours[name])
@@ -106,35 +103,37 @@ def store_torch(cell: Cell, module: TorchRecurrence, layer: int = 0, *, reverse:
         theirs["bias_hh"][-cell.hidden_size :] = ours["bias_hn"]
 
 
-def _unlike_torch(cell: Cell) -> str | None:
-    """The reason why torch has no module with these equations, or None if it has one."""
-    if isinstance(cell, RNN) and not (isinstance(cell.activation, str) and cell.activation in ACTIVATIONS):
-        return "nn.RNN knows only tanh and relu"
-    if isinstance(cell, GRU) and cell.reset != "after":
-        return "nn.GRU resets after the product, this cell before it"
+def _check_torch(cell: Cell) -> None:
+    """Raise an error if torch has no module with the equations of this cell."""
+    reason = None
     if type(cell) not in (RNN, GRU, LSTM, ProjectedLSTM):
-        return "torch has no module with its equations"
-    return None
+        reason = "torch has no module with its equations"
+    elif isinstance(cell, RNN) and cell.activation not in ACTIVATIONS:
+        reason = "nn.RNN has only tanh and relu"
+    elif isinstance(cell, GRU) and cell.reset != "after":
+        reason = "nn.GRU resets after the product, this cell before it"
+    if reason is not None:
+        raise InputError(type(cell).__name__, reason)
 
 
 def _match_weights(
     cell: Cell, module: TorchRecurrence, layer: int, reverse: bool
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The weights of one layer and direction of a module, and those of the cell; their shapes agree."""
-    if (reason := _unlike_torch(cell)) is not None:
-        raise InputError(type(cell).__name__, reason)
+    _check_torch(cell)
     expected = counterpart(module)
     kind = expected.func if isinstance(expected, partial) else expected
     if type(cell) is not kind:
-        raise InputError(
-            type(cell).__name__, f"does not have the equations of this nn.{type(module).__name__}"
-        )
+        problem = f"does not have the equations of this nn.{type(module).__name__}"
+        raise InputError(type(cell).__name__, problem)
     if isinstance(cell, RNN) and cell.activation != module.nonlinearity:
-        raise InputError("RNN", f"the module's activation is {module.nonlinearity!r}, the cell's is another")
+        raise InputError(
+            "RNN", f"has the activation {cell.activation!r}, but the module {module.nonlinearity!r}"
+        )
     if not 0 <= layer < module.num_layers:
         raise InputError("layer", f"is {layer}, expected 0 to {module.num_layers - 1}")
     if reverse and not module.bidirectional:
-        raise InputError("reverse", "this module reads in one direction only")
+        raise InputError("reverse", "is true, but the module reads in one direction only")
     suffix = f"_l{layer}{'_reverse' if reverse else ''}"
     theirs = {
         name.removesuffix(suffix): weight
@@ -144,7 +143,6 @@ def _match_weights(
     ours = cell.weights()
     for name in ours.keys() & theirs.keys():
         if ours[name].shape != theirs[name].shape:
-            raise InputError(
-                name, f"is {list(ours[name].shape)} in the cell and {list(theirs[name].shape)} in the module"
-            )
+            shapes = f"{list(ours[name].shape)} in the cell, but {list(theirs[name].shape)} in the module"
+            raise InputError(name, f"is {shapes}")
     return theirs, ours

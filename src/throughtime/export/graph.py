@@ -11,11 +11,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from throughtime.cells.base import Cell, GraphState
-from throughtime.export.recurrence import through_time
-from throughtime.export.weights import MICROSOFT, Array, as_array, quantise
+
+MICROSOFT = "com.microsoft"
+"""The domain of onnxruntime's own operators, such as products in int8."""
+LARGEST = 63
+"""Seven of the eight bits: processors without int8 instructions add two products in 16 bits, where two of
+127 times 255 would not fit."""
+
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -187,6 +194,8 @@ class Graph:
         self, cells: Sequence[Cell], x: str, state: GraphState | None = None, lengths: str | None = None
     ) -> tuple[str, GraphState]:
         """Run one cell, or two in both directions, through time; see `through_time`."""
+        from throughtime.export.recurrence import through_time
+
         return through_time(self, cells, x, state, lengths)
 
     def loop_body(self, name: str) -> Graph:
@@ -254,3 +263,20 @@ class Graph:
 
 def _identity(tensor: Tensor) -> tuple[Any, ...]:
     return (tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()))
+
+
+def as_array(tensor: Tensor) -> Array:
+    """A weight as a float32 array."""
+    return tensor.detach().float().cpu().numpy()
+
+
+def quantise(table: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Quantise a table [rows, columns] to int8; return the values and the scale of each row.
+
+    >>> values, scale = quantise(np.array([[-1.26, 0.4], [0.0, 0.0]]))
+    >>> values.tolist(), scale.tolist()
+    ([[-63, 20], [0, 0]], [0.0199..., 1.0])
+    """
+    largest = np.abs(table).max(axis=1)
+    scale = np.where(largest > 0, largest / LARGEST, 1.0).astype(np.float32)
+    return np.rint(table / scale[:, None]).astype(np.int8), scale

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from throughtime.errors import import_optional
-from throughtime.export.graph import Graph, Node, Value
-from throughtime.export.weights import MICROSOFT
+from throughtime.export.graph import MICROSOFT, Graph, Node, Value
 
 OPSET, IR_VERSION = 18, 9
 

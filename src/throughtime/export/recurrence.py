@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from throughtime.cells.base import Cell, GraphOperator
 from throughtime.cells.base import GraphState as State
-from throughtime.export.weights import MICROSOFT, Array, as_array, quantise
-
-if TYPE_CHECKING:
-    from throughtime.export.graph import Graph
+from throughtime.export.graph import MICROSOFT, Array, Graph, as_array, quantise
 
 
 def through_time(

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import ThroughtimeError
-from throughtime.export.graph import Graph
+from throughtime.export.graph import Array, Graph
 from throughtime.export.onnx import to_onnx
-from throughtime.export.weights import Array
 from throughtime.files import check_new, whole_folder
 from throughtime.folder import ModelFolder
 from throughtime.runtime.session import FORMAT, VERSION, import_onnxruntime

@@ -198,11 +198,6 @@ ATTENTIONS = Registry[Callable[..., Attention]](
 )
 
 
-def build_attention(name: str, query_size: int, memory_size: int, *, scaled: bool = False) -> Attention:
-    """Build the attention of this name, for queries and outputs of these widths."""
-    return ATTENTIONS[name](query_size, memory_size, scaled=scaled)
-
-
 def masked_softmax(scores: Tensor, padding: Tensor) -> Tensor:
     """The softmax over all positions but the padding, which gets exactly zero; in float32 or better.
 

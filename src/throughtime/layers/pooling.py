@@ -114,11 +114,6 @@ POOLINGS = Registry[type[Pooling]](
 )
 
 
-def build_pooling(name: str, size: int) -> Pooling:
-    """Build the pooling of this name, for outputs of this width."""
-    return POOLINGS[name](size)
-
-
 def _padding(outputs: Tensor, lengths: Tensor) -> Tensor:
     """Which positions are padding, [B, T]."""
     return torch.arange(len(outputs), device=outputs.device) >= lengths.to(outputs.device)[:, None]

@@ -11,7 +11,7 @@ sum_k pi_k exp(-s_k). The gradient of each softmax is that of an ordinary one ti
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,6 +26,9 @@ from throughtime.models.softmax_loss import (
     pass_on_gradients,
 )
 
+if TYPE_CHECKING:
+    from throughtime.models.heads import SoftmaxHead
+
 
 class Smoothed(NamedTuple):
     """Two sums over the same rows: the one to report, and the one to minimise instead."""
@@ -34,68 +37,39 @@ class Smoothed(NamedTuple):
     smoothed: Tensor
 
 
-def summed_surprisal(
-    hidden: Tensor,
-    labels: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    chunk: int | None = None,
-    log_shares: Tensor | None = None,
-) -> Tensor:
-    """The sum of -ln P(label) over the rows that have a label; P is the softmax of hidden weight' + bias.
-
-    With `log_shares` [N, K], P is a mixture of K softmaxes with the same weights, and hidden is [N, K, E]. If
-    a gradient is needed, it is computed here; `backward` may be called once.
-
-    >>> hidden, weight = torch.zeros(3, 2), torch.zeros(4, 2)
-    >>> summed_surprisal(hidden, torch.tensor([3, IGNORED, 1]), weight, None)  # 2 ln 4
-    tensor(2.7726)
-    >>> hidden, shares = torch.tensor([[[0.0], [1.0]]]), torch.tensor([[0.25, 0.75]])
-    >>> weight = torch.tensor([[0.0], [2.0]])  # P is 1/4 * 1/2 + 3/4 * 0.8808
-    >>> summed_surprisal(hidden, torch.tensor([1]), weight, None, log_shares=shares.log())
-    tensor(0.2413)
-    """
-    return smoothed_surprisal(hidden, labels, weight, bias, 0.0, chunk, log_shares).smoothed
-
-
 def smoothed_surprisal(
+    head: SoftmaxHead,
     hidden: Tensor,
     labels: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    smoothing: float,
-    chunk: int | None = None,
+    smoothing: float = 0.0,
     log_shares: Tensor | None = None,
 ) -> Smoothed:
-    """The sums of surprisals under the labels and under smoothed labels, in one pass (Szegedy et al., 2016).
+    """The sums of -ln P(label) and of the same with smoothed labels, over the rows that have a label.
 
-    Smoothed labels give the share `smoothing` of each label to all words equally; mixtures have none.
+    P is the softmax of `head` for hidden [N, H]. With `log_shares` [N, K], P is a mixture of K softmaxes with
+    the weights of `head`, and hidden is [N, K, H]. Smoothed labels give the share `smoothing` of each label
+    to all words equally (Szegedy et al., 2016); mixtures have none. If a gradient is needed, it is computed
+    here; `backward` may be called once.
 
-    >>> hidden, weight = torch.ones(1, 1), torch.tensor([[0.0], [0.0], [3.0]])
-    >>> both = smoothed_surprisal(hidden, torch.tensor([2]), weight, None, 0.1)
-    >>> [round(float(one), 4) for one in both]   # ln P is -0.0949 once and -3.0949 twice
+    >>> from throughtime.models.heads import SoftmaxHead
+    >>> head = SoftmaxHead(1, 3, weight=torch.nn.Parameter(torch.tensor([[0.0], [0.0], [3.0]])), bias=False)
+    >>> both = smoothed_surprisal(head, torch.ones(2, 1), torch.tensor([2, IGNORED]), 0.1)
+    >>> [round(one.item(), 4) for one in both]   # ln P is -0.0949 once and -3.0949 twice
     [0.0949, 0.2949]
     """
-    inputs = (hidden, log_shares, weight, bias)
+    inputs = (hidden, log_shares, head.weight, head.bias)
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs):
-        both = _SummedSurprisal.apply(*inputs, labels, smoothing, chunk)  # type: ignore[no-untyped-call]
+        both = _SummedSurprisal.apply(*inputs, labels, smoothing, head.chunk)  # type: ignore[no-untyped-call]
         return Smoothed(*both)
     nothing = Gradients(None, None, None)
-    found, excess = _collect(*inputs, labels, chunk, nothing, None, smoothing)
+    found, excess = _collect(*inputs, labels, head.chunk, nothing, None, smoothing)
     return Smoothed(found.sum(), (found + smoothing * excess).sum())
 
 
-def surprisals(
-    hidden: Tensor,
-    labels: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    chunk: int | None = None,
-    log_shares: Tensor | None = None,
-) -> Tensor:
+def surprisals(head: SoftmaxHead, hidden: Tensor, labels: Tensor, log_shares: Tensor | None = None) -> Tensor:
     """-ln P(label) of each row, 0 where the label is IGNORED; without a gradient. [N]"""
     nothing = Gradients(None, None, None)
-    return _collect(hidden, log_shares, weight, bias, labels, chunk, nothing, None, 0.0)[0]
+    return _collect(hidden, log_shares, head.weight, head.bias, labels, head.chunk, nothing, None, 0.0)[0]
 
 
 class _SummedSurprisal(torch.autograd.Function):

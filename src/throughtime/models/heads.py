@@ -106,21 +106,19 @@ class SoftmaxHead(Head):
 
     def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
         """The sum of -ln P(label), computed with its gradient; `backward` may be called once."""
-        from throughtime.models.chunked_loss import summed_surprisal
-
-        return summed_surprisal(*flatten_rows(hidden, labels), self.weight, self.bias, self.chunk)
+        return self.smoothed_loss(*flatten_rows(hidden, labels), 0.0).smoothed
 
     def smoothed_loss(self, hidden: Tensor, labels: Tensor, smoothing: float) -> Smoothed:
         """Both sums in one pass; `backward` of the smoothed one may be called once."""
         from throughtime.models.chunked_loss import smoothed_surprisal
 
-        return smoothed_surprisal(hidden, labels, self.weight, self.bias, smoothing, self.chunk)
+        return smoothed_surprisal(self, hidden, labels, smoothing)
 
     def surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
         """-ln P(label) of each row, in the memory of one chunk."""
         from throughtime.models.chunked_loss import surprisals
 
-        return surprisals(hidden, labels, self.weight, self.bias, self.chunk)
+        return surprisals(self, hidden, labels)
 
     def log_probs(self, hidden: Tensor) -> Tensor:
         """ln P of every word, with gradients of any order."""

@@ -9,7 +9,7 @@ from torch.nn import functional
 from throughtime.cells.base import Ops
 from throughtime.errors import InputError
 from throughtime.layers.dropout import check_probability, variational_dropout
-from throughtime.models.chunked_loss import summed_surprisal, surprisals
+from throughtime.models.chunked_loss import smoothed_surprisal, surprisals
 from throughtime.models.heads import Head, SoftmaxHead, flatten_rows, log_softmax, logits
 
 
@@ -53,14 +53,14 @@ class MixtureHead(Head):
     def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
         """The sum of -ln P(label), computed with its gradient; `backward` may be called once."""
         states, log_shares = self._mix(hidden)
-        labels, softmax = flatten_rows(hidden, labels)[1], self.softmax
-        return summed_surprisal(states, labels, softmax.weight, softmax.bias, softmax.chunk, log_shares)
+        labels = flatten_rows(hidden, labels)[1]
+        return smoothed_surprisal(self.softmax, states, labels, log_shares=log_shares).smoothed
 
     @torch.no_grad()
     def surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
         """-ln P(label) of each row, in the memory of the logits of one chunk."""
-        (states, log_shares), softmax = self._mix(hidden), self.softmax
-        return surprisals(states, labels, softmax.weight, softmax.bias, softmax.chunk, log_shares)
+        states, log_shares = self._mix(hidden)
+        return surprisals(self.softmax, states, labels, log_shares)
 
     def log_probs(self, hidden: Tensor) -> Tensor:
         """ln P of every word, with gradients of any order."""

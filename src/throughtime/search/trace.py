@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -58,10 +58,6 @@ class Trace:
             left[came_from, token] = -torch.inf
         self._cut(moment, left)
         self._of_row = of_row
-
-    def to_dicts(self) -> list[dict[str, Any]]:
-        """The nodes as plain values, ready for JSON; the number of a node is its index."""
-        return [asdict(node) for node in self.nodes]
 
     def _ended(self, moment: Moment, left: Tensor) -> None:
         step = moment.before.length + 1

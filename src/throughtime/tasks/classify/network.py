@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from throughtime.layers.dropout import check_probability
 from throughtime.layers.embedding import initialise_network_
-from throughtime.layers.pooling import Pooling, build_pooling
+from throughtime.layers.pooling import POOLINGS, Pooling
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.seq2seq import RecurrentEncoder
@@ -100,7 +100,7 @@ def build(
     return initialise_network_(
         SequenceClassifier(
             encoder,
-            build_pooling(pooling, encoder.output_size),
+            POOLINGS[pooling](encoder.output_size),
             labels,
             unknown_id=unknown_id,
             word_dropout=word_dropout,

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.errors import InputError
-from throughtime.export.graph import Graph
-from throughtime.export.weights import as_array
+from throughtime.export.graph import Graph, as_array
 from throughtime.export.write import Case, Exported, number_names
 from throughtime.tasks.forecast import heads as forecast_heads
 from throughtime.tasks.forecast.network import (

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from throughtime.export.graph import Graph
-from throughtime.export.weights import as_array
+from throughtime.export.graph import Graph, as_array
 from throughtime.export.write import Case, Exported, draw_ragged, number_names
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
 from throughtime.tasks.language.predictor import RecurrentLanguage

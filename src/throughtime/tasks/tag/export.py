@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from throughtime.data.batching.sequences import TaggedBatches
-from throughtime.export.graph import Graph
-from throughtime.export.weights import as_array
+from throughtime.export.graph import Graph, as_array
 from throughtime.export.write import Case, Exported
 from throughtime.layers.crf import LinearChain
 from throughtime.layers.pooling import Pooling

@@ -11,7 +11,7 @@ from torch import nn
 from throughtime.cells.building import build_cell
 from throughtime.config import build_config
 from throughtime.errors import InputError, unknown
-from throughtime.layers.attention import build_attention
+from throughtime.layers.attention import ATTENTIONS
 from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.stack import Stack
 from throughtime.models.conditional import ConditionalDecoder
@@ -77,7 +77,7 @@ def _build_attention(
     return AttentionDecoder(
         embedding,
         stack,
-        build_attention(config.attention, stack.output_size, encoder.output_size, scaled=config.scaled),
+        ATTENTIONS[config.attention](stack.output_size, encoder.output_size, scaled=config.scaled),
         input_feeding=input_feeding,
         layer_norm=config.layer_norm,
         **_options(config, encoder, stack.state_sizes),
@@ -93,7 +93,7 @@ def _build_conditional(
         embedding,
         first,
         second,
-        build_attention(config.attention, first.output_size, encoder.output_size, scaled=config.scaled),
+        ATTENTIONS[config.attention](first.output_size, encoder.output_size, scaled=config.scaled),
         layer_norm=config.layer_norm,
         **_options(config, encoder, first.state_sizes),
     )
