@@ -64,9 +64,7 @@ def test_tagged_sentences(tmp_path: Path) -> None:
         "tags": ["O", "B-artist"],
         "label": "Play",
     }
-    with pytest.raises(
-        InputError, match=r"b\.csv: cannot hold record 2: its word '10 000' has a space in it"
-    ):
+    with pytest.raises(InputError, match=r"b\.csv: cannot hold record 2: its word '10 000'"):
         write_records([record, Tagged(("10 000",), ("NUM",))], tmp_path / "b.csv")
 
 
@@ -80,7 +78,7 @@ def test_numbers_and_blank_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["a\tb", "a\nb"])
 def test_tsv_cannot_hold_tabs_and_line_breaks(tmp_path: Path, text: str) -> None:
-    message = r"a\.tsv: cannot hold record 3: its target has a tab or a line break; write \.csv or \.jsonl"
+    message = r"a\.tsv: cannot hold record 3: its target .*tab"
     with pytest.raises(InputError, match=message):
         write_records([Pair("a", "b")] * 2 + [Pair("a", text)], tmp_path / "a.tsv")
     assert list(tmp_path.iterdir()) == []
@@ -100,7 +98,7 @@ def test_refusals(tmp_path: Path) -> None:
     pairs = [Pair("a", "b")]
     out = tmp_path / "a.csv"
     out.write_text("precious")
-    with pytest.raises(InputError, match=r"a\.csv: exists already; choose another name, or overwrite it"):
+    with pytest.raises(InputError, match=r"a\.csv: exists already"):
         write_records(pairs, out)
     assert out.read_text() == "precious"
     write_records(pairs, out, force=True)
@@ -110,5 +108,5 @@ def test_refusals(tmp_path: Path) -> None:
     (tmp_path / "b.csv").mkdir()
     with pytest.raises(InputError, match="is a folder"):
         write_records(pairs, tmp_path / "b.csv")
-    with pytest.raises(ThroughtimeError, match="no record is left to write"):
+    with pytest.raises(ThroughtimeError, match="no records"):
         write_records([], tmp_path / "c.csv")

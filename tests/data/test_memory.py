@@ -148,7 +148,7 @@ def test_splits_of_their_own() -> None:
     assert open_dataset({"train": TEXTS}).splits == ("train",)
     labels = open_dataset({"train": [("good", "a b")], "test": [("bad", "c d")]}, kind="described")
     assert list(labels.labelled()) == [Labelled("a b", "good"), Labelled("c d", "bad")]
-    with pytest.raises(InputError, match=r"data\['test'\]: holds pairs, the split before it text"):
+    with pytest.raises(InputError, match=r"data\['test'\]: holds pairs, .*text"):
         open_dataset({"train": TEXTS, "test": [Pair("a", "b")]})
     with pytest.raises(InputError, match=r"data\['test'\], item 2: "):
         open_dataset({"train": PAIRS, "test": [("a", "b"), ("c",)]})
@@ -158,16 +158,16 @@ def test_splits_of_their_own() -> None:
     ("data", "kind", "message"),
     [
         ([*PAIRS[:6], ("alone",)], None, "item 7: .*source, target"),
-        ([*PAIRS[:6], ("a", 3)], None, "item 7: has 3 where a text"),
+        ([*PAIRS[:6], ("a", 3)], None, "item 7: has 3"),
         ([*PAIRS[:6], ("a", "b\0")], None, r"item 7: .*U\+0000"),
         ([*TEXTS[:6], None], None, "item 7: has None"),
         ([*LABELLED[:6], ("a", " ")], "labelled", "item 7: has no label"),
         ([*LABELLED[:6], ("a", float("nan"))], "labelled", "item 7: has no label"),
         ([*TAGGED[:6], (["a", "b"], ["X"])], None, "item 7: has 2 words and 1 tags"),
         ([*TAGGED[:6], (["a", ""], ["X", "Y"])], None, "item 7: has a word or a tag"),
-        ([*VECTORS[:6], ([1.0], "a")], None, "item 7: has 1 numbers, those before it have 2"),
+        ([*VECTORS[:6], ([1.0], "a")], None, "item 7: has 1 numbers, .* 2"),
         ([*VECTORS[:6], ([1.0, float("inf")], "a")], None, "item 7: has the condition"),
-        ([*VECTORS[:6], ("label", "a")], None, "item 7: is of another form"),
+        ([*VECTORS[:6], ("label", "a")], None, "item 7: .*form"),
         ([object()], None, "item 1: is "),
         ([], None, "data: is empty"),
         (3, None, "data: is of type int"),

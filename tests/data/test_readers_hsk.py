@@ -43,11 +43,11 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, cards: list[Flashc
 
 
 FAULTS: dict[str, tuple[int, str]] = {
-    "7: is no hsk line, expected 'hsk: ...', found 'level: 2'": (1, "level: 2"),
+    "7: is not the hsk line, expected 'hsk: ...', found 'level: 2'": (1, "level: 2"),
     "8: has no text after 'mandarin:'": (2, "mandarin: "),
-    "9: is no pinyin line, expected 'pinyin: ...', found the end of the record": (3, "--"),
-    "10: is a line too many, expected '--', found 'note: x'": (4, "note: x\n--"),
-    "6: is no english line, expected 'english: ...', found 'english:Go.'": (0, "english:Go."),
+    "9: is not the pinyin line, expected 'pinyin: ...', found the end of the record": (3, "--"),
+    "10: is one line too many, expected '--', found 'note: x'": (4, "note: x\n--"),
+    "6: is not the english line, expected 'english: ...', found 'english:Go.'": (0, "english:Go."),
 }
 
 

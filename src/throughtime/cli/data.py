@@ -123,7 +123,7 @@ def fetch(
 
 def _part(corpus: Corpus, part: Part) -> dict[str, Any]:
     return {
-        "name": f"{corpus.name}/{part.name}" if part.name else corpus.name,
+        "name": corpus.name_of(part),
         "kind": part.kind,
         "reader": part.reader,
         "layout": part.layout,
@@ -151,7 +151,7 @@ def _sample(corpus: Corpus, part: Part) -> list[dict[str, Any]]:
     """The first records, where the files are on this machine."""
     from throughtime.data.catalogue import files_of, locate
 
-    name = _part(corpus, part)["name"]
+    name = corpus.name_of(part)
     if not all(locate(corpus, file) for file in files_of(name)):
         return []
     from throughtime.data.datasets import open_dataset

@@ -1,31 +1,28 @@
-"""Corpora by name: what is known of them, where their files lie, and how to fetch those that are missing."""
+"""Corpora by name: find them, locate their files, and download files that are missing."""
 
 from __future__ import annotations
 
-import contextlib
-import gzip
 import hashlib
 import itertools
 import os
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import IO, cast
+from typing import NamedTuple
 
 from throughtime.data.corpora import CORPORA, Corpus, CorpusFile, Part
+from throughtime.data.source import open_source
 from throughtime.errors import InputError, ThroughtimeError, unknown
 from throughtime.files import cache_folder, sha256_of, whole_file
 
 FOUND, CACHED, FETCHABLE, MISSING = "found", "cache", "fetchable", "missing"
 
 FileProgress = Callable[[CorpusFile, int, int | None], None]
-"""Called while a file is fetched, with the bytes so far and in all."""
+"""Called during a download with the file, the bytes received so far and the total."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One name of the catalogue: a corpus and the part of it that the name opens."""
 
     corpus: Corpus
@@ -33,12 +30,12 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The name that `find` knows it by."""
-        return f"{self.corpus.name}/{self.part.name}" if self.part.name else self.corpus.name
+        """The name that `find` accepts for it."""
+        return self.corpus.name_of(self.part)
 
 
 def corpus(name: str) -> Corpus:
-    """The corpus with this folder's name, or of the folder that `name` lies in.
+    """Return the corpus that a data name belongs to.
 
     >>> corpus("multi30k/tok").title
     'Multi30k'
@@ -50,12 +47,12 @@ def corpus(name: str) -> Corpus:
 
 
 def names() -> list[str]:
-    """Every name that `find` accepts, files inside corpora apart."""
+    """Return every name that `find` accepts, except those of single files."""
     return [name for corpus in CORPORA.values() for name in corpus.names]
 
 
 def find(name: str) -> Entry:
-    """What a data name means: a corpus, a part of it, or one of its files.
+    """Return what a data name means: a corpus, a part of it, or one of its files.
 
     >>> find("ptb").part.tokens, find("series/ETTh1").part.kind, find("ptb/ptb.valid.txt").part.splits
     ('space', 'series', {'all': ('ptb.valid.txt',)})
@@ -79,7 +76,7 @@ def _lies_in(part: Part, folder: str) -> bool:
 
 
 def _single(part: Part, file: CorpusFile, name: str) -> Part:
-    """A part of one file, read as the whole corpus is, or as lines where its reader needs several files."""
+    """Return a part of one file, read like the corpus, or as lines if its reader needs several files."""
     alone = replace(part, name=name, splits={"all": (file.path,)})
     if any(len(paths) > 1 for paths in part.splits.values()):
         return replace(alone, kind="text", reader="text", options={}, languages=())
@@ -87,25 +84,25 @@ def _single(part: Part, file: CorpusFile, name: str) -> Part:
 
 
 def data_folder() -> Path | None:
-    """The folder of corpora that the user keeps: `THROUGHTIME_DATA`."""
+    """Return the user's folder of corpora, `THROUGHTIME_DATA`, or None."""
     folder = os.environ.get("THROUGHTIME_DATA")
     return Path(folder).expanduser() if folder else None
 
 
 def cached_path(corpus: Corpus, file: CorpusFile) -> Path:
-    """Where a fetched file lies."""
+    """Return the path of a downloaded file in the cache."""
     return cache_folder() / "data" / corpus.name / file.path
 
 
 def locate(corpus: Corpus, file: CorpusFile) -> Path | None:
-    """The file in the user's folder, else in the cache, else None."""
+    """Return the file in the user's folder, else in the cache, else None."""
     folder = data_folder()
     kept = [] if folder is None else [folder / corpus.name / file.path]
     return next((path for path in [*kept, cached_path(corpus, file)] if path.is_file()), None)
 
 
 def whereabouts(corpus: Corpus, files: Iterable[CorpusFile]) -> str:
-    """Where files lie: all in the user's folder, some in the cache, or some nowhere (fetchable or not).
+    """Return where files are: all in the user's folder, some in the cache, or some fetchable or missing.
 
     >>> whereabouts(CORPORA["embedded"], CORPORA["embedded"].files)
     'found'
@@ -120,7 +117,7 @@ def whereabouts(corpus: Corpus, files: Iterable[CorpusFile]) -> str:
 def require(
     corpus: Corpus, paths: Iterable[str], *, fetch_missing: bool = True, progress: FileProgress | None = None
 ) -> list[Path]:
-    """Where these files of a corpus lie, fetched first where they are missing."""
+    """Return the paths of these files of a corpus; missing ones are downloaded first."""
     files = {file.path: file for file in corpus.files}
     wanted = [files[path] for path in paths]
     absent = [file for file in wanted if locate(corpus, file) is None]
@@ -132,7 +129,7 @@ def require(
 
 
 def missing(corpus: Corpus, files: list[CorpusFile]) -> InputError:
-    """The sentence for files that are nowhere: which, where to put them, and where they come from."""
+    """Return the error for missing files: which, where to put them, and where to get them."""
     file = next((file for file in files if not file.address), files[0])
     others = f" (and {len(files) - 1} more)" if len(files) > 1 else ""
     place = _place(corpus, file)
@@ -145,12 +142,12 @@ def missing(corpus: Corpus, files: list[CorpusFile]) -> InputError:
 
 
 def _place(corpus: Corpus, file: CorpusFile) -> str:
-    """Where a person should put the file."""
+    """Return the path at which the user should put the file."""
     return str(Path(data_folder() or "$THROUGHTIME_DATA") / corpus.name / file.path)
 
 
 def _sized(corpus: Corpus, file: CorpusFile) -> Path:
-    """The file's place; another length than the catalogue's means another text under the same name."""
+    """Return the path of the file; raise an error if its size differs from that in the catalogue."""
     path = locate(corpus, file)
     if path is None:
         raise missing(corpus, [file])
@@ -164,7 +161,7 @@ def _sized(corpus: Corpus, file: CorpusFile) -> Path:
 
 
 def files_of(name: str) -> list[CorpusFile]:
-    """The files behind a data name, in all its languages; a name that holds several data sets means all.
+    """Return the files of a data name, in all languages; a corpus of several data sets has those of all.
 
     >>> len(files_of("multi30k/tok")), len(files_of("series")), len(files_of("series/ETTh1"))
     (9, 5, 1)
@@ -179,9 +176,9 @@ def files_of(name: str) -> list[CorpusFile]:
 
 
 def unsound(corpus: Corpus, files: Iterable[CorpusFile]) -> list[CorpusFile]:
-    """Those files that are not there, or in the cache with a wrong SHA-256.
+    """Return the files that are missing, or in the cache with a wrong SHA-256.
 
-    A wrong file in the user's own folder is an error: nothing that is fetched would be found behind it.
+    A wrong file in the user's own folder raises an error, because a download would never be used.
     """
     found = []
     for file in files:
@@ -198,7 +195,7 @@ def unsound(corpus: Corpus, files: Iterable[CorpusFile]) -> list[CorpusFile]:
 
 
 def fetch(corpus: Corpus, files: Iterable[CorpusFile], progress: FileProgress | None = None) -> list[Path]:
-    """Download files of a corpus into the cache, each verified before it takes its name."""
+    """Download files of a corpus into the cache, each verified before it gets its name."""
     archives: dict[str, Path] = {}
     try:
         return [_fetch_one(corpus, file, archives, progress) for file in files]
@@ -213,21 +210,18 @@ def _fetch_one(
 ) -> Path:
     from throughtime.data.download import UnreachableError, download
 
-    def tell(done: int, total: int | None) -> None:
-        if progress is not None:
-            progress(file, done, total)
-
+    advance = None if progress is None else partial(progress, file)
     target = cached_path(corpus, file)
     address, _, member = file.address.partition("!")
     if not address:
         raise missing(corpus, [file])
     try:
         if not member and not address.endswith(".gz"):
-            return download(address, target, sha256=file.sha256, progress=tell)
+            return download(address, target, sha256=file.sha256, progress=advance)
         if address not in archives:
-            # One process, one archive: its bytes are not checked, so two must not share a half-written one.
+            # The bytes of an archive are not verified, so two processes must not share one.
             archives[address] = target.with_name(f".{os.getpid()}-{address.rpartition('/')[2]}")
-            download(address, archives[address], progress=tell)
+            download(address, archives[address], progress=advance)
     except UnreachableError as error:
         raise ThroughtimeError(f"{error}, or put the file at {_place(corpus, file)}.") from error
     return _unpack(archives[address], member, target, file)
@@ -238,19 +232,14 @@ def _unpack(archive: Path, member: str, target: Path, file: CorpusFile) -> Path:
     from throughtime.data.download import CHUNK, ChecksumError, wrong_sum
 
     try:
-        with contextlib.ExitStack() as stack:
-            packed: IO[bytes]
-            if member:
-                packed = stack.enter_context(stack.enter_context(zipfile.ZipFile(archive)).open(member))
-            else:
-                packed = cast(IO[bytes], stack.enter_context(gzip.open(archive)))
+        source = f"{archive}!{member}" if member else archive
+        with open_source(source) as packed, whole_file(target, "wb") as output:
             digest = hashlib.sha256()
-            with whole_file(target, "wb") as output:
-                while chunk := packed.read(CHUNK):
-                    digest.update(chunk)
-                    output.write(chunk)
-                if digest.hexdigest() != file.sha256:
-                    raise ChecksumError(wrong_sum(file.address, digest.hexdigest(), file.sha256))
-    except (OSError, EOFError, KeyError, zlib.error, zipfile.BadZipFile) as error:
+            while chunk := packed.read(CHUNK):
+                digest.update(chunk)
+                output.write(chunk)
+            if (found := digest.hexdigest()) != file.sha256:
+                raise ChecksumError(wrong_sum(file.address, found, file.sha256))
+    except (OSError, InputError) as error:
         raise ThroughtimeError(f"{file.address}: the archive cannot be unpacked ({error}).") from error
     return target

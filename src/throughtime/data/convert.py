@@ -1,4 +1,4 @@
-"""Records to a file of another format."""
+"""Write records to a file in another format."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Record = Any  # one of the named tuples of `throughtime.data.records`
 def write_records(
     records: Iterable[Record], out: Path | str, force: bool = False
 ) -> tuple[int, tuple[str, ...]]:
-    r"""Write records as CSV, TSV or JSON lines, as the suffix says; returns how many and the columns' names.
+    r"""Write records as CSV, TSV or JSON lines, depending on the suffix; return their number and columns.
 
-    CSV starts with a row of names and TSV does not, each as its reader expects. Words and tags are joined by
-    spaces, but stay lists in JSON.
+    CSV starts with a header and TSV does not, as their readers expect. Words and tags are joined by spaces,
+    but stay lists in JSON.
 
     >>> import tempfile
     >>> from throughtime.data.records import Pair
@@ -39,7 +39,7 @@ def write_records(
     records = iter(records)
     first = next(records, None)
     if first is None:
-        raise InputError(str(out), "not written; no record is left to write")
+        raise InputError(str(out), "was not written, because there are no records")
     with whole_file(out) as file:
         write = FORMATS[out.suffix.lower()]
         if write is _write_csv:
@@ -47,22 +47,18 @@ def write_records(
         for number, record in enumerate(itertools.chain([first], records), start=1):
             try:
                 write(file, record)
-            except _UnwritableError as error:
+            except ValueError as error:
                 raise InputError(str(out), f"cannot hold record {number}: {error}") from None
     return number, first._fields
 
 
 def check_output(out: Path, force: bool) -> None:
-    """Refuse a format that is not known, and a file that is there already."""
+    """Raise an error for an unknown format or a file that exists already."""
     if out.suffix.lower() not in FORMATS:
         raise InputError(str(out), str(unknown("output format", out.suffix, FORMATS)))
     check_file(out)
     if out.exists() and not force:
         raise InputError(str(out), "exists already; choose another name, or overwrite it with force=True")
-
-
-class _UnwritableError(Exception):
-    """Why a format cannot hold a record."""
 
 
 def _write_csv(file: IO[str], record: Record) -> None:
@@ -73,7 +69,7 @@ def _write_tsv(file: IO[str], record: Record) -> None:
     cells = _cells(record)
     for column, cell in zip(record._fields, cells, strict=True):
         if "\t" in cell or "\n" in cell:
-            raise _UnwritableError(f"its {column} has a tab or a line break; write .csv or .jsonl instead")
+            raise ValueError(f"its {column} contains a tab or a line break; write .csv or .jsonl instead")
     file.write("\t".join(cells) + "\n")
 
 
@@ -94,5 +90,5 @@ def _cells(record: Record) -> list[str]:
 
 def _word(word: str) -> str:
     if " " in word:
-        raise _UnwritableError(f"its word {word!r} has a space in it; write .jsonl instead")
+        raise ValueError(f"its word {word!r} contains a space; write .jsonl instead")
     return word

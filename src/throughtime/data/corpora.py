@@ -1,21 +1,21 @@
-"""The table of corpora: their files, their sums, how to read them, whose they are; read from corpora.toml."""
+"""The table of corpora, read from corpora.toml: their files, checksums, readers, licences and authors."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 
 @dataclass(frozen=True)
 class CorpusFile:
-    """One file of a corpus: its path inside the corpus's folder, and what its bytes must be.
+    """One file of a corpus: its path inside the corpus's folder, its checksum and its size.
 
-    `address` is where that very file is published, empty when nowhere. A file published inside an archive is
-    written `https://.../archive.zip!member`; an address that ends in `.gz` is unpacked. The sum is of the
-    unpacked file.
+    `address` is where this file is published, empty if nowhere. A file inside an archive has an address such
+    as `https://.../archive.zip!member`; a file whose address ends in `.gz` is unpacked. Checksum and size are
+    those of the unpacked file.
     """
 
     path: str
@@ -29,8 +29,8 @@ class Part:
     """One way to open a corpus.
 
     `name` is what follows the slash (`tok` in `multi30k/tok`), empty for the default. `splits` maps a split
-    to the files that one reader takes together; `{source}` and `{target}` stand for the two languages chosen
-    among `languages`. A part with the single split `all` is cut into 90, 5 and 5 % on opening.
+    to the files that its reader reads together; `{source}` and `{target}` stand for two of the `languages`.
+    A part with the single split `all` is divided into 90, 5 and 5 % when it is opened.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Part:
     languages: tuple[str, ...] = ()
 
     def paths(self, split: str, source: str = "", target: str = "") -> tuple[str, ...]:
-        """The files of one split, inside the corpus's folder.
+        """Return the files of one split, relative to the corpus's folder.
 
         >>> part = Part("pairs", "moses", {"train": ("train.{source}", "train.{target}")})
         >>> part.paths("train", "en", "de")
@@ -55,7 +55,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus by its folder's name; `preparation` says how to make the files that have no address."""
+    """A corpus; `name` is also its folder, and `preparation` says how to make files without an address."""
 
     name: str
     title: str
@@ -69,20 +69,23 @@ class Corpus:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What `open_dataset` accepts for it.
+        """The names that `open_dataset` accepts for it.
 
         >>> CORPORA["multi30k"].names
         ('multi30k', 'multi30k/tok')
         """
-        return tuple(f"{self.name}/{part.name}" if part.name else self.name for part in self.parts)
+        return tuple(map(self.name_of, self.parts))
+
+    def name_of(self, part: Part) -> str:
+        """Return the data name of one part."""
+        return f"{self.name}/{part.name}" if part.name else self.name
 
 
 def _corpus(name: str, entry: dict[str, Any]) -> Corpus:
-    parts = [
-        Part(**{**part, "splits": {split: tuple(paths) for split, paths in part["splits"].items()}})
-        for part in entry.pop("parts")
-    ]
-    parts = [replace(part, languages=tuple(part.languages)) for part in parts]
+    parts = []
+    for part in entry.pop("parts"):
+        splits = {split: tuple(paths) for split, paths in part["splits"].items()}
+        parts.append(Part(**{**part, "splits": splits, "languages": tuple(part.get("languages", ()))}))
     files = tuple(CorpusFile(**file) for file in entry.pop("files", ()))
     return Corpus(name=name, parts=tuple(parts), files=files, **entry)
 

@@ -1,4 +1,4 @@
-"""Opening data: a name of the catalogue, or the user's own files."""
+"""Open data: a name of the catalogue, the user's own files, or Python objects."""
 
 from __future__ import annotations
 
@@ -42,23 +42,28 @@ def open_dataset(
 ) -> Dataset:
     """Open data: a name of the catalogue, a path, or Python objects.
 
-    A path is a file, two parallel files joined by a comma, or a folder. A name of the catalogue goes before a
-    file of the same name, unless that has a separator or a suffix. A folder holds files named after their
-    splits, such as train.tsv, or train.en and train.fr, then taken in the order of the alphabet.
+    A path is a file, two parallel files joined by a comma, or a folder of files named after their splits,
+    such as train.tsv, or train.en and train.fr, in alphabetical order. A name of the catalogue takes
+    precedence over a file of the same name, unless that has a separator or a suffix.
 
     Python objects are a list of texts, of pairs (source, target), of (text, label), of (words, tags) or of
     (condition, text), where a condition is a label or a list of numbers; a pandas or polars DataFrame or a
-    list of dicts, whose columns are named as in files (text and label, source and target, or unique_id, ds
-    and y); and a dict of splits, `{"train": [...], "valid": [...], "test": [...]}`. Without splits, records
-    are split as those of a file are. A `Dataset` is returned as it is.
+    list of dicts, with columns named as in files (text and label, source and target, or unique_id, ds and y);
+    or a dict of splits, `{"train": [...], "valid": [...], "test": [...]}`. Without splits, they are split as
+    files are. A `Dataset` is returned unchanged.
 
-    `kind` says what the records are where that is not clear, as a list of two strings each may be pairs or
-    labelled texts: text, pairs, labelled, described (a condition and a text), tags or series. `source` and
-    `target` choose the languages of pairs, and so the direction; or the columns of a table: of pairs, or,
-    with kind labelled or described, of texts and labels, which are found by their usual names if None.
-    `layout` is `lines` (a line is a text) or `stream` (the lines are one text); `date_format` is the format
-    of the dates of series, as in `strptime`; `download` allows downloading missing files, and `progress` is
-    called while they are downloaded.
+    Args:
+        data: What to open.
+        kind: What the records are, if that is not clear: text, pairs, labelled, described (a condition and a
+            text), tags or series. A list of two strings each, for example, may be pairs or labelled texts.
+        reader: The name of a reader, instead of the one that fits the files best.
+        source, target: The languages of pairs, and so the direction; or the columns of a table: of pairs, or,
+            with kind labelled or described, of texts and labels, found by their usual names if None.
+        layout: `lines` (each line is a text) or `stream` (all lines are one text).
+        date_format: The format of the dates of series, as in `strptime`.
+        skip_bad: Skip records that cannot be read, instead of raising an error.
+        download: Whether missing files may be downloaded.
+        progress: Called during downloads.
 
     >>> dataset = open_dataset("embedded/en-fr", source="fr")
     >>> dataset.kind, dataset.languages, dataset.splits
@@ -72,10 +77,18 @@ def open_dataset(
         return data
     if not isinstance(data, str | os.PathLike):
         dataset = _open_objects(data, kind, reader, source, target, skip_bad)
-    else:
-        dataset = _open_name(
-            str(data), kind, reader, source, target, date_format, skip_bad, download, progress
+    elif (name := str(data)).startswith(MEMORY):
+        raise InputError(
+            "data",
+            f"was given as Python objects in training ({name}), which a run does not store; pass the data",
         )
+    elif _is_path(name):
+        reader = "series" if date_format is not None and reader is None else reader
+        dataset = _open_path(name, reader, source, target, kind in ("labelled", "described"), skip_bad)
+    else:
+        if kind in ("labelled", "described"):
+            source = target = None  # corpora of the catalogue know their columns
+        dataset = _open_catalogued(name, reader, source, target, skip_bad, download, progress)
     if date_format is not None:
         dataset.read_dates_as(date_format)
     if layout is not None:
@@ -88,7 +101,6 @@ def open_dataset(
 def _open_objects(
     data: Any, kind: str | None, reader: str | None, source: str | None, target: str | None, skip_bad: bool
 ) -> Dataset:
-    """Data that are given as Python objects."""
     if reader is not None:
         raise InputError("reader", "is for data in files; leave it out")
     objects = read_objects(data, kind, source, target)
@@ -97,40 +109,11 @@ def _open_objects(
     else:
         store = FileStore(MemoryReader(objects.kind), objects.files)
         for split in () if skip_bad else objects.files:
-            deque(
-                store.records(split, BadRecords()), maxlen=0
-            )  # the first bad record is an error here and now
+            deque(store.records(split, BadRecords()), maxlen=0)  # raises an error for the first bad record
     languages = (source, target) if objects.kind == "pairs" and source and target else ()
     return Dataset(
         objects.name, store, languages=languages, label_columns=objects.label_columns, skip_bad=skip_bad
     )
-
-
-def _open_name(
-    name: str,
-    kind: str | None,
-    reader: str | None,
-    source: str | None,
-    target: str | None,
-    date_format: str | None,
-    skip_bad: bool,
-    download: bool,
-    progress: catalogue.FileProgress | None,
-) -> Dataset:
-    """Data that are named: in the catalogue, or by a path."""
-    if name.startswith(MEMORY):
-        raise InputError(
-            "data",
-            f"was given as Python objects in training ({name}), which a run does not store; pass the data",
-        )
-    labelled = kind in ("labelled", "described")
-    if date_format is not None and reader is None and _is_path(name):
-        reader = "series"
-    if _is_path(name):
-        return _open_path(name, reader, source, target, labelled, skip_bad)
-    if labelled:
-        source = target = None  # a corpus of the catalogue has one form, and knows its columns
-    return _open_catalogued(name, reader, source, target, skip_bad, download, progress)
 
 
 def _is_path(name: str) -> bool:
@@ -138,12 +121,12 @@ def _is_path(name: str) -> bool:
     like_path = len(path.parts) > 1 or bool(path.suffix) or "," in name or name.startswith("~")
     if all(path_exists(piece) for piece in _pieces(name)):
         return like_path or name not in CORPORA
-    # What looks like a path and not like a corpus gets a path's error message.
+    # What looks like a path and not like a corpus gets the error message for paths.
     return like_path and path.parts[0] not in CORPORA
 
 
 def _pieces(name: str) -> list[Path]:
-    """The file, or the two files, that a name stands for."""
+    """Return the file, or the two files, that a name stands for."""
     whole = Path(name).expanduser()
     return [whole] if path_exists(whole) else [Path(piece).expanduser() for piece in name.split(",")]
 
@@ -169,7 +152,7 @@ def _open_catalogued(
         store = EmbeddedStore(part)
     else:
         store = FileStore(build_reader(reader) if reader else build_reader(part.reader, part.options), files)
-    # Files by language come in the order asked for; the columns of one file have to be turned round.
+    # Files named by language come in the order asked for; the columns of a single file may need swapping.
     by_language = any("{source}" in path for paths in part.splits.values() for path in paths)
     return Dataset(
         entry.name,
@@ -184,7 +167,7 @@ def _open_catalogued(
 
 
 def _direction(name: str, known: tuple[str, ...], source: str | None, target: str | None) -> tuple[str, ...]:
-    """Source and target language: those asked for, else the first two that the corpus lists.
+    """Return source and target language: those asked for, else the first two that the corpus lists.
 
     >>> known = ("en", "de", "fr")
     >>> _direction("ted", known, None, None), _direction("ted", known, "de", None)
@@ -192,7 +175,7 @@ def _direction(name: str, known: tuple[str, ...], source: str | None, target: st
     """
     for language in (source, target):
         if language is not None and not known:
-            raise InputError(name, f"is not of pairs of languages, so {language!r} cannot be one of them.")
+            raise InputError(name, f"has no languages to choose from; leave {language!r} out.")
         if language is not None and language not in known:
             raise InputError(name, str(unknown("language", language, known)))
     if source is not None and source == target:
@@ -225,7 +208,7 @@ def _open_path(
             built = _labelled_reader(columns)
         return Dataset(name, FileStore(built, splits), label_columns=columns, skip_bad=skip_bad)
     if reader is None and built.name == "series" and {source, target} <= set(column_names(files[0])):
-        built = build_reader("csv")  # columns chosen as source and target are pairs, dates and numbers too
+        built = build_reader("csv")  # columns chosen as source and target are pairs, even of dates or numbers
     if built.name in ("jsonl", "csv") and source is None and target is None:
         # Texts with labels can be read as texts alone.
         columns = usual_columns(column_names(files[0]))
@@ -246,14 +229,14 @@ def _labelled_reader(columns: tuple[str, str]) -> Reader:
 def _label_columns(
     built: Reader, files: tuple[Path, ...], text: str | None, label: str | None
 ) -> tuple[str, str] | None:
-    """The columns of texts and labels; None if the files are not a table with such columns."""
+    """Return the columns of texts and labels; None if the files are not a table with such columns."""
     if text_suffix(files[0]) not in TABLES or built.kind in ("described", "tags"):
         return None
     return label_columns(files[0], text, label)
 
 
 def _in_direction(paths: list[Path], source: str | None, target: str | None) -> list[Path]:
-    """Two parallel files, turned round where their suffixes are the languages asked for the other way."""
+    """Return two parallel files, swapped if their suffixes are the languages asked for in reverse."""
     if len(paths) == 2:
         last, first = (language_of(path.name) for path in paths)
         if (source is not None and source == first) or (target is not None and target == last):
@@ -262,7 +245,7 @@ def _in_direction(paths: list[Path], source: str | None, target: str | None) -> 
 
 
 def _folder_files(folder: Path, source: str | None, target: str | None) -> dict[str, tuple[Path, ...]]:
-    """The files of each split in a folder: one, or two of the languages asked for."""
+    """Return the files of each split in a folder: one file, or two in the languages asked for."""
     found = folder_splits(folder)
     known = tuple(dict.fromkeys(language for files in found.values() for language in files if language))
     if len(known) > 2 and (source is None or target is None):

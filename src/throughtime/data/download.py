@@ -1,4 +1,4 @@
-"""Fetching one file from the web: resumed where it broke off, and checked before it takes its name."""
+"""Download one file: resumed after an interruption, and verified before it gets its name."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from throughtime.errors import ThroughtimeError
 from throughtime.files import sha256_of
 
 Progress = Callable[[int, int | None], None]
-"""Called with the bytes that are there and the bytes that there will be, where the server tells."""
+"""Called with the number of bytes received and, if the server tells it, the total."""
 
 CHUNK = 1 << 16
 
 
 class ChecksumError(ThroughtimeError):
-    """What arrived is whole but not the file that was asked for."""
+    """A complete download has the wrong SHA-256."""
 
 
 class UnreachableError(ThroughtimeError):
-    """The server cannot be found or does not answer at all."""
+    """The server cannot be found or does not answer."""
 
 
 class _BrokenOffError(Exception):
-    """The connection ended early; what arrived is kept and the rest is worth another try."""
+    """The connection ended early; the bytes received are kept for the next attempt."""
 
 
 def wrong_sum(address: str, found: str, expected: str) -> str:
-    """The sentence for a file that is not the one the catalogue knows."""
+    """Return the message for a file with another checksum than the catalogue has."""
     return (
         f"{address}: the file has SHA-256 {found} where {expected} is expected, so it was removed; "
         "its publisher may have changed it."
@@ -51,9 +51,9 @@ def download(
     attempts: int = 4,
     pause: float = 1.0,
 ) -> Path:
-    """Fetch `address` into `path`, which appears only when all of it is there and its SHA-256 is right.
+    """Download `address` to `path`, which appears only when it is complete and its SHA-256 is right.
 
-    Bytes gather in `path` + `.part`; a later call goes on from there when the server can.
+    Bytes are collected in `path` + `.part`; a later call continues from there if the server supports it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
@@ -63,7 +63,7 @@ def download(
         resumed = part.stat().st_size > 0
         _fetch(address, part, progress, timeout, attempts, pause)
         if sha256 is not None and sha256_of(part) != sha256 and resumed:
-            # The kept bytes may be of another version than the rest: once more from the start.
+            # The kept bytes may belong to another version than the rest: start again.
             _truncate(part)
             _fetch(address, part, progress, timeout, attempts, pause)
         if sha256 is not None and (found := sha256_of(part)) != sha256:
@@ -76,7 +76,7 @@ def download(
 def _fetch(
     address: str, part: Path, progress: Progress | None, timeout: float, attempts: int, pause: float
 ) -> None:
-    """Bring `part` to its full length, with a few attempts where the connection breaks."""
+    """Complete `part`, with several attempts if the connection breaks."""
     for attempt in range(1, attempts + 1):
         try:
             _fetch_rest(address, part, progress, timeout)
@@ -84,7 +84,9 @@ def _fetch(
         except urllib.error.HTTPError as error:
             with error:
                 if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                    _truncate(part)  # more bytes are kept than the server has: they are of another version
+                    _truncate(
+                        part
+                    )  # more bytes are kept than the server has, so they belong to another version
                 elif error.code < http.HTTPStatus.INTERNAL_SERVER_ERROR:
                     raise ThroughtimeError(
                         f"{address}: the server answered {error.code} {error.reason}."
@@ -96,18 +98,18 @@ def _fetch(
                 raise UnreachableError(problem) from error
             reason = problem
         except (_BrokenOffError, http.client.HTTPException, OSError) as error:
-            reason = f"broke off ({str(error) or type(error).__name__}); run again to go on from there"
+            reason = f"broke off ({str(error) or type(error).__name__}); run again to continue from there"
         if attempt == attempts:
             raise ThroughtimeError(f"{address}: {reason}.")
         time.sleep(pause * attempt)
 
 
 def _fetch_rest(address: str, part: Path, progress: Progress | None, timeout: float) -> None:
-    """One request for the bytes that `part` lacks, appended as they come."""
+    """Request the bytes that `part` lacks, and append them."""
     start = part.stat().st_size
     request = urllib.request.Request(address, headers={"User-Agent": "throughtime"})
     if request.type not in ("http", "https"):
-        raise ThroughtimeError(f"{address}: only http and https addresses can be fetched.")
+        raise ThroughtimeError(f"{address}: only http and https addresses can be downloaded.")
     if start:
         request.add_header("Range", f"bytes={start}-")
     with urllib.request.urlopen(request, timeout=timeout) as response:
@@ -128,13 +130,13 @@ def _fetch_rest(address: str, part: Path, progress: Progress | None, timeout: fl
 
 
 def _continues(response: Any, start: int) -> bool:
-    """Whether the server sends exactly what comes after the first `start` bytes; many send all again."""
+    """Return whether the server sends only what follows the first `start` bytes; many send everything."""
     sent = str(response.headers.get("Content-Range", ""))
     return response.status == http.HTTPStatus.PARTIAL_CONTENT and sent.startswith(f"bytes {start}-")
 
 
 def _length(response: Any) -> int | None:
-    """How many bytes this answer holds, where the server tells."""
+    """Return the number of bytes of this answer, or None if the server does not tell."""
     length = response.headers.get("Content-Length")
     return int(length) if length is not None and length.isdigit() else None
 
@@ -146,10 +148,10 @@ def _truncate(part: Path) -> None:
 
 @contextlib.contextmanager
 def _alone(part: Path) -> Iterator[None]:
-    """Let one process at a time write `part`: the ranks of one training run all ask for the same file."""
+    """Let one process at a time write `part`: all ranks of a training run need the same file."""
     with part.open("ab") as file:
         _lock(file)
-        # The process before may have renamed or removed the file that this one waited for.
+        # Another process may have renamed or removed the file while this one waited.
         part.touch()
         try:
             yield
@@ -161,6 +163,6 @@ def _alone(part: Path) -> Iterator[None]:
 def _lock(file: IO[bytes]) -> None:
     try:
         import fcntl
-    except ImportError:  # Windows: without the lock the checksum still guards the result
+    except ImportError:  # Windows has no such lock; the checksum still protects the result
         return
     fcntl.flock(file, fcntl.LOCK_EX)

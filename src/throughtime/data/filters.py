@@ -1,4 +1,4 @@
-"""Which sentence pairs are worth learning from; what is dropped is counted by its reason."""
+"""Filters for sentence pairs; dropped pairs are counted by reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Rule = Callable[[Pair], bool]  # whether to drop the pair
 
 
 def count_words(text: str) -> int:
-    """The number of words separated by white space.
+    """Return the number of words separated by white space.
 
     >>> count_words("Va vite !")
     3
@@ -30,8 +30,8 @@ LENGTHS: dict[str, Length] = {"words": count_words, "characters": len}
 class PairFilters:
     """Drops pairs that are empty, identical, too long, too different in length, or repeated.
 
-    `length` measures a side for `max_length` and `max_ratio`: words, characters, or a tokenizer's count.
-    `duplicates` drops a pair that came before, `same_source` also another translation of the same source.
+    `length` measures a side for `max_length` and `max_ratio`, in words, characters or tokens. `duplicates`
+    drops pairs that occurred before, `same_source` also other translations of the same source.
 
     >>> filters = PairFilters(max_length=3, identical=True)
     >>> pairs = [Pair("Go.", "Va !"), Pair("OK", "OK"), Pair("He is here now.", "Il est là.")]
@@ -52,15 +52,15 @@ class PairFilters:
     counts: Counter[str] = field(default_factory=Counter, init=False)
 
     def __post_init__(self) -> None:
-        """Refuse limits that no pair could meet."""
+        """Raise an error for limits that no pair could meet."""
         if self.max_length is not None and self.max_length < 1:
             raise InputError("max_length", f"is {self.max_length}, expected at least 1")
         if self.max_ratio is not None and self.max_ratio < 1:
-            problem = f"is {self.max_ratio:g}, expected at least 1, the longer over the shorter"
+            problem = f"is {self.max_ratio:g}, expected at least 1: the longer length over the shorter"
             raise InputError("max_ratio", problem)
 
     def apply(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """Yield the pairs that pass. Counts add up over calls; duplicates are those of one call."""
+        """Yield the pairs that pass. Counts add up over calls; duplicates are found within one call."""
         rules = self._rules()
         for pair in pairs:
             reason = next((reason for reason, drops in rules if drops(pair)), None)
@@ -72,7 +72,7 @@ class PairFilters:
 
     @property
     def active(self) -> bool:
-        """Whether any filter was asked for."""
+        """Whether any filter is on."""
         return bool(self._rules())
 
     @property
@@ -81,13 +81,13 @@ class PairFilters:
         return self.counts.total()
 
     def report(self) -> str:
-        """One sentence: the number of pairs kept, and why the others were dropped."""
+        """Return one sentence: the number of pairs kept, and why the others were dropped."""
         kept = f"kept {self.kept:,} of {self.kept + self.dropped:,} pairs"
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.counts.most_common())
         return f"{kept}: {reasons}" if reasons else kept
 
     def _rules(self) -> list[tuple[str, Rule]]:
-        # Duplicates come last: only what passed everything else is worth remembering.
+        # Duplicates come last: only pairs that pass all other filters need to be remembered.
         rules: list[tuple[str, Rule, bool]] = [
             ("empty side", lambda pair: not all(map(str.strip, pair)), self.empty),
             ("identical sides", lambda pair: len(set(map(str.strip, pair))) == 1, self.identical),
@@ -109,7 +109,7 @@ class PairFilters:
 
 
 def _seen_before(key: Callable[[Pair], str]) -> Rule:
-    """A rule that drops pairs with a key that came before; it remembers 16 bytes of each, not the text."""
+    """Return a rule that drops pairs whose key occurred before; it remembers 16 bytes per key."""
     digests: set[bytes] = set()
 
     def drops(pair: Pair) -> bool:

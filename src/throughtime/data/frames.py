@@ -24,7 +24,7 @@ EXPECTED = "give a name, a path, a list of records, a DataFrame, or a dict of sp
 
 
 def table_rows(data: Any, where: str) -> list[list[Any]] | None:
-    """The rows of a DataFrame, of a list of dicts or of a dict of columns, their names first; or None."""
+    """Return the rows of a DataFrame, list of dicts or dict of columns, with a header first; else None."""
     if isinstance(data, Mapping):
         columns = {str(name): list_values(column) for name, column in data.items()}
         numbers = all(isinstance(values, list) and all(map(is_number, values)) for values in columns.values())
@@ -45,12 +45,14 @@ def table_rows(data: Any, where: str) -> list[list[Any]] | None:
         return None
     lengths = {len(values) if isinstance(values, list) else -1 for values in columns.values()}
     if len(lengths) != 1 or -1 in lengths:
-        raise InputError(where, f"has columns of different lengths, or what is no column; {EXPECTED}")
+        raise InputError(
+            where, f"has columns of different lengths, or values that are not columns; {EXPECTED}"
+        )
     return [list(columns), *(list(row) for row in zip(*columns.values(), strict=True))]
 
 
 def list_values(column: Any) -> Any:
-    """The values of a column as a list."""
+    """Return the values of a column as a list."""
     for method in ("to_list", "tolist"):
         if hasattr(column, method):
             return getattr(column, method)()
@@ -60,7 +62,7 @@ def list_values(column: Any) -> Any:
 def choose_columns(
     table: MemoryFile, kind: str | None, source: str | None, target: str | None
 ) -> tuple[str, tuple[str, ...]]:
-    """What the rows of a table are, and the columns that they are read from; none where they are series."""
+    """Return the kind of a table's rows, and the columns to read them from (none for series)."""
     names = list(table.items[0])
     lowered = {name.lower(): name for name in names}
     pairs = next((usual for usual in USUAL_NAMES if {*usual} <= {*lowered}), None)
@@ -100,26 +102,20 @@ def choose_columns(
 
 
 def format_cells(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
-    """The cells of a table of series as a CSV file would have them."""
+    """Return the cells of a table of series as a CSV file would hold them."""
     columns = [_format_column(column) for column in zip(*rows, strict=True)]
     return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _format_column(column: Sequence[Any]) -> list[str]:
     # NaN and NaT differ from themselves.
-    there = [value is not None and (isinstance(value, str) or value == value) for value in column]
-    times = [value for value, is_there in zip(column, there, strict=True) if is_there and _is_time(value)]
-    days = all(time.time() == datetime.time() and time.tzinfo is None for time in times)
-    return [
-        "" if not is_there else value.date().isoformat() if days and _is_time(value) else str(value)
-        for value, is_there in zip(column, there, strict=True)
-    ]
-
-
-def _is_time(value: Any) -> bool:
-    return isinstance(value, datetime.datetime)
+    present = [value if isinstance(value, str) or value == value else None for value in column]
+    times = [value for value in present if isinstance(value, datetime.datetime)]
+    if times and all(time.time() == datetime.time() and time.tzinfo is None for time in times):
+        present = [value.date() if isinstance(value, datetime.datetime) else value for value in present]
+    return ["" if value is None else str(value) for value in present]
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number that is not infinite; NaN is one."""
+    """Return whether a value is a finite number or NaN."""
     return isinstance(value, int | float) and not isinstance(value, bool) and not math.isinf(value)

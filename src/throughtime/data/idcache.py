@@ -1,4 +1,4 @@
-"""The ids of a corpus on disk, so that a corpus may be larger than memory and is encoded once."""
+"""The ids of a corpus in a cache on disk: it is encoded once, and may be larger than memory."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from throughtime.data.dataset import Dataset
     from throughtime.text.codec import Codec
 
-# A change of what the files below mean: caches of older versions are then never looked at.
+# Increase when the format of the files changes, so that older caches are ignored.
 VERSION = 1
-# Characters encoded at a time: enough to make looking up in bulk pay, little beside the ids of a corpus.
+# Number of characters to encode at a time.
 CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class TokenIds:
-    """All ids of a split as one array mapped from disk; text i is `ids[starts[i]:starts[i + 1]]`."""
+    """All ids of a split as one memory-mapped array; text i is `ids[starts[i]:starts[i + 1]]`."""
 
     ids: npt.NDArray[Any]  # [N], uint16 where the vocabulary fits, else int32
     starts: npt.NDArray[np.int64]  # [texts + 1]
@@ -40,7 +40,7 @@ class TokenIds:
         return len(self.ids)
 
     def text(self, number: int) -> npt.NDArray[Any]:
-        """The ids of one text; a corpus of layout `stream` is one text."""
+        """Return the ids of one text; a corpus with layout `stream` is one text."""
         return self.ids[self.starts[number] : self.starts[number + 1]]
 
 
@@ -54,32 +54,32 @@ def token_ids(
     cache: Path | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> TokenIds:
-    """The ids of a split: encoded on the first call, mapped from the cache on every later one.
+    """Return the ids of a split: encoded on the first call, mapped from the cache on later calls.
 
-    The cache knows a split by the content of its files and by the codec, so a changed file or vocabulary is
-    another entry. `eos` ends each text (of layout `stream`: the one text) with the end token; `progress` is
-    called with the number of tokens so far.
+    An entry of the cache depends on the content of the files and on the codec, so a changed file or
+    vocabulary gets a new entry. `eos` ends each text (with layout `stream`, the one text) with the end token;
+    `progress` is called with the number of tokens so far.
     """
     cache = cache_folder() if cache is None else cache
     folder = cache / "ids" / _key(dataset, split, codec, eos, side, cache)
     if (found := _open(folder)) is not None:
         return found
-    shutil.rmtree(folder, ignore_errors=True)  # damaged: half of it is worse than nothing
+    shutil.rmtree(folder, ignore_errors=True)  # in case it is damaged
     try:
         with whole_folder(folder) as temporary:
             _build(temporary, dataset, split, codec, eos, side, progress)
     except OSError:
-        # Another process may have finished the same entry first; then the rename fails and its result serves.
+        # The rename fails if another process has finished the same entry first; its result is used then.
         if _open(folder) is None:
             raise
     built = _open(folder)
     if built is None:
-        raise InputError(str(folder), "was changed while it was written; run again.")
+        raise InputError(str(folder), "changed while it was written; run again.")
     return built
 
 
 def _open(folder: Path) -> TokenIds | None:
-    """The entry in this folder, or None where there is none that is whole."""
+    """Return the entry in this folder, or None if there is none that is complete."""
     try:
         header = json.loads((folder / "header.json").read_text("utf-8"))
         ids = _mapped(folder / "ids.bin", np.dtype(header["dtype"]), header["tokens"])
@@ -91,7 +91,7 @@ def _open(folder: Path) -> TokenIds | None:
 
 def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> npt.NDArray[Any]:
     if path.stat().st_size != count * dtype.itemsize:
-        raise ValueError(f"{path} has another length than its header tells")
+        raise ValueError(f"{path} has another length than its header says")
     return np.memmap(path, dtype, mode="r") if count else np.zeros(0, dtype)
 
 
@@ -147,7 +147,7 @@ def _chunks(texts: Iterable[str], size: int = CHUNK) -> Iterator[list[str]]:
 def _encoded(
     texts: list[str], codec: Codec, end: int | None
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """The ids of some texts in a row, and where each ends; the vocabulary is asked once for all of them."""
+    """Return the ids of some texts, concatenated, and the end of each; one look-up serves all texts."""
     tokenized = [codec.tokenizer.tokenize(text) for text in texts]
     ends = np.cumsum([len(tokens) for tokens in tokenized], dtype=np.int64)
     ids = np.asarray(codec.vocabulary.encode_array(list(itertools.chain.from_iterable(tokenized))), np.int32)
@@ -170,7 +170,7 @@ def _sum_of_texts(dataset: Dataset, split: str) -> str:
 
 
 def _sum(path: Path, cache: Path) -> str:
-    """The SHA-256 of a file, remembered as long as the file's size and time of change stay."""
+    """Return the SHA-256 of a file, remembered as long as its size and modification time stay the same."""
     path = path.resolve()
     state = path.stat()
     stamp = [str(path), state.st_size, state.st_mtime_ns]

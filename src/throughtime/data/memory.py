@@ -1,4 +1,4 @@
-"""Data given as Python objects: lists, DataFrames and dicts become the records that readers yield."""
+"""Data given as Python objects: turn lists, DataFrames and dicts into the records that readers yield."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from throughtime.data.splits import ALIASES, SPLITS
 from throughtime.errors import InputError
 
 MEMORY = "<memory"
-"""How the name of data that were given as Python objects begins."""
+"""The start of the names of data that were given as Python objects."""
 KINDS = ("text", "pairs", "labelled", "described", "tags", "series")
 RECORDS: dict[type, Kind] = {
     Line: "text",
@@ -44,7 +44,7 @@ class Objects(NamedTuple):
 
     @property
     def name(self) -> str:
-        """A name that tells these data from others."""
+        """A name made from a hash of the data."""
         digest = hashlib.sha256(self.kind.encode())
         for split, (file,) in self.files.items():
             digest.update(split.encode())
@@ -54,7 +54,7 @@ class Objects(NamedTuple):
 
 
 class MemoryReader:
-    """Yields the records that stand in memory; errors that stand there go to `bad`."""
+    """Yields records that are in memory; errors among them go to `bad`."""
 
     name = "memory"
 
@@ -72,7 +72,7 @@ class MemoryReader:
 
 
 def read_objects(data: Any, kind: str | None, source: str | None, target: str | None) -> Objects:
-    """The records of Python objects, as `open_dataset` takes them.
+    """Return the records of Python objects, as `open_dataset` accepts them.
 
     >>> [pair] = read_objects([("Go.", "Va !")], None, None, None).files["all"][0].items
     >>> pair
@@ -90,14 +90,14 @@ def read_objects(data: Any, kind: str | None, source: str | None, target: str | 
         files[split], columns = (file,), columns or own
         kinds.append(found)
         if found != kinds[0]:
-            raise InputError(where, f"holds {found}, the split before it {kinds[0]}")
+            raise InputError(where, f"holds {found}, but the split before it holds {kinds[0]}")
     return Objects(kinds[0], files, columns)
 
 
 def _read(
     data: Any, where: str, kind: str | None, source: str | None, target: str | None
 ) -> tuple[str, str, tuple[str, str] | None, MemoryFile]:
-    """What data were read as, the kind of their records, the columns of texts and labels, and the records."""
+    """Return the kind that was read, the kind of the records, the columns of text and label, and the data."""
     columns = None
     rows = table_rows(data, where)
     if rows is not None:
@@ -125,7 +125,7 @@ def _read(
 
 
 def _kind(first: Any, where: str) -> str:
-    """What a list holds, told by its first item."""
+    """Return the kind of a list, judging by its first item."""
     if type(first) in RECORDS:
         return RECORDS[type(first)]
     if isinstance(first, str):
@@ -140,7 +140,7 @@ def _kind(first: Any, where: str) -> str:
 
 
 def _records(items: Sequence[Any], where: str, kind: str) -> list[Any]:
-    """The records of a list, and errors in the place of bad ones."""
+    """Return the records of a list, with errors in the place of bad ones."""
     read, first, width = READ[kind], None, 0
     found: list[Any] = []
     for number, item in enumerate(items, start=1):
@@ -148,11 +148,11 @@ def _records(items: Sequence[Any], where: str, kind: str) -> list[Any]:
             record = item if type(item) in RECORDS else read(item)
             first = first or type(record)
             if type(record) is not first:
-                raise ValueError(f"is of another form than those before it: {_shown(item)}")
+                raise ValueError(f"has a different form than the items before it: {_shown(item)}")
             if isinstance(record, Described):
                 width = width or len(record.vector)
                 if len(record.vector) != width:
-                    raise ValueError(f"has {len(record.vector)} numbers, those before it have {width}")
+                    raise ValueError(f"has {len(record.vector)} numbers, the items before it have {width}")
             found.append(record)
         except ValueError as fault:
             found.append(InputError(f"{where}, item {number}", str(fault)))
@@ -161,7 +161,7 @@ def _records(items: Sequence[Any], where: str, kind: str) -> list[Any]:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"has {_shown(value)} where a text is expected")
+        raise ValueError(f"has {_shown(value)}, expected a text")
     if unfit := UNFIT.search(value):
         raise ValueError(f"has a control character, U+{ord(unfit[0]):04X}; remove it")
     return value
@@ -180,10 +180,6 @@ def _label(value: Any) -> str:
     if not label or UNFIT.search(label):
         raise ValueError("has no label")
     return label
-
-
-def _pair(item: Any) -> Pair:
-    return Pair(*map(_text, _parts(item, "pairs")))
 
 
 def _labelled(item: Any) -> Labelled:
@@ -215,13 +211,13 @@ def _tagged(item: Any) -> Tagged:
     return Tagged(tuple(sides[0]), tuple(sides[1]), _label(label[0]) if label else "")
 
 
-def _line(item: Any) -> Line:
-    return Line(_text(item))
-
-
 READ: dict[str, Callable[[Any], Any]] = {
-    "text": _line, "pairs": _pair, "labelled": _labelled, "described": _described, "tags": _tagged
-}  # fmt: skip
+    "text": lambda item: Line(_text(item)),
+    "pairs": lambda item: Pair(*map(_text, _parts(item, "pairs"))),
+    "labelled": _labelled,
+    "described": _described,
+    "tags": _tagged,
+}
 
 
 def _shown(value: Any) -> str:

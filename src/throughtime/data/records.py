@@ -1,4 +1,4 @@
-"""What readers yield: one record is one example, as text; and running text in blocks."""
+"""The records that readers yield, one per example; and running text in blocks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 Kind = Literal["text", "pairs", "tags", "series", "cards", "labelled", "described"]
-"""What a reader may yield."""
+"""The kinds of records that a reader may yield."""
 
 
 class Line(NamedTuple):
@@ -32,7 +32,7 @@ class Flashcard(NamedTuple):
 
 
 class Tagged(NamedTuple):
-    """Words with one tag each, and the whole sentence's label where there is one."""
+    """Words with one tag each, and the label of the sentence if it has one."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
@@ -48,14 +48,14 @@ class Observation(NamedTuple):
 
 
 class Labelled(NamedTuple):
-    """A text and the one label of all of it."""
+    """A text and its label."""
 
     text: str
     label: str
 
 
 class Described(NamedTuple):
-    """A text and the numbers that it goes with."""
+    """A text and the vector of numbers that describes it."""
 
     text: str
     vector: tuple[float, ...]
@@ -70,16 +70,16 @@ class Specials(NamedTuple):
 
 
 BLOCK = 1 << 20
-# Past this a text offers no good place (Chinese lines never begin with a Latin letter): cut at the next line.
+# Past this many blocks without a good place (Chinese lines rarely start with a-z), cut at the next line.
 FACTOR = 8
 
 
 def blocks(lines: Iterable[str], size: int = BLOCK) -> Iterator[str]:
-    r"""Join lines with line breaks into blocks of about `size` characters, which joined are the whole text.
+    r"""Join lines into blocks of about `size` characters; the blocks together are the whole text.
 
-    A cut lies after a line that ends in a visible character and before one that begins with a letter a-z:
-    there no tokenizer joins what the line break parts, and no run of other characters that some rule replaces
-    by one space is cut in two.
+    A block ends after a line that ends in a visible character and before one that starts with a letter a-z:
+    tokenizers never join tokens across such a line break, and no run of characters that a normaliser replaces
+    with one space is divided.
 
     >>> list(blocks(["one", "two", "", "(three)", "four"], size=1))
     ['one\n', 'two\n\n(three)\n', 'four']

@@ -1,4 +1,4 @@
-"""Text files as they are found: plain or packed, UTF-8, line by line, with every fault named by its line."""
+"""Read text files line by line, plain or packed, in UTF-8; errors name the line."""
 
 from __future__ import annotations
 
@@ -34,17 +34,14 @@ _DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zipfile.BadZi
 
 @dataclass(frozen=True)
 class MemoryFile:
-    """Python objects that stand in for a file: records (or their errors), or the rows of a table.
-
-    The first row of a table holds the names of its columns, as the first line of a file does.
-    """
+    """Python objects in place of a file: records (or their errors), or the rows of a table with a header."""
 
     items: Sequence[Any]
     name: str = "data"
-    dated: bool = False  # a table with dates that are no text, so that no format of dates is needed
+    dated: bool = False  # a table whose dates are not text, so that it needs no date format
 
     def __str__(self) -> str:
-        """The name that errors give it."""
+        """Its name in errors."""
         return self.name
 
 
@@ -53,7 +50,7 @@ Place = Path | MemoryFile
 
 
 def name_items(error: InputError, file: Place) -> InputError:
-    """The error of a row, naming the item of the Python object where it came from one."""
+    """Return the error of a row; if the row came from Python objects, it names the item, not the line."""
     if not isinstance(file, MemoryFile) or error.where != file.name or error.line is None:
         return error
     item = file.name if error.line == 1 else f"{file.name}, item {error.line - 1}"
@@ -63,9 +60,9 @@ def name_items(error: InputError, file: Place) -> InputError:
 
 
 class BadRecords:
-    """What to do with records that cannot be read: refuse the first, or skip and count them all.
+    """What to do with records that cannot be read: raise an error for the first, or skip and count all.
 
-    A reason is the first clause of an error's problem, up to a comma, colon or semicolon.
+    Skipped records are counted by reason: the problem up to the first comma, colon or semicolon.
 
     >>> bad = BadRecords(skip=True)
     >>> bad.found(InputError("pairs.tsv", "has one column, expected two", line=4))
@@ -84,7 +81,7 @@ class BadRecords:
         self.examples: list[InputError] = []
 
     def found(self, error: InputError) -> None:
-        """Raise the error, or count it where bad records are skipped."""
+        """Raise the error, or count it if bad records are skipped."""
         if not self.skip:
             error.skippable = True
             raise error
@@ -94,7 +91,7 @@ class BadRecords:
             self.examples.append(error)
 
     def report(self) -> str:
-        """One sentence: how many were skipped, and the first few."""
+        """Return one sentence: the number of skipped records, and the first few."""
         if not self.count:
             return "skipped no bad records"
         files = list(dict.fromkeys(error.where for error in self.examples))
@@ -109,10 +106,9 @@ class BadRecords:
 
 
 def read_lines(path: Path | str) -> Iterator[tuple[int, str]]:
-    r"""Number and text of each line, without its line break; the first bad line raises.
+    r"""Yield number and text of each line, without its line break; the first bad line raises an error.
 
-    A line ends with ``\n``, ``\r\n`` or, as in old Macintosh files, ``\r``, and with nothing else. Memory
-    holds one block of the file, however long the file is.
+    A line ends with ``\n``, ``\r\n`` or ``\r``, and with nothing else. Only one block is held in memory.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -128,7 +124,7 @@ def read_lines(path: Path | str) -> Iterator[tuple[int, str]]:
 
 
 def lines_or_errors(path: Path | str) -> Iterator[tuple[int, str | InputError]]:
-    """Like `read_lines`, but a bad line is handed over as its error, so that a reader can skip its record."""
+    """Like `read_lines`, but yield the error of a bad line, so that a reader can skip its record."""
     where = str(path)
     number = offset = 0
     with open_source(path) as file:
@@ -142,11 +138,11 @@ def lines_or_errors(path: Path | str) -> Iterator[tuple[int, str | InputError]]:
                 yield number, line
             offset += len(block)
     if not number:
-        raise InputError(where, "is empty; give a file that holds at least one line")
+        raise InputError(where, "is empty; give a file with at least one line")
 
 
 def good_lines(path: Path | str, bad: BadRecords) -> Iterator[tuple[int, str]]:
-    """Number and text of each line that can be read; the errors of others go to `bad`."""
+    """Yield number and text of each line that can be read; the errors of others go to `bad`."""
     for number, line in lines_or_errors(path):
         if isinstance(line, InputError):
             bad.found(line)
@@ -156,7 +152,7 @@ def good_lines(path: Path | str, bad: BadRecords) -> Iterator[tuple[int, str]]:
 
 @contextlib.contextmanager
 def open_source(path: Path | str) -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked if it is gzip, xz or zip (`archive.zip!member` where many are in it)."""
+    """Open a file as bytes, unpacked if it is gzip, xz or zip (`archive.zip!member` for one of many)."""
     path = Path(path)
     archive, member = _archive_and_member(path)
     if not path_exists(archive):
@@ -167,14 +163,14 @@ def open_source(path: Path | str) -> Iterator[IO[bytes]]:
         with contextlib.ExitStack() as stack:
             yield _unpacked(stack, stack.enter_context(archive.open("rb")), archive, member)
     except PermissionError:
-        raise InputError(str(path), "may not be read; change its permissions") from None
+        raise InputError(str(path), "cannot be read; change its permissions") from None
     except _DAMAGE:
         problem = "is truncated or damaged and cannot be unpacked; fetch it again"
         raise InputError(str(path), problem) from None
 
 
 def text_suffix(path: Path | str) -> str:
-    """The suffix that tells the format, under the one that tells the packing.
+    """Return the suffix of the format, without that of the packing.
 
     >>> text_suffix("train.tsv.gz"), text_suffix("fra-eng.zip"), text_suffix("fra-eng.zip!fra.txt")
     ('.tsv', '', '.txt')
@@ -183,7 +179,7 @@ def text_suffix(path: Path | str) -> str:
 
 
 def text_stem(path: Place | str) -> str:
-    """The name of a file without its suffixes.
+    """Return the name of a file without its suffixes.
 
     >>> text_stem("data/rain.csv.gz"), text_stem("series.zip!daily/rain.csv")
     ('rain', 'rain')
@@ -199,7 +195,7 @@ def _unpacked_name(path: Path | str) -> Path:
 
 
 def _archive_and_member(path: Path) -> tuple[Path, str]:
-    """`data/a.zip!b/c.txt` is member `b/c.txt` of `data/a.zip`, unless a file has just that name."""
+    """`data/a.zip!b/c.txt` is member `b/c.txt` of `data/a.zip`, unless a file has exactly that name."""
     archive, mark, member = str(path).partition("!")
     if not mark or path_exists(path) or not archive.lower().endswith(".zip"):
         return path, ""
@@ -207,7 +203,7 @@ def _archive_and_member(path: Path) -> tuple[Path, str]:
 
 
 def _unpacked(stack: contextlib.ExitStack, file: io.BufferedReader, archive: Path, member: str) -> IO[bytes]:
-    # Content decides, not the suffix: downloads are often unpacked or renamed on the way.
+    # The content decides, not the suffix: downloads are often unpacked or renamed.
     head = file.peek(6)
     if head.startswith(b"\x1f\x8b"):
         return cast(IO[bytes], stack.enter_context(gzip.open(file)))
@@ -248,7 +244,7 @@ def _neighbour(path: Path) -> str:
 
 
 def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
-    r"""Blocks of whole lines; the last line gets the ``\n`` that it may lack."""
+    r"""Yield blocks of whole lines; the last line gets a ``\n`` if it has none."""
     parts: list[bytes] = []
     held = b""
     while chunk := file.read(BLOCK):
@@ -286,10 +282,10 @@ def _decoded(raw: bytes, where: str, number: int, offset: int) -> str | InputErr
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         place = offset + error.start
-        # Not Latin-1, which takes any byte and makes control characters of Windows' quotes and dashes.
+        # Not Latin-1: it accepts any byte, and turns the quotes of Windows into control characters.
         cure = "convert the file to UTF-8, for example with `iconv -f WINDOWS-1252 -t UTF-8`"
         if not _NOT_WINDOWS.isdisjoint(raw):
-            cure = "nor is it Windows-1252; find its encoding and convert with `iconv -f ENCODING -t UTF-8`"
+            cure = "nor Windows-1252; find out its encoding and convert it with `iconv -f ENCODING -t UTF-8`"
         if not place and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
             cure = "it looks like UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`"
         problem = f"is not UTF-8, byte 0x{raw[error.start]:02X} at offset {place:,}; {cure}"

@@ -1,4 +1,4 @@
-"""Parts of a corpus: cut from one file, or found as files in a folder."""
+"""Splits of a corpus: parts of one file, or files in a folder."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ ALIASES = {
     "dev": "valid",
     "test": "test",
 }
-# What a last suffix may be other than a language.
+# Last suffixes that are not languages.
 FORMATS = frozenset({"txt", "tsv", "csv", "jsonl", "tokens", "conll", "conllu", "tags", "text"})
 PACKED = frozenset({"gz", "xz", "zip"})
 
 
 def bounds(split: str, count: int) -> tuple[int, int]:
-    """First record of a split of `count` records, and the one after its last: 90, 5 and 5 %, none left out.
+    """Return the range of a split as (start, stop): 90, 5 and 5 % of `count` records, without gaps.
 
     >>> [bounds(split, 100) for split in ("train", "valid", "test", "heldout", "all")]
     [(0, 90), (90, 95), (95, 100), (90, 100), (0, 100)]
-    >>> bounds("valid", 7)  # three records are enough for one in every split
+    >>> bounds("valid", 7)  # with three records or more, every split has one
     (5, 6)
     """
     share = max(1, (count + 10) // 20) if count > 2 else 0
@@ -44,15 +44,16 @@ def bounds(split: str, count: int) -> tuple[int, int]:
 
 
 def lot(text: str) -> int:
-    """A number that looks drawn at random, but is the same for the same text everywhere."""
+    """Hash a text to a 64-bit number, the same on every machine."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
 
 
 def lots_of(split: str, lots: Iterable[int]) -> range:
-    """The lots that a split of these texts gets: 90, 5 and 5 % of the different ones.
+    """Return the range of hashes that belong to a split: 90, 5 and 5 % of the distinct ones.
 
-    Files of sentence pairs are often sorted by length, so that a cut would test on the longest; and all
-    translations of a sentence must share a split, else the test would know its answers. So pairs draw lots.
+    Files of sentence pairs are often sorted by length, so that their last part would hold the longest; and
+    all translations of a sentence must be in the same split, else the model would train on test sentences.
+    So the hash of its source (see `lot`) decides on the split of a pair.
 
     >>> [len([n for n in range(40) if n in lots_of(split, range(40))]) for split in SPLITS]
     [36, 2, 2]
@@ -63,7 +64,7 @@ def lots_of(split: str, lots: Iterable[int]) -> range:
 
 
 def split_of(name: str) -> str | None:
-    """The split that the name of a file or folder means.
+    """Return the split that the name of a file or folder stands for, or None.
 
     >>> [split_of(name) for name in ("ptb.valid.txt", "dev.en", "test_2016_flickr.de", "readme.txt")]
     ['valid', 'valid', 'test', None]
@@ -73,7 +74,7 @@ def split_of(name: str) -> str | None:
 
 
 def language_of(name: str) -> str | None:
-    """The language in the last suffix of a file's name, unless that is a format.
+    """Return the language in the last suffix of a file's name; None if that is a format.
 
     >>> language_of("train.lc.norm.tok.en"), language_of("train.fr.gz"), language_of("train.tsv")
     ('en', 'fr', None)
@@ -85,7 +86,7 @@ def language_of(name: str) -> str | None:
 
 
 def folder_splits(folder: Path) -> dict[str, dict[str, Path]]:
-    """The files (or folders) of each split in a folder, by language, which is empty where a name has none."""
+    """Return the files (or folders) of each split in a folder, by language, which may be empty."""
     found: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.iterdir()):
         split = None if path.name.startswith(".") else split_of(path.name)

@@ -1,4 +1,4 @@
-"""The five-line format of the HSK deck: english, hsk, mandarin, pinyin, and a line of two dashes."""
+"""The five-line format of the HSK deck: english, hsk, mandarin, pinyin and a line of two dashes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ END = "--"
 
 
 class HskCards:
-    """A record is `english: ...`, `hsk: ...`, `mandarin: ...`, `pinyin: ...` and `--`, a line each."""
+    """A record has five lines: `english: ...`, `hsk: ...`, `mandarin: ...`, `pinyin: ...` and `--`."""
 
     name: ClassVar[str] = "hsk"
     kind: ClassVar[Kind] = "cards"
@@ -52,9 +52,9 @@ Numbered = tuple[int, str | InputError]
 
 
 def _blocks(path: Path) -> Iterator[list[Numbered]]:
-    """The lines of each record, no more than six, so that a wrong file fills no memory.
+    """Yield the lines of each record, at most six, so that a wrong file does not fill the memory.
 
-    All end with `--` but the last of a file, which may lack it.
+    Each record ends with `--`, except that the last record of a file may lack it.
     """
     lines: list[Numbered] = []
     for number, line in lines_or_errors(path):
@@ -70,30 +70,26 @@ def _blocks(path: Path) -> Iterator[list[Numbered]]:
 
 
 def _card(where: str, lines: list[Numbered]) -> Flashcard | InputError:
-    values = []
-    for place, field in enumerate((*Flashcard._fields, END)):
-        if place == len(lines) and field == END:
-            break
-        if place == len(lines):
-            return InputError(
-                where, f"ends the file within a record, expected '{field}: ...' after it", line=lines[-1][0]
-            )
-        number, line = lines[place]
+    values: list[str] = []
+    for field, (number, line) in zip(Flashcard._fields, lines, strict=False):
         if isinstance(line, InputError):
             return line
-        if field == END:
-            if line != END:
-                return InputError(
-                    where, f"is a line too many, expected {END!r}, found {line[:40]!r}", line=number
-                )
-            break
         name, mark, value = line.partition(": ")
         if name != field or not mark:
             found = "the end of the record" if line == END else repr(line[:40])
-            return InputError(
-                where, f"is no {field} line, expected '{field}: ...', found {found}", line=number
-            )
+            problem = f"is not the {field} line, expected '{field}: ...', found {found}"
+            return InputError(where, problem, line=number)
         if not value.strip():
             return InputError(where, f"has no text after '{field}:'", line=number)
         values.append(value)
+    if len(values) < len(Flashcard._fields):
+        problem = f"ends the file within a record, expected '{Flashcard._fields[len(values)]}: ...' after it"
+        return InputError(where, problem, line=lines[-1][0])
+    for number, line in lines[len(values) : len(values) + 1]:
+        if isinstance(line, InputError):
+            return line
+        if line != END:
+            return InputError(
+                where, f"is one line too many, expected {END!r}, found {line[:40]!r}", line=number
+            )
     return Flashcard(*values)
