@@ -277,7 +277,7 @@ def ours(words: int, path: Path, dropout: float, folder: Path) -> Iterator[Any]:
     model.train()
     for group in trainer.groups():
         trainer.update(group)
-        total, targets = trainer.learner.tally.lap(trainer.processes)
+        total, targets, *_ = trainer.learner.tally.lap(trainer.processes)
         yield total / targets
 
 

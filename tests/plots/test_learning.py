@@ -46,6 +46,26 @@ def test_curves_lie_on_the_epochs_and_the_best_is_marked() -> None:
     np.testing.assert_allclose(below.lines[0].get_ydata(), [1 / step for step in range(20, 501, 20)])
 
 
+def test_what_training_reports_is_drawn_below() -> None:  # R117
+    some = [
+        {**line, "gradient_norm": 10.0 / line["step"], "clipped": 0.25, "tokens_per_second": 5e4}
+        if line["kind"] == "train"
+        else line
+        for line in lines(5, 12, 5)
+    ]
+    drawn: list[Any] = [plots.learning_curve(some)]
+    _, rates, norms, clipped, speeds = drawn[0].axes
+    assert [axes.get_ylabel() for axes in (norms, clipped, speeds)] == [
+        "gradient\nnorm",
+        "clipped",
+        "tokens/s",
+    ]
+    assert rates.lines[0].get_ydata().tolist() == [1 / step for step in range(20, 501, 20)]
+    assert norms.lines[0].get_ydata().tolist() == [10.0 / step for step in range(20, 501, 20)]
+    assert set(clipped.lines[0].get_ydata()) == {0.25}
+    assert set(speeds.lines[0].get_ydata()) == {5e4}
+
+
 def test_less_than_a_decade_has_an_even_axis() -> None:
     drawn: list[Any] = [plots.learning_curve(lines(5, 12, 5))]
     assert drawn[0].axes[0].get_yscale() == "linear"

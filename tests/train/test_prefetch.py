@@ -7,7 +7,7 @@ import threading
 import pytest
 import torch
 
-from throughtime.train.gpu import DEPTH, prefetch
+from throughtime.train.prefetch import DEPTH, prefetch
 
 
 class Numbered:

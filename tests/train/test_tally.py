@@ -23,6 +23,18 @@ class Two(Processes):
         return [value + theirs for value, theirs in zip(values, self.other, strict=True)]
 
 
+def test_a_lap_has_the_mean_norm_and_the_share_of_clipped_updates():  # R117
+    tally = Tally(CPU, clip=1.0)
+    for norm in (0.5, 1.0, 3.5, 7.0):
+        tally.add(torch.tensor(2.0), torch.tensor(norm))
+        tally.count(5)
+    again = Tally(CPU, clip=1.0)
+    again.restore(tally.state(Processes()), Processes())
+    for one in (tally, again):
+        assert one.lap(Processes()) == (8.0, 20, 3.0, 0.5)
+        assert one.lap(Processes()) == (0.0, 0, 0.0, 0.0)
+
+
 def test_a_checkpoint_of_two_processes_holds_the_sums_of_both():
     tally = Tally(CPU)
     for loss in (1.5, 2.0):
@@ -32,7 +44,7 @@ def test_a_checkpoint_of_two_processes_holds_the_sums_of_both():
     tally.add(torch.tensor(4.0), torch.tensor(1.0))
     tally.count(10)
     state = tally.state(Two(other=[0.5, 8.5]))
-    assert state == [16.0, 30, 4.5, 10]
+    assert state == [16.0, 30, 4.5, 10, 1.0, 0.0, 1]
     shares = [Tally(CPU), Tally(CPU)]
     for share in shares:
         share.restore(state, Two())

@@ -39,6 +39,17 @@ def test_the_loss_falls(language_task, trainer_of):  # R39
     assert valid[-1] < 0.5 * valid[0]
 
 
+@pytest.mark.parametrize("clip", [1e-3, 1e6, None])
+def test_reports_have_norm_clipped_share_rate_and_speed(clip, language_task, trainer_of):  # R117
+    trainer = trainer_of(language_task(epochs=1, clip=clip, report_every=3))
+    trainer.fit()
+    for line in lines(trainer, "train"):
+        assert line["gradient_norm"] > 0
+        assert line["lr"] == trainer.config.lr
+        assert line["tokens_per_second"] > 0
+        assert line.get("clipped") == {1e-3: 1.0, 1e6: 0.0, None: None}[clip]
+
+
 def standardised(values):
     return (values - values.mean()) / values.std()
 

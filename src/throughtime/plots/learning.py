@@ -20,7 +20,13 @@ _GREY = "#999999"
 _DECADE = 10.0
 _MARKED = 60  # points, no more
 _LOOKS = 2  # in an epoch, at the least, for its course to be drawn
-_ABOUT = ("kind", "step", "epoch", "seconds", "lr", "tokens_per_second", "outside")  # no measures
+_PANELS = {
+    "lr": "learning\nrate",
+    "gradient_norm": "gradient\nnorm",
+    "clipped": "clipped",
+    "tokens_per_second": "tokens/s",
+}
+_ABOUT = ("kind", "step", "epoch", "seconds", "outside", *_PANELS)  # not measures of the model
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -31,18 +37,22 @@ def learning_curve(
     *,
     path: Path | str | None = None,
 ) -> Figure:
-    """Draw the lines of a `metrics.jsonl`: the measure against the epoch, and below it the learning rate.
+    """Draw the lines of a `metrics.jsonl`: the measure against the epoch, and below it how training went.
 
-    What is measured in validation only, BLEU for one, has no curve of training: what training measures is
-    then drawn between the two.
+    The panels below show the learning rate, the norm of the gradient before clipping, the share of clipped
+    updates and the speed, as far as the lines have them. A measure of validation only, such as BLEU, has no
+    training curve: what training measures is then drawn in a second panel.
     """
     epochs = _epochs(lines)
     train, valid = _training(lines, measure, epochs), _curve(lines, "valid", measure, epochs)
     best = None
     trained_by = None if len(train[0]) else _trained_by(lines)
-    with figure(7.0, 5.0 if trained_by is None else 6.8, path=path) as drawing:
-        heights = (5, 1) if trained_by is None else (5, 4, 1)
-        axes, *between, below = drawing.subplots(len(heights), sharex=True, height_ratios=heights)
+    panels = {name: _curve(lines, "train", name, epochs) for name in _PANELS}
+    panels = {name: curve for name, curve in panels.items() if name == "lr" or len(curve[0])}
+    with figure(7.0, (4.2 if trained_by is None else 6.0) + 0.85 * len(panels), path=path) as drawing:
+        heights = [5, *([] if trained_by is None else [4]), *[1] * len(panels)]
+        axes, *others = drawing.subplots(len(heights), sharex=True, height_ratios=heights)
+        between, below = others[: -len(panels)], others[-len(panels) :]
         _curves(axes, train, valid, measure, better)
         if len(valid[0]):
             best = int(valid[1].argmin() if better == "less" else valid[1].argmax())
@@ -51,13 +61,27 @@ def learning_curve(
         if trained_by is not None:
             both = _training(lines, trained_by, epochs), _curve(lines, "valid", trained_by, epochs)
             _curves(between[0], *both, trained_by, "less")
-        below.plot(*_curve(lines, "train", "lr", epochs), color=_GREY, linewidth=1.2)
-        below.set(ylabel="learning\nrate", xlabel="epoch")
-        below.set_ylim(bottom=0)
-        below.xaxis.get_major_locator().set_params(integer=True)
-        below.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
+        for place, (name, curve) in zip(below, panels.items(), strict=True):
+            _panel(place, name, curve)
+        below[-1].set_xlabel("epoch")
+        below[-1].xaxis.get_major_locator().set_params(integer=True)
+        drawing.align_ylabels([axes, *others])
         axes.margins(x=0.02)
     return drawing
+
+
+def _panel(axes: Any, name: str, curve: Curve) -> None:
+    axes.plot(*curve, color=_GREY, linewidth=1.2, marker="." if len(curve[0]) == 1 else "")
+    axes.set_ylabel(_PANELS[name])
+    if name == "gradient_norm" and len(curve[1]) and curve[1].max() > _DECADE * curve[1].min() > 0:
+        axes.set_yscale("log")
+        return
+    axes.set_ylim(bottom=0)
+    if name == "clipped":
+        axes.set_ylim(0, 1.05)
+        axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+    else:
+        axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 4), useMathText=True)
 
 
 def _curves(axes: Any, train: Curve, valid: Curve, measure: str, better: Literal["less", "more"]) -> None:

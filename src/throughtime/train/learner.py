@@ -10,6 +10,7 @@ import ctypes
 import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +21,11 @@ from throughtime.layers.devices import autocast, choose_precision
 from throughtime.models.weights import load_weights, named_weights
 from throughtime.train import optimizers
 from throughtime.train.config import TrainingConfig
-from throughtime.train.gpu import CudaGraphs
 from throughtime.train.objective import Loss, Objective, State
 from throughtime.train.processes import Processes
+
+if TYPE_CHECKING:
+    from throughtime.train.cuda_graphs import CudaGraphs
 
 LARGE = 128 * 2**20
 """Bytes of weights from which on an update takes so long that giving memory back costs nothing beside it."""
@@ -55,10 +58,14 @@ class Learner:
         )
         kind = "uniform" if config.optimizer == "nt-asgd" else config.average
         self.averaging = optimizers.Averaging(self._parameters, kind, config.ema_decay)
-        self.tally = Tally(self.device)
+        self.tally = Tally(self.device, config.clip)
         self._loss = _loss_module(objective, processes)
         captures = config.capture and objective.fixed_shapes and self.device.type == "cuda" and alone
-        self.cuda_graphs = CudaGraphs(self._learn_one, say) if captures else None
+        self.cuda_graphs: CudaGraphs | None = None
+        if captures:
+            from throughtime.train.cuda_graphs import CudaGraphs
+
+            self.cuda_graphs = CudaGraphs(self._learn_one, say)
         self._carried: State = ()
         size = sum(weight.numel() * weight.element_size() for weight in self._parameters)
         self._trim_memory = memory_trimmer(size, self.device)
@@ -92,7 +99,7 @@ class Learner:
                     loss, carried = self._loss(batch, carried)
                 (share * (loss.total if loss.penalty is None else loss.total + loss.penalty)).backward()
             total += loss.total.detach()
-        norm = optimizers.clip_gradients(self._parameters, self._clip) if self._clip is not None else total
+        norm = optimizers.clip_gradients(self._parameters, self._clip)
         self._optimizer.step()
         self.tally.add(total, norm)
         return carried
@@ -124,31 +131,47 @@ class Learner:
         self._carried = tuple(self._processes.own_rows(tensors[name]).to(self.device) for name in carried)
 
 
-class Tally:
-    """Losses summed on the device, since the last report and since the epoch began, and the first bad update.
+class Lap(NamedTuple):
+    """What was measured since the last report."""
 
-    `add` never waits for the device.
+    total: float
+    targets: int
+    gradient_norm: float  # mean over the updates, before clipping
+    clipped: float  # share of updates whose gradient was clipped
+
+
+class Tally:
+    """Sums losses and gradient norms on the device, and notes the first bad update.
+
+    Losses are summed since the last report and since the epoch began. `add` never waits for the device.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, clip: float | None = None) -> None:
+        self._clip = clip
         self._totals = torch.zeros(2, dtype=torch.float64, device=device)  # since the last lap, in the epoch
         self._targets = [0, 0]
+        self._gradients = torch.zeros(2, dtype=torch.float64, device=device)  # sum of norms, clipped updates
+        self._lap_updates = 0
         self._updates = torch.zeros((), dtype=torch.int64, device=device)
         self._bad = torch.full((), -1, dtype=torch.int64, device=device)
 
     def add(self, total: Tensor, norm: Tensor) -> None:
-        """Count one update in: its loss and the norm of its gradient. May be recorded in a CUDA graph."""
+        """Add the loss of one update and the norm of its gradient. May be recorded in a CUDA graph."""
         self._totals += total
+        self._gradients[0] += norm
+        if self._clip is not None:
+            self._gradients[1] += norm > self._clip
         fine = torch.isfinite(total) & torch.isfinite(norm)
         self._bad.copy_(torch.where(fine | (self._bad >= 0), self._bad, self._updates))
         self._updates += 1
 
     def count(self, targets: int) -> None:
-        """Add the number of its targets, over all processes."""
+        """Count the update, and its number of targets over all processes."""
         self._targets = [before + targets for before in self._targets]
+        self._lap_updates += 1
 
     def bad_update(self) -> int | None:
-        """The number, since training began or went on, of the first update with NaN or infinity."""
+        """The number of the first update with NaN or infinity, since training began or was resumed."""
         bad = int(self._bad)
         return None if bad < 0 else bad
 
@@ -157,15 +180,19 @@ class Tally:
         """Whether there was an update since the last lap."""
         return self._targets[0] > 0
 
-    def lap(self, processes: Processes) -> tuple[float, int]:
-        """The sum and the targets since the last lap."""
+    def lap(self, processes: Processes) -> Lap:
+        """Return what was measured since the last lap, and begin the next."""
         (total,) = processes.sum([float(self._totals[0])], self._totals.device)
-        targets = self._targets[0]
+        # All processes have the same gradients: these need not be summed over them.
+        norm, clipped = (value / max(self._lap_updates, 1) for value in self._gradients.tolist())
+        lap = Lap(total, self._targets[0], norm, clipped)
         self._totals[0], self._targets[0] = 0, 0
-        return total, targets
+        self._gradients.zero_()
+        self._lap_updates = 0
+        return lap
 
     def end_epoch(self, processes: Processes) -> tuple[float, int]:
-        """The sum and the targets of the epoch, which is over with this."""
+        """Return the sum and the targets of the epoch, and begin the next."""
         (total,) = processes.sum([float(self._totals[1])], self._totals.device)
         targets = self._targets[1]
         self._totals.zero_()
@@ -173,15 +200,19 @@ class Tally:
         return total, targets
 
     def state(self, processes: Processes) -> list[float]:
-        """What a checkpoint keeps: sum and targets of the epoch that is not over, and since the last lap."""
+        """For a checkpoint: sum and targets of the epoch and of the lap; norms, clipped updates, updates."""
         lap, epoch = processes.sum(self._totals.tolist(), self._totals.device)
-        return [epoch, self._targets[1], lap, self._targets[0]]
+        gradients = [*self._gradients.tolist(), self._lap_updates]
+        return [epoch, self._targets[1], lap, self._targets[0], *gradients]
 
     def restore(self, state: list[float], processes: Processes) -> None:
-        """Go on with an epoch that was interrupted."""
-        epoch, epoch_targets, lap, lap_targets = state
+        """Resume an epoch that was interrupted."""
+        epoch, epoch_targets, lap, lap_targets, *gradients = state
+        norms, clipped, updates = gradients or (0.0, 0.0, 0)  # runs begun before these were measured
         self._totals[0], self._totals[1] = lap / processes.world_size, epoch / processes.world_size
         self._targets = [int(lap_targets), int(epoch_targets)]
+        self._gradients[0], self._gradients[1] = norms, clipped
+        self._lap_updates = int(updates)
 
 
 class _LossModule(nn.Module):

@@ -53,8 +53,8 @@ def find_learning_rate(
         while len(losses) < updates:
             for group in itertools.islice(trainer.groups(), updates - len(losses)):
                 trainer.update(group)
-                total, targets = trainer.learner.tally.lap(trainer.processes)
-                losses.append(total / targets)
+                lap = trainer.learner.tally.lap(trainer.processes)
+                losses.append(lap.total / lap.targets)
                 if not math.isfinite(losses[-1]) or losses[-1] > 4 * losses[0]:
                     updates = len(losses)
                     break

@@ -150,11 +150,11 @@ def _parameters(optimizer: Optimizer) -> list[Parameter]:
 
 
 @torch.no_grad()
-def clip_gradients(parameters: Iterable[Tensor], largest: float) -> Tensor:
-    """Clip the global norm, g <- min(1, largest / |g|) g, in place; return |g| as it was before.
+def clip_gradients(parameters: Iterable[Tensor], largest: float | None) -> Tensor:
+    """Clip the global norm in place, g <- min(1, largest / |g|) g, and return |g| from before clipping.
 
-    The norm stays on the device: nothing waits for it. A norm that is not finite stays visible in what is
-    returned.
+    With None nothing is clipped. The norm stays on the device, so the host does not wait for it; it may be
+    infinite or NaN.
 
     >>> weight = torch.nn.Parameter(torch.zeros(2))
     >>> weight.grad = torch.tensor([3.0, 4.0])
@@ -162,20 +162,21 @@ def clip_gradients(parameters: Iterable[Tensor], largest: float) -> Tensor:
     (tensor(5.), tensor([0.6000, 0.8000]))
     """
     owners = [parameter for parameter in parameters if parameter.grad is not None]
+    gradients = []
     for owner in owners:
-        if owner.grad is not None and owner.grad.is_sparse:
-            owner.grad = owner.grad.coalesce()  # a word that stands twice in a batch has one row
-    gradients = [_values(owner.grad) for owner in owners if owner.grad is not None]
+        gradient = owner.grad
+        assert gradient is not None
+        if gradient.is_sparse:
+            gradient = gradient.coalesce()  # one row for a word that occurs twice in a batch
+            if largest is not None:
+                owner.grad = gradient
+            gradient = gradient.values()
+        gradients.append(gradient)
     norm = get_total_norm(gradients)
-    # On a CPU the norm can be read for nothing, which spares a pass over all gradients when it is small.
-    if norm.device.type != "cpu" or not norm <= largest:
+    # On a CPU the norm can be read at once, which saves a pass over all gradients when it is small.
+    if largest is not None and (norm.device.type != "cpu" or not norm <= largest):
         torch._foreach_mul_(gradients, (largest / norm).clamp(max=1))
     return norm
-
-
-def _values(gradient: Tensor) -> Tensor:
-    """All numbers of a gradient that may differ from zero, in its own memory."""
-    return gradient.values() if gradient.is_sparse else gradient
 
 
 def first_trigger(scores: Sequence[float], nonmono: int) -> int | None:

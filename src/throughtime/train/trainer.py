@@ -24,7 +24,6 @@ from throughtime.errors import InterruptedRunError
 from throughtime.layers.devices import autocast, matmul_precision
 from throughtime.train.checkpoint import Checkpoint, Checkpoints
 from throughtime.train.config import TrainingConfig
-from throughtime.train.gpu import PreparedBatch, own_stream, prefetch
 from throughtime.train.learner import Learner
 from throughtime.train.metrics import (
     LossLimits,
@@ -36,11 +35,8 @@ from throughtime.train.metrics import (
 )
 from throughtime.train.objective import Objective
 from throughtime.train.optimizers import first_trigger
-from throughtime.train.processes import (
-    Meetings,
-    Processes,
-    listen_for_interrupts,
-)
+from throughtime.train.prefetch import PreparedBatch, own_stream, prefetch
+from throughtime.train.processes import Meetings, Processes, listen_for_interrupts
 from throughtime.train.progress import Reporter
 from throughtime.train.schedules import Standing, rate
 from throughtime.train.timing import Clock, Report
@@ -158,7 +154,7 @@ class Trainer:
             self.learner.update([one.batch for one in group], count)
         if "training" not in self.limits.first:
             # Read once, at the first update: the mean of a first report may be astray already.
-            _, _, total, targets = self.learner.tally.state(self.processes)
+            _, _, total, targets, *_ = self.learner.tally.state(self.processes)
             self.limits.problem("training", total / max(targets, 1))
         self.step += 1
         self.position = group[-1].position
@@ -170,17 +166,18 @@ class Trainer:
 
     def _report(self) -> None:
         """Read back what the device has summed up: the one place where the host waits for it."""
-        total, targets = self.learner.tally.lap(self.processes)
+        lap = self.learner.tally.lap(self.processes)
         self._refuse_bad_numbers()
-        if not targets:
+        if not lap.targets:
             return
         seconds, outside = self.clock.lap()
-        loss = total / targets
+        loss, speed = lap.total / lap.targets, lap.targets / seconds
         measures = self.objective.training_measures(loss)
-        speed = targets / seconds
         epoch, step_in_epoch = self._place()
         if self.metrics is not None:
-            values = {"loss": loss, **measures, "lr": self.rate}
+            values = {"loss": loss, **measures, "lr": self.rate, "gradient_norm": lap.gradient_norm}
+            if self.config.clip is not None:
+                values["clipped"] = lap.clipped
             values |= {"tokens_per_second": speed, "outside": outside}
             self.metrics.write("train", self.step, epoch, values)
         self.reporter.update(
@@ -291,7 +288,7 @@ class Trainer:
         self._refuse_bad_numbers()
         self.saved_at = time.monotonic()
         tensors, tally = self.learner.tensors(), self.learner.tally.state(self.processes)
-        _, _, total, targets = tally
+        _, _, total, targets, *_ = tally
         if targets and "training" in self.limits.first:
             self._refuse_divergence("training", total / targets, self._place()[0])
         if not self.processes.first:

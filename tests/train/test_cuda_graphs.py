@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from throughtime.train.gpu import SEEN_BEFORE, CudaGraphs, _key
+from throughtime.train.cuda_graphs import SEEN_BEFORE, CudaGraphs, _key
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 

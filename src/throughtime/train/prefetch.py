@@ -1,0 +1,74 @@
+"""Batches on their way to the model; on a GPU they are prepared and copied ahead of it."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from throughtime.data.batching.batches import Batch, Batches
+
+DEPTH = 8
+"""Number of batches prepared ahead of the model."""
+
+
+class PreparedBatch(NamedTuple):
+    """A batch on its device, and the position of the batches after it."""
+
+    batch: Batch
+    position: dict[str, Any]
+
+
+def prefetch(batches: Batches[Any, Any], device: torch.device) -> Iterator[PreparedBatch]:
+    """Yield the rest of the current epoch; for a GPU, a thread prepares batches ahead in pinned memory."""
+    if device.type != "cuda":
+        for batch in batches:
+            yield PreparedBatch(batch, batches.state())
+        return
+    held: queue.Queue[PreparedBatch | BaseException | None] = queue.Queue(DEPTH)
+    left = threading.Event()
+
+    def offer(one: PreparedBatch | BaseException | None) -> None:
+        while not left.is_set():
+            with contextlib.suppress(queue.Full):
+                held.put(one, timeout=0.1)
+                return
+
+    def prepare() -> None:
+        try:
+            for batch in batches:
+                offer(PreparedBatch(batch.pinned(), batches.state()))
+                if left.is_set():
+                    return
+            offer(None)
+        except BaseException as error:
+            offer(error)
+
+    thread = threading.Thread(target=prepare, daemon=True)
+    thread.start()
+    try:
+        while (one := held.get()) is not None:
+            if isinstance(one, BaseException):
+                raise one
+            # Copied by the thread that computes, and so in the order of its stream.
+            yield one._replace(batch=one.batch.to(device, non_blocking=True))
+    finally:
+        left.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def own_stream(device: torch.device) -> Iterator[None]:
+    """Use a separate stream on a GPU, as recording CUDA graphs needs; it runs in order with the outer one."""
+    if device.type != "cuda":
+        yield
+        return
+    outer, inner = torch.cuda.current_stream(device), torch.cuda.Stream(device)
+    inner.wait_stream(outer)
+    with torch.cuda.stream(inner):
+        yield
+    outer.wait_stream(inner)
