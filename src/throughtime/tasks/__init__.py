@@ -1,6 +1,6 @@
-"""What models can be trained for. A new task is one folder with a declaration, and one line in TASKS.
+"""The tasks that models are trained for. A new task is a folder with a declaration, and a line in TASKS.
 
-Other packages add tasks with an entry point of the group `throughtime.tasks` that names their declaration.
+Other packages add tasks by entry points of the group `throughtime.tasks` that name their declarations.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Options = Mapping[str, tuple[Any, str]]
 COMMON_OPTIONS: Options = {
     "epochs": (int, "Number of passes over the training data."),
     "minutes": (float, "Stop after this number of minutes."),
-    "batch_size": (int, "Number of rows of one batch."),
+    "batch_size": (int, "Number of rows in a batch."),
     "lr": (float, "Learning rate; --find-lr suggests one."),
     "cell": (str, "Recurrent cell: lstm, gru, rnn, mingru, ...; see `throughtime doctor`."),
     "hidden_size": (int, "Number of units of a layer."),
@@ -26,46 +26,46 @@ COMMON_OPTIONS: Options = {
 
 
 class Task:
-    """The declaration of a task: `throughtime train`, `export`, `serve` and the documentation follow from it.
+    """The declaration of a task, from which `throughtime train`, `export` and `serve` are built.
 
-    Its parts are named as `module:attribute` and imported when they are first used, so that declaring a task
-    imports neither torch nor pydantic.
+    Its parts are named as `module:attribute` and imported on first use, so that declaring a task imports
+    neither torch nor pydantic.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
-    """A model of this task in words, such as "a translator"."""
+    """What a model of this task is called, such as "a translator"."""
     command: ClassVar[str]
-    """The command that uses such a model; the name of the task unless declared."""
+    """The command that uses such a model; by default the name of the task."""
     summary: ClassVar[str]
     """What `throughtime train NAME` does, in one sentence."""
     description: ClassVar[str] = ""
-    """Paragraphs of its help."""
+    """Further paragraphs of its help."""
     examples: ClassVar[tuple[str, ...]] = ()
-    """Commands that show its use, after `throughtime`."""
+    """Example commands, without the leading `throughtime`."""
     data: ClassVar[Literal["texts", "pairs", "series"]] = "texts"
     options: ClassVar[Options] = COMMON_OPTIONS
-    """The settings that are options of `throughtime train NAME`: name, type and help; others take --set."""
+    """Settings that are options of `throughtime train NAME`: type and help by name; others use `--set`."""
     uses_trainer: ClassVar[bool] = True
-    """False for models that are counted and not trained by gradients."""
+    """False for models that are counted, not trained by gradient descent."""
     config: ClassVar[str]
-    """The type of its settings, a `TrainingConfig`."""
+    """The class of its settings, a `TrainingConfig`."""
     predictor: ClassVar[str]
     """The class of its trained models, a `Predictor`."""
     exporter: ClassVar[str | None] = None
-    """A function from a trained model to the graphs of its export."""
+    """A function that takes a trained model and returns the graphs of its export."""
     runner: ClassVar[str | None] = None
     """A function that opens an export without torch."""
     route: ClassVar[str | None] = None
     """The module of its HTTP endpoints."""
 
     def __init_subclass__(cls) -> None:
-        """Let a task that declares no command have one of its own name."""
+        """Use the name of the task as its command, unless it declares another."""
         cls.command = getattr(cls, "command", cls.name)
 
     @classmethod
     def part(cls, name: str) -> Any:
-        """Import a part by the name of its attribute, such as "predictor"."""
+        """Import a part, such as "predictor", by the name of its attribute."""
         module, _, attribute = getattr(cls, name).partition(":")
         found = import_module(module)
         return getattr(found, attribute) if attribute else found

@@ -1,4 +1,4 @@
-"""The labels of texts: found in data, numbered, kept in a model folder."""
+"""The labels of texts: collected from data, numbered, and stored in a model folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEW_TEXTS = 100
 
 
 class Labels:
-    """Labels in the order of the alphabet, with their counts in the training data.
+    """Labels in alphabetical order, with their counts in the training data.
 
     >>> labels = Labels({"b": 3, "a": 1})
     >>> labels.names, labels.number("b"), labels.frequencies
@@ -33,7 +33,7 @@ class Labels:
 
     @classmethod
     def of(cls, dataset: Dataset) -> Labels:
-        """The labels of the training data."""
+        """Collect the labels of the training data."""
         counts = Counter(one.label for one in labelled_texts(dataset, "train"))
         texts = counts.total()
         if not texts:
@@ -46,15 +46,15 @@ class Labels:
         return cls(counts)
 
     def __len__(self) -> int:
-        """The number of labels."""
+        """Return the number of labels."""
         return len(self.names)
 
     def __contains__(self, name: object) -> bool:
-        """Whether training knew a label."""
+        """Whether a label occurred in the training data."""
         return name in self._numbers
 
     def number(self, name: str) -> int:
-        """The number of a label; one that training did not know is refused."""
+        """Return the number of a label; refuse one that is not in the training data."""
         if name not in self._numbers:
             raise unknown("label", name, self.names)
         return self._numbers[name]
@@ -66,12 +66,12 @@ class Labels:
         return [count / total for count in self.counts.values()]
 
     def save(self, folder: ModelFolder) -> None:
-        """Write them into a model folder."""
+        """Write the labels to a model folder."""
         folder.write_json(FILE, {"labels": self.counts})
 
     @classmethod
     def load(cls, folder: ModelFolder) -> Labels:
-        """Read what `save` wrote."""
+        """Read the labels from a model folder."""
         counts = folder.read_json(FILE).get("labels")
         if not isinstance(counts, dict) or not counts:
             raise InputError(str(folder.path / FILE), "holds no labels; the file is damaged")
@@ -79,7 +79,7 @@ class Labels:
 
 
 def labelled_texts(dataset: Dataset, split: str) -> Iterator[Labelled]:
-    """The labelled texts of a split; one without a label is refused."""
+    """Yield the labelled texts of a split; refuse a text without a label."""
     for one in dataset.labelled(split):
         if not one.label:
             raise InputError(dataset.name, f"has no label for {one.text[:40]!r}; every text needs one")
@@ -87,7 +87,7 @@ def labelled_texts(dataset: Dataset, split: str) -> Iterator[Labelled]:
 
 
 def column_settings(dataset: Dataset, text: str | None, label: str | None) -> dict[str, str]:
-    """The columns of text and label as settings, so that the model finds them in other files too."""
+    """Return the columns of text and label as settings, so that the model finds them in other files too."""
     if dataset.label_columns is not None:
         return dict(zip(("text", "label"), dataset.label_columns, strict=True))
     for setting, name in (("text", text), ("label", label)):

@@ -1,4 +1,4 @@
-"""The loss of labels, and how likely given texts are: each token given the source and those before it."""
+"""The loss of labels, and the likelihood of target texts given their sources."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 
 
 def masked_labels(batch: PairBatch) -> Tensor:
-    """The labels, [L, B], with IGNORED past each target's end: the loss is over real tokens only."""
+    """Return the labels [L, B] with IGNORED in place of padding, which then adds nothing to the loss."""
     from throughtime.data.batching.batches import real_positions
 
     return torch.where(real_positions(len(batch.labels), batch.target_lengths), batch.labels, IGNORED)
 
 
 def label_loss(head: Head, hidden: Tensor, labels: Tensor, smoothing: float) -> Loss:
-    """The loss of these labels; with label smoothing, another loss is minimised and this one is reported."""
+    """Return the loss of labels; with smoothing, it is only reported, and the smoothed loss is minimised."""
     if not smoothing:
         return Loss(head.loss(hidden, labels))
     return Loss(*head.smoothed_loss(hidden, labels, smoothing))
 
 
 def surprisals(model: EncoderDecoder, batch: PairBatch) -> Tensor:
-    """-ln P of each target token given the source and those before it, [L, B]; 0 past a target's end."""
+    """Return -ln P of each target token given the source and the tokens before it, [L, B]; 0 for padding."""
     outputs = model(batch.source, batch.source_lengths, batch.inputs).outputs
     return model.head.surprisals(outputs.flatten(0, 1), masked_labels(batch).flatten()).view_as(batch.labels)
 
 
 @torch.no_grad()
 def likelihood(model: EncoderDecoder, batches: Iterable[PairBatch]) -> Likelihood:
-    """How likely the model finds the targets of these batches."""
+    """Return the likelihood of the targets of some batches."""
     from throughtime.metrics.likelihood import Likelihood
 
     device = next(model.parameters()).device

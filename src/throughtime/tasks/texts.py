@@ -1,4 +1,4 @@
-"""What models of texts have in common: a codec, warnings about texts, and writing by any search strategy."""
+"""Models that read or write texts: the codec, warnings about inputs, search strategies and constraints."""
 
 from __future__ import annotations
 
@@ -46,25 +46,25 @@ class TextAssets(NamedTuple):
 
 
 class TextPredictor(Predictor):
-    """A predictor that reads or writes texts with the codec of its assets."""
+    """A predictor whose assets have a codec, with which it reads or writes texts."""
 
     @property
     def codec(self) -> Codec:
-        """The vocabulary of texts and their tokenizer."""
+        """The tokenizer and the vocabulary."""
         codec: Codec = self.assets.codec
         return codec
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Warnings about the text that the vocabulary was built from."""
+        """Warnings about the texts that the vocabulary was built from."""
         return self.codec.notes
 
     def input_warnings(self, texts: str | Sequence[str], **how: Any) -> dict[str, str]:
-        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
+        """Return warnings about texts unlike the training data, by kind (see `InputWarnings.of`)."""
         return self.codec.warnings.of([self._read_part(text) for text in check_texts(texts)], **how)
 
     def _read_part(self, text: str) -> str:
-        """The part of a text that is read, not asked for."""
+        """Return the part of a text that the model reads, without what it is to fill in."""
         return text
 
     @property
@@ -76,7 +76,7 @@ class TextPredictor(Predictor):
 
     @property
     def _vocabulary(self) -> str:
-        """The vocabulary in words, for a title."""
+        """The vocabulary in words, for the title."""
         return f"vocabulary {len(self.codec.vocabulary):,} ({self.config.tokens})"
 
     @property
@@ -87,7 +87,7 @@ class TextPredictor(Predictor):
 
     @property
     def _reading(self) -> str:
-        """How texts are read and computed, for the signature of an evaluation."""
+        """Tokens, device and precision, as parts of the signature of an evaluation."""
         digest, device = self.codec.hash[:12], self.device.type
         return f"tokens:{self.config.tokens}|vocabulary:{digest}|device:{device}|precision:float32"
 
@@ -97,15 +97,15 @@ class TextWriter(TextPredictor):
 
     @property
     def end_id(self) -> int | None:
-        """The token that ends a text; None where texts have no end."""
+        """The id of the token that ends a text; None if texts have no end mark."""
         return self.codec.vocabulary.eos_id
 
     def strategy(self, *, max_new_tokens: int | None = None, **options: Any) -> Strategy:
-        """The search strategy that some keywords ask for.
+        """Return the search strategy for some keywords.
 
         `search` names any strategy of `throughtime.search.strategies.STRATEGIES`, and other keywords are its
-        options. Without it, texts are drawn by `temperature`, `top_k`, `top_p` and `seed`, unless `greedy` or
-        `num_beams` ask for likely ones. What is not given comes from generation_config.json.
+        options. Without it, texts are sampled by `temperature`, `top_k`, `top_p` and `seed`, unless
+        `greedy` or `num_beams` is given. Defaults come from generation_config.json.
         """
         from throughtime.search.strategies import build_strategy, strategy_options
 
@@ -125,9 +125,9 @@ class TextWriter(TextPredictor):
         progress: Progress | None = None,
         watch: Callable[[Moment], None] | None = None,
     ) -> list[list[Finished]]:
-        """What the strategy finds for each prompt, best first, many prompts at a time.
+        """Search in batches of prompts, and return the results of each prompt, best first.
 
-        `constraints` is called with the number of prompts of a batch, `watch` at every step of the search.
+        `constraints` is called with the number of prompts in each batch, `watch` at every step of the search.
         """
         from throughtime.layers.devices import matmul_precision
         from throughtime.search.generate import generate
@@ -269,14 +269,14 @@ def _occurs(ids: Sequence[int], among: Sequence[int]) -> bool:
 
 
 def build_codec(texts: Iterable[str], config: Any, where: str, **options: Any) -> Codec:
-    """The codec that the settings of a model ask for, built from its training texts."""
+    """Build the codec of a configuration from the training texts."""
     return Codec.build(
         texts, config.tokens, min_freq=config.min_freq, max_size=config.max_size, where=where, **options
     )
 
 
 def spread(items: Sequence[Item], number: int) -> Sequence[Item]:
-    """A number of items from all over a list, which may be sorted.
+    """Return a number of items, evenly spaced over a list, which may be sorted.
 
     >>> spread(range(90), 3)
     range(15, 105, 30)

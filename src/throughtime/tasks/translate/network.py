@@ -14,7 +14,6 @@ from throughtime.errors import InputError, unknown
 from throughtime.layers.attention import ATTENTIONS
 from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.stack import Stack
-from throughtime.models.conditional import ConditionalDecoder
 from throughtime.models.decoders import AttentionDecoder, ContextDecoder
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.seq2seq import Bridge, Decoder, EncoderDecoder, RecurrentEncoder
@@ -87,6 +86,8 @@ def _build_attention(
 def _build_conditional(
     config: TranslateConfig, encoder: RecurrentEncoder, embedding: nn.Embedding
 ) -> Decoder:
+    from throughtime.models.conditional import ConditionalDecoder
+
     first = build_cell(config.cell, embedding.embedding_dim, config.hidden_size, initial=_initial(config))
     second = build_cell(config.cell, encoder.output_size, config.hidden_size)
     return ConditionalDecoder(

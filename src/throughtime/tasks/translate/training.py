@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 VALIDATION_BATCH = 128
 SAMPLES = 3
 READ_PAIRS, EXAMINED_PAIRS = 4_000, 400
-"""The check of languages reads the first pairs, and examines some of them, evenly spaced, as files may be
-sorted by length."""
+"""The check of languages reads the first pairs and examines some of them, as files may be sorted."""
 
 PairIds = tuple[RaggedIds, RaggedIds]
 """The ids of both sides."""
@@ -87,11 +86,7 @@ class TranslateTask:
     fixed_shapes: bool = False  # batches are as long as their sentences
 
     def __init__(
-        self,
-        translator: Translator,
-        train: PairIds,
-        valid: PairIds | None,
-        valid_pairs: list[Pair],
+        self, translator: Translator, train: PairIds, valid: PairIds | None, valid_pairs: list[Pair]
     ) -> None:
         self.translator, self.config = translator, translator.config
         self.model: EncoderDecoder = translator.model
@@ -99,10 +94,8 @@ class TranslateTask:
         # Each process scores only its share, so the tokenizer is chosen here, as `evaluate` does.
         self.scorer = translator.scorer().with_tokenizer_for([pair.target for pair in valid_pairs])
         self.truncated = Truncated(0, 0)  # training pairs that were cut, known once they are in batches
-        self.measure, self.better = (
-            self.config.choose_by,
-            "more" if self.config.choose_by == "bleu" else "less",
-        )
+        self.measure = self.config.choose_by
+        self.better = "more" if self.measure == "bleu" else "less"
         self.chosen_by = None
         if self.measure not in ("bleu", "perplexity"):
             self.chosen_by = find_measure(self.measure, "translate")
