@@ -28,7 +28,7 @@ from throughtime.search.beam import Beam
 from throughtime.search.sampling import Greedy
 from throughtime.tasks.texts import DecodingConstraints
 from throughtime.tasks.translate.config import ATTENTIVE, TranslateConfig
-from throughtime.tasks.translate.evaluation import TranslationScorer, search_errors
+from throughtime.tasks.translate.evaluation import TranslationScorer, build_signature, search_errors
 from throughtime.tasks.translate.network import PRESETS
 from throughtime.tasks.translate.predictor import Translator, combine_translators
 from throughtime.tasks.translate.texts import Codecs
@@ -383,10 +383,10 @@ def test_it_searches_in_its_precision(trained):
     sources = ["one three .", "seven seven two .", "four .", "two eight six one ."]
     exact = model.translate(sources)
     assert model.step_model is model.model
-    assert "searched:float32" in model.search_signature()
+    assert "searched:float32" in build_signature(model)
     model.precision = "bf16"
     rounded = model.translate(sources)
-    assert "searched:bf16" in model.search_signature()
+    assert "searched:bf16" in build_signature(model)
     assert [one.text for one in rounded] == [one.text for one in exact]
     assert [one.log_prob for one in rounded] == pytest.approx([one.log_prob for one in exact], abs=0.1)
     assert [one.log_prob for one in rounded] != [one.log_prob for one in exact]

@@ -124,7 +124,7 @@ def evaluate_translator(
         options.get("measures") or (), translator.task, translations, pairs.references
     )
     values = {**scores.to_dict(), **measures, "sentences": len(found)}
-    signature = [*_reading_signature(translator), *translator.search_signature(beams, alpha)]
+    signature = build_signature(translator, beams, alpha)
     text = f"BLEU {scores.bleu.value:.2f}, chrF {scores.chrf.value:.2f}"
     text += "".join(f", {name} {value:.4g}" for name, value in measures.items())
     signatures = "\n".join(f"{one.name}|{one.signature}" for one in scores)
@@ -152,12 +152,22 @@ def evaluate_translator(
     return Evaluation(values, "|".join(signature), text)
 
 
-def _reading_signature(translator: Translator) -> list[str]:
-    """Return how sentences are read and written, as parts of the signature of an evaluation."""
-    config = translator.config
-    direction = [f"source:{config.source}", f"target:{config.target}"] if config.source else []
-    tokens = [f"tokens:{config.tokens}", f"vocabulary:{translator.codecs.hash}"]
-    return [*direction, *tokens, f"device:{translator.device.type}", "precision:float32"]
+def build_signature(
+    translator: Translator, num_beams: int | None = None, length_penalty: float | None = None
+) -> list[str]:
+    """Return how a translator reads, writes and searches, as parts of the signature of an evaluation."""
+    config, generation = translator.config, translator.generation
+    alpha = generation.length_penalty if length_penalty is None else length_penalty
+    return [
+        *([f"source:{config.source}", f"target:{config.target}"] if config.source else []),
+        f"tokens:{config.tokens}",
+        f"vocabulary:{translator.codecs.hash}",
+        f"device:{translator.device.type}",
+        "precision:float32",
+        f"beams:{num_beams or generation.num_beams}",
+        f"alpha:{alpha:g}",
+        f"searched:{translator.search_precision}",
+    ]
 
 
 def score_pairs(translator: Translator, pairs: Pair | Sequence[Pair]) -> list[Scored]:

@@ -101,10 +101,11 @@ class Translator(SentenceTranslator, Predictor):
     @property
     def step_model(self) -> StepModel:
         """The model that the search runs: the network, or a copy of it in bf16."""
-        return self._bf16_model if self._search_precision == "bf16" else self.model
+        return self._bf16_model if self.search_precision == "bf16" else self.model
 
     @property
-    def _search_precision(self) -> str:
+    def search_precision(self) -> str:
+        """Precision of matrix products in search on this device."""
         return choose_precision(self.precision, self.device)
 
     def ids(self, dataset: Dataset, split: str) -> tuple[RaggedIds, RaggedIds]:
@@ -137,14 +138,6 @@ class Translator(SentenceTranslator, Predictor):
         from throughtime.tasks.translate.evaluation import evaluate_translator
 
         return evaluate_translator(self, dataset, split, progress=progress, **options)
-
-    def search_signature(
-        self, num_beams: int | None = None, length_penalty: float | None = None
-    ) -> list[str]:
-        """Return how translations are searched, as parts of the signature of an evaluation."""
-        alpha = self.generation.length_penalty if length_penalty is None else length_penalty
-        beams = num_beams or self.generation.num_beams
-        return [f"beams:{beams}", f"alpha:{alpha:g}", f"searched:{self._search_precision}"]
 
     def scorer(self, tokenize: str | None = None, lowercase: bool = False) -> TranslationScorer:
         """Return the object that scores its translations against references."""

@@ -13,7 +13,7 @@ from throughtime.results import Progress, Translation
 from throughtime.runtime.runner import TextRunner, pad
 from throughtime.runtime.search import ArrayBeam, Finished, Likeliest, batches_by_length
 from throughtime.runtime.session import ExportFolder
-from throughtime.tasks.translate.texts import Codecs, translate_in_parts
+from throughtime.tasks.translate.texts import Codecs
 
 SENTENCES_AT_ONCE = 32
 
@@ -85,8 +85,7 @@ class TranslatorRunner(TextRunner):
                     progress(len(results), len(prompts))
             return [[to_translation(one) for one in results[number]] for number in range(len(prompts))]
 
-        limit = self.generation["max_source_tokens"]
-        return translate_in_parts(texts, limit, lambda part: len(self.codecs.prompt(part)), translate_parts)
+        return self.codecs.translate_in_parts(texts, self.generation["max_source_tokens"], translate_parts)
 
 
 class _Decoding:

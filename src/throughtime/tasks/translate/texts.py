@@ -94,6 +94,25 @@ class Codecs(NamedTuple):
             return cls(shared, shared)
         return cls(*(Codec.load(folder / side) for side in SIDES))
 
+    def translate_in_parts(
+        self,
+        texts: str | Sequence[str],
+        max_tokens: int,
+        translate: Callable[[list[str]], list[list[Translation]]],
+    ) -> list[Translation]:
+        """Split texts into parts of at most `max_tokens` tokens, translate all parts at once, and join them.
+
+        Returns one answer per text, with the other translations as its alternatives. The translation of an
+        empty or blank text is empty.
+        """
+        stripped = [text.strip() for text in check_texts(texts)]
+        split = [
+            split_text(text, max_tokens, lambda part: len(self.prompt(part))) if text else []
+            for text in stripped
+        ]
+        rest = iter(translate([part for own in split for part in own]))
+        return [join_parts([next(rest) for _ in own]) for own in split]
+
     def align_words(
         self, attention: np.ndarray[Any, Any], source: Sequence[str], target: Sequence[str]
     ) -> Alignment:
@@ -151,23 +170,6 @@ def _word_ends(text: str) -> list[int]:
             place = found + len(word)
             ends.append(place)
     return ends or [len(text)]
-
-
-def translate_in_parts(
-    texts: str | Sequence[str],
-    max_tokens: int,
-    count_tokens: Callable[[str], int],
-    translate: Callable[[list[str]], list[list[Translation]]],
-) -> list[Translation]:
-    """Split texts into parts of at most `max_tokens` tokens, translate all parts at once, and join them.
-
-    Returns one answer per text, with the other translations as its alternatives. The translation of an empty
-    or blank text is empty.
-    """
-    stripped = [text.strip() for text in check_texts([texts] if isinstance(texts, str) else texts)]
-    split = [split_text(text, max_tokens, count_tokens) if text else [] for text in stripped]
-    rest = iter(translate([part for own in split for part in own]))
-    return [join_parts([next(rest) for _ in own]) for own in split]
 
 
 def join_parts(parts: Sequence[Sequence[Translation]]) -> Translation:

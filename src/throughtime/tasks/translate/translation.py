@@ -17,7 +17,7 @@ from throughtime.search.generate import generate
 from throughtime.search.strategies import build_strategy, strategy_options
 from throughtime.tasks.texts import DecodingConstraints
 from throughtime.tasks.translate.config import MAX_BEAMS, Generation
-from throughtime.tasks.translate.texts import Codecs, translate_in_parts
+from throughtime.tasks.translate.texts import Codecs
 from throughtime.text.subword import SUBWORDS
 from throughtime.text.texts import check_texts
 
@@ -137,8 +137,7 @@ class SentenceTranslator:
                 for part, own in zip(parts, found, strict=True)
             ]
 
-        limit = self.generation.max_source_tokens
-        return translate_in_parts(texts, limit, lambda part: len(self.codecs.prompt(part)), translate_parts)
+        return self.codecs.translate_in_parts(texts, self.generation.max_source_tokens, translate_parts)
 
     def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
         """Return warnings about texts unlike the training data, by kind (see `InputWarnings.of`)."""
