@@ -118,7 +118,7 @@ def test_points_have_intervals_once_they_are_measured(sales, tmp_path, throughti
         (["--h", 8], "--h: is 8, but the model was trained for the next 7 rows"),
         (["--level", 100], "--level: is 100"),
         (["--level", 0.95], "--level: 0.95 is below 1; levels are percentages: use 95"),
-        (["--level", 99], "probabilities: 0.005 lies outside"),
+        (["--level", 99], "probabilities: 0.005 "),
         (["--future", "x.csv"], "future: is for models"),
         (["--plot", "out.jpeg2"], "out.jpeg2"),
     ],
@@ -135,7 +135,7 @@ def test_mistakes_in_training_are_named(sales, tmp_path, throughtime):
         (["known=[temp]"], "unknown column 'temp'"),
         (["modle=linear"], "did you mean 'model'"),
         (["model=liner"], "did you mean 'linear'"),
-        (["lookback=500"], "lower these"),
+        (["lookback=500"], "(500 back, 7 ahead)"),
     ):
         ran = throughtime(*words(sales, tmp_path / "run", *settings))
         assert ran.code == 2

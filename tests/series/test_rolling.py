@@ -70,13 +70,11 @@ def test_earlier_windows_are_over_before_the_tested_ones_begin(
 
 
 def test_earlier_windows_count_in_the_sentence() -> None:
-    with pytest.raises(InputError) as found:
-        Rolling(2, 3, 3).check(panel_of(12), history=2, earlier=4)
-    assert str(found.value) == (
-        "series 's12': has 12 rows, and 2 windows and 4 earlier ones, which intervals are made of, of 3 "
-        "rows, 3 apart, after at least 2 rows of history need 20; ask for fewer windows, a smaller step or a "
-        "shorter horizon"
+    facts = (
+        r"^series 's12': has 12 rows, and 2 windows and 4 earlier .* 3 rows, 3 apart, .* 2 rows .* need 20;"
     )
+    with pytest.raises(InputError, match=facts):
+        Rolling(2, 3, 3).check(panel_of(12), history=2, earlier=4)
     Rolling(2, 3, 3).check(panel_of(20), history=2, earlier=4)
 
 

@@ -297,7 +297,7 @@ def test_what_does_not_fit_is_refused(forecaster, waves, tmp_path):
         SeriesForecaster.create(
             ForecastConfig(data="x", valid_size=200, test_size=60), open_dataset(str(waves))
         )
-    with pytest.raises(InputError, match="lower these"):
+    with pytest.raises(InputError, match="lower lookback"):
         dataset = open_dataset(str(waves))
         SeriesForecaster.create(
             ForecastConfig(data=str(waves), lookback=300, device="cpu"), dataset

@@ -33,9 +33,9 @@ from throughtime.series.rolling import (
     USUAL_LEVEL,
     PastWindows,
     Rolling,
+    count_scores,
     join_windows,
     last_windows,
-    observed_values,
     roll,
     scores_before,
     scores_needed,
@@ -53,23 +53,23 @@ CHOICES = (AUTO, OWN, CONFORMAL, *KINDS)
 
 @dataclass(frozen=True)
 class Backtest:
-    """The figures of a model, followed by those of the baselines on the same windows."""
+    """The measures of a model, followed by those of the baselines on the same windows."""
 
     rolling: Rolling
     levels: tuple[float, ...]
     season: int
     interval_kind: str  # own, the conformal kind, or none
-    earlier_windows: int  # from which each window's intervals were made
-    without: str | None  # why there are no intervals, where there are none
-    grid: tuple[float, ...]  # what of GRID CRPS is taken over
-    infinite: dict[float, int]  # by level, how many of the model's intervals have too few scores, if any
-    origins: list[str]  # of the first series: the last time that was known
-    trained_on: int  # windows, earlier ones included, that reach into rows that the model was trained on
+    earlier_windows: int  # number of windows that the intervals of each window come from
+    without: str | None  # why there are no intervals, if there are none
+    grid: tuple[float, ...]  # the part of GRID that CRPS is computed over
+    infinite: dict[float, int]  # by level, the number of intervals of the model with too few scores, if any
+    origins: list[str]  # the last known time of the first series, for each window
+    trained_on: int  # number of windows, earlier ones included, that overlap with training rows
     figures: list[ModelFigures]
     left_out: dict[str, str]  # baselines that could not be fitted, and why
 
     def __str__(self) -> str:
-        """What was forecast, the figures of each forecaster, and the notes, as text."""
+        """The heading, the measures of each model, and the notes, as text."""
         names = ("mae", "rmse", "smape", "mase", "crps")
         rows = [["", "MAE", "RMSE", "sMAPE %", "MASE", "CRPS", *(f"in {one:g} %" for one in self.levels)]]
         for one in self.figures:
@@ -80,7 +80,7 @@ class Backtest:
 
     @property
     def heading(self) -> str:
-        """What was forecast."""
+        """Describe the windows."""
         rolling = self.rolling
         return (
             f"{rolling.n_windows} windows of {rolling.h} steps, {rolling.step_size} apart, after "
@@ -88,7 +88,7 @@ class Backtest:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, for machines."""
+        """Return everything as values for JSON."""
         return {
             "h": self.rolling.h,
             "n_windows": self.rolling.n_windows,
@@ -109,7 +109,7 @@ class Backtest:
 
     @property
     def beaten_by(self) -> dict[str, list[str]]:
-        """The baselines with a lower error than the model, and by which measures."""
+        """The baselines with a lower error than the model, and in which measures."""
         own, *others = ((one.name, one.total) for one in self.figures)
         return beaten_by(own[1], dict(others), ("mae", "rmse"))
 
@@ -121,7 +121,7 @@ class Backtest:
         sentences = loss_sentences(own.name, own.total, totals, self.beaten_by)
         sentences += [f"{name} is left out: {why}." for name, why in self.left_out.items()]
         for level, count in self.infinite.items():
-            why = f"takes {scores_needed([level])} earlier windows in which its step was observed"
+            why = f"needs {scores_needed([level])} earlier windows in which its step was observed"
             if level in self.levels:
                 left = "infinite and left out of coverage and width"
                 sentences.append(f"{count:,} of {size:,} intervals of {level:g} % are {left}: each {why}.")
@@ -131,9 +131,9 @@ class Backtest:
 
 
 class Calibration(NamedTuple):
-    """Conformal intervals, and of how many windows, some of which may hold rows the model was trained on.
+    """Conformal intervals measured on `n_windows` windows, of which `trained_on` overlap with training rows.
 
-    Of `infinite` steps of a series too few values were observed for the widest interval.
+    For `infinite` pairs of a series and a step, too few values were observed for the widest interval.
     """
 
     intervals: Intervals
@@ -158,20 +158,20 @@ def backtest(
 ) -> Backtest:
     """Forecast `h` rows from each of `n_windows` origins, `step_size` (else `h`) rows apart, and measure.
 
-    `intervals` are the model's own, or conformal: absolute, scaled or quantiles (see `conformal`), where
-    `conformal` means quantiles if it has some, else absolute; auto means its own if it has some, else
-    absolute. Conformal ones of a window come from the `earlier_windows` before it whose every row was known
-    by then: what is tested never made the interval that it is tested against.
+    `intervals` is `own` (those of the model) or a conformal kind: `absolute`, `scaled` or `quantiles` (see
+    `series.conformal`). `conformal` means `quantiles` for a model with quantiles, else `absolute`; `auto`
+    means `own` for a model with quantiles, else `absolute`. Conformal intervals of a window come from the
+    `earlier_windows` that ended before it, so no tested value is used for its own interval.
 
-    `unseen` is the number of rows at the end of every series that the model was not trained on: earlier
-    windows are looked for there first. `fitting` are the rows that ridge regression is fitted to, the
-    training and validation rows of the model; by default all rows before the first origin.
+    `unseen` is the number of rows at the end of every series that the model was not trained on; earlier
+    windows are placed there if possible. `fitting` holds the rows that ridge regression is fitted to, such as
+    the training and validation rows of the model; by default all rows before the first origin.
     """
     if intervals not in CHOICES:
         raise unknown("kind of intervals", intervals, CHOICES)
     rolling = Rolling(n_windows, h if step_size is None else step_size, h)
     season = season or season_of(panel)
-    history = max(model.lookback, season + 1)  # a season and a row: MASE and seasonal-naive live on them
+    history = max(model.lookback, season + 1)  # MASE and seasonal-naive need a season and a row
     rolling.check(panel, history)
     grid = grid_within(*model.reach)
     tested = roll(model, panel, rolling, probabilities(levels, grid), season, progress)
@@ -183,12 +183,12 @@ def backtest(
         try:
             earlier = windows_before(rolling, panel, history, unseen, levels, earlier_windows, shared)
         except InputError as error:
-            # Nobody asked for intervals of a model of points: its errors can be measured all the same.
+            # Intervals were not asked for explicitly: measure the errors without them.
             if intervals != AUTO or earlier_windows is not None:
                 raise
             kind, without = NONE, str(error)
     if earlier:
-        # Without the last rows, the last windows are those just before the tested ones.
+        # Without the last rows, the last windows are the ones just before the tested windows.
         before = replace(rolling, n_windows=rolling.gap - 1 + earlier)
         own = list(tested.quantiles)
         past = roll(model, panel.until(n_windows * rolling.step_size), before, own, season, progress)
@@ -238,9 +238,9 @@ def calibrate_intervals(
     unseen: int | None = None,
     progress: Progress | None = None,
 ) -> Calibration:
-    """Conformal intervals for what comes after the data, from up to 100 windows at their end.
+    """Measure conformal intervals for forecasts after the data, on up to 100 windows at its end.
 
-    They lie in the `unseen` rows if enough fit there, as far apart as there is room, a horizon at most.
+    The windows lie in the `unseen` rows if enough fit there, as far apart as possible, at most a horizon.
     """
     if intervals not in (CONFORMAL, *KINDS):
         raise unknown("kind of conformal intervals", intervals, (CONFORMAL, *KINDS))
@@ -249,35 +249,34 @@ def calibrate_intervals(
     asked = probabilities(levels, grid_within(*ends(max(levels, default=USUAL_LEVEL))))
     rolled = roll(model, panel, rolling, asked, season, progress)
     found = KINDS[_kind(intervals, rolled)].of(rolled.on_power_scale())
-    observed = observed_values(rolling, panel).sum(axis=(0, 1) if intervals == SCALED else 0)
-    infinite = int((observed < scores_needed(levels)).sum())
+    infinite = int((count_scores(rolling, panel, intervals == SCALED) < scores_needed(levels)).sum())
     return Calibration(found, rolling.n_windows, _trained_on(rolling, unseen), infinite)
 
 
 def _kind(intervals: str, tested: PastWindows) -> str:
-    """The kind of intervals that is meant for a model that has quantiles, or has none."""
+    """The kind of intervals to use, depending on whether the model has quantiles."""
     if tested.quantiles:
         return {AUTO: OWN, CONFORMAL: QUANTILES}.get(intervals, intervals)
     if intervals == OWN:
-        raise InputError("intervals", "own needs a model with quantiles; this one forecasts points only")
+        raise InputError("intervals", "own needs a model with quantiles, but this one forecasts points only")
     return {AUTO: "absolute", CONFORMAL: "absolute"}.get(intervals, intervals)
 
 
 def _finite_grid(grid: Sequence[float], scores: NDArray[np.int64]) -> tuple[float, ...]:
-    """What of a grid is finite for values with so many scores each; one without any is taken as a point."""
+    """The part of a grid that is finite for values with these numbers of scores, except those with none."""
     least = scores[scores > 0]
     return tuple(p for p in grid if (least >= windows_needed(abs(2 * p - 1))).all())
 
 
 def _trained_on(rolling: Rolling, unseen: int | None) -> int:
-    """How many windows reach into the rows before the `unseen` ones."""
+    """The number of windows that overlap with the rows before the `unseen` ones."""
     return 0 if unseen is None else sum(cut > unseen for cut in rolling.cuts)
 
 
 def _adjust_windows(
     everything: PastWindows, n_windows: int, earlier: int, kind: str, asked: Sequence[float]
 ) -> PastWindows:
-    """The last windows, each with intervals from the `earlier` ones that were over at its origin."""
+    """The last windows, each with intervals from the `earlier` ones that ended before it."""
     tested = everything.windows(slice(-n_windows, None))
     even = everything.on_power_scale()
     adjusted = []

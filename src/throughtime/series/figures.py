@@ -1,4 +1,4 @@
-"""The figures of a back-test: errors of points, CRPS over a grid of quantiles, coverage and width."""
+"""The measures of a back-test: errors of the mean, CRPS over a grid of quantiles, coverage and width."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from throughtime.series.rolling import PastWindows
 Array = NDArray[np.float64]
 
 GRID = tuple(round(0.05 * each, 2) for each in range(1, 20))
-"""The probabilities that CRPS is taken over, for the model and the rules of thumb alike."""
+"""The probabilities that CRPS is computed over, for the model and the baselines."""
 
 
 @dataclass(frozen=True)
 class ModelFigures:
-    """The figures of one forecaster: in all, for each step ahead, and for each series."""
+    """The measures of one model: in total, for each step ahead, and for each series."""
 
     name: str
     total: dict[str, float]
@@ -30,12 +30,12 @@ class ModelFigures:
     windows: PastWindows
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, by name."""
+        """Return all measures by name, for JSON."""
         return {"total": self.total, "by_step": self.steps, "by_series": self.series}
 
 
 def probabilities(levels: Sequence[float], grid: Sequence[float]) -> list[float]:
-    """The ends of the intervals of these levels, in per cent, and the grid of CRPS.
+    """Return the ends of the intervals of these levels, in per cent, and the grid of CRPS, sorted.
 
     >>> probabilities([50, 95], [0.25, 0.5, 0.75])
     [0.025, 0.25, 0.5, 0.75, 0.975]
@@ -44,7 +44,7 @@ def probabilities(levels: Sequence[float], grid: Sequence[float]) -> list[float]
 
 
 def grid_within(low: float, high: float) -> tuple[float, ...]:
-    """What of the grid of CRPS lies between two probabilities, on both sides of the median alike.
+    """Return the part of the grid of CRPS between two probabilities, symmetric around the median.
 
     >>> grid_within(0.4, 0.95)
     (0.4, 0.45, 0.5, 0.55, 0.6)
@@ -56,7 +56,7 @@ def grid_within(low: float, high: float) -> tuple[float, ...]:
 def measure_model(
     name: str, windows: PastWindows, levels: Sequence[float], scale: Array, grid: Sequence[float] = GRID
 ) -> ModelFigures:
-    """Measure in all, by step and by series; `scale` has what MASE divides by, for each series."""
+    """Measure in total, by step and by series; MASE divides the errors of each series by its `scale`."""
     total, steps, series = (
         measure_windows(windows, levels, scale, axis, grid) for axis in (None, (0, 1), (0, 2))
     )
@@ -79,21 +79,21 @@ def measure_windows(
     axis: measures.Axis,
     grid: Sequence[float] = GRID,
 ) -> dict[str, Any]:
-    """Every measure over the axes windows, series and steps that `axis` names. CRPS of a point is |y - f|.
+    """Compute every measure over the given axes of windows, series and steps.
 
-    What has no scores yet is a point, so that its CRPS is finite; infinite intervals have no part in coverage
-    and width.
+    The CRPS of a point is |y - f|. Values with infinite quantiles count as points in the CRPS, and are left
+    out of coverage and width.
     """
     y, mean, quantiles = windows.y, windows.mean, windows.quantiles
-    told = {p: quantiles[p] for p in grid if p in quantiles}
-    points = np.any([np.isinf(values) for values in told.values()], axis=0)
-    told = {p: np.where(points, mean, values) for p, values in told.items()}
+    on_grid = {p: quantiles[p] for p in grid if p in quantiles}
+    points = np.any([np.isinf(values) for values in on_grid.values()], axis=0)
+    on_grid = {p: np.where(points, mean, values) for p, values in on_grid.items()}
     figures = {
         "mae": measures.mae(y, mean, axis),
         "rmse": measures.rmse(y, mean, axis),
         "smape": measures.smape(y, mean, axis),
         "mase": measures.mase(y, mean, scale[:, None], axis),
-        "crps": measures.crps_quantiles(y, told, axis) if told else measures.mae(y, mean, axis),
+        "crps": measures.crps_quantiles(y, on_grid, axis) if on_grid else measures.mae(y, mean, axis),
     }
     for level in levels if quantiles else ():
         low, high = (quantiles[p] for p in ends(level))
@@ -101,13 +101,13 @@ def measure_windows(
         figures[f"coverage-{level:g}"] = 100 * measures.coverage(
             np.where(infinite, np.nan, y), low, high, axis
         )
-        # As the distance from 0, which alone has a mean over what is finite.
+        # `mae` from 0 is the mean over the finite widths.
         figures[f"width-{level:g}"] = measures.mae(np.where(infinite, np.nan, 0.0), high - low, axis)
     return figures
 
 
 def infinite_intervals(windows: PastWindows, level: float) -> NDArray[np.bool_]:
-    """Where the interval of a level has an end that is infinite; on the scale of a power one may be 0."""
+    """Return where the interval of a level has an infinite end; with a power, the other end may be 0."""
     low, high = (windows.quantiles[p] for p in ends(level))
     return np.isinf(low) | np.isinf(high)
 
@@ -115,7 +115,7 @@ def infinite_intervals(windows: PastWindows, level: float) -> NDArray[np.bool_]:
 def beaten_by(
     own: Mapping[str, float], others: Mapping[str, Mapping[str, float]], figures: Sequence[str]
 ) -> dict[str, list[str]]:
-    """The forecasters with a lower error than a model, compared by the four digits that are shown.
+    """Return the baselines with a lower error than a model, compared by the four digits that are shown.
 
     >>> beaten_by({"mae": 3.0, "rmse": 4.0}, {"naive": {"mae": 9.0, "rmse": 3.5}}, ["mae", "rmse"])
     {'naive': ['rmse']}
@@ -134,13 +134,13 @@ def loss_sentences(
     others: Mapping[str, Mapping[str, float]],
     beaten: Mapping[str, Sequence[str]],
 ) -> list[str]:
-    """A sentence for each forecaster that beats a model.
+    """Write a sentence for each baseline that beats a model.
 
     >>> loss_sentences("linear", {"mae": 3.0}, {"naive": {"mae": 2.5}}, {"naive": ["mae"]})
     ['linear loses to naive: MAE 3 against 2.5.']
     """
-    told = []
+    sentences = []
     for other, figures in beaten.items():
         against = (f"{each.upper()} {own[each]:,.4g} against {others[other][each]:,.4g}" for each in figures)
-        told.append(f"{name} loses to {other}: {', '.join(against)}.")
-    return told
+        sentences.append(f"{name} loses to {other}: {', '.join(against)}.")
+    return sentences

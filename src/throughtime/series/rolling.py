@@ -1,10 +1,10 @@
-"""Past windows: a model asked from one origin after another, as if the rest had not happened yet."""
+"""Past windows: forecasts from one past origin after another, each without seeing later rows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,12 @@ from throughtime.metrics.forecast import seasonal_scale
 from throughtime.results import Forecast
 from throughtime.series.protocol import ForecastModel
 from throughtime.series.scaling import PLAIN, apply_power, undo_power
+from throughtime.text.texts import several
 
 Array = NDArray[np.float64]
 ROUNDING = 1e-9  # 0.95 x 20 is 19, whatever floating point says
-RECENT_SEASONS = 4  # seasons of the history that tell how lively a series is at an origin
-RECENT_ROWS = 32  # rows, where the season is short
+RECENT_SEASONS = 4  # seasons over which the recent change of a series is measured
+RECENT_ROWS = 32  # minimum number of rows, if the season is short
 
 
 @dataclass(frozen=True)
@@ -35,20 +36,19 @@ class Rolling:
     h: int
 
     def __post_init__(self) -> None:
-        """Refuse what is no window."""
-        given = {"n_windows": self.n_windows, "step_size": self.step_size, "h": self.h}
-        for name, value in given.items():
+        """Refuse sizes below 1."""
+        for name, value in asdict(self).items():
             if value < 1:
                 raise InputError(name, f"is {value}, expected at least 1")
 
     @property
     def cuts(self) -> list[int]:
-        """How many rows of each series lie after the origins, oldest first."""
+        """Number of rows after each origin, oldest first."""
         return [self.h + self.step_size * later for later in reversed(range(self.n_windows))]
 
     @property
     def gap(self) -> int:
-        """How many windows back one lies whose every row is known at the origin of a window.
+        """Number of windows back to the last one that ends before the origin of a window.
 
         >>> Rolling(n_windows=3, step_size=2, h=5).gap
         3
@@ -56,11 +56,11 @@ class Rolling:
         return -(-self.h // self.step_size)
 
     def with_earlier(self, windows: int) -> Rolling:
-        """These and so many windows before them whose every row is known at the first origin of these."""
+        """Return these windows and additional earlier ones that end before the first origin."""
         return replace(self, n_windows=self.n_windows + self.gap - 1 + windows) if windows else self
 
     def room(self, rows: int) -> int:
-        """How many such windows there may be before these within the last `rows`; 0 where there is no room.
+        """Return the number of earlier windows that fit into the last `rows`.
 
         >>> rolling = Rolling(n_windows=3, step_size=2, h=4)
         >>> rolling.room(12), rolling.with_earlier(1).cuts
@@ -69,13 +69,13 @@ class Rolling:
         return max(0, (rows - self.cuts[0]) // self.step_size - self.gap + 1)
 
     def check(self, panel: Panel, history: int, earlier: int = 0) -> None:
-        """Refuse series with less than `history` rows before the first origin, earlier windows counted in."""
+        """Refuse series with fewer than `history` rows before the first origin of all windows."""
         needed = history + self.with_earlier(earlier).cuts[0]
         for series in panel.series:
             if len(series) < needed:
-                windows = f"{self.n_windows} window{'s' if self.n_windows > 1 else ''}"
+                windows = several(self.n_windows, "window")
                 if earlier:
-                    windows += f" and {earlier} earlier ones, which intervals are made of,"
+                    windows += f" and {earlier} earlier ones for the intervals,"
                 raise InputError(
                     f"series {series.unique_id!r}",
                     f"has {len(series):,} rows, and {windows} of {self.h} rows, {self.step_size} apart, "
@@ -86,7 +86,7 @@ class Rolling:
 
 @dataclass(frozen=True, eq=False)
 class PastWindows:
-    """What was forecast from some origins and what came then: a row of windows for each series."""
+    """The forecasts of W windows of S series, and the values that were then observed."""
 
     series: tuple[str, ...]
     y: Array  # [W, S, h]
@@ -94,27 +94,22 @@ class PastWindows:
     quantiles: dict[float, Array]  # probability to [W, S, h]
     recent_change: Array  # [W, S]: mean |y_t - y_{t-m}| of the last seasons before the origin
     season: int  # m
-    powers: Array  # [W, S]: of Box and Cox; `recent_change` is on their scale, all else in own units
+    powers: Array  # [W, S]: Box-Cox powers; `recent_change` is on their scale, the rest in original units
 
     def __len__(self) -> int:
-        """How many windows there are."""
+        """Number of windows."""
         return len(self.y)
 
     def windows(self, part: slice) -> PastWindows:
-        """Some of the windows."""
+        """Return some of the windows."""
         quantiles = {p: values[part] for p, values in self.quantiles.items()}
-        return PastWindows(
-            self.series,
-            self.y[part],
-            self.mean[part],
-            quantiles,
-            self.recent_change[part],
-            self.season,
-            self.powers[part],
+        y, mean, change, powers = (
+            values[part] for values in (self.y, self.mean, self.recent_change, self.powers)
         )
+        return PastWindows(self.series, y, mean, quantiles, change, self.season, powers)
 
     def on_power_scale(self) -> PastWindows:
-        """The same on the scale of the powers, where an error means as much at any level."""
+        """Return the windows on the scale of the powers, where errors do not depend on the level."""
         if (self.powers == PLAIN).all():
             return self
         powers = self.powers[..., None]
@@ -124,7 +119,7 @@ class PastWindows:
         )
 
     def in_own_units(self, quantiles: dict[float, Array]) -> dict[float, Array]:
-        """Quantiles [W, S, h] that were found on the scale of the powers."""
+        """Return quantiles [W, S, h] on the scale of the powers to original units."""
         return {p: undo_power(values, self.powers[..., None]) for p, values in quantiles.items()}
 
 
@@ -136,43 +131,33 @@ def roll(
     season: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> PastWindows:
-    """Let a model forecast from every origin. It never sees a row after it, but for columns known ahead."""
-    windows = []
+    """Forecast from every origin. The model sees no later row, except columns known in the future."""
+    windows, h = [], rolling.h
     for cut in rolling.cuts:
-        windows.append(_window(model, panel, cut, rolling.h, probabilities, season))
+        history, future = panel.until(cut), None
+        if panel.known_names:
+            future = replace(panel, series=tuple(_known_of(series, cut, h) for series in panel.series))
+        y = np.stack([series.y[len(series) - cut :][:h] for series in panel.series])
+        forecasts = model.predict(history, h, probabilities, future=future)
+        windows.append(gather_window(model, history, forecasts, y, season))
         if progress is not None:
             progress(len(windows), rolling.n_windows)
     return join_windows(windows)
 
 
 def join_windows(windows: Sequence[PastWindows]) -> PastWindows:
-    """The windows of all of these, in their order."""
-    return PastWindows(
-        windows[0].series,
-        np.concatenate([one.y for one in windows]),
-        np.concatenate([one.mean for one in windows]),
-        {p: np.concatenate([one.quantiles[p] for one in windows]) for p in windows[0].quantiles},
-        np.concatenate([one.recent_change for one in windows]),
-        windows[0].season,
-        np.concatenate([one.powers for one in windows]),
-    )
-
-
-def _window(
-    model: ForecastModel, panel: Panel, cut: int, h: int, probabilities: Sequence[float], season: int
-) -> PastWindows:
-    coming = tuple(_known_of(series, cut, h) for series in panel.series)
-    future = replace(panel, series=coming) if panel.known_names else None
-    history = panel.until(cut)
-    y = np.stack([series.y[len(series) - cut :][:h] for series in panel.series])
-    forecasts = model.predict(history, h, probabilities, future=future)
-    return gather_window(model, history, forecasts, y, season)
+    """Concatenate windows."""
+    first = windows[0]
+    parts = [(one.y, one.mean, one.recent_change, one.powers) for one in windows]
+    y, mean, change, powers = (np.concatenate(each) for each in zip(*parts, strict=True))
+    quantiles = {p: np.concatenate([one.quantiles[p] for one in windows]) for p in first.quantiles}
+    return PastWindows(first.series, y, mean, quantiles, change, first.season, powers)
 
 
 def gather_window(
     model: ForecastModel, history: Panel, forecasts: Sequence[Forecast], y: Array, season: int
 ) -> PastWindows:
-    """The forecasts of every series of a history as one window; `y` [S, h] is what came then."""
+    """Join the forecasts of every series to one window; `y` [S, h] are the values that followed."""
     found = {one.unique_id: one for one in forecasts}
     ordered = [found[series.unique_id] for series in history.series]
     powers = [model.power(series) for series in history.series]
@@ -189,7 +174,7 @@ def gather_window(
 
 
 def measure_recent_change(y: Array, season: int) -> float:
-    """How much a series changed from season to season of late: mean |y_t - y_{t-m}|; never 0.
+    """Return the mean |y_t - y_{t-m}| of the last seasons, or of the whole history if that is 0; never 0.
 
     >>> round(measure_recent_change(np.array([0.0, 2.0, 1.0, 5.0]), season=1), 4)       # of 2, 1 and 4
     2.3333
@@ -203,18 +188,18 @@ def measure_recent_change(y: Array, season: int) -> float:
 
 
 def _known_of(series: Series, cut: int, h: int) -> Series:
-    """The rows to be forecast, with nothing in them but what is known ahead."""
+    """The rows to forecast, with only the columns that are known in the future."""
     rows = series.rows(slice(len(series) - cut, len(series) - cut + h))
     return replace(rows, y=np.full_like(rows.y, np.nan), past=np.full_like(rows.past, np.nan))
 
 
 Counts = NDArray[np.int64]
-MOST_EARLIER = 100  # windows: more tell little, and what is long ago tells of another time
-USUAL_LEVEL = 90.0  # per cent, where no level is asked for
+MOST_EARLIER = 100  # more windows add little, and old ones may no longer be representative
+USUAL_LEVEL = 90.0  # per cent, if no level is given
 
 
 def windows_needed(level: float) -> int:
-    """How many windows it takes for an interval of this level to be finite.
+    """Return the number of windows from which an interval of this level is finite.
 
     >>> windows_needed(0.8), windows_needed(0.95)
     (4, 19)
@@ -223,7 +208,7 @@ def windows_needed(level: float) -> int:
 
 
 def scores_needed(levels: Sequence[float]) -> int:
-    """How many scores make the widest interval finite; levels are in per cent.
+    """Return the number of scores from which the widest interval is finite; levels are in per cent.
 
     >>> scores_needed([80, 95])
     19
@@ -240,14 +225,14 @@ def windows_before(
     wanted: int | None = None,
     shared: bool = False,
 ) -> int:
-    """How many windows the intervals of each tested one are made of: as asked for, else as many as there are.
+    """Return the number of earlier windows for the intervals of each tested window, by default up to 100.
 
-    They lie in the `unseen` rows, unless that leaves too few scores. `shared` ones are those of all series.
+    They lie in the `unseen` rows, unless that leaves too few scores. `shared` scores serve all series.
     """
     needed = scores_needed(levels)
     if wanted is not None and wanted < needed:
         widest = max(levels, default=USUAL_LEVEL)
-        problem = f"is {wanted}, and intervals of {widest:g} % take at least {needed}"
+        problem = f"is {wanted}, but intervals of {widest:g} % need at least {needed}"
         raise InputError("earlier_windows", problem)
     rows = min(len(series) for series in panel.series) - history
     room = rolling.room(rows if unseen is None else min(rows, unseen))
@@ -260,7 +245,7 @@ def windows_before(
 
 
 def scores_before(rolling: Rolling, panel: Panel, earlier: int, shared: bool = False) -> Counts:
-    """How many observed scores `earlier` windows give each tested value, [W, S, h].
+    """Count the observed scores that `earlier` windows give each tested value, [W, S, h].
 
     >>> from throughtime.data.panel import Series
     >>> panel = Panel((Series.of("a", [1, 2, np.nan, 4, 5, 6]),), None)
@@ -275,18 +260,18 @@ def scores_before(rolling: Rolling, panel: Panel, earlier: int, shared: bool = F
 
 
 def observed_values(rolling: Rolling, panel: Panel) -> NDArray[np.bool_]:
-    """Which of the tested values were observed, [W, S, h]."""
+    """Return which of the tested values were observed, [W, S, h]."""
     return _cut(_observed(panel, rolling.cuts[0]), rolling.cuts, rolling.h)
 
 
 def last_windows(
     panel: Panel, h: int, history: int, unseen: int | None, levels: Sequence[float], shared: bool = False
 ) -> Rolling:
-    """Up to 100 windows at the end of the data, as far apart as there is room, a horizon at most.
+    """Place up to 100 windows at the end of the data, as far apart as possible, at most a horizon.
 
-    They lie in the `unseen` rows if enough fit there. Where gaps leave too few scores, all rows serve; and
-    windows a row nearer to each other, for what is missing once a week falls on one step if they are a week
-    apart.
+    They lie in the `unseen` rows if enough fit there. If gaps leave too few scores, all rows are used, and
+    then windows one row closer together: with windows a week apart, a value that is missing once a week
+    always falls on the same step.
     """
     needed = scores_needed(levels)
     rows = min(len(series) for series in panel.series) - history
@@ -299,17 +284,17 @@ def last_windows(
         apart = max(1, min(h, (room - h) // max(n_windows - 1, 1)))
         choices += [Rolling(n_windows, step_size, h) for step_size in (apart, max(1, apart - 1))]
     choices[0].check(panel, history)
-    return next((one for one in choices if (_scores(one, panel, shared) >= needed).all()), choices[0])
+    return next((one for one in choices if (count_scores(one, panel, shared) >= needed).all()), choices[0])
 
 
-def _scores(rolling: Rolling, panel: Panel, shared: bool) -> Counts:
-    """How many of the values that these windows forecast were observed, [S, h] or of all series [h]."""
+def count_scores(rolling: Rolling, panel: Panel, shared: bool) -> Counts:
+    """Count the observed values that these windows forecast, [S, h], or [h] over all series."""
     counts: Counts = observed_values(rolling, panel).sum(axis=(0, 1) if shared else 0)
     return counts
 
 
 def _enough(rolling: Rolling, panel: Panel, earlier: int, most: int, needed: int, shared: bool) -> int:
-    """The number of windows, from `earlier` up to `most`, that gives the tested values enough scores."""
+    """The number of windows, from `earlier` up to `most`, that gives enough scores to the tested values."""
     counts, tested = scores_before(rolling, panel, earlier, shared), observed_values(rolling, panel)
     short, found = int((tested & (counts < needed)).sum()), earlier
     observed = _observed(panel, rolling.with_earlier(max(most, earlier)).cuts[0])
@@ -324,14 +309,14 @@ def _enough(rolling: Rolling, panel: Panel, earlier: int, most: int, needed: int
 
 
 def _scored(rolling: Rolling, observed: NDArray[np.bool_], back: int, shared: bool) -> Counts:
-    """Which values have a score from the window that lies `back` before the last one over: 1 or 0."""
+    """1 for values with a score from the window `back` before the last one that has ended, else 0."""
     lag = rolling.step_size * (rolling.gap + back)
     scored: Counts = _cut(observed, [cut + lag for cut in rolling.cuts], rolling.h).astype(np.int64)
     return scored.sum(axis=1, keepdims=True) if shared else scored
 
 
 def _observed(panel: Panel, rows: int) -> NDArray[np.bool_]:
-    """Where the last rows of each series have a value, [S, rows]."""
+    """Which of the last rows of each series have a value, [S, rows]."""
     return np.stack([~np.isnan(series.y[len(series) - rows :]) for series in panel.series])
 
 

@@ -1,4 +1,4 @@
-"""Does a series stay the same kind of series? Its mean, spread and memory, stretch by stretch."""
+"""Is a series stationary? Its mean, deviation and autocorrelation, segment by segment."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from throughtime.errors import InputError
 
 FEWEST = 3
-"""A segment with fewer values is not compared."""
+"""Minimum number of values in a segment."""
 
 
 class Segment(NamedTuple):
-    """One stretch of a series, steps `start` to `stop`, and the statistics of the values that it has."""
+    """One segment of a series, steps `start` to `stop`, and the statistics of its values."""
 
     start: int
     stop: int
@@ -27,11 +27,11 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True)
 class Drift:
-    """The segments of a series and how far their means lie apart.
+    """The segments of a series and how far their means differ.
 
-    `spread` is the standard deviation of the segments' means over that of the whole series: near 1 when the
-    level wanders. `expected` is what chance alone would give a stationary series with the same variance and
-    lag-1 autocorrelation inside its segments; it is too low where these are short beside the series' memory.
+    `spread` is the standard deviation of the segments' means divided by that of the whole series: near 1 if
+    the level drifts. `expected` is the spread of a stationary series with the same variance and lag-1
+    autocorrelation within segments; it is too low if segments are short compared with the correlation time.
     """
 
     segments: tuple[Segment, ...]
@@ -40,12 +40,12 @@ class Drift:
 
     @property
     def drifts(self) -> bool:
-        """Whether the means lie more than twice as far apart as chance would put them."""
+        """Whether the means differ more than twice as much as expected by chance."""
         return self.spread > 2 * self.expected
 
 
 def drift(values: ArrayLike, segments: int = 10) -> Drift:
-    """Cut one series into equal segments and compare them; NaN is missing, and nobody's neighbour.
+    """Split a series into equal segments and compare them; NaN is a missing value.
 
     >>> drift(np.linspace(0, 10, 1000)).drifts
     True
@@ -59,7 +59,9 @@ def drift(values: ArrayLike, segments: int = 10) -> Drift:
     series = series.astype(np.float64)
     present = series[~np.isnan(series)]
     if segments < 2 or len(present) < FEWEST * segments:
-        raise InputError("segments", f"is {segments}; give 2 or more, each of 3 values out of {len(present)}")
+        raise InputError(
+            "segments", f"is {segments}; give 2 or more, each with at least 3 of the {len(present)} values"
+        )
     bounds = np.linspace(0, len(series), segments + 1).astype(int).tolist()
     stretches = [
         (start, stop)
@@ -67,7 +69,9 @@ def drift(values: ArrayLike, segments: int = 10) -> Drift:
         if np.count_nonzero(~np.isnan(series[start:stop])) >= FEWEST
     ]
     if len(stretches) < 2:
-        raise InputError("values", f"lie in one of {segments} segments, the others miss theirs; give fewer")
+        raise InputError(
+            "values", f"lie in one of {segments} segments, and the others are empty; use fewer segments"
+        )
     parts = tuple(_segment(series, start, stop) for start, stop in stretches)
     whole = float(present.std())
     if whole == 0:
@@ -85,13 +89,13 @@ def _segment(series: NDArray[np.float64], start: int, stop: int) -> Segment:
     power = float(centred @ centred)
     memory = 0.0
     if power > 0 and neighbours:
-        # Where some are missing there are fewer products of neighbours than squares of values.
+        # With missing values there are fewer products of neighbours than squares.
         memory = float(centred[1:] @ centred[:-1]) / power * ((len(part) - 1) / neighbours)
     return Segment(start, stop, float(part.mean()), float(part.std()), min(1.0, max(-1.0, memory)))
 
 
 def _chance(parts: tuple[Segment, ...], length: float) -> float:
-    """The standard error of a segment's mean: values that resemble their neighbours count for fewer."""
+    """The standard error of a segment's mean, with fewer effective values if they are autocorrelated."""
     variance = np.mean([part.deviation**2 for part in parts])
     memory = np.clip(np.mean([part.autocorrelation for part in parts]), -0.9, 0.99)
     return float(np.sqrt(variance * (1 + memory) / (1 - memory) / length))

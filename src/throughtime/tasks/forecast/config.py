@@ -1,4 +1,4 @@
-"""All that `train forecast` can be told."""
+"""The settings of `train forecast`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HELD_OUT = 0.1
 
 
 class ForecastConfig(TrainingConfig):
-    """A forecaster, its series, and how it is trained. Null means: as the series suggest."""
+    """A forecaster, its series, and its training. Null settings are derived from the series."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset(
         "horizon lookback season warm_up segment train_size valid_size test_size".split()
@@ -56,108 +56,111 @@ class ForecastConfig(TrainingConfig):
 
     data: str = Field(description="a name of `throughtime data list`, or a CSV file, long or wide")
     target: tuple[str, ...] = Field(
-        (), description="columns to forecast; none named: y, or where there is no y, all"
+        (), description="columns to forecast; by default y, or all columns if there is no y"
     )
     known: tuple[str, ...] = architecture(
-        (), description="columns that are known in the future too: [temp, holiday]"
+        (), description="columns whose future values are known: [temp, holiday]"
     )
-    past: tuple[str, ...] = architecture((), description="columns that are known in the past only: [load]")
+    past: tuple[str, ...] = architecture((), description="columns whose future values are not known: [load]")
     date_format: str | None = Field(
-        None, description="how dates are written, such as %d.%m.%Y; null: ISO, or the only way that fits"
+        None, description="format of dates, such as %d.%m.%Y; null: ISO, or the only format that fits"
     )
-    calendar: bool = architecture(False, description="hour, weekday and month as columns known in the future")
+    calendar: bool = architecture(False, description="add hour, weekday and month as known columns")
     train_size: Rows | None = Field(
-        None, description="rows, or below 1 a share, that train; null: all before those held out"
+        None, description="rows for training, or a fraction below 1; null: all before the held-out rows"
     )
     valid_size: Rows | None = Field(
-        None, description="rows after those that validate; null: a tenth, and a horizon at least"
+        None, description="rows for validation, after those; null: a tenth, at least a horizon"
     )
-    test_size: Rows | None = Field(None, description="the rows after those, to be tested on; null: likewise")
+    test_size: Rows | None = Field(None, description="rows for testing, after those; null: as valid_size")
 
     horizon: Count | None = architecture(None, description="rows to forecast; null: a season, or 10")
     lookback: Count | None = architecture(
-        None, description="rows that a forecast is made from; null: four seasons, if there are enough"
+        None, description="rows that a forecast reads; null: four seasons, if there are enough rows"
     )
-    season: Count | None = Field(None, description="rows of a season; null: 24 hours, 7 days, 12 months, ...")
+    season: Count | None = Field(None, description="rows in a season; null: 24 hours, 7 days, 12 months, ...")
     transform: Transform = architecture(
-        "none", description="before scaling, where swings grow with the level: none, log or box-cox"
+        "none", description="before scaling, if variation grows with the level: none, log or box-cox"
     )
     scaling: Scaling = architecture(
-        "standard", description="of each series, by its training part: standard, robust (outliers) or none"
+        "standard", description="of each series, by its training rows: standard, robust (outliers) or none"
     )
     normalise: Literal["none", "last", "mean", "standard"] = architecture(
         "last",
-        description="of each window: take nothing away, its last value, its mean; or its mean and deviation",
+        description="of each window: subtract its last value or mean; standard also divides by its deviation",
     )
-    stride: Count = Field(1, description="rows between the beginnings of two training windows")
+    stride: Count = Field(1, description="rows between the starts of two training windows")
 
     model: Literal["linear", "mlp", "recurrent", "segment"] = architecture(
         "recurrent", description="linear or mlp over the window, recurrent, or segment (long horizons)"
     )
     strategy: Literal["direct", "recursive"] = architecture(
-        "direct", description="direct: the whole horizon at once; recursive: row by row, fed back"
+        "direct",
+        description="direct: the whole horizon at once; recursive: row by row, from its own forecasts",
     )
     head: Literal["point", "gaussian", "student", "quantiles"] = architecture(
         "quantiles", description="point, gaussian, student (heavy tails) or quantiles"
     )
-    loss: Literal["mse", "mae", "huber"] = Field("mse", description="of a point head: mse, mae or huber")
+    loss: Literal["mse", "mae", "huber"] = Field("mse", description="loss of a point head: mse, mae or huber")
     probabilities: tuple[Probability, ...] = architecture(
-        (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975), min_length=1, description="of the quantiles head"
+        (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975),
+        min_length=1,
+        description="probabilities of the quantiles head",
     )
-    highway: bool = architecture(True, description="direct: a linear map of the window beside the network")
+    highway: bool = architecture(True, description="add a linear map of the window to the network (direct)")
     cell: str = architecture("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
-    hidden_size: Count = architecture(64, description="units of a layer")
+    hidden_size: Count = architecture(64, description="units in a layer")
     num_layers: Count = architecture(1, description="layers of recurrent, hidden layers of mlp")
-    segment: Count | None = architecture(None, description="rows of a segment; null: half a season, or 10")
+    segment: Count | None = architecture(None, description="rows in a segment; null: half a season, or 10")
     hidden_dropout: Share = Field(0.0, description="between layers")
-    output_dropout: Share = Field(0.0, description="on what enters the head, of recurrent and segment")
+    output_dropout: Share = Field(0.0, description="dropout before the head, for recurrent and segment")
     warm_up: Annotated[int, Field(ge=0)] | None = architecture(
-        None, description="recurrent: first rows of a window without a loss; null: half of it if recursive"
+        None, description="first rows of a window without a loss (recurrent); null: half of it if recursive"
     )
-    warm_up_gradient: bool = Field(False, description="let gradients go back through the warm-up")
+    warm_up_gradient: bool = Field(False, description="let gradients flow back through the warm-up")
 
     epochs: int = Field(50, ge=1, description="how often all training windows are seen")
     batch_size: int = Field(32, ge=1, description="windows of one batch, over all processes")
     lr: Positive = Field(5e-3, description="learning rate; `--find-lr` looks for a good one")
     schedule: Schedule = Field("cosine", description="constant, step, plateau, cosine or one-cycle")
     choose_by: Literal["loss", "mse", "mae"] = Field(
-        "loss", description="the validation measure, of scaled values, that decides which weights are kept"
+        "loss", description="validation measure, on scaled values, that selects the best weights"
     )
     intervals: Literal["head", "conformal"] = Field(
-        "head", description="of `forecast --level`: those of the head, or conformal ones by back-testing"
+        "head", description="intervals of `forecast`: from the head, or conformal, measured by back-testing"
     )
-    paths: Count = Field(200, description="paths drawn for the intervals of a recursive model")
+    paths: Count = Field(200, description="number of paths drawn for the intervals of a recursive model")
 
     @field_validator("target", "known", "past", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
-        """One column need not be put in brackets."""
+        """Accept a single column without brackets."""
         return (value,) if isinstance(value, str) else value
 
     @property
     def data_options(self) -> dict[str, Any]:
-        """How `open_dataset` opens its data."""
+        """Options of `open_dataset` for the training data."""
         return {"date_format": self.date_format, "kind": "series"}
 
     @property
     def roles(self) -> Roles:
-        """Which columns are what."""
+        """The role of each column."""
         return Roles(self.target, self.known, self.past)
 
     @property
     def warms_up(self) -> bool:
-        """Whether a window of a recurrent model begins with rows that add no loss."""
+        """Whether a window of a recurrent model starts with rows that have no loss."""
         return self.strategy == "recursive" if self.warm_up is None else self.warm_up > 0
 
     @property
     def timeline(self) -> Timeline:
-        """How series are cut along time."""
+        """How series are split along time."""
         assert self.valid_size is not None
         assert self.test_size is not None
         return Timeline(self.train_size, self.valid_size, self.test_size)
 
     def settled(self, panel: Panel) -> ForecastConfig:
-        """The same with what the series suggest filled in, as it is saved."""
+        """Return the configuration with null settings derived from the series."""
         self._check()
         found = panel.frequency.season if panel.frequency is not None else None
         season = self.season or found
@@ -183,20 +186,20 @@ class ForecastConfig(TrainingConfig):
     def _check(self) -> None:
         if self.strategy == "recursive" and self.model == "segment":
             raise InputError(
-                "strategy", "recursive does not go with model=segment; choose recurrent, or direct"
+                "strategy",
+                "recursive does not work with model=segment; set model=recurrent or strategy=direct",
             )
         if self.strategy == "recursive" and self.past:
             raise InputError(
-                "past", "columns are not known where a recursive model reads; use strategy=direct"
+                "past",
+                "columns are unknown in the rows that a recursive model forecasts; set strategy=direct",
             )
         if self.model != "recurrent" and self.warm_up:
-            raise InputError(
-                "warm_up", f"is for recurrent models, and this one is {self.model}; leave it out"
-            )
+            raise InputError("warm_up", f"needs model=recurrent, but model is {self.model}; leave it out")
 
 
 def _lookback(season: int | None, horizon: int, rows: int) -> int:
-    """Four seasons, or horizons, unless that would leave fewer windows than a third of the rows."""
+    """Four seasons or horizons, at most a third of the rows before the last horizon."""
     unit = season or horizon
     most = max(1, (rows - horizon) // 3)
     return min(SEASONS_BACK * max(unit, horizon), max(most // unit * unit, 1) if most >= unit else most)

@@ -1,4 +1,4 @@
-"""A forecaster as graphs: what it says of the rows after a window, and where a state goes on, one step."""
+"""A forecaster as graphs: one for a window, and one for a step of a recurrent state."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ BATCHES = (1, 3, 17)
 
 
 def build_export(forecaster: SeriesForecaster) -> Exported:
-    """The parts of a forecaster; the scales of its series go with it."""
+    """Return the graphs and settings of a forecaster, with the scales of its series."""
     model, config, scaling = forecaster.model, forecaster.config, forecaster.scaling
     if config.transform != "none":
         raise InputError(
-            "transform", f"is {config.transform}, which the runner does not know; train without it to export"
+            "transform", f"is {config.transform}, which exports do not support; train with transform=none"
         )
     if scaling.calendar:
         raise InputError(
-            "calendar", "is on, but the runner reads no dates; give them as columns of known, and train again"
+            "calendar", "is on, but exports read no dates; train again with calendar columns in known"
         )
     known, past = scaling.known_columns, len(config.past)
     return Exported(
@@ -68,7 +68,7 @@ def _graphs(model: Forecaster, known: int, past: int, int8: bool) -> dict[str, G
 
 
 def _window_graph(model: NetworkForecaster, known: int, past: int, int8: bool) -> Graph:
-    """Windows, to the outputs [rows, B, width] of values without their level, and that level."""
+    """From windows to the outputs [rows, B, width] for normalised values, and the level."""
     graph = Graph("forecaster", int8=int8)
     values = graph.input("values", "float32", [model.lookback, "batch"])
     offset, spread = _level(graph, model, values)
@@ -94,7 +94,7 @@ def _window_graph(model: NetworkForecaster, known: int, past: int, int8: bool) -
 
 
 def _reading_graph(model: LatentAutoregression, known: int, int8: bool) -> Graph:
-    """Windows, to the outputs [B, width] of the next row, the level, and the state."""
+    """From windows to the outputs [B, width] of the next row, the level, and the state."""
     graph = Graph("forecaster", int8=int8)
     values = graph.input("values", "float32", [model.lookback, "batch"])
     offset, spread = _level(graph, model, graph.slice(values, 0, model.warm_up, 0))
@@ -113,7 +113,7 @@ def _reading_graph(model: LatentAutoregression, known: int, int8: bool) -> Graph
 
 
 def _step_graph(model: LatentAutoregression, known: int, int8: bool) -> Graph:
-    """A value [B] without its level and the state, to the outputs [B, width] of the next row."""
+    """From a normalised value [B] and the state to the outputs [B, width] of the next row."""
     graph = Graph("step", int8=int8)
     value = graph.input("value", "float32", ["batch"])
     parts = [graph.op("Unsqueeze", value, graph.axes(-1))]
@@ -129,10 +129,7 @@ def _step_graph(model: LatentAutoregression, known: int, int8: bool) -> Graph:
 
 
 class GraphWindow(NamedTuple):
-    """What a forecaster sees of B series, as in `Window`.
-
-    Columns that a model does not have are None.
-    """
+    """The inputs of `Window` as names in a graph; None for columns that a model does not read."""
 
     values: str  # [T, B]
     known: str | None  # [T and the rows ahead, B, K]
@@ -141,7 +138,7 @@ class GraphWindow(NamedTuple):
 
 
 def graph_network(graph: Graph, module: nn.Module, window: GraphWindow, rows: int) -> str:
-    """What a network says of the rows that follow a window of so many rows: [horizon, B, width]."""
+    """Add the operators of a network to a graph; return its outputs [horizon, B, width]."""
     if isinstance(module, WindowNetwork):
         return _window(graph, module, window)
     if isinstance(module, RecurrentNetwork):
@@ -192,7 +189,7 @@ def _segment(graph: Graph, module: SegmentNetwork, window: GraphWindow, rows: in
 
 
 def _segment_inputs(graph: Graph, module: SegmentNetwork, window: GraphWindow, rows: int, batch: str) -> str:
-    """The input of each segment to be written, [places, B, H]."""
+    """The input of the step for each segment of the horizon, [places, B, H]."""
     place = graph.op("Unsqueeze", graph.weight(module.place), graph.axes(1))
     asked = graph.op("Expand", place, graph.sizes(module.places, batch, module.place.shape[1]))
     if module.series is not None:
@@ -216,7 +213,7 @@ def _segment_inputs(graph: Graph, module: SegmentNetwork, window: GraphWindow, r
 
 
 def columns(graph: Graph, window: GraphWindow, rows: int) -> str:
-    """All that is known of each row of the window side by side: [T, B, 1 + K + P]."""
+    """Join the values and columns of each row of the window: [T, B, 1 + K + P]."""
     parts = [graph.op("Unsqueeze", window.values, graph.axes(-1))]
     if window.known is not None:
         parts.append(graph.slice(window.known, 0, rows, 0))
@@ -226,7 +223,7 @@ def columns(graph: Graph, window: GraphWindow, rows: int) -> str:
 
 
 def _segments(graph: Graph, rows: str, segment: int, before: int, after: int) -> str:
-    """Rows [T, B, C] as segments [T / segment, B, segment * C], with so many rows of zeros at either end."""
+    """Cut rows [T, B, C] into segments [T / segment, B, segment * C], with rows of zeros at either end."""
     filled = graph.op("Pad", rows, graph.axes(before, 0, 0, after, 0, 0)) if before or after else rows
     batch, width = graph.size(rows, 1), graph.size(rows, 2)
     cut = graph.op("Reshape", filled, graph.sizes(-1, segment, batch, width))
@@ -246,7 +243,7 @@ def _horizon(graph: Graph, outputs: str, horizon: int, width: int) -> str:
 
 
 def _level(graph: Graph, model: Forecaster, values: str) -> tuple[str, str]:
-    """What is taken away from the values of each window, and what they are divided by: both [B]."""
+    """What is subtracted from the values of each window, and what they are divided by: both [B]."""
     last = graph.op("Gather", values, graph.constant(-1, "int64"), axis=0)
     zeros = graph.op("Mul", last, graph.constant(0.0))
     offset, spread = zeros, graph.op("Add", zeros, graph.constant(1.0))
@@ -266,7 +263,7 @@ def _numbered(model: NetworkForecaster) -> bool:
 
 
 def _head(head: forecast_heads.ForecastHead) -> dict[str, Any]:
-    """What a runner must know to read the outputs."""
+    """The settings that a runner needs to read the outputs."""
     if isinstance(head, forecast_heads.PointHead):
         return {"kind": "point"}
     if isinstance(head, forecast_heads.GaussianHead):

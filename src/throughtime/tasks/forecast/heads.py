@@ -1,4 +1,4 @@
-"""What a head says of a value to come: a number, a distribution, or quantiles."""
+"""Output heads of forecasters: a point forecast, a distribution or quantiles of each value."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from torch.nn.functional import huber_loss, l1_loss, mse_loss, softplus
 from throughtime.errors import InputError, unknown
 
 LEAST_SCALE = 1e-4
-"""In units of a series' spread: a likelihood has no bound where a distribution may shrink to a point."""
+"""Minimum scale, in units of a series' spread: without it the likelihood is unbounded."""
 GRID = 4_097
-"""Angles at which the distribution of Student's t is tabled."""
+"""Number of angles at which Student's t distribution is tabulated."""
 
 
 class ForecastHead(nn.Module):
-    """Reads `width` numbers [..., width] as the distribution of one value [...]."""
+    """Reads `width` outputs [..., width] as the distribution of one value [...]."""
 
     width: int
     measure: str
-    """What its loss is called, as `measured` has it."""
+    """The name of its loss, as `loss_measure` returns it."""
     centre: int = 0
-    """Which of the numbers moves the whole distribution up and down."""
+    """The position of the output that shifts the whole distribution."""
     probabilistic: bool = True
     reach: tuple[float, float] = (0.0, 1.0)
-    """The outermost probabilities that it has quantiles of."""
+    """The lowest and highest probabilities for which it has quantiles."""
 
     @abstractmethod
     def loss(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """The loss of each value, [...]."""
+        """Return the loss of each value, [...]."""
 
     def loss_measure(self, loss: float) -> float:
-        """The `measure` of a mean loss."""
+        """Convert a mean loss to the `measure`."""
         return loss
 
     @abstractmethod
     def mean(self, outputs: Tensor) -> Tensor:
-        """The one number for those who want one, [...]."""
+        """Return the point forecast, [...]."""
 
     @abstractmethod
     def quantiles(self, outputs: Tensor, probabilities: Sequence[float]) -> Tensor:
-        """The values below which the next one lies with these probabilities, [probabilities, ...]."""
+        """Return the quantiles for these probabilities, [probabilities, ...]."""
 
     @abstractmethod
     def draw(self, outputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """A value drawn from the distribution, [...]."""
+        """Draw a value from the distribution, [...]."""
 
 
 class PointHead(ForecastHead):
-    """One number; `loss` says which: mse makes it the mean, mae the median, huber is between.
+    """A point forecast: the mean if the `loss` is mse, the median if it is mae; huber is in between.
 
     >>> PointHead("mae").loss(torch.tensor([[1.0], [3.0]]), torch.tensor([2.0, 0.0]))
     tensor([1., 3.])
@@ -69,24 +69,45 @@ class PointHead(ForecastHead):
         self._loss, self.measure = losses[loss], loss
 
     def loss(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """Squared, absolute or Huber's error."""
+        """Return the squared, absolute or Huber error."""
         return self._loss(outputs[..., 0], target, reduction="none")
 
     def mean(self, outputs: Tensor) -> Tensor:
-        """The number."""
+        """Return the point forecast."""
         return outputs[..., 0]
 
     def quantiles(self, outputs: Tensor, probabilities: Sequence[float]) -> Tensor:
-        """None: a number has no quantiles."""
+        """Raise an error: a point has no quantiles."""
         raise InputError("head", "is point, which has no quantiles; train with head=quantiles, or back-test")
 
     def draw(self, outputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """None: there is nothing to draw from."""
-        raise InputError("head", "is point, which has nothing to draw from; train with head=gaussian, say")
+        """Raise an error: there is no distribution to draw from."""
+        raise InputError("head", "is point, which has no distribution to draw from; train with head=gaussian")
 
 
-class GaussianHead(ForecastHead):
-    """A normal distribution: its mean, and its standard deviation by way of a softplus.
+class LocationScaleHead(ForecastHead):
+    """The base of distributions with a centre and a scale, the softplus of the second output."""
+
+    width = 2
+    measure = "nats"
+
+    def mean(self, outputs: Tensor) -> Tensor:
+        """Return the centre."""
+        return outputs[..., 0]
+
+    def quantiles(self, outputs: Tensor, probabilities: Sequence[float]) -> Tensor:
+        """Return the quantiles for these probabilities, [probabilities, ...]."""
+        centre, scale = _centre_and_scale(outputs)
+        points = torch.tensor(probabilities, dtype=torch.float64, device=outputs.device)
+        return centre + scale * self.standard_quantiles(points).view(-1, *[1] * centre.dim())
+
+    @abstractmethod
+    def standard_quantiles(self, probabilities: Tensor) -> Tensor:
+        """Return the quantiles for centre 0 and scale 1."""
+
+
+class GaussianHead(LocationScaleHead):
+    """A normal distribution with its mean and standard deviation.
 
     >>> head = GaussianHead()
     >>> outputs = torch.tensor([[2.0, 0.5413]])  # softplus(0.5413) is 1
@@ -95,36 +116,23 @@ class GaussianHead(ForecastHead):
             [2.0000]])
     """
 
-    width = 2
-    measure = "nats"
-
     def loss(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """The negative logarithm of the density."""
+        """Return the negative log-likelihood."""
         centre, scale = _centre_and_scale(outputs)
         return scale.log() + 0.5 * ((target - centre) / scale).square() + 0.5 * math.log(2 * math.pi)
 
-    def mean(self, outputs: Tensor) -> Tensor:
-        """The mean."""
-        return outputs[..., 0]
-
-    def quantiles(self, outputs: Tensor, probabilities: Sequence[float]) -> Tensor:
-        """By the inverse of the error function."""
-        centre, scale = _centre_and_scale(outputs)
-        points = torch.tensor(probabilities, dtype=torch.float64)
-        normal = (math.sqrt(2) * torch.erfinv(2 * points - 1)).to(outputs)
-        return centre + scale * _leading(normal, centre)
+    def standard_quantiles(self, probabilities: Tensor) -> Tensor:
+        """Return the quantiles of the standard normal distribution."""
+        return (math.sqrt(2) * torch.erfinv(2 * probabilities.double() - 1)).float()
 
     def draw(self, outputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """A normal draw."""
+        """Draw from the normal distribution."""
         centre, scale = _centre_and_scale(outputs)
         return centre + scale * torch.randn(centre.shape, generator=generator, device=outputs.device)
 
 
-class StudentHead(ForecastHead):
-    """Student's t, for series with outliers. The degrees of freedom, above 2, are learned, one for all."""
-
-    width = 2
-    measure = "nats"
+class StudentHead(LocationScaleHead):
+    """Student's t distribution, for series with outliers; its degrees of freedom, above 2, are learned."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,11 +140,11 @@ class StudentHead(ForecastHead):
 
     @property
     def degrees(self) -> Tensor:
-        """The degrees of freedom; above 2, so that there is a variance."""
+        """The degrees of freedom, above 2 so that the variance is finite."""
         return 2 + softplus(self.freedom)
 
     def loss(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """The negative logarithm of the density."""
+        """Return the negative log-likelihood."""
         centre, scale = _centre_and_scale(outputs)
         degrees = self.degrees
         constant = torch.lgamma(degrees / 2) - torch.lgamma((degrees + 1) / 2)
@@ -144,27 +152,16 @@ class StudentHead(ForecastHead):
         tail = torch.log1p(((target - centre) / scale).square() / degrees)
         return constant + scale.log() + 0.5 * (degrees + 1) * tail
 
-    def mean(self, outputs: Tensor) -> Tensor:
-        """The centre."""
-        return outputs[..., 0]
-
-    def quantiles(self, outputs: Tensor, probabilities: Sequence[float]) -> Tensor:
-        """From a table of the distribution."""
-        centre, scale = _centre_and_scale(outputs)
-        points = self._standard(torch.tensor(probabilities, device=outputs.device))
-        return centre + scale * _leading(points, centre)
-
     def draw(self, outputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """A draw by the inverse of the distribution."""
+        """Draw by inverting the distribution function."""
         centre, scale = _centre_and_scale(outputs)
-        return centre + scale * self._standard(
-            torch.rand(centre.shape, generator=generator, device=outputs.device)
-        )
+        uniform = torch.rand(centre.shape, generator=generator, device=outputs.device)
+        return centre + scale * self.standard_quantiles(uniform)
 
-    def _standard(self, probabilities: Tensor) -> Tensor:
-        """Quantiles at centre 0 and scale 1.
+    def standard_quantiles(self, probabilities: Tensor) -> Tensor:
+        """Return the quantiles for centre 0 and scale 1, from a table.
 
-        With t = sqrt(n) tan(a) the density becomes cos(a)^(n - 1), which has a finite range and is smooth.
+        With t = sqrt(n) tan(a) the density becomes cos(a)^(n - 1), which is smooth on a finite range.
         """
         degrees = self.degrees.detach().double()
         half = math.pi / 2
@@ -172,12 +169,16 @@ class StudentHead(ForecastHead):
         density = angles.cos().clamp(min=0) ** (degrees - 1)
         below = torch.cumulative_trapezoid(density, angles)
         table = torch.cat([below.new_zeros(1), below / below[-1]])
-        angle = _interpolate(probabilities.double(), table, angles)
+        at = probabilities.double().contiguous()
+        above = torch.searchsorted(table, at).clamp(1, GRID - 1)
+        low, high = table[above - 1], table[above]
+        share = ((at - low) / (high - low).clamp(min=1e-300)).clamp(0, 1)
+        angle = torch.lerp(angles[above - 1], angles[above], share)
         return (degrees.sqrt() * angle.tan()).float()
 
 
 class QuantileHead(ForecastHead):
-    """Quantiles that cannot cross: the middle one, and positive distances from it upwards and downwards.
+    """Quantiles that cannot cross: the middle one, and positive distances from it in both directions.
 
     >>> head = QuantileHead((0.1, 0.5, 0.9))
     >>> outputs = torch.tensor([[-3.0, 1.0, 2.0]])
@@ -192,38 +193,38 @@ class QuantileHead(ForecastHead):
         super().__init__()
         given = list(probabilities)
         if not given or given != sorted(set(given)) or not 0 < given[0] <= given[-1] < 1:
-            raise InputError("probabilities", f"are {given}; give rising numbers between 0 and 1")
+            raise InputError("probabilities", f"are {given}; give increasing numbers between 0 and 1")
         self.width, self.centre = len(given), min(range(len(given)), key=lambda each: abs(given[each] - 0.5))
         self.register_buffer("probabilities", torch.tensor(given), persistent=False)
         self.known, self.reach = given, (given[0], given[-1])
 
     def loss(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """Twice the mean of the pinball losses: for the median alone, the absolute error."""
+        """Return twice the mean pinball loss, which for the median alone is the absolute error."""
         over = target.unsqueeze(-1) - self._ordered(outputs)
         return 2 * torch.maximum(self.probabilities * over, (self.probabilities - 1) * over).mean(-1)
 
     def loss_measure(self, loss: float) -> float:
-        """The mean pinball loss, of which the loss is twice as much."""
+        """Return the mean pinball loss, which is half the loss."""
         return loss / 2
 
     def mean(self, outputs: Tensor) -> Tensor:
-        """The median, or the nearest to it: quantiles have no mean."""
+        """Return the median, or the quantile nearest to it."""
         return outputs[..., self.centre].float()
 
     def quantiles(self, outputs: Tensor, probabilities: Sequence[float]) -> Tensor:
-        """Those that were learned; what lies between two of them is interpolated."""
+        """Return the learned quantiles; others are interpolated between two of them."""
         for each in probabilities:
             if not self.known[0] - 1e-6 <= each <= self.known[-1] + 1e-6:
                 raise InputError(
                     "probabilities",
-                    f"{each:g} lies outside of {self.known[0]:g} to {self.known[-1]:g}, which were learned; "
-                    "train with probabilities=[...], or ask for another level",
+                    f"{each:g} is outside the learned range, {self.known[0]:g} to {self.known[-1]:g}; train "
+                    "with other probabilities, or ask for another level",
                 )
         ordered = self._ordered(outputs)
         return torch.stack([self._at(ordered, each) for each in probabilities])
 
     def draw(self, outputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """A draw between the quantiles; beyond the outermost it is the outermost."""
+        """Draw between the quantiles; draws beyond the outermost quantiles are set to them."""
         ordered = self._ordered(outputs)
         if self.width == 1:
             return ordered[..., 0]
@@ -254,18 +255,6 @@ class QuantileHead(ForecastHead):
 
 
 def _centre_and_scale(outputs: Tensor) -> tuple[Tensor, Tensor]:
-    """Centre and scale of a distribution; densities are computed in float32 whatever products are in."""
+    """Centre and scale of a distribution, in float32 whatever the precision of the products."""
     outputs = outputs.float()
     return outputs[..., 0], LEAST_SCALE + softplus(outputs[..., 1])
-
-
-def _leading(points: Tensor, like: Tensor) -> Tensor:
-    """Points along a new first axis."""
-    return points.view(-1, *[1] * like.dim())
-
-
-def _interpolate(at: Tensor, rising: Tensor, values: Tensor) -> Tensor:
-    above = torch.searchsorted(rising, at.contiguous()).clamp(1, len(rising) - 1)
-    low, high = rising[above - 1], rising[above]
-    share = (at - low) / (high - low).clamp(min=1e-300)
-    return torch.lerp(values[above - 1], values[above], share.clamp(0, 1))

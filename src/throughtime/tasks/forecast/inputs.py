@@ -1,4 +1,4 @@
-"""The input of a forecaster: panels from plain values, the columns known in the future."""
+"""The input of a forecaster: panels from plain values, and the columns known in the future."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from throughtime.results import format_times
 from throughtime.runtime.forecast import History
 
 PlainSeries = Mapping[str, Sequence[float]] | Sequence[History]
-"""Values by name of the series, oldest first; or `History`s, which can hold further columns."""
+"""Values by series name, oldest first; or a list of `History`, which can hold further columns."""
 
 
 def panels_of(
     given: Mapping[str, Any] | Sequence[Any], known: tuple[str, ...], past: tuple[str, ...]
 ) -> tuple[Panel, Panel | None]:
-    """The series, and their known columns with the rows to forecast, for a model that reads these columns.
+    """Return the series, and a panel of their known columns that includes the rows to forecast.
 
-    Times are positions from 0 on.
+    Times are positions, starting at 0. `known` and `past` are the columns that the model reads.
 
     >>> panel, future = panels_of([History("shop", [3.0, 1.0], known=[[0], [1], [1]])], ("sale",), ())
     >>> panel.series[0].known.ravel(), future.series[0].ds
@@ -36,7 +36,7 @@ def panels_of(
     names = [one.unique_id for one in histories]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InputError("data", f"has two series named {twice!r}; give each a name of its own")
+        raise InputError("data", f"has two series named {twice!r}; give each a different name")
     series, future = [], []
     for one in histories:
         rows = len(one.y)
@@ -51,7 +51,7 @@ def panels_of(
 
 
 def _columns(history: History, role: str, given: Any, names: Sequence[str], rows: int) -> NDArray[np.float64]:
-    """The further columns that a model reads, [rows or more, columns]."""
+    """The additional columns that a model reads, [rows or more, columns]."""
     if not names:
         return np.zeros((rows, 0))
     table = np.array(given, dtype=float)
@@ -67,9 +67,9 @@ def _columns(history: History, role: str, given: Any, names: Sequence[str], rows
 def future_columns(
     series: Series, ds: Times, h: int, names: Sequence[str], future: Panel | None
 ) -> NDArray[np.float64]:
-    """The columns that are known at the times `ds` after a series; the first `h` rows must all be there.
+    """Return the known columns at the times `ds` after a series; the first `h` rows must be complete.
 
-    A table of the future that names no series holds for all.
+    If `future` has a single series, it is used for all.
     """
     known = np.full((len(ds), len(names)), np.nan)
     if not names:
@@ -80,11 +80,11 @@ def future_columns(
     if given is None and len(future.series) == 1:
         given = future.series[0]
     if given is None:
-        raise InputError("future", f"has no rows of series {series.unique_id!r}")
+        raise InputError("future", f"has no rows for series {series.unique_id!r}")
     _, here, there = np.intersect1d(ds, given.ds, return_indices=True)
     known[here] = given.known[there]
     absent = np.flatnonzero(np.isnan(known[:h]).any(axis=1))
     if len(absent):
         where = f"series {series.unique_id!r} at {format_times(ds)[absent[0]]}"
-        raise InputError("future", f"lacks {', '.join(names)} of {where}")
+        raise InputError("future", f"lacks {', '.join(names)} for {where}")
     return known

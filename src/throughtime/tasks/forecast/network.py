@@ -1,4 +1,4 @@
-"""Forecasters: a window of the past in, the values that follow out, all at once or one after another."""
+"""Forecasters: they read a window of the past and forecast the next values, all at once or one by one."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from throughtime.tasks.forecast.networks import Window, run_after_warm_up
 
 NORMALISATIONS = ("none", "last", "mean", "standard")
 LEAST_SPREAD = 0.01
-"""In units of the whole series: a window in which nothing happens must not make noise of everything."""
+"""Minimum spread, in units of the whole series, so that a nearly constant window does not amplify noise."""
 
 
 class Level(NamedTuple):
-    """What is taken away from the values of each window, and what they are then divided by."""
+    """What is subtracted from the values of each window, and what they are then divided by."""
 
     offset: Tensor  # [B]
     spread: Tensor  # [B]
 
     def remove(self, values: Tensor) -> Tensor:
-        """Values [..., B] without it."""
+        """Normalise values [..., B]."""
         return (values - self.offset) / self.spread
 
     def restore(self, values: Tensor) -> Tensor:
-        """Values [..., B] with it again."""
+        """Undo the normalisation of values [..., B]."""
         return values * self.spread + self.offset
 
 
 class HeadOutputs(NamedTuple):
-    """The outputs for the rows from `first` on, [rows, B, head.width], of values without their level."""
+    """The outputs for the rows from `first` on, [rows, B, head.width], for normalised values."""
 
     first: int
     values: Tensor
@@ -45,15 +45,15 @@ class HeadOutputs(NamedTuple):
 
 
 Choose = Callable[[Tensor], Tensor]
-"""One value from what a head says of it: its mean, or a draw."""
+"""A function from the outputs of a head to one value: its mean, or a draw."""
 
 
 class Forecaster(nn.Module):
-    """The base: `forward` is for training, `rollout` for forecasting.
+    """The base class: `forward` is for training, `rollout` for forecasting.
 
-    `normalise` takes the last value of the past, or its mean, away from a window and gives it back to the
-    forecast, so that a level that was never seen is no hindrance; `standard` takes the mean and divides by
-    the deviation, for series whose swings grow with them.
+    `normalise` subtracts the last value of the past (`last`), or its mean (`mean`), from a window and adds it
+    to the forecast, so that levels not seen in training are no problem; `standard` also divides by the
+    deviation, for series whose variation grows with their level.
     """
 
     recursive: bool
@@ -66,24 +66,24 @@ class Forecaster(nn.Module):
 
     @property
     def trained_rows(self) -> int:
-        """How many rows after the look-back a training window has."""
+        """Number of rows after the look-back in a training window."""
         return self.horizon
 
     @property
     def loss_rows(self) -> int:
-        """Of how many rows, at the end of a training window, there is a loss."""
+        """Number of rows at the end of a training window that have a loss."""
         return self.horizon
 
     @abstractmethod
     def forward(self, window: Window) -> HeadOutputs:
-        """What the model says of rows that the window holds, each from the true values before it."""
+        """Return the outputs for rows of the window, each predicted from the true values before it."""
 
     @abstractmethod
     def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
-        """The next `h` values [h, B] after a window of `lookback` rows."""
+        """Forecast the next `h` values [h, B] after a window of `lookback` rows."""
 
     def level(self, values: Tensor) -> Level:
-        """The level of each series, known from these values [T, B] of its past."""
+        """Measure the level of each series on past values [T, B]."""
         offset, spread = torch.zeros_like(values[0]), torch.ones_like(values[0])
         if self.normalise == "last":
             offset = values[-1]
@@ -95,7 +95,7 @@ class Forecaster(nn.Module):
 
 
 class NetworkForecaster(Forecaster):
-    """The base of those with a network from a look-back window to [rows, B, width]."""
+    """The base class of forecasters with a network from a look-back window to [rows, B, width]."""
 
     def __init__(
         self, network: nn.Module, head: ForecastHead, lookback: int, horizon: int, normalise: str = "none"
@@ -104,7 +104,7 @@ class NetworkForecaster(Forecaster):
         self.network = network
 
     def forward(self, window: Window) -> HeadOutputs:
-        """The outputs of the rows that follow the look-back."""
+        """Return the outputs of the rows after the look-back."""
         values = window.values[: self.lookback]
         level = self.level(values)
         known = window.known[: self.lookback + self.trained_rows]
@@ -113,10 +113,10 @@ class NetworkForecaster(Forecaster):
 
 
 class DirectForecaster(NetworkForecaster):
-    """All rows of the horizon at once.
+    """Forecasts all rows of the horizon at once.
 
-    With `highway` a linear map of the window stands beside the network, which then learns what is left: on
-    short series a network alone finds the season late or never.
+    With `highway`, a linear map of the window is added, and the network learns the residual: on short series
+    a network alone learns the season late or never.
     """
 
     recursive = False
@@ -134,7 +134,7 @@ class DirectForecaster(NetworkForecaster):
         self.highway = nn.Linear(lookback, horizon) if highway else None
 
     def forward(self, window: Window) -> HeadOutputs:
-        """The outputs of the horizon."""
+        """Return the outputs of the horizon."""
         outputs = super().forward(window)
         if self.highway is None:
             return outputs
@@ -144,7 +144,7 @@ class DirectForecaster(NetworkForecaster):
         return outputs._replace(values=outputs.values + pad(centre, (before, after)))
 
     def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
-        """The first `h` rows of the horizon. Draws for one row know nothing of those for another."""
+        """Return the first `h` rows of the horizon; draws are independent for each row."""
         if h > self.horizon:
             raise InputError(
                 "h",
@@ -156,9 +156,9 @@ class DirectForecaster(NetworkForecaster):
 
 
 class RecursiveForecaster(NetworkForecaster):
-    """One row at a time from a window of values, which then moves on by what was chosen.
+    """Forecasts one row at a time; each forecast enters the window of the next.
 
-    The network is trained for the next row, whatever is forecast with it.
+    The network is trained to forecast the next row only.
     """
 
     recursive = True
@@ -174,7 +174,7 @@ class RecursiveForecaster(NetworkForecaster):
         return 1
 
     def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
-        """Each value enters the window that the next one is made from."""
+        """Forecast row by row; each value enters the window of the next."""
         values, chosen = window.values[: self.lookback], []
         for step in range(h):
             known = window.known[step : step + self.lookback + 1]
@@ -186,13 +186,13 @@ class RecursiveForecaster(NetworkForecaster):
 
 
 class LatentAutoregression(Forecaster):
-    r"""A state that remembers the series, and one row at a time from it.
+    r"""A recurrent state summarises the past, and forecasts one row at a time.
 
     .. math:: h_t = g(h_{t-1}, x_{t-1}), \quad x_t \sim p(\cdot | h_t)
 
-    In training every row after the `warm_up` has a loss; the rows before only bring the state into play, and
-    gradients do not go back through them unless `warm_up_gradient`. What `normalise` takes away is known from
-    the warm-up, so that no row knows its own future.
+    In training every row after the `warm_up` has a loss. The rows of the warm-up only prepare the state, and
+    gradients do not flow back through them unless `warm_up_gradient` is set. The level for `normalise` is
+    measured on the warm-up, so that no row depends on its future.
     """
 
     recursive = True
@@ -219,11 +219,11 @@ class LatentAutoregression(Forecaster):
 
     @property
     def loss_rows(self) -> int:
-        """All rows but the warm-up."""
+        """All rows except the warm-up."""
         return self.lookback + self.horizon - self.warm_up
 
     def forward(self, window: Window) -> HeadOutputs:
-        """The outputs of each row after the warm-up."""
+        """Return the outputs of each row after the warm-up."""
         skipped = self.warm_up - 1
         level = self.level(window.values[: self.warm_up])
         inputs = self._inputs(level.remove(window.values[:-1]), window.known[1 : len(window.values)])
@@ -232,7 +232,7 @@ class LatentAutoregression(Forecaster):
         return HeadOutputs(self.warm_up, self.readout(dropped), level)
 
     def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
-        """The state goes on from what was chosen."""
+        """Forecast row by row; the state is updated with each value."""
         values = window.values[: self.lookback]
         level = self.level(values[: self.warm_up])
         known = window.known
@@ -246,5 +246,5 @@ class LatentAutoregression(Forecaster):
         return torch.stack(chosen)
 
     def _inputs(self, values: Tensor, known: Tensor) -> Tensor:
-        """A value, and what is known of the row to come."""
+        """Join a value with the known columns of the next row."""
         return torch.cat([values.unsqueeze(-1), known], dim=-1)

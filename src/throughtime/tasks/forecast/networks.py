@@ -1,4 +1,4 @@
-"""Networks from a window of the past to the outputs of the rows that follow."""
+"""Networks from a window of the past to the outputs for the rows after it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from throughtime.layers.stack import Stack
 
 
 class Window(NamedTuple):
-    """What a forecaster sees of B series: their scaled values, and the columns that help.
+    """The input of a forecaster for B series: their scaled values and additional columns.
 
-    In training `values` and `past` hold the future too; what a forecaster takes of it is what it is taught.
+    In training, `values` and `past` also hold the rows to forecast, which serve as targets.
     """
 
     values: Tensor  # [T, B]
     known: Tensor  # [T and the rows to forecast, B, K]
     past: Tensor  # [T, B, P]
-    numbers: Tensor  # [B]: which series, -1 for one that training did not see
+    numbers: Tensor  # [B]: the number of the series, -1 for a series that was not in training
 
     def repeat(self, times: int) -> Window:
-        """Every series so many times, one copy beside the other."""
+        """Repeat each series this many times, with copies next to each other."""
         return Window(*(each.repeat_interleave(times, dim=min(1, each.dim() - 1)) for each in self))
 
 
 class WindowNetwork(nn.Module):
-    """A look-back window, flat, through hidden layers to the horizon: without hidden layers it is linear.
+    """Maps a flattened look-back window through hidden layers to the horizon; linear without hidden layers.
 
     >>> network = WindowNetwork(lookback=4, horizon=2, width=1)
     >>> none = torch.zeros(6, 3, 0)
@@ -62,14 +62,14 @@ class WindowNetwork(nn.Module):
     def forward(self, window: Window) -> Tensor:
         """[horizon, B, width]."""
         flat = [window.values, *(_flat(each) for each in (window.known, window.past) if each.shape[-1])]
-        made: Tensor = self.layers(torch.cat(flat).T)
-        return made.view(-1, self.horizon, self.width).transpose(0, 1)
+        outputs: Tensor = self.layers(torch.cat(flat).T)
+        return outputs.view(-1, self.horizon, self.width).transpose(0, 1)
 
 
 class RecurrentNetwork(nn.Module):
-    """A stack of cells reads the look-back; its last output says the whole horizon.
+    """A stack of cells reads the look-back; a linear layer maps its last output to the whole horizon.
 
-    Gradients do not go back through the first `warm_up` rows, unless `warm_up_gradient`.
+    Gradients do not flow back through the first `warm_up` rows unless `warm_up_gradient` is set.
     """
 
     def __init__(
@@ -97,8 +97,8 @@ class RecurrentNetwork(nn.Module):
         read = dropout(outputs[-1], self.output_dropout, self.training)
         if window.known.shape[-1]:
             read = torch.cat([read, _flat(window.known[rows:]).T], dim=-1)
-        made: Tensor = self.readout(read)
-        return made.view(-1, self.horizon, self.width).transpose(0, 1)
+        flat: Tensor = self.readout(read)
+        return flat.view(-1, self.horizon, self.width).transpose(0, 1)
 
 
 def _flat(columns: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ def _flat(columns: Tensor) -> Tensor:
 
 
 def run_after_warm_up(stack: Stack, inputs: Tensor, skipped: int, gradient: bool) -> tuple[Tensor, State]:
-    """The outputs after the first `skipped` rows, through which gradients only go where `gradient` is set."""
+    """Return outputs and state after the first `skipped` rows; these get gradients only if `gradient`."""
     if not skipped:
         outputs, state = stack(inputs)
         return outputs, state
@@ -120,10 +120,10 @@ def run_after_warm_up(stack: Stack, inputs: Tensor, skipped: int, gradient: bool
 class SegmentNetwork(nn.Module):
     """A recurrent network over segments of `segment` rows, after the idea of SegRNN (Lin et al., 2023).
 
-    A segment of the look-back becomes one vector, so that a cell takes lookback / segment steps instead of
-    lookback. From the state that it reaches, one more step for each segment of the horizon writes them in
-    parallel: its input is learned, half of it for the place of the segment, half for the series. So an error
-    in one segment does not enter the next.
+    Each segment of the look-back becomes one vector, so that the cell takes lookback / segment steps. From
+    the final state, one step for each segment of the horizon computes all segments in parallel. The input of
+    that step is learned: half of it for the position of the segment, half for the series. An error in one
+    segment does not affect the next.
 
     >>> network = SegmentNetwork(lookback=12, horizon=8, width=1, segment=4, hidden_size=16, series=2)
     >>> none = torch.zeros(20, 3, 0)
@@ -149,7 +149,10 @@ class SegmentNetwork(nn.Module):
         if segment > lookback:
             raise InputError("segment", f"is {segment}, longer than the look-back of {lookback}")
         if hidden_size % 2:
-            raise InputError("hidden_size", f"is {hidden_size}; a segment network shares it in halves")
+            raise InputError(
+                "hidden_size",
+                f"is {hidden_size}; a segment network needs an even number, which it uses in halves",
+            )
         self.horizon, self.width, self.segment = horizon, width, segment
         self.lacking = -lookback % segment
         self.places = -(-horizon // segment)
@@ -174,11 +177,11 @@ class SegmentNetwork(nn.Module):
         return outputs.flatten(0, 1)[: self.horizon]
 
     def _segment_inputs(self, window: Window, rows: int) -> Tensor:
-        """The input of each segment to be written, [places, B, H]."""
+        """The input of the step for each segment of the horizon, [places, B, H]."""
         batch = window.values.shape[1]
         asked = self.place.unsqueeze(1).expand(-1, batch, -1)
         if self.series is not None:
-            # A series that training did not see is taken for the mean of those that it saw.
+            # A new series gets the mean embedding.
             own = self.series[window.numbers.clamp(min=0)]
             own = torch.where((window.numbers < 0).unsqueeze(-1), self.series.mean(0), own)
             asked = torch.cat([asked, own.expand(self.places, -1, -1)], dim=-1)
@@ -189,7 +192,7 @@ class SegmentNetwork(nn.Module):
         return asked
 
     def _segments(self, columns: Tensor, before: bool) -> Tensor:
-        """Rows [T, B, C] as segments [T / segment, B, segment * C]; where T falls short, with zeros."""
+        """Cut rows [T, B, C] into segments [T / segment, B, segment * C], padded with zeros."""
         lacking = self.lacking if before else -len(columns) % self.segment
         filled = pad(columns, (0, 0, 0, 0, lacking, 0) if before else (0, 0, 0, 0, 0, lacking))
         return filled.view(-1, self.segment, *filled.shape[1:]).transpose(1, 2).flatten(2)

@@ -1,4 +1,4 @@
-"""The errors of a forecaster over all windows, and those of baselines on the same windows."""
+"""Evaluate a forecaster and baselines on all windows of a split."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FIGURES = ("mse", "mae", "mse_original", "mae_original")
 def evaluate_windows(
     forecaster: SeriesForecaster, dataset: Dataset, split: str, progress: Progress | None = None
 ) -> Evaluation:
-    """Means over all windows, rows and series, of scaled values and in the series' own units."""
+    """Average errors over all windows, rows and series, of scaled values and in original units."""
     model, config = forecaster.model, forecaster.config
     panel = panel_of(dataset, config.roles)
     windows, scales = _windows_of(forecaster, panel, split, model.horizon)
@@ -92,7 +92,7 @@ def evaluate_windows(
 def _windows_of(
     forecaster: SeriesForecaster, panel: Panel, split: str, horizon: int
 ) -> tuple[PanelWindows, list[Scale]]:
-    """All windows of a split, and the scale of each series."""
+    """Return all windows of a split, and the scale of each series."""
     config, lookback = forecaster.config, forecaster.lookback
     parts, training = (config.timeline.part_of_each(each, panel) for each in (split, "train"))
     forecaster.scaling.adopt(panel, training)
@@ -107,9 +107,9 @@ def _windows_of(
 
 
 def _repeated(windows: PanelWindows, one: WindowForecasts, season: int) -> Array:
-    """The last season, or of a season of 1 the last value, [h, B]; NaN where nothing was observed.
+    """The last season, or the last value for a season of 1, [h, B]; NaN if nothing was observed.
 
-    Gaps in the arrays are filled with the row before, for the model: they are no part of a season.
+    The arrays have filled gaps, for the model; only observed rows are repeated here.
     """
     arrays, found = windows.arrays, np.full(one.true.shape, np.nan)
     for number in np.unique(one.series):
@@ -141,7 +141,7 @@ def _ridge_forecasts(
 
 
 def _sums(scaled: Array, own: Array, weights: Array) -> Array:
-    # What does not count may be NaN in what is repeated.
+    # Baselines may be NaN in rows that do not count.
     scaled, own = (np.where(weights > 0, errors, 0.0) for errors in (scaled, own))
     return np.array([(scaled**2).sum(), abs(scaled).sum(), (own**2).sum(), abs(own).sum(), weights.sum()])
 
@@ -149,4 +149,4 @@ def _sums(scaled: Array, own: Array, weights: Array) -> Array:
 def _line(name: str, found: dict[str, float]) -> str:
     scaled = f"mse {found['mse']:.4f}  mae {found['mae']:.4f}"
     own = f"rmse {found['mse_original'] ** 0.5:.4g}, mae {found['mae_original']:.4g}"
-    return f"  {name:<16} {scaled}   in their own units: {own}"
+    return f"  {name:<16} {scaled}   in original units: {own}"

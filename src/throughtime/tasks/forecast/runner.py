@@ -1,4 +1,4 @@
-"""A forecaster: series in, their next values out, with intervals and paths where the model has them."""
+"""An exported forecaster: forecasts with intervals and paths, without torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from throughtime.runtime.session import ExportFolder
 from throughtime.series.scaling import Scale, fill_gaps, scale_of, unscale_forecasts
 
 ROWS_AT_ONCE = 4096
-"""Series, or where paths are drawn all paths of some series, that go through the model together."""
+"""Number of series, or of paths of some series, that go through the model together."""
 Array = NDArray[Any]
 
 
@@ -28,12 +28,12 @@ class Window(NamedTuple):
     numbers: Array  # [B]
 
     def repeat(self, times: int) -> Window:
-        """Every series so many times, one copy beside the other."""
+        """Repeat each series this many times, with copies next to each other."""
         return Window(*(np.repeat(each, times, axis=min(1, each.ndim - 1)) for each in self))
 
 
 class SeriesForecasterRunner:
-    """Graphs that say what follows a window, and the scales of the series that they learned from."""
+    """The graphs of an exported forecaster, and the scales of the series that it was trained on."""
 
     def __init__(self, folder: ExportFolder) -> None:
         self.settings, self.head = folder.settings, Head(folder.settings["head"])
@@ -51,10 +51,11 @@ class SeriesForecasterRunner:
         seed: int | None = None,
         date_format: None = None,
     ) -> list[Forecast]:
-        """The next `h` values of each series; the interval of level 80 lies between the quantiles .1 and .9.
+        """Forecast the next `h` values of each series, with intervals of these levels in per cent.
 
-        A series of training has the scale that it had there, a new one that of its own values. Files are read
-        by the trained model alone: `data` are values by name, or `History`s with further columns.
+        `data` is a dict of values by series name, or a list of `History` with further columns; only the
+        trained model reads files. A series of the training data keeps its scale; a new one is scaled by its
+        own values.
         """
         for name, value in (("future", future), ("date_format", date_format)):
             if value is not None:
@@ -82,7 +83,7 @@ class SeriesForecasterRunner:
         return found
 
     def _num_paths(self, probabilities: Sequence[float], paths: int) -> int:
-        """Paths of each series: a model that goes on from its own values finds its quantiles among them."""
+        """Number of paths for each series; the quantiles of a recursive model are those of its paths."""
         recursive = self.settings["recursive"] and self.head.probabilistic and probabilities
         return max(paths, self.settings["paths"] if recursive else 0)
 
@@ -118,7 +119,7 @@ class SeriesForecasterRunner:
         )
 
     def _rollout(self, window: Window, h: int, draws: np.random.Generator | None) -> Array:
-        """The next `h` scaled values [h, B]: means, or where `draws` is given, drawn ones."""
+        """The next `h` scaled values [h, B]: means, or draws if `draws` is given."""
 
         def choose(outputs: Array) -> Array:
             return self.head.mean(outputs) if draws is None else self.head.draw(outputs, draws)
@@ -137,7 +138,7 @@ class SeriesForecasterRunner:
         return np.stack(chosen)
 
     def _run(self, window: Window, step: int) -> list[Array]:
-        """What the graph says of the rows after the window, so many steps on, and the level it took away."""
+        """Run the graph on the window at a step: outputs of the next rows, and the level of the window."""
         given = {"values": window.values, "past": window.past, "numbers": window.numbers}
         given["known"] = window.known[step : step + len(window.values) + self.settings["rows"]]
         return self.session.run(["outputs", "offset", "spread"], self._of(self.session.inputs, given))
@@ -162,7 +163,7 @@ class SeriesForecasterRunner:
         return np.stack(chosen)
 
     def _of(self, names: Sequence[str], given: Mapping[str, Array]) -> dict[str, Array]:
-        """Of what is given, that which a graph asks for."""
+        """Select the inputs of a graph."""
         return {name: np.ascontiguousarray(given[name]) for name in names}
 
     def _scale(self, history: History) -> Scale:
@@ -189,7 +190,7 @@ class SeriesForecasterRunner:
             y = scale.apply(np.array(one.y, dtype=float)[:, None])
             values.append(fill_gaps(y)[-lookback:, 0])
             columns = _columns(one, "known", one.known, self.settings["known"], len(one.y) + h)
-            missing = max(0, len(one.y) + ahead - len(columns))  # beyond h nobody looks
+            missing = max(0, len(one.y) + ahead - len(columns))  # rows beyond h, which are not used
             columns = np.pad(columns, ((0, missing), (0, 0)), mode="edge")
             known.append(columns[len(one.y) - lookback : len(one.y) + ahead])
             past.append(_columns(one, "past", one.past, self.settings["past"], len(one.y))[-lookback:])
@@ -202,7 +203,7 @@ class SeriesForecasterRunner:
 
 
 def _columns(history: History, role: str, given: Any, scales: Sequence[Sequence[float]], rows: int) -> Array:
-    """Columns [rows, K], scaled, gaps filled."""
+    """Scaled columns [rows, K] with filled gaps."""
     if not scales:
         return np.zeros((rows, 0))
     table = np.array(given, dtype=float)

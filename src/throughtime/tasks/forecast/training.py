@@ -1,4 +1,4 @@
-"""Forecasting as the trainer sees it: batches of windows, a loss over values that are there, errors."""
+"""The training of a forecaster: batches of windows, the loss over observed values, validation errors."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 VALIDATION_BATCH = 1_024
 SUMS = ("loss", "taught", "squared", "absolute", "values")
 SHOWN = 8
-"""Values of the first validation window that are shown after each epoch."""
+"""Number of values of the first validation window to show after each epoch."""
 
 
 class ForecastTask:
-    """Forecast each window's horizon from what is before it. All values are scaled."""
+    """Forecasts the horizon of each window from the rows before it. All values are scaled."""
 
     better: Literal["less", "more"] = "less"
     unit = "values"
@@ -39,23 +39,23 @@ class ForecastTask:
         self.measure: str = self.loss_name if self.config.choose_by == "loss" else self.config.choose_by
 
     def batches(self, rank: int, world_size: int) -> PanelBatches:
-        """Windows of all series in random order."""
+        """Return batches of windows of all series, in random order."""
         config = self.config
         return PanelBatches(self.train, config.batch_size, seed=config.seed, rank=rank, world_size=world_size)
 
     def count(self, batch: Batch) -> int:
-        """The values that are there to be forecast."""
+        """Return the number of observed values to forecast."""
         return batch.count
 
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
-        """The head's loss of those values."""
+        """Return the head's loss over those values."""
         assert isinstance(batch, PanelBatch)
         total, _ = self._losses(batch)
         return Loss(total), ()
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
-        """Losses and errors of every validation window."""
+        """Sum losses and errors over all validation windows."""
         if self.valid is None:
             return {}
         device = next(self.model.parameters()).device
@@ -75,7 +75,7 @@ class ForecastTask:
         return dict(zip(SUMS, sums.tolist(), strict=True))
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """The loss by its name, and the errors of the mean forecast over the whole horizon."""
+        """Return the loss by its name, and the errors of the mean forecast over the whole horizon."""
         measures = {
             "mse": sums["squared"] / sums["values"],
             "mae": sums["absolute"] / sums["values"],
@@ -84,11 +84,11 @@ class ForecastTask:
         return {self.measure: measures[self.measure], self.loss_name: measures[self.loss_name], **measures}
 
     def training_measures(self, mean: float) -> dict[str, float]:
-        """The loss by its name."""
+        """Return the loss by its name."""
         return {self.loss_name: self.model.head.loss_measure(mean)}
 
     def sample(self) -> str | None:
-        """The first values of a validation window, and what was forecast."""
+        """Return the first values of a validation window and their forecasts, as text."""
         if self.valid is None:
             return None
         arrays, start, number = self.valid.arrays, int(self.valid.starts[0]), int(self.valid.series[0])
@@ -103,7 +103,7 @@ class ForecastTask:
         return f"{name}: " + " → ".join(shown)
 
     def _losses(self, batch: PanelBatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """The sum of the losses, and of how many values."""
+        """The sum of the losses, and the number of values."""
         first, outputs, level = self.model.forward(window_of(batch))
         rows = slice(first, first + len(outputs))
         weights = batch.weights[rows]
@@ -112,10 +112,10 @@ class ForecastTask:
 
 
 def _loss_name(model: Forecaster) -> str:
-    """The measure of the head; mse_loss, or mae_loss, where it is not the mse of the forecast as well.
+    """The measure of the head; mse_loss or mae_loss if it differs from the error of the forecast.
 
-    A recursive model learns the next row from true values, and `normalise=standard` measures each window by
-    its own deviation.
+    It differs for a recursive model, which learns the next row from true values, and with
+    `normalise=standard`, which divides each window by its own deviation.
     """
     measure = model.head.measure
     ahead = not model.recursive or model.horizon == 1
@@ -126,7 +126,7 @@ def _loss_name(model: Forecaster) -> str:
 def training_windows(
     forecaster: SeriesForecaster, panel: Panel, name: str
 ) -> tuple[PanelWindows, PanelWindows | None]:
-    """The windows of these series that train a model, and those that validate it, if there are any."""
+    """Return the training windows of these series, and the validation windows if there are any."""
     config, model, scaling = forecaster.config, forecaster.model, forecaster.scaling
     rows = config.timeline.part_of_each("train", panel)
     scaling.adopt(panel, rows)
@@ -143,13 +143,14 @@ def training_windows(
         longest = max(len(part) for part in rows)
         raise InputError(
             "data",
-            f"{name}: the longest series has {longest:,} rows to train on, but a window takes "
-            f"{train.length:,} ({model.lookback} back, {model.trained_rows} ahead); lower these",
+            f"{name}: the longest series has {longest:,} training rows, but a window has {train.length:,} "
+            f"({model.lookback} back, {model.trained_rows} ahead); lower lookback or horizon",
         )
     held_out = config.timeline.part_of_each("valid", panel)
     valid = PanelWindows(arrays, held_out, model.lookback, model.horizon)
     if config.valid_size and not len(valid):
         raise InputError(
-            "valid_size", f"is {config.valid_size:g}, too few for a horizon of {model.horizon}; 0 for none"
+            "valid_size",
+            f"is {config.valid_size:g}, too few for a horizon of {model.horizon}; set 0 for no validation",
         )
     return train, valid if len(valid) else None
