@@ -35,7 +35,7 @@ def test_counts_add_up():
     assert (whole.counts == halves.counts).all()
     assert [one.label for one in whole.classes] == ["a", "b"]
     assert whole.mistaken() == [("a", "b", 1)]
-    with pytest.raises(InputError, match="other labels"):
+    with pytest.raises(InputError, match="labels"):
         _ = whole + Confusion.of("a", "a")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import operator
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,23 +18,21 @@ from throughtime.text.texts import check_text, check_texts
 from throughtime.text.unicode import count_scripts
 
 CHINESE, JAPANESE, KOREAN, WITHOUT_SPACES = "Chinese", "Japanese", "Korean", "without spaces"
-
-_TREATED = {"zh": CHINESE, "ja": JAPANESE, "ko": KOREAN} | dict.fromkeys(
-    ("th", "lo", "my", "km", "bo", "dz"), WITHOUT_SPACES
+"""The ways of writing that BLEU must treat specially."""
+_SPECIAL_SCRIPTS = {"HIRAGANA": JAPANESE, "CJK": CHINESE, "HANGUL": KOREAN} | dict.fromkeys(
+    ("THAI", "LAO", "MYANMAR", "KHMER", "TIBETAN"), WITHOUT_SPACES
 )
-
-# A code, perhaps with a script and a region: zh, zh-CN, zho_Hans, zh-Hant-TW. A column `my_text` is no code.
+# A code, perhaps with a script and a region: zh, zh-CN, zho_Hans, zh-Hant-TW. A column `my_text` is none.
 _CODE = re.compile(
     r"([a-z]{2,3})"
     r"([-_](hans|hant|hani|latn|jpan|hira|kana|kore|hang|thai|laoo|mymr|khmr|tibt))?"
     r"([-_]([a-z]{2}|\d{3}))?"
 )
-_SCRIPTS_WITHOUT_SPACES = ("THAI", "LAO", "MYANMAR", "KHMER", "TIBETAN")
-_KANA_SHARE = 0.1  # of Han and kana together; Japanese has far more, Chinese almost none
+_KANA_SHARE = 0.1  # of Han characters and kana together; Japanese has far more, Chinese almost none
 
 
 def choose_tokenizer(language: str | None, references: Iterable[str] = ()) -> str:
-    """The tokenizer for a language given by code or name, or else for the script of most of the references.
+    """Choose the tokenizer for a language, given by code or name, or else for the script of most references.
 
     `zh` for Chinese; `ja-mecab` and `ko-mecab` for Japanese and Korean if sacrebleu's extra packages for them
     are installed, else `char`; `char` for Thai and other languages written without spaces, since 13a would
@@ -54,7 +54,7 @@ def choose_tokenizer(language: str | None, references: Iterable[str] = ()) -> st
 
 
 def recognise_language(language: str | None) -> str | None:
-    """The language meant by a code, a name, or a column named after it, if BLEU treats it specially.
+    """Return how the language of a code, a name or a column's name is written, if BLEU treats that specially.
 
     >>> [recognise_language(given) for given in ("zh-CN", "Simplified Chinese", "jpn_Jpan")]
     ['Chinese', 'Chinese', 'Japanese']
@@ -63,26 +63,29 @@ def recognise_language(language: str | None) -> str | None:
     """
     given = (language or "").strip().casefold()
     code = _CODE.fullmatch(given)
-    found = BY_CODE.get(code[1]) if code else None
-    if found is None or found.code not in _TREATED:
-        words = (BY_NAME.get(word) for word in re.split(r"[\W_]+", given))
-        found = next((one for one in words if one and one.code in _TREATED), None)
-    return _TREATED[found.code] if found else None
+    named = [BY_NAME.get(word) for word in re.split(r"[\W_]+", given)]
+    for found in (BY_CODE.get(code[1]) if code else None, *named):
+        for script, writing in _SPECIAL_SCRIPTS.items():
+            if found is not None and script in found.scripts:
+                return writing
+    return None
 
 
 def script_language(texts: Iterable[str]) -> str | None:
-    """The language whose script has more than half of all letters, if BLEU treats it specially.
+    """Return how more than half of all letters are written, if BLEU treats that specially.
 
     >>> [script_language([text]) for text in ("昨日は雨でした。", "어제는 비가 왔다.", "rain, 雨")]
     ['Japanese', 'Korean', None]
     """
     scripts = count_scripts("".join(texts))
-    han, kana, half = scripts["CJK"], scripts["HIRAGANA"] + scripts["KATAKANA"], scripts.total() / 2
-    if han + kana > half:
-        return JAPANESE if kana > _KANA_SHARE * (han + kana) else CHINESE
-    if scripts["HANGUL"] > half:
-        return KOREAN
-    return WITHOUT_SPACES if sum(scripts[script] for script in _SCRIPTS_WITHOUT_SPACES) > half else None
+    kana = scripts["HIRAGANA"] + scripts["KATAKANA"]
+    if scripts["CJK"] + kana > scripts.total() / 2:
+        return JAPANESE if kana > _KANA_SHARE * (scripts["CJK"] + kana) else CHINESE
+    counts = Counter[str]()
+    for script, writing in _SPECIAL_SCRIPTS.items():
+        counts[writing] += scripts[script]
+    [(writing, count)] = counts.most_common(1)
+    return writing if count > scripts.total() / 2 else None
 
 
 def _installed(*packages: str) -> bool:
@@ -90,12 +93,12 @@ def _installed(*packages: str) -> bool:
 
 
 References = Sequence[str | Sequence[str]]
-"""For each sentence its references: a list of texts, or one text where there is only one."""
+"""The references of each sentence: a list of texts, or one text."""
 
 
 @dataclass(frozen=True)
 class CorpusScore:
-    """A measure's value and the signature that says how it was taken."""
+    """The value of a measure, and the signature that says how it was computed."""
 
     name: str
     value: float
@@ -132,10 +135,10 @@ def corpus_bleu(
     lowercase: bool = False,
     language: str | None = None,
 ) -> CorpusBleu:
-    """Corpus BLEU by sacrebleu; `references[i]` are the references of `predictions[i]`, one or more texts.
+    """Compute corpus BLEU by sacrebleu; `references[i]` are the references of `predictions[i]`.
 
-    Sentences may have different numbers of references. The tokenizer is the one named, or the one for the
-    language (`zh` or `mandarin`, say), or the one for the script of the references; see `choose_tokenizer`.
+    Sentences may have different numbers of references. Without `tokenize`, the tokenizer follows from the
+    language (`zh` or `mandarin`, say) or else from the script of the references; see `choose_tokenizer`.
 
     >>> predictions = ["hello there general kenobi", "foo bar foobar"]
     >>> references = [["hello there general kenobi", "hello there !"], ["foo bar foobar"]]
@@ -151,7 +154,7 @@ def corpus_bleu(
 
 @dataclass(frozen=True)
 class BleuSums:
-    """What BLEU is computed from: sums over sentences, so that processes can add theirs up.
+    """The sums over sentences that BLEU is computed from, so that several processes can add up theirs.
 
     >>> halves = [BleuSums.of([text], [text]) for text in ("a b c d", "e f g h i")]
     >>> round((halves[0] + halves[1]).bleu, 6)
@@ -173,9 +176,9 @@ class BleuSums:
         lowercase: bool = False,
         language: str | None = None,
     ) -> BleuSums:
-        """The sums of some sentences; the options are those of `corpus_bleu`.
+        """Compute the sums of some sentences; the options are those of `corpus_bleu`.
 
-        Name the tokenizer if sums are added later: parts of a corpus may differ in their script.
+        Give `tokenize` if sums are added later, since parts of a corpus may differ in their script.
         """
         if not predictions:
             return cls()
@@ -185,31 +188,27 @@ class BleuSums:
         return cls(tuple(found.counts), tuple(found.totals), found.sys_len, found.ref_len)
 
     def __add__(self, other: BleuSums) -> BleuSums:
-        """Of all sentences together."""
-        return BleuSums.from_values(
-            [one + two for one, two in zip(self.to_values(), other.to_values(), strict=True)]
-        )
+        """Add the sums of other sentences."""
+        return BleuSums.from_values(list(map(operator.add, self.to_values(), other.to_values())))
 
     def to_values(self) -> list[float]:
-        """The ten numbers."""
+        """Return the ten numbers as one list."""
         return [*self.matches, *self.ngrams, self.predicted, self.expected]
 
     @classmethod
     def from_values(cls, values: Sequence[float]) -> BleuSums:
-        """Of the ten numbers."""
+        """Build the sums from the list of `to_values`."""
         return cls(tuple(values[:4]), tuple(values[4:8]), values[8], values[9])
 
     @property
     def bleu(self) -> float:
-        """Corpus BLEU, as `corpus_bleu` has it."""
+        """Corpus BLEU of these sums, equal to that of `corpus_bleu`."""
         from sacrebleu.metrics.bleu import BLEU
 
         if not self.predicted:
             return 0.0
-        matches, ngrams = ([int(number) for number in numbers] for numbers in (self.matches, self.ngrams))
-        found = BLEU.compute_bleu(
-            matches, ngrams, int(self.predicted), int(self.expected), smooth_method="exp"
-        )
+        *counts, predicted, expected = map(int, self.to_values())
+        found = BLEU.compute_bleu(counts[:4], counts[4:], predicted, expected, smooth_method="exp")
         return float(found.score)
 
 
@@ -220,7 +219,7 @@ def corpus_chrf(
     word_order: int = 0,
     lowercase: bool = False,
 ) -> CorpusScore:
-    """Character n-gram F-score by sacrebleu: chrF, or chrF++ with `word_order=2`; references as for BLEU."""
+    """Compute chrF by sacrebleu, or chrF++ with `word_order=2`; references as for BLEU."""
     from sacrebleu.metrics.chrf import CHRF
 
     metric = CHRF(word_order=word_order, lowercase=lowercase)
@@ -230,7 +229,7 @@ def corpus_chrf(
 def corpus_ter(
     predictions: Sequence[str], references: References, *, language: str | None = None
 ) -> CorpusScore:
-    """Translation edit rate by sacrebleu: edits per reference word, lower is better."""
+    """Compute the translation edit rate by sacrebleu: edits per reference word, lower is better."""
     from sacrebleu.metrics.ter import TER
 
     predictions, sets = align_references(predictions, references)
@@ -242,7 +241,7 @@ def corpus_ter(
 def bleu_metric(
     tokenize: str | None, lowercase: bool, language: str | None, references: Iterable[str]
 ) -> Any:
-    """BLEU by sacrebleu, with the options of `corpus_bleu`; `references` are the texts of all sentences."""
+    """Build sacrebleu's BLEU with the options of `corpus_bleu`; `references` may decide on the tokenizer."""
     from sacrebleu.metrics.bleu import BLEU
 
     chosen = tokenize or choose_tokenizer(language, references)
@@ -257,7 +256,7 @@ def bleu_metric(
 
 
 def cut_into_tokens(texts: Iterable[str], tokenize: str, lowercase: bool = False) -> list[list[str]]:
-    """Texts cut into the tokens that BLEU counts.
+    """Split texts into the tokens that BLEU counts.
 
     >>> cut_into_tokens(["Two apples!", "两个苹果！"], "zh", lowercase=True)
     [['two', 'apples', '!'], ['两', '个', '苹', '果', '！']]
@@ -269,7 +268,9 @@ def cut_into_tokens(texts: Iterable[str], tokenize: str, lowercase: bool = False
 def align_references(
     predictions: Sequence[str], references: References
 ) -> tuple[list[str], list[list[str | None]]]:
-    """The predictions, and the references as sacrebleu takes them: per set, with None for a missing one.
+    """Check predictions and references, and return the latter as sacrebleu takes them.
+
+    These are sets with one reference for each prediction, None where a prediction has no more references.
 
     >>> align_references(["one", "two"], [["1", "I"], "2"])
     (['one', 'two'], [['1', '2'], ['I', None]])
@@ -298,7 +299,7 @@ def align_references(
 
 
 def every_text(sets: Iterable[Iterable[str | None]]) -> list[str]:
-    """The references of all sets."""
+    """List the references of all sets."""
     return [text for one in sets for text in one if text is not None]
 
 

@@ -1,10 +1,10 @@
-"""How well labels are guessed, those of whole texts and those of words in a sentence."""
+"""Scores of predicted labels: of whole texts, and of the words of a sentence."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,29 +13,55 @@ from numpy.typing import NDArray
 from throughtime.errors import InputError
 
 
-@dataclass(frozen=True)
-class ClassScore:
-    """One label's part."""
+@dataclass
+class ChunkCounts:
+    """How many chunks (or labels) are in the data, how many were found, and how many of these are right."""
+
+    given: int = 0
+    found: int = 0
+    right: int = 0
+
+    @property
+    def precision(self) -> float:
+        """The share of what was found that is right; 0 if nothing was found."""
+        return self.right / self.found if self.found else 0.0
+
+    @property
+    def recall(self) -> float:
+        """The share of what is in the data that was found; 0 if nothing is there."""
+        return self.right / self.given if self.given else 0.0
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall."""
+        return 2 * self.right / (self.found + self.given) if self.found + self.given else 0.0
+
+    def values(self) -> dict[str, float | int]:
+        """The scores and the counts by name."""
+        return {"precision": self.precision, "recall": self.recall, "f1": self.f1, **asdict(self)}
+
+
+class ClassScore(NamedTuple):
+    """The scores of one label."""
 
     label: str
     precision: float
     recall: float
     f1: float
-    support: int  # how often it is the right one
-    predicted: int
+    support: int  # number of texts with this label
+    predicted: int  # number of texts that were given this label
 
     def values(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        found = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
-        return {**found, "support": self.support, "predicted": self.predicted}
+        """Everything but the label, by name."""
+        return {name: value for name, value in self._asdict().items() if name != "label"}
 
 
 @dataclass(frozen=True, eq=False)
 class Confusion:
-    """How often each label (row) was taken for each (column). Counts add up over processes and batches.
+    """How often texts with each label (row) were given each label (column).
 
-    A share of nothing is 0: the precision of a label that is never given, the recall of one that never is
-    right. Macro F1 is the mean over the labels that occur, given or right.
+    Counts of several processes or batches can be added. Precision is 0 for a label that was never predicted,
+    recall is 0 for one that never occurs. Macro F1 is the mean over the labels that occur on either side.
 
     >>> found = Confusion.of(["a", "a", "b"], ["a", "b", "b"])
     >>> found.counts.tolist(), round(found.accuracy, 3), round(found.macro_f1, 3)
@@ -47,7 +73,7 @@ class Confusion:
 
     @classmethod
     def of(cls, right: Sequence[str], given: Sequence[str], labels: Sequence[str] | None = None) -> Confusion:
-        """Of the right labels and those given, text by text; other labels than these may be named too."""
+        """Count the right and the given label of each text; `labels` may list labels that do not occur."""
         if len(right) != len(given):
             raise InputError("labels", f"are {len(given)} for {len(right)} texts; give one for each")
         names = tuple(sorted({*right, *given}) if labels is None else labels)
@@ -57,49 +83,44 @@ class Confusion:
         return cls(names, counts)
 
     def __add__(self, other: Confusion) -> Confusion:
-        """Of all texts together."""
+        """Add the counts of other texts, which must have the same labels."""
         if self.labels != other.labels:
-            raise InputError("confusions", "are of other labels, so they cannot be added")
+            raise InputError("confusions", "have different labels, so they cannot be added")
         return Confusion(self.labels, self.counts + other.counts)
 
     @property
     def total(self) -> int:
-        """How many texts."""
+        """The number of texts."""
         return int(self.counts.sum())
 
     @property
     def accuracy(self) -> float:
-        """The share of texts that got their label."""
+        """The share of texts with the right label."""
         return float(np.trace(self.counts)) / self.total if self.total else 0.0
 
     @property
     def classes(self) -> list[ClassScore]:
         """The scores of each label that occurs."""
-        hits = np.diagonal(self.counts)
-        support, predicted = self.counts.sum(1), self.counts.sum(0)
-        precision, recall = _share(hits, predicted), _share(hits, support)
-        f1 = f1_scores(hits, support, predicted)
-        return [
-            ClassScore(
-                label,
-                float(precision[place]),
-                float(recall[place]),
-                float(f1[place]),
-                int(support[place]),
-                int(predicted[place]),
+        scored = (
+            (label, ChunkCounts(*map(int, counts)))
+            for label, *counts in zip(
+                self.labels, self.counts.sum(1), self.counts.sum(0), np.diagonal(self.counts), strict=True
             )
-            for place, label in enumerate(self.labels)
-            if support[place] or predicted[place]
+        )
+        return [
+            ClassScore(label, one.precision, one.recall, one.f1, one.given, one.found)
+            for label, one in scored
+            if one.given or one.found
         ]
 
     @property
     def macro_f1(self) -> float:
-        """The mean of the labels' F1, frequent or rare."""
+        """The mean F1 of the labels, whether frequent or rare."""
         scores = [one.f1 for one in self.classes]
         return sum(scores) / len(scores) if scores else 0.0
 
     def mistaken(self, most: int = 10) -> list[tuple[str, str, int]]:
-        """The labels most often taken for another: right, given, how often."""
+        """The most frequent mistakes: the right label, the given one, and how often."""
         places = np.argwhere(self.counts * (1 - np.eye(len(self.labels), dtype=np.int64)))
         found = [(self.labels[i], self.labels[j], int(self.counts[i, j])) for i, j in places]
         return sorted(found, key=lambda one: (-one[2], one[:2]))[:most]
@@ -108,12 +129,8 @@ class Confusion:
 def f1_scores(
     hits: NDArray[np.int64], support: NDArray[np.int64], predicted: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """F1 of each label, from how often it was found, was right and was given; 0 where it never occurs."""
-    return _share(2 * hits, support + predicted)
-
-
-def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.where(whole > 0, part / np.maximum(whole, 1), 0.0)
+    """F1 of each label, from how often it was found, was right and was given; 0 if it never occurs."""
+    return np.divide(2 * hits, np.maximum(support + predicted, 1), dtype=np.float64)
 
 
 OUTSIDE = "O"
@@ -122,7 +139,7 @@ _SAME_ROLE = {"L": "E", "U": "S"}  # BILOU's words for what IOBES calls the end 
 
 
 class Chunk(NamedTuple):
-    """Words `start` to before `end` that are one thing of this type."""
+    """The words from `start` to before `end`, which together are one thing of this type."""
 
     type: str
     start: int
@@ -130,11 +147,11 @@ class Chunk(NamedTuple):
 
 
 def chunks(tags: Sequence[str]) -> list[Chunk]:
-    """The chunks of one sentence, whatever its scheme: IOB1, IOB2, IOBES or BILOU.
+    """Find the chunks of one sentence, tagged as IOB1, IOB2, IOBES or BILOU.
 
-    As in conlleval, an I- begins a chunk after O and after another type, and goes on with the same one; B-
-    always begins one. S- is a chunk by itself, and E- ends one. conlleval's own table lacks S-, and
-    B- after E-: both begin a chunk here.
+    As in conlleval, I- begins a chunk after O and after another type, and continues one of the same type; B-
+    always begins a chunk. S- is a chunk of one word, and E- ends a chunk. Unlike in conlleval, S- and
+    B- after E- begin a chunk.
 
     >>> chunks(["I-PER", "I-PER", "B-PER", "O", "I-LOC", "I-ORG"])
     [Chunk(type='PER', start=0, end=2), Chunk(type='PER', start=2, end=3), Chunk(type='LOC', start=4, end=5),
@@ -143,11 +160,11 @@ def chunks(tags: Sequence[str]) -> list[Chunk]:
     found: list[Chunk] = []
     start, before, type_before = 0, OUTSIDE, ""
     for place, tag in enumerate([*tags, OUTSIDE]):
-        role, type_ = _parted(tag)
+        role, type_ = _split_tag(tag)
         begins = role != OUTSIDE and (
             role in BEGINS or before == OUTSIDE or before in ENDS or type_ != type_before
         )
-        # What is left open by the word before ends where another begins, or none goes on.
+        # An open chunk ends where another begins or where no chunk continues.
         if before != OUTSIDE and (begins or role == OUTSIDE):
             found.append(Chunk(type_before, start, place))
         if begins:
@@ -156,14 +173,14 @@ def chunks(tags: Sequence[str]) -> list[Chunk]:
     return found
 
 
-def _parted(tag: str) -> tuple[str, str]:
-    """Role and type: the first hyphen parts them, so that a type may hold others."""
+def _split_tag(tag: str) -> tuple[str, str]:
+    """Split a tag into role and type at the first hyphen; a type may contain others."""
     role, _, type_ = tag.partition("-")
     return _SAME_ROLE.get(role, role), type_
 
 
 def is_chunked(tags: Iterable[str]) -> bool:
-    """Whether these tags mark chunks, and are not a class of each word alone.
+    """Whether these tags mark chunks, rather than a class for each word.
 
     >>> is_chunked(["O", "B-PER", "I-PER"]), is_chunked(["NOUN", "VERB"]), is_chunked(["O"])
     (True, False, False)
@@ -173,43 +190,14 @@ def is_chunked(tags: Iterable[str]) -> bool:
 
 
 @dataclass
-class ChunkCounts:
-    """How many chunks the data have, how many were found, and how many of these are right."""
-
-    given: int = 0
-    found: int = 0
-    right: int = 0
-
-    @property
-    def precision(self) -> float:
-        """Of what was found, the share that is right; 0 where nothing was found."""
-        return self.right / self.found if self.found else 0.0
-
-    @property
-    def recall(self) -> float:
-        """Of what is there, the share that was found; 0 where nothing is there."""
-        return self.right / self.given if self.given else 0.0
-
-    @property
-    def f1(self) -> float:
-        """The harmonic mean of both."""
-        return 2 * self.right / (self.found + self.given) if self.found + self.given else 0.0
-
-    def values(self) -> dict[str, float | int]:
-        """The measures and what they count, by name."""
-        measures = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
-        return {**measures, "given": self.given, "found": self.found, "right": self.right}
-
-
-@dataclass
 class Tagging:
-    """What is counted of sentences whose tags are known, one after another.
+    """Counts of right and wrong tags, over sentences that are added one by one.
 
-    A chunk is right where its type, its first and its last word are.
+    A chunk is right if its type, its first and its last word are.
 
-    >>> judged = Tagging()
-    >>> judged.add(["B-LOC", "I-LOC", "O"], ["B-LOC", "O", "O"])
-    >>> judged.accuracy, judged.chunks.f1, judged.confused
+    >>> tagging = Tagging()
+    >>> tagging.add(["B-LOC", "I-LOC", "O"], ["B-LOC", "O", "O"])
+    >>> tagging.accuracy, tagging.chunks.f1, tagging.confused
     (0.6666666666666666, 0.0, [('I-LOC', 'O', 1)])
     """
 
@@ -217,51 +205,45 @@ class Tagging:
     types: dict[str, ChunkCounts] = field(default_factory=dict)
 
     def add(self, given: Sequence[str], found: Sequence[str]) -> None:
-        """Count a sentence."""
+        """Count a sentence with its given and its found tags."""
         self.pairs.update(zip(given, found, strict=True))
         right, guessed = set(chunks(given)), set(chunks(found))
-        for chunk in right:
-            self._of(chunk.type).given += 1
-        for chunk in guessed:
-            self._of(chunk.type).found += 1
-        for chunk in right & guessed:
-            self._of(chunk.type).right += 1
+        for chunk in right | guessed:
+            counts = self.types.setdefault(chunk.type, ChunkCounts())
+            counts.given += chunk in right
+            counts.found += chunk in guessed
+            counts.right += chunk in right and chunk in guessed
 
     @property
     def words(self) -> int:
-        """How many words were judged."""
+        """The number of words."""
         return self.pairs.total()
 
     @property
     def right(self) -> int:
-        """How many of them have the right tag."""
+        """The number of words with the right tag."""
         return sum(count for (given, found), count in self.pairs.items() if given == found)
 
     @property
     def accuracy(self) -> float:
-        """The share of words with the right tag; 0 where there is none."""
+        """The share of words with the right tag; 0 without words."""
         return self.right / self.words if self.words else 0.0
 
     @property
     def chunks(self) -> ChunkCounts:
-        """All types together, as conlleval's first line has it."""
+        """The counts of all types together, as in the first line of conlleval."""
         counts = self.types.values()
-        return ChunkCounts(
-            *(sum(getattr(one, name) for one in counts) for name in ("given", "found", "right"))
-        )
+        return ChunkCounts(*(sum(column) for column in zip(*map(astuple, counts), strict=True)))
 
     @property
     def confused(self) -> list[tuple[str, str, int]]:
-        """What was taken for what, and how often, most frequent first."""
+        """The given tag, the wrong one that was found, and how often; most frequent first."""
         wrong = [(*pair, count) for pair, count in self.pairs.items() if pair[0] != pair[1]]
         return sorted(wrong, key=lambda one: (-one[2], one[:2]))
 
     def table(self) -> dict[str, dict[str, int]]:
-        """How often each given tag was found as which: the confusion table, without its empty cells."""
+        """The confusion table: for each given tag, how often each tag was found; without zeros."""
         rows: dict[str, dict[str, int]] = {}
         for (given, found), count in sorted(self.pairs.items()):
             rows.setdefault(given, {})[found] = count
         return rows
-
-    def _of(self, type_: str) -> ChunkCounts:
-        return self.types.setdefault(type_, ChunkCounts())

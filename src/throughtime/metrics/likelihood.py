@@ -1,15 +1,15 @@
-"""How surprised a model is: cross-entropy, perplexity, bits."""
+"""The likelihood of a text: cross-entropy, perplexity, bits."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 
 
 @dataclass(frozen=True)
 class Likelihood:
-    """A sum of surprisals with the counts to divide it by. Sums add up; means of means do not.
+    """The sum of the surprisals of a text and the counts to divide it by. Sums can be added; means cannot.
 
     >>> short, long = Likelihood(nats=2.0, tokens=1), Likelihood(nats=2.0, tokens=3)
     >>> (short + long).cross_entropy                # not the mean of 2.0 and 0.67
@@ -26,7 +26,7 @@ class Likelihood:
 
     @classmethod
     def of(cls, log_probs: Iterable[float], characters: int = 0) -> Likelihood:
-        """The likelihood of tokens with these ln P; exact summation, so the order does not matter."""
+        """Sum the ln P of tokens exactly, so that their order does not matter."""
         values = list(log_probs)
         nats = math.inf if -math.inf in values else -math.fsum(values)
         return cls(nats, len(values), characters)
@@ -43,7 +43,7 @@ class Likelihood:
 
     @property
     def perplexity(self) -> float:
-        """exp(cross-entropy): the geometric mean of the number of choices. 1 at best, infinite at worst."""
+        """exp(cross-entropy): the geometric mean of the number of choices; 1 at best, infinite at worst."""
         try:
             return math.exp(self.cross_entropy)
         except OverflowError:
@@ -56,18 +56,10 @@ class Likelihood:
 
     @property
     def bits_per_character(self) -> float:
-        """Surprisal of the text divided by its characters; comparable whatever the tokens are."""
+        """Mean surprisal of a character, in bits, which can be compared between tokenizers."""
         return self.nats / math.log(2) / self.characters if self.characters else math.nan
 
     def values(self) -> dict[str, float | int]:
-        """All of it, by name."""
-        return {
-            "perplexity": self.perplexity,
-            "cross_entropy": self.cross_entropy,
-            "bits_per_token": self.bits_per_token,
-            "bits_per_character": self.bits_per_character,
-            "nats": self.nats,
-            "tokens": self.tokens,
-            "characters": self.characters,
-            "unknown": self.unknown,
-        }
+        """All measures and counts by name."""
+        measures = ("perplexity", "cross_entropy", "bits_per_token", "bits_per_character")
+        return {**{name: getattr(self, name) for name in measures}, **asdict(self)}

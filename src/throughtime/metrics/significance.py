@@ -1,4 +1,4 @@
-"""Whether one system is better than another, or only luckier: paired bootstrap by sacrebleu."""
+"""Whether the difference between two systems is significant: paired bootstrap resampling by sacrebleu."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from throughtime.text.texts import check_texts
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One system's score beside the first one's."""
+class SystemScore:
+    """The score of one system, compared with the first one."""
 
     name: str
     value: float
     mean: float  # over the resampled test sets
     interval: float  # half of the 95 % confidence interval
-    p_value: float | None  # of a difference like this one by chance; None for the first system
+    p_value: float | None  # probability of such a difference by chance; None for the first system
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All systems on one measure, and how it was taken."""
+    """The scores of all systems on one measure, and the signature that says how they were computed."""
 
     measure: str
-    systems: list[Compared]
+    systems: list[SystemScore]
     signature: str
 
 
@@ -40,7 +40,7 @@ def paired_bootstrap(
     language: str | None = None,
     samples: int = 1000,
 ) -> list[Comparison]:
-    """BLEU and chrF of each system, each against the first on resampled test sets (Koehn, 2004).
+    """Compare the BLEU and chrF of each system with the first one on resampled test sets (Koehn, 2004).
 
     >>> same = ["a b c d e", "f g h i j"]
     >>> bleu, chrf = paired_bootstrap({"one": same, "two": same}, same, samples=50)
@@ -60,19 +60,17 @@ def paired_bootstrap(
         "BLEU": bleu_metric(tokenize, lowercase, language, references),
         "chrF": CHRF(lowercase=lowercase),
     }
-    named = [(name, translations) for name, translations in systems.items()]
-    test = PairedTest(named, metrics, [references], "bs", n_samples=samples)
-    signatures, scores = test()
+    signatures, scores = PairedTest(list(systems.items()), metrics, [references], "bs", n_samples=samples)()
     return [
         Comparison(
             measure,
-            [_compared(name, result) for name, result in zip(systems, scores[measure], strict=True)],
+            [_score(name, result) for name, result in zip(systems, scores[measure], strict=True)],
             str(signatures[measure]),
         )
         for measure in signatures
     ]
 
 
-def _compared(name: str, result: Any) -> Compared:
+def _score(name: str, result: Any) -> SystemScore:
     p_value = None if result.p_value is None else float(result.p_value)
-    return Compared(name, float(result.score), float(result.mean), float(result.ci), p_value)
+    return SystemScore(name, float(result.score), float(result.mean), float(result.ci), p_value)
