@@ -130,7 +130,7 @@ def test_weights_are_one_node_and_the_way_back_grows_with_the_steps() -> None:
     assert long.uses(Node("w_h", None, "weight")) == 4 * 5
     assert long.uses(Node("w_y", None, "weight")) == 5
     assert long.depth() - short.depth() == 3 * 3
-    with pytest.raises(InputError, match="unknown cell with a drawn graph 'gur'; did you mean 'gru'"):
+    with pytest.raises(InputError, match=r"'gur'.*'gru'"):
         unroll("gur", 3)
     with pytest.raises(InputError, match="steps: is 0"):
         unroll("gru", 0)

@@ -116,17 +116,17 @@ def test_a_beam_of_one_keeps_one_at_each_step(trained: Any) -> None:
 
 @pytest.mark.parametrize("sentence", ["", "   ", "one " * 150])
 def test_a_search_is_of_one_sentence(trained: Any, sentence: str) -> None:
-    with pytest.raises(InputError, match=r"sentence: .*; give one sentence to translate"):
+    with pytest.raises(InputError, match="sentence: "):
         beam_tree(trained, sentence)
 
 
 def test_models_of_other_kinds_are_refused_in_a_sentence(language: Any, pairs: Path) -> None:
     for look in (attention, beam_tree):
-        with pytest.raises(InputError, match="is not a translator"):
+        with pytest.raises(InputError, match=r"model: .*translator"):
             look(language, "one")
-    with pytest.raises(InputError, match="is not a language model"):
+    with pytest.raises(InputError, match=r"model: .*language model"):
         next_tokens(translator(pairs), "one")
-    with pytest.raises(InputError, match="has none"):
+    with pytest.raises(InputError, match="attention"):
         attention(translator(pairs, structure="context-and-input"), "one two .")
 
 
@@ -204,7 +204,7 @@ def test_taggers_and_classifiers_show_their_gates(tmp_path: Path) -> None:
     assert table(tagger).ids("bring zebra") != []
 
 
-@pytest.mark.parametrize(("text", "problem"), [("", "is empty"), ("x" * 400, "has 401 tokens, at most 400")])
+@pytest.mark.parametrize(("text", "problem"), [("", "is empty"), ("x" * 400, "401 .*400")])
 def test_gates_are_of_a_sentence(language: Any, text: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         unit_gates(language, text)
@@ -237,9 +237,9 @@ def test_counted_models_tell_the_next_token_too(tmp_path: Path) -> None:
     assert next_tokens(model, "the dog sleeps", 1).expected[0].token == END
     assert len(found.read) == 1
     assert math.isfinite(found.entropy)
-    with pytest.raises(InputError, match="no vectors of tokens"):
+    with pytest.raises(InputError, match=r"model: .*vectors"):
         tables(model)
-    with pytest.raises(InputError, match="model: has no recurrent layers that read tokens"):
+    with pytest.raises(InputError, match=r"model: .*recurrent layers"):
         unit_gates(model, "the")
 
 
@@ -259,14 +259,14 @@ def test_neighbours_are_the_nearest_by_angle(trained: Any) -> None:
     assert found.neighbours[0].nearest[0].similarity == pytest.approx(expected[best[0]], abs=1e-5)
     assert [point.token for point in found.points if point.asked] == ["one", "two"]
     assert 0 < found.explained <= 1
-    with pytest.raises(InputError, match="no token that the model knows"):
+    with pytest.raises(InputError, match=r"sentence: .*token"):
         embedding_map(trained, "zebra")
-    with pytest.raises(InputError, match="side: is 'top', expected source or target"):
+    with pytest.raises(InputError, match=r"side: is 'top', .*source.*target"):
         embedding_map(trained, "one", side="top")
 
 
 def test_a_model_of_one_table_has_no_sides(language: Any) -> None:
-    with pytest.raises(InputError, match="side: is 'source', but this model has one table of vectors"):
+    with pytest.raises(InputError, match="side: is 'source'"):
         table(language, "source")
 
 

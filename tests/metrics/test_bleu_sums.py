@@ -45,7 +45,7 @@ def test_the_better_system_is_found():
 
 
 def test_systems_of_other_lengths_are_refused():
-    with pytest.raises(InputError, match="two systems"):
+    with pytest.raises(InputError, match="two"):
         paired_bootstrap({"one": ["a"]}, ["a"])
-    with pytest.raises(InputError, match="bad: has 2 lines for 1"):
+    with pytest.raises(InputError, match=r"bad: .*2 .* 1 "):
         paired_bootstrap({"good": ["a"], "bad": ["a", "b"]}, ["a"])

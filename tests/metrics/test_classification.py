@@ -40,5 +40,5 @@ def test_counts_add_up():
 
 
 def test_labels_must_belong_together():
-    with pytest.raises(InputError, match="1 for 2 texts"):
+    with pytest.raises(InputError, match="1 for 2"):
         Confusion.of("ab", "a")

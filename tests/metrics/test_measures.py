@@ -22,9 +22,9 @@ def test_values_are_those_of_the_functions():
 
 
 def test_a_measure_is_refused_where_it_does_not_fit():
-    with pytest.raises(InputError, match="'ter' is for translate, not for classify"):
+    with pytest.raises(InputError, match=r"'ter'.*translate.*classify"):
         find_measure("ter", "classify")
-    with pytest.raises(InputError, match="unknown measure 'tre'"):
+    with pytest.raises(InputError, match="measure 'tre'"):
         find_measure("tre", "translate")
 
 
@@ -37,5 +37,5 @@ def test_the_first_value_decides_and_nothing_gives_zero():
 def test_settings_choose_by_any_measure():
     assert build_config(TranslateConfig, {"data": "x", "choose_by": "chrf"}, "settings").choose_by == "chrf"
     for config in (TranslateConfig, ClassifyConfig):
-        with pytest.raises(InputError, match="choose_by is 'blue': expected "):
+        with pytest.raises(InputError, match=r"choose_by.*'blue'"):
             build_config(config, {"data": "x", "choose_by": "blue"}, "settings")

@@ -48,7 +48,7 @@ def test_children_lists_each_context_and_nothing_for_a_missing_one():
 
 
 def test_nothing_to_count_and_bad_orders_are_refused():
-    with pytest.raises(InputError, match="nothing to count"):
+    with pytest.raises(InputError, match="training text"):
         NgramCounts.of([[]], 2, 3)
     with pytest.raises(InputError, match=r"^order: is 0"):
         NgramCounts.of([[1]], 0, 3)

@@ -153,9 +153,9 @@ def test_discounts_follow_chen_and_goodman():
 
 
 def test_names_and_strengths_are_checked():
-    with pytest.raises(InputError, match="did you mean 'kneser-ney'"):
+    with pytest.raises(InputError, match="'kneser-ney'"):
         build_smoothing("kneserney")
-    with pytest.raises(InputError, match="no meaning for kneser-ney"):
+    with pytest.raises(InputError, match=r"strengths: .*kneser-ney"):
         build_smoothing("kneser-ney", (1.0,))
-    with pytest.raises(InputError, match="0 or more"):
+    with pytest.raises(InputError, match=r"strengths: .*0 or more"):
         build_smoothing("laplace", (-1.0,))

@@ -101,9 +101,9 @@ def test_texts_are_read_once_and_not_kept() -> None:
 
 def test_missing_ends_are_named() -> None:
     codec = Codec.build(["a"], "char", reserved=("<unk>",))
-    with pytest.raises(InputError, match="vocabulary: has no <eos>; build it with <eos>"):
+    with pytest.raises(InputError, match=r"vocabulary: .*<eos>"):
         codec.encode("a", eos=True)
-    with pytest.raises(InputError, match="vocabulary: has no <bos>"):
+    with pytest.raises(InputError, match=r"vocabulary: .*<bos>"):
         codec.encode("a", bos=True)
 
 

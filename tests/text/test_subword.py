@@ -175,10 +175,10 @@ def test_a_file_that_is_no_tokenizer_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"tokenizer\.json: does not exist"):
         tokenizer_file(bad)
     bad.write_text('{"model": 1}')
-    with pytest.raises(InputError, match=r"tokenizer\.json: is not a Hugging Face tokenizer file"):
+    with pytest.raises(InputError, match=r"tokenizer\.json: .*Hugging Face"):
         tokenizer_file(bad)
     bad.write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match=r"tokenizer\.json: is not UTF-8"):
+    with pytest.raises(InputError, match=r"tokenizer\.json: .*UTF-8"):
         tokenizer_file(bad)
 
 
@@ -188,36 +188,36 @@ def test_a_tokenizer_file_that_cannot_work_is_refused_by_its_name(tmp_path: Path
 
     file = tmp_path / "mine.json"
     Tokenizer(models.BPE()).save(str(file))
-    with pytest.raises(InputError, match=r"mine\.json: has an empty vocabulary"):
+    with pytest.raises(InputError, match=r"mine\.json: .*empty vocabulary"):
         tokenizer_file(file)
     lacking = Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="[UNK]"))
     lacking.pre_tokenizer = pre_tokenizers.Whitespace()
     lacking.save(str(file))
-    with pytest.raises(InputError, match=r"mine\.json: cannot cut a text with a word that it does not know"):
+    with pytest.raises(InputError, match=r"mine\.json: .*not know"):
         tokenizer_file(file)
     bare = Tokenizer(models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?"))
     bare.pre_tokenizer = pre_tokenizers.Whitespace()
     bare.save(str(file))
     codec = Codec.build(["a b"], str(file))
     assert codec.encode("a c") == [0, 2]
-    with pytest.raises(InputError, match=r"mine\.json: has no <bos> or <eos>"):
+    with pytest.raises(InputError, match=r"mine\.json: .*<bos>.*<eos>"):
         _ = Codecs(codec, codec).begin_id
-    with pytest.raises(InputError, match=r"mine\.json: has no \[MASK\] token"):
+    with pytest.raises(InputError, match=r"mine\.json: .*\[MASK\]"):
         mask_of(codec)
 
 
 def test_a_file_is_named_by_its_path_and_offered_under_no_other_name() -> None:
-    with pytest.raises(InputError, match=r"'file', which is no name; give the path of a tokenizer\.json"):
+    with pytest.raises(InputError, match=r"'file'.*tokenizer\.json"):
         Codec.build(["a b"], "file")
-    with pytest.raises(InputError, match="unknown tokenizer 'flie'") as caught:
+    with pytest.raises(InputError, match="tokenizer 'flie'") as caught:
         tokenizer("flie")
     assert "file" not in str(caught.value).replace("flie", "")
 
 
 def test_impossible_training_is_refused() -> None:
-    with pytest.raises(InputError, match="unknown subword tokenizer 'wordpeice'; did you mean 'wordpiece'"):
+    with pytest.raises(InputError, match=r"'wordpeice'.*'wordpiece'"):
         train_subword("wordpeice", TEXTS)
-    with pytest.raises(InputError, match=r"vocabulary_size: is 5, which leaves no room .* max_size"):
+    with pytest.raises(InputError, match=r"vocabulary_size: is 5, .*max_size"):
         train_subword("bpe", TEXTS, vocabulary_size=5)
-    with pytest.raises(InputError, match="special_tokens: must name at least"):
+    with pytest.raises(InputError, match="special_tokens: "):
         train_subword("bpe", TEXTS, special_tokens=())

@@ -185,5 +185,5 @@ def test_a_file_whose_pieces_do_not_show_where_words_begin_is_refused(kind: str,
         },
     }
     trainer = trainers.BpeTrainer(vocab_size=60, special_tokens=["[UNK]"], show_progress=False)
-    with pytest.raises(InputError, match=r"mine\.json: has no decoder"):
+    with pytest.raises(InputError, match=r"mine\.json: .*decoder"):
         trained_file(tmp_path / "mine.json", texts=WORDS, **{"trainer": trainer, **made[kind]})

@@ -32,22 +32,22 @@ def test_dropping_marks_and_a_few_letters_is_no_news() -> None:
 
 @pytest.mark.parametrize("texts", [RUSSIAN, ["1895", "7 8"], ["我"]])
 def test_nothing_left_is_refused(texts: list[str]) -> None:
-    with pytest.raises(InputError, match=r"^mine: has nothing left for the tokenizer 'word'; .* unicode$"):
+    with pytest.raises(InputError, match=r"^mine: .*'word'.* unicode"):
         Codec.build(texts, "word", where="mine")
 
 
 @pytest.mark.parametrize("name", ["unicode", "char", "bpe", "wordpiece", "unigram"])
 @pytest.mark.parametrize("texts", [[], ["", " "], ["\n\t\n"]])
 def test_blank_texts_are_refused(name: str, texts: list[str]) -> None:
-    with pytest.raises(InputError, match="the training text: holds no token: all of it is blank"):
+    with pytest.raises(InputError, match=r"the training text: .*blank"):
         Codec.build(texts, name)
 
 
 @pytest.mark.parametrize("name", ["word", "space", "unicode", "bpe"])
 def test_a_normaliser_goes_with_characters(name: str) -> None:
-    with pytest.raises(InputError, match=f"normaliser: is 'lower', which goes with .* char, not with {name}"):
+    with pytest.raises(InputError, match=f"normaliser: is 'lower', .*char.*{name}"):
         Codec.build(["A text"], name, normaliser="lower")
-    with pytest.raises(InputError, match="unknown normaliser 'lowr'; did you mean 'lower'"):
+    with pytest.raises(InputError, match=r"normaliser 'lowr'.*'lower'"):
         Codec.build(["A text"], name, normaliser="lowr")
 
 

@@ -135,13 +135,13 @@ def test_unicode_loses_nothing_but_spacing(text: str) -> None:
 
 
 def test_unknown_names_and_options_are_one_clear_sentence() -> None:
-    with pytest.raises(InputError, match="unknown tokenizer 'wrod'; did you mean 'word'"):
+    with pytest.raises(InputError, match=r"tokenizer 'wrod'.*'word'"):
         tokenizer("wrod")
-    with pytest.raises(InputError, match="unknown normaliser 'leters'; did you mean 'letters'"):
+    with pytest.raises(InputError, match=r"normaliser 'leters'.*'letters'"):
         tokenizer("char", normaliser="leters")
-    with pytest.raises(InputError, match="tokenizer 'word': has no option 'lower'; it has none"):
+    with pytest.raises(InputError, match=r"tokenizer 'word': .*'lower'.*none"):
         tokenizer("word", lower=True)
-    with pytest.raises(InputError, match="tokenizer 'char': has no option 'lower'; it has normaliser"):
+    with pytest.raises(InputError, match=r"tokenizer 'char': .*'lower'.*normaliser"):
         tokenizer("char", lower=True)
-    with pytest.raises(InputError, match="tokenizer 'bpe': must be trained on text first"):
+    with pytest.raises(InputError, match=r"tokenizer 'bpe': .*trained"):
         tokenizer("bpe")

@@ -45,14 +45,14 @@ def test_missing_rows_are_random_of_the_same_spread_and_repeatable(tmp_path: Pat
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"owl 1 2 3\nsea 1 2\n", r"words\.vec:2: has 2 numbers after the word, expected 3"),
-        (b"2 4\nowl 1 2 3\n", r"words\.vec:2: has 3 numbers after the word, expected 4"),
-        (b"owl\n", r"words\.vec:1: has 0 numbers after the word, expected some"),
-        (b"sea 1 2\nowl 1 two\n", r"words\.vec:2: could not convert string to float: 'two'"),
-        (b"owl 1 nan\n", r"words\.vec:1: holds a number that is not finite"),
-        (b"sea 1 2\n", r"words\.vec: holds none of the vocabulary's words"),
-        (b"", r"words\.vec: holds none"),
-        (b"sea 1 2\n\xff 1 2\n", r"words\.vec:2: is not UTF-8"),
+        (b"owl 1 2 3\nsea 1 2\n", r"words\.vec:2: .*2 numbers.* 3"),
+        (b"2 4\nowl 1 2 3\n", r"words\.vec:2: .*3 numbers.* 4"),
+        (b"owl\n", r"words\.vec:1: .*0 numbers"),
+        (b"sea 1 2\nowl 1 two\n", r"words\.vec:2: .*'two'"),
+        (b"owl 1 nan\n", r"words\.vec:1: .*finite"),
+        (b"sea 1 2\n", r"words\.vec: .*vocabulary"),
+        (b"", r"words\.vec: .*vocabulary"),
+        (b"sea 1 2\n\xff 1 2\n", r"words\.vec:2: .*UTF-8"),
     ],
 )
 def test_bad_files_are_named_with_their_line(tmp_path: Path, content: bytes, message: str) -> None:
@@ -67,8 +67,8 @@ def test_broken_gzip_and_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"words\.vec\.gz: does not exist"):
         read_vectors(path, VOCABULARY)
     path.write_bytes(gzip.compress(ROWS.encode() * 999)[:-20])
-    with pytest.raises(InputError, match=r"words\.vec\.gz:\d+: is not a whole gzip file"):
+    with pytest.raises(InputError, match=r"words\.vec\.gz:\d+: .*gzip"):
         read_vectors(path, VOCABULARY)
     path.write_bytes(b"plain text")
-    with pytest.raises(InputError, match=r"words\.vec\.gz:1: is not a whole gzip file"):
+    with pytest.raises(InputError, match=r"words\.vec\.gz:1: .*gzip"):
         read_vectors(path, VOCABULARY)

@@ -130,7 +130,8 @@ def f1_scores(
     hits: NDArray[np.int64], support: NDArray[np.int64], predicted: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """F1 of each label, from how often it was found, was right and was given; 0 if it never occurs."""
-    return np.divide(2 * hits, np.maximum(support + predicted, 1), dtype=np.float64)
+    scores: NDArray[np.float64] = 2 * hits / np.maximum(support + predicted, 1)
+    return scores
 
 
 OUTSIDE = "O"

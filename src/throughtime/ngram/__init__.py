@@ -1,1 +1,1 @@
-"""Language models that count, behind the same interface as neural ones."""
+"""Language models from counts of n-grams, and what can be built on them."""

@@ -1,4 +1,4 @@
-"""n-gram counts of every length up to an order, as a trie in flat arrays.
+"""Counts of n-grams of every length up to an order, as a trie in flat arrays.
 
 An n-gram w_1..w_n is a node of level n. Its key is `node(w_1..w_{n-1}) * V + w_n`, so that sorting the keys
 puts the continuations of one context side by side and a look-up is a binary search over the whole batch.
@@ -6,10 +6,10 @@ puts the continuations of one context side by side and a look-up is a binary sea
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,12 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 MISSING = -1
-"""The node of an n-gram that was never seen, and of one that would begin before its sentence."""
+"""The node of an n-gram that was not counted or would begin before its sentence."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """The n-grams of one length: sorted keys and how often each occurred."""
+    """The n-grams of one length: their sorted keys, and how often each occurred."""
 
     keys: Ints  # [nodes]
     count: Ints  # [nodes]
@@ -42,7 +42,7 @@ class Level:
         return self.keys % self.vocabulary_size
 
     def find(self, context: Ints, word: Ints) -> Ints:
-        """The nodes of these contexts continued by these words, MISSING where there is none."""
+        """Find the nodes of these contexts continued by these words; MISSING if there are none."""
         known = (context >= 0) & (word >= 0)
         wanted = np.where(known, context * self.vocabulary_size + word, MISSING)
         if not len(self.keys):
@@ -51,7 +51,7 @@ class Level:
         return np.where(known & (self.keys[place] == wanted), place, MISSING)
 
     def children(self, context: Ints) -> tuple[Ints, Ints]:
-        """All continuations of these contexts: the row each belongs to, and its node."""
+        """List all continuations of these contexts: the row of the context, and the node."""
         first = np.searchsorted(self.keys, context * self.vocabulary_size)
         after = np.searchsorted(self.keys, (context + 1) * self.vocabulary_size)
         size = np.where(context >= 0, after - first, 0)
@@ -62,9 +62,9 @@ class Level:
 
 @dataclass(frozen=True)
 class NgramCounts:
-    """Counts of all n-grams up to `order` over ids 0..V-1.
+    """Counts of all n-grams of 1 to `order` ids, which are 0 to V - 1.
 
-    `never` lists ids that are context but never prediction: the beginning of a sentence, and padding.
+    `never` lists ids that are never predicted, such as the beginning of a sentence and padding.
 
     >>> counts = NgramCounts.of([[0, 1, 0, 2]], order=2, vocabulary_size=3)
     >>> counts.levels[0].count.tolist()         # a twice, b once, c once
@@ -84,7 +84,7 @@ class NgramCounts:
 
     @property
     def predictable(self) -> int:
-        """How many ids can come next: the m of 1/m."""
+        """The number of ids that can come next: the m of 1/m."""
         return self.vocabulary_size - len(self.never)
 
     @classmethod
@@ -95,21 +95,22 @@ class NgramCounts:
         vocabulary_size: int,
         never: Sequence[int] = (),
     ) -> NgramCounts:
-        """Count sentences; no n-gram crosses from one into the next."""
+        """Count the n-grams of sentences; none crosses from one sentence into the next."""
         lengths = np.fromiter((len(sentence) for sentence in sentences), np.int64, len(sentences))
-        # An array that finds its own type: one told to be of integers cuts fractions off without a word.
-        ids = np.array(list(chain.from_iterable(sentences)) or np.empty(0, np.int64))
-        return cls.of_stream(ids, _starts(lengths), order, vocabulary_size, never)
+        # No dtype is given here: an array of integers would silently round fractions.
+        ids = np.array(list(itertools.chain.from_iterable(sentences)) or np.empty(0, np.int64))
+        starts = (np.cumsum(lengths) - lengths)[lengths > 0]
+        return cls.of_stream(ids, starts, order, vocabulary_size, never)
 
     @classmethod
     def of_stream(
         cls, ids: Ints, starts: Ints, order: int, vocabulary_size: int, never: Sequence[int] = ()
     ) -> NgramCounts:
-        """Count one array of ids in which a new sentence begins at each of `starts`."""
+        """Count one array of ids in which a sentence begins at each of `starts`."""
         if order < 1:
             raise InputError("order", f"is {order}, expected 1 or more")
         if not len(ids):
-            raise InputError("the training text", "holds no token, so there is nothing to count")
+            raise InputError("the training text", "has no tokens to count")
         ids = check_ids(ids, vocabulary_size)
         once = np.bincount(ids, minlength=vocabulary_size)
         levels = [Level(np.arange(vocabulary_size), once, vocabulary_size)]
@@ -125,35 +126,31 @@ class NgramCounts:
 
     @cached_property
     def suffix(self) -> tuple[Ints, ...]:
-        """For each level, each node's n-gram without its first word, as a node of the level below."""
+        """For each level, the node of each n-gram without its first word, which is in the level below."""
         links = [np.zeros(self.vocabulary_size, np.int64)]
-        for n in range(1, self.order):
-            level = self.levels[n]
-            if n == 1:
-                links.append(level.word)
-            else:
-                links.append(self.levels[n - 1].find(links[n - 1][level.context], level.word))
+        for below, level in itertools.pairwise(self.levels):
+            links.append(below.find(links[-1][level.context], level.word))
         return tuple(links)
 
     @cached_property
     def first(self) -> tuple[Ints, ...]:
-        """For each level, each node's first word."""
+        """For each level, the first word of each node."""
         words = [np.arange(self.vocabulary_size)]
         for level in self.levels[1:]:
             words.append(words[-1][level.context])
         return tuple(words)
 
     def nodes(self, ids: Ints, starts: Ints) -> list[Ints]:
-        """For each level n, the node of the n-gram that ends at each position."""
+        """For each level, find the node of the n-gram that ends at each position."""
         found = [ids]
         for level in self.levels[1:]:
             found.append(level.find(continue_nodes(found[-1], starts), ids))
         return found
 
     def count(self, ngram: Sequence[int]) -> int:
-        """How often this n-gram occurred."""
+        """Return how often an n-gram occurred."""
         if not 1 <= len(ngram) <= self.order:
-            raise InputError("ngram", f"has {len(ngram)} ids; counted are n-grams of 1 to {self.order}")
+            raise InputError("ngram", f"has {len(ngram)} ids, expected 1 to {self.order}")
         check_ids(ngram, self.vocabulary_size)
         node = np.array([ngram[0]])
         for level, word in zip(self.levels[1:], ngram[1:], strict=False):
@@ -162,7 +159,7 @@ class NgramCounts:
 
 
 def continue_nodes(node: Ints, starts: Ints) -> Ints:
-    """The node that ends one position earlier, the context of what is here; none at a sentence's start."""
+    """Shift nodes by one position: the node before a word is its context; MISSING where a sentence begins."""
     before = np.empty_like(node)
     before[1:] = node[:-1]
     before[:1] = MISSING
@@ -171,7 +168,7 @@ def continue_nodes(node: Ints, starts: Ints) -> Ints:
 
 
 def check_ids(ids: npt.ArrayLike, vocabulary_size: int) -> Ints:
-    """These ids as an array; refuses what is no id of a vocabulary of this size.
+    """Return ids as an array; refuse those that are outside a vocabulary of this size.
 
     >>> check_ids([0, 5], vocabulary_size=2)
     Traceback (most recent call last):
@@ -189,9 +186,9 @@ def check_ids(ids: npt.ArrayLike, vocabulary_size: int) -> Ints:
 
 
 def _unique(keys: Ints) -> tuple[Ints, Ints, Ints]:
-    """The different keys in order, where each given one stands among them, and how often each occurs.
+    """Return the distinct keys in order, the place of each given key among them, and how often each occurs.
 
-    What np.unique gives, at half its time: a stable sort of integers is the faster one.
+    The same as `np.unique` in half the time, since numpy sorts integers faster when it sorts them stably.
     """
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
@@ -201,8 +198,3 @@ def _unique(keys: Ints) -> tuple[Ints, Ints, Ints]:
     inverse[order] = np.cumsum(new) - 1
     first = np.flatnonzero(new)
     return ordered[first], inverse, np.diff(first, append=len(keys))
-
-
-def _starts(lengths: Ints) -> Ints:
-    starts = np.cumsum(lengths) - lengths
-    return starts[lengths > 0]

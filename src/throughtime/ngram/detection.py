@@ -1,7 +1,7 @@
-"""Which language a text is in, by counted characters, and whether parallel texts are swapped.
+"""Detect the language of a text, and whether the two sides of parallel texts are swapped.
 
-There is one small n-gram model for each language. The counts come from samples of a few languages, or from
-whatever text a caller has; a language with neither is not detected.
+Each language has a small n-gram model of its characters. They are counted in samples of a few languages, or
+in texts that the caller provides.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ ORDER = 3
 STRENGTHS = (1.0, 5.0, 5.0)
 UNKNOWN = 0
 READ = 1_000
-"""Characters of a text that are looked at."""
+"""Maximum number of characters of a text that are read."""
 ONE_SIGN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL"})
-"""Scripts whose letters all count as one sign: the script alone tells the language."""
+"""Scripts whose letters all count as the same sign, since the script alone identifies the language."""
 
 
 def _read_samples() -> dict[str, str]:
-    """Common words and sentences by language: enough to tell languages apart, not to speak them."""
+    """Read common words and sentences of each language, by its code."""
     text = files(__package__).joinpath("samples.txt").read_text("utf-8")
     return {block[:2]: " ".join(block[3:].split()) for block in text.removeprefix("[").split("\n[")}
 
 
 SAMPLES = _read_samples()
-"""Words and sentences of languages, by their codes."""
+"""A few words and sentences of each language, by its code."""
 
 
 @dataclass(frozen=True)
 class Guess:
-    """A language and how sure of it one can be, from 0 to 100."""
+    """A language, and the confidence in it from 0 to 100."""
 
     language: str
     confidence: float
@@ -66,7 +66,7 @@ class Detector:
         self._known = {code: frozenset(one for line in own for one in line) for code, own in numbered.items()}
 
     def guesses(self, text: str) -> list[Guess]:
-        """All languages, the likeliest first; the share of characters a language knows lowers its confidence.
+        """Rank all languages, the likeliest first; unknown letters lower the confidence in a language.
 
         >>> english, french = ["where is the cat"], ["où est le chat"]
         >>> Detector({"en": english, "fr": french}).guesses("the cat")[0].language
@@ -88,7 +88,7 @@ class Detector:
 
 
 def signs(text: str) -> list[str]:
-    """The letters of a text in lower case, words apart by spaces; ideographs are one sign, and so is kana.
+    """Split a text into letters in lower case and spaces between words; ideographs become their script.
 
     >>> "".join(signs("Oui, c'est ça!")), signs("你 あ")
     (" oui c'est ça ", [' ', 'CJK', ' ', 'HIRAGANA', ' '])
@@ -104,7 +104,7 @@ def signs(text: str) -> list[str]:
 
 
 MAJORITY = 0.6
-"""The share of sentences on a side that must look like the other language; short ones are often misjudged."""
+"""Minimum share of sentences on a side that must look like the other language; short ones are unreliable."""
 FEWEST = 20
 """Minimum number of sentences with letters on each side; below it nothing is reported."""
 

@@ -1,4 +1,4 @@
-"""An n-gram language model over ids: counts, a smoothing, and the step interface that search needs."""
+"""An n-gram language model over ids: counts and a smoothing, as a step model for search."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NgramModel:
 
     @property
     def order(self) -> int:
-        """The length of the longest n-grams: one more than the words that are remembered."""
+        """The length of the longest n-grams: one more than the words that a prediction depends on."""
         return self.counts.order
 
     @property
@@ -44,9 +44,9 @@ class NgramModel:
         return self.counts.vocabulary_size
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
-        """ln P of every id given those before it in its own sequence; -inf for what cannot happen.
+        """Return ln P of every id given those before it in its sequence; -inf for the impossible.
 
-        Ids that are never predicted (the beginning of a sentence) score 0 where they stand: they are given.
+        Ids that are never predicted, such as the beginning of a sentence, are given and score 0.
         """
         lengths = np.fromiter((len(sequence) for sequence in sequences), np.int64, len(sequences))
         if not lengths.sum():
@@ -57,7 +57,7 @@ class NgramModel:
         return np.split(self.stream_log_probs(ids, starts), ends[:-1])
 
     def stream_log_probs(self, ids: Ints, starts: Ints) -> Floats:
-        """The same over one array in which a new sequence begins at each of `starts`."""
+        """Return the same for one array in which a sequence begins at each of `starts`."""
         ids = check_ids(ids, self.vocabulary_size)
         base, own, back, to_nothing = self.interpolation
         at = self.counts.nodes(ids, starts)
@@ -73,9 +73,10 @@ class NgramModel:
         return log_p
 
     def distribution(self, contexts: Ints) -> Floats:
-        """P of every id after each row of `contexts` ([rows, words], MISSING before a row's beginning).
+        """Return P of every id after each row of `contexts`, as [rows, V].
 
-        Only the last order - 1 words of a row count. -> [rows, V]
+        `contexts` is [rows, words], with MISSING before the first word of a row. Only the last order - 1
+        words of a row matter.
         """
         base, own, back, to_nothing = self.interpolation
         p = everywhere = np.tile(base, (len(contexts), 1))
@@ -90,7 +91,7 @@ class NgramModel:
         return p
 
     def context_nodes(self, contexts: Ints, words: int) -> Ints:
-        """The node of each row's last `words` words."""
+        """Find the node of the last `words` words of each row."""
         if contexts.shape[1] < words:
             return np.full(len(contexts), MISSING)
         recent = contexts[:, contexts.shape[1] - words :]
@@ -100,7 +101,7 @@ class NgramModel:
         return node
 
     def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
-        """Read the prompts: the last id of each, the words before it, and nothing to keep per sentence."""
+        """Read the prompts: the last id of each, and the words before it as the state."""
         import torch
 
         from throughtime.search.generate import Memory
@@ -114,7 +115,7 @@ class NgramModel:
         return words[:, -1], (words[:, :-1],), Memory.empty(len(prompts))
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:
-        """One more word for each row."""
+        """Predict one more word for each row."""
         import torch
 
         from throughtime.search.generate import Step
@@ -124,7 +125,7 @@ class NgramModel:
         return Step(torch.from_numpy(p).log(), (words[:, 1:],))
 
     def tensors(self) -> dict[str, Ints]:
-        """What the model is made of, for saving: per length, the keys and the counts."""
+        """The keys and counts of each length, for saving."""
         named = {}
         for n, level in enumerate(self.counts.levels, start=1):
             if n > 1:
@@ -136,9 +137,11 @@ class NgramModel:
     def from_tensors(
         cls, tensors: Mapping[str, Ints], never: Sequence[int], smoothing: Smoothing
     ) -> NgramModel:
-        """The model that `tensors` came from."""
+        """Build the model from what `tensors` returned."""
         if "count.1" not in tensors:
-            raise InputError("the tensors hold no count.1, so they are not an n-gram model's; train it again")
+            raise InputError(
+                "tensors", "have no count.1, so they are not those of an n-gram model; train it again"
+            )
         size = len(tensors["count.1"])
         levels = [Level(np.arange(size), np.asarray(tensors["count.1"]), size)]
         while (n := len(levels) + 1) and f"keys.{n}" in tensors:
@@ -147,7 +150,7 @@ class NgramModel:
 
 
 def _mix(context: Ints, node: Ints, own: Floats, back: Floats, lower: Floats) -> Floats:
-    """own + back * lower where the context was seen and continued; elsewhere what is below."""
+    """own + back * lower where the context was counted and continued, elsewhere lower."""
     weight = _weight(context, back)
     here = np.where(node >= 0, own[node], 0.0) if len(own) else np.zeros(len(node))
     return np.where(np.isnan(weight), lower, here + weight * lower)
@@ -171,5 +174,5 @@ def _whole(contexts: Ints, words: int) -> npt.NDArray[np.bool_]:
 
 
 def _weight(context: Ints, back: Floats) -> Floats:
-    """What each context gives to the shorter one; NaN for one that was never seen or never continued."""
+    """The weight of the shorter context; NaN for a context that was not counted or never continued."""
     return np.where(context >= 0, back[context], np.nan) if len(back) else np.full(len(context), np.nan)

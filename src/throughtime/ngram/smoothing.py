@@ -1,7 +1,7 @@
 r"""From counts to probabilities: every smoothing is an interpolation with a shorter context.
 
-    P(w | c) = own(c, w) + back(c) * P(w | c shortened)        where the context c was seen
-             = P(w | c shortened)                              where it was not
+    P(w | c) = own(c, w) + back(c) * P(w | c shortened)        if the context c was counted
+             = P(w | c shortened)                              if it was not
 
 with P(w) = base(w) at the bottom. A smoothing is the choice of own, back and base; a new one is one class and
 one line in `SMOOTHINGS`, or an entry point of the group `throughtime.smoothings`.
@@ -22,14 +22,12 @@ from throughtime.registry import Registry
 
 
 class Interpolation(NamedTuple):
-    """A fitted smoothing. Index n - 1 belongs to n-grams of length n; index 0 is unused but for its place."""
+    """A fitted smoothing. Index n - 1 belongs to n-grams of length n; index 0 is not used."""
 
     base: Floats  # [V]: P(w)
     own: tuple[Floats, ...]  # own[n-1]: [nodes of level n]
     back: tuple[Floats, ...]  # back[n-1]: [nodes of level n-1]; NaN marks a context that was never continued
-    shortened_to_nothing: (
-        bool  # the notes' Laplace mixes every order with P(w), not with the next shorter one
-    )
+    shortened_to_nothing: bool  # every order is mixed with P(w) instead of with the next shorter context
 
 
 class Smoothing(Protocol):
@@ -43,21 +41,21 @@ class Smoothing(Protocol):
 
 
 def context_total(counts: NgramCounts, n: int, count: Ints | Floats) -> Floats:
-    """n(c) for each context of level n: how often it was continued, so that rows sum to 1."""
+    """n(c) of each context of the n-grams of length n: how often it was continued, so that rows sum to 1."""
     nodes = len(counts.levels[n - 2].keys)
     weights = np.asarray(count, np.float64)
     return np.bincount(counts.levels[n - 1].context, weights=weights, minlength=nodes).astype(np.float64)
 
 
 def predicted(counts: NgramCounts) -> Floats:
-    """Counts of single words as predictions: those that only ever open a sentence count nothing."""
+    """Counts of single words; those that are never predicted count 0."""
     single = counts.levels[0].count.astype(np.float64)
     single[list(counts.never)] = 0.0
     return single
 
 
 def uniform(counts: NgramCounts) -> Floats:
-    """1/m over what can come next."""
+    """The uniform distribution 1/m over the words that can come next."""
     flat = np.full(counts.vocabulary_size, 1.0 / counts.predictable)
     flat[list(counts.never)] = 0.0
     return flat
@@ -65,18 +63,20 @@ def uniform(counts: NgramCounts) -> Floats:
 
 @dataclass(frozen=True)
 class RelativeFrequency:
-    """P(w | c) = n(c, w) / n(c); an unseen context falls to the shorter one."""
+    """P(w | c) = n(c, w) / n(c); after a context that was not counted, the shorter one decides."""
 
     name: ClassVar[str] = "relative-frequency"
 
     def fit(self, counts: NgramCounts) -> Interpolation:
-        """Divide: the recursive smoothing without pseudo-counts."""
+        """Divide counts: recursive smoothing without pseudo-counts."""
         return Dirichlet((0.0,)).fit(counts)
 
 
 @dataclass(frozen=True)
 class Laplace:
-    r"""The notes' Laplace smoothing, for any order; `strengths` are e_1, e_2, ... (the last one goes on).
+    r"""The Laplace smoothing of the lecture notes, for any order.
+
+    `strengths` are e_1, e_2, ...; the last one is used for all longer n-grams too.
 
     P(w) = (n(w) + e_1/m) / (n + e_1),   P(w | c) = (n(c, w) + e_n P(w)) / (n(c) + e_n)
     """
@@ -86,12 +86,12 @@ class Laplace:
     shortened_to_nothing: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse strengths that are no pseudo-counts."""
+        """Check that there are strengths and that none is negative."""
         if not self.strengths or min(self.strengths) < 0:
             raise InputError("strengths", f"is {list(self.strengths)}, expected numbers of 0 or more")
 
     def fit(self, counts: NgramCounts) -> Interpolation:
-        """Add e_n pseudo-counts, spread as the shorter context's probabilities."""
+        """Add e_n pseudo-counts, in proportion to the probabilities after the shorter context."""
         own, back = [np.empty(0)], [np.empty(0)]
         single, e = predicted(counts), self._strength(1)
         for n in range(2, counts.order + 1):
@@ -109,9 +109,9 @@ class Laplace:
 
 @dataclass(frozen=True)
 class Dirichlet(Laplace):
-    r"""Laplace smoothing made recursive: P(w | c) = (n(c, w) + e_n P(w | c shortened)) / (n(c) + e_n).
+    r"""Recursive Laplace smoothing: P(w | c) = (n(c, w) + e_n P(w | c shortened)) / (n(c) + e_n).
 
-    The mean of a hierarchy of Dirichlet priors; stronger than `laplace` from order 3 on.
+    This is the mean of a hierarchy of Dirichlet priors; it is better than `laplace` from order 3 on.
     """
 
     strengths: tuple[float, ...] = (1.0,)
@@ -123,45 +123,46 @@ class Dirichlet(Laplace):
 class KneserNey:
     r"""Interpolated modified Kneser-Ney (Chen and Goodman, 1998).
 
-    own(c, w) = max(a(c, w) - D_a, 0) / sum_v a(c, v), where a is the count at the longest length, and below
-    it the number of different words seen before the n-gram; n-grams that open a sentence have none and keep
-    their count. D_1, D_2, D_3+ come from how many n-grams of that length were seen once to four times.
+    own(c, w) = max(a(c, w) - D_a, 0) / sum_v a(c, v), where a is the count for the longest
+    n-grams and, for shorter ones, the number of different words before the n-gram; n-grams that begin a
+    sentence keep their count. D_1, D_2, D_3+ follow from how many n-grams of that length occur once to four
+    times.
     """
 
     name: ClassVar[str] = "kneser-ney"
 
     def fit(self, counts: NgramCounts) -> Interpolation:
-        """Discount each length by its own D_1, D_2, D_3+, and give what was taken to the shorter context."""
+        """Discount the counts of each length by D_1, D_2, D_3+, and give the rest to the shorter context."""
         single = adjusted_counts(counts, 1)
         single[list(counts.never)] = 0.0
-        taken = discounts(single)[single.clip(max=3).astype(np.int64)]
-        base = (single - taken + taken.sum() * uniform(counts)) / single.sum()
+        removed = discounts(single)[single.clip(max=3).astype(np.int64)]
+        base = (single - removed + removed.sum() * uniform(counts)) / single.sum()
         own, back = [np.empty(0)], [np.empty(0)]
         for n in range(2, counts.order + 1):
             level, adjusted = counts.levels[n - 1], adjusted_counts(counts, n)
             total = context_total(counts, n, adjusted)
-            taken = discounts(adjusted)[adjusted.clip(max=3).astype(np.int64)]
+            removed = discounts(adjusted)[adjusted.clip(max=3).astype(np.int64)]
             with np.errstate(invalid="ignore", divide="ignore"):
-                spread = context_total(counts, n, taken) / total
-                share = (adjusted - taken) / total[level.context]
+                spread = context_total(counts, n, removed) / total
+                share = (adjusted - removed) / total[level.context]
             own.append(np.where(total[level.context] > 0, share, 0.0))
             back.append(np.where(total > 0, spread, np.nan))
         return Interpolation(base, tuple(own), tuple(back), shortened_to_nothing=False)
 
 
 def adjusted_counts(counts: NgramCounts, n: int) -> Floats:
-    """The a(c, w) of Kneser-Ney for the n-grams of length n."""
+    """a(c, w) of Kneser-Ney for the n-grams of length n."""
     raw = counts.levels[n - 1].count.astype(np.float64)
     if n == counts.order:
         return raw
     different: Floats = np.bincount(counts.suffix[n], minlength=len(raw)).astype(np.float64)
     opens = np.isin(counts.first[n - 1], counts.never)
-    # A text without sentence marks begins somewhere too: its first n-grams have no word before them.
+    # The first n-grams of a text without sentence marks have no word before them either.
     return np.where(opens | (different == 0), raw, different)
 
 
 def discounts(adjusted: Floats) -> Floats:
-    """D for counts of 0, 1, 2 and 3 or more; .5, 1, 1.5 where a corpus is too small to estimate them."""
+    """D for counts of 0, 1, 2 and 3 or more; 0.5, 1, 1.5 if the corpus is too small to estimate them."""
     of = [float(np.count_nonzero(adjusted == k)) for k in range(5)]
     if min(of[1:]) == 0:
         return np.array([0.0, 0.5, 1.0, 1.5])
@@ -183,10 +184,10 @@ SMOOTHINGS = Registry[Callable[..., Smoothing]](
 
 
 def build_smoothing(name: str, strengths: Sequence[float] = ()) -> Smoothing:
-    """Build the smoothing of this name; `strengths` are for those that take them."""
+    """Build the smoothing of this name; only some smoothings take `strengths`."""
     kind = SMOOTHINGS[name]
     if not strengths:
         return kind()
     if "strengths" not in signature(kind).parameters:
-        raise InputError("strengths", f"has no meaning for {name} smoothing; leave it out")
+        raise InputError("strengths", f"is not an option of {name} smoothing; leave it out")
     return kind(strengths=tuple(strengths))
