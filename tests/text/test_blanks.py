@@ -41,7 +41,7 @@ def test_what_is_not_blank_stays_as_it_was_written():
     read = Blanks.of(text, WHOLE)
     assert "<unk>" in words(read, WHOLE)
     assert (
-        read.filled(WHOLE.vocabulary[["tired", "hungry"]], WHOLE) == "Zounds!  I am tired , and VERY  hungry…"
+        read.fill(WHOLE.vocabulary[["tired", "hungry"]], WHOLE) == "Zounds!  I am tired , and VERY  hungry…"
     )
 
 
@@ -52,11 +52,11 @@ def test_parts_of_words_carry_their_spaces(kind):
     read = Blanks.of("I am ___ .", codec)
     assert read.ids == tuple(codec.vocabulary.mask_id if n == 2 else one for n, one in enumerate(whole))
     assert token_text(whole[2], codec) == " tired"
-    assert read.filled([whole[2]], codec) == "I am tired ."
-    assert read.filled([whole[2]], codec) == codec.decode(whole)
+    assert read.fill([whole[2]], codec) == "I am tired ."
+    assert read.fill([whole[2]], codec) == codec.decode(whole)
     both = Blanks.of("I ___ ___ .", codec)
     assert both.ids == (whole[0], codec.vocabulary.mask_id, codec.vocabulary.mask_id, whole[3])
-    assert both.filled(whole[1:3], codec) == "I am tired ."
+    assert both.fill(whole[1:3], codec) == "I am tired ."
 
 
 @pytest.mark.parametrize("kind", TRAINED)
@@ -64,7 +64,7 @@ def test_a_part_inside_a_word_is_one_with_what_stands_before(kind):
     codec = PARTS[kind]
     mark = codec.encode("I am tired.")[-1]
     assert token_text(mark, codec) == "."
-    assert Blanks.of("I am tired ___", codec).filled([mark], codec) == "I am tired."
+    assert Blanks.of("I am tired ___", codec).fill([mark], codec) == "I am tired."
 
 
 @settings(max_examples=40, deadline=None)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from throughtime.errors import InputError
 from throughtime.text.codec import Codec
 from throughtime.text.subword import TRAINED
-from throughtime.text.tokenizers import TOKENIZERS, tokenizer
+from throughtime.text.tokenizer import TOKENIZERS, tokenizer
 
 TEXTS = [
     "The owl sees a mouse; the mouse sees nothing!",

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from throughtime.text.statistics import Running, bits, coverage, entropy, ngram_counts, surprisal, zipf_fit
-from throughtime.text.tokenizers import tokenizer
+from throughtime.text.tokenizer import tokenizer
 from throughtime.text.vocabulary import Vocabulary
 
 LINES = st.lists(st.lists(st.sampled_from("abcd"), max_size=12), max_size=6)

@@ -18,7 +18,7 @@ from throughtime.text.blanks import mask_of
 from throughtime.text.codec import Codec
 from throughtime.text.subword import TRAINED, SubwordTokenizer, tokenizer_file
 from throughtime.text.subword_training import SPECIAL_TOKENS, train_subword
-from throughtime.text.tokenizers import tokenizer
+from throughtime.text.tokenizer import tokenizer
 
 TEXTS = [
     "The quick brown fox jumps over the lazy dog, again and again.",

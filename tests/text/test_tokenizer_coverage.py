@@ -7,7 +7,7 @@ import pytest
 from throughtime.errors import InputError
 from throughtime.text.codec import Codec
 from throughtime.text.subword_training import train_subword
-from throughtime.text.tokenizers import tokenizer
+from throughtime.text.tokenizer import tokenizer
 
 RUSSIAN = ["Привет мир", "как дела"] * 3
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from throughtime.errors import InputError
 from throughtime.text.subword import SUBWORDS
-from throughtime.text.tokenizer import NORMALISERS
-from throughtime.text.tokenizers import TOKENIZERS, Tokenizer, tokenizer
+from throughtime.text.tokenizer import NORMALISERS, TOKENIZERS, Tokenizer, tokenizer
 
 RULES = [
     *(tokenizer(name) for name in TOKENIZERS if name not in SUBWORDS),

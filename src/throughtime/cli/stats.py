@@ -119,8 +119,7 @@ def _tokenizer(name: str, normalise: str | None, dataset: Dataset, split: str, s
     from throughtime.text.codec import SUBWORD_SIZE
     from throughtime.text.subword import TRAINED, tokenizer_file
     from throughtime.text.subword_training import train_subword
-    from throughtime.text.tokenizer import check_normaliser
-    from throughtime.text.tokenizers import tokenizer
+    from throughtime.text.tokenizer import check_normaliser, tokenizer
 
     normaliser = normalise or dataset.normaliser_for(name)
     check_normaliser(normaliser, name, "--normalise")

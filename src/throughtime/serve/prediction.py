@@ -15,7 +15,7 @@ from throughtime.serve.models import Served
 from throughtime.serve.requests import Options, RefusalError, Text, Texts, as_list, check_texts
 from throughtime.serve.service import admit, get_service
 from throughtime.text.blanks import BLANK
-from throughtime.text.tokenizers import tokenizer
+from throughtime.text.tokenizer import tokenizer
 
 if TYPE_CHECKING:
     from throughtime.search.generate import Moment

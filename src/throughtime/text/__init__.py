@@ -1,1 +1,1 @@
-"""Raw text to tokens to ids and back, and what can be counted there. No torch here."""
+"""Raw text to tokens to ids and back, and statistics of text. Nothing here needs torch."""

@@ -12,28 +12,28 @@ from typing import Any
 
 from throughtime.errors import InputError
 from throughtime.files import whole_file
-from throughtime.text import tokenizers
 from throughtime.text.input_warnings import InputWarnings, TokenizerCoverage, blank
 from throughtime.text.subword import SUBWORDS, SubwordTokenizer, read_definition, tokenizer_file
 from throughtime.text.tokenizer import Tokenizer, check_normaliser
+from throughtime.text.tokenizer import tokenizer as build_tokenizer
 from throughtime.text.vocabulary import Vocabulary
 
 RESERVED = ("<pad>", "<unk>", "<bos>", "<eos>")
 SUBWORD_SIZE = 8000
 BEGIN, END = "⟨begin⟩", "⟨end⟩"
-"""How the marks around a sequence are shown, whatever the vocabulary calls them."""
+"""How the marks around a sequence are displayed, whatever their names in the vocabulary."""
 WINDOW = 24
-"""Tokens that are decoded again to see what a new one adds; spacing depends on near neighbours only."""
+"""Number of tokens that are decoded again to see what a new one adds; spacing depends on near tokens only."""
 
 LOWERCASE: dict[str, dict[str, Any]] = {"char": {"normaliser": "lower"}, "unicode": {"lower": True}}
 """The options with which tokenizers by rule turn text into lowercase letters."""
 
 
 class Codec:
-    """Text to ids and back.
+    """Converts text to ids and back.
 
     For a text whose tokens are all in the vocabulary, `decode(encode(text)) == tokenizer.normalise(text)`. A
-    corpus may spell a reserved token (`<unk>` in the Penn Treebank): it gets that token's id.
+    reserved token that is spelled out in a corpus (`<unk>` in the Penn Treebank) gets its id.
 
     >>> codec = Codec.build(["go .", "run !"], tokenizer="translation")
     >>> codec.encode("Run.", eos=True), codec.decode([2, 6, 7, 3])
@@ -58,13 +58,12 @@ class Codec:
         *,
         lowercase: bool = False,
     ) -> Codec:
-        """Make a codec for these texts, which are read once; `where` says whose they are.
+        """Build a codec from texts, which are read once; `where` names them in messages.
 
-        A tokenizer is given by name, or as the path of a `tokenizer.json`. By the names `wordpiece`, `bpe`
-        and `unigram` one of `max_size` pieces (8,000 if not given) is trained, with its own special tokens;
-        `min_freq` and `reserved` are for whole tokens; a `normaliser` is for the tokenizer `char`.
-        `lowercase` turns all text into lowercase letters. Texts of
-        which no token is left are refused; what else should be known of them is in the codec's `notes`.
+        `tokenizer` is a name or the path of a `tokenizer.json`. For `wordpiece`, `bpe` and `unigram`, a
+        tokenizer of `max_size` pieces (8,000 by default) is trained, with special tokens of its own;
+        `min_freq` and `reserved` apply to the others, and `normaliser` to `char`. With `lowercase`, all text
+        becomes lower case. Texts without tokens are an error; warnings about them are in the codec's `notes`.
         """
         check_normaliser(normaliser, tokenizer if isinstance(tokenizer, str) else tokenizer.name)
         if isinstance(tokenizer, str) and tokenizer.endswith(".json"):
@@ -73,14 +72,14 @@ class Codec:
             from throughtime.text.subword_training import train_subword
 
             size = max_size or SUBWORD_SIZE
-            tokenizer = train_subword(tokenizer, _visible(texts, where), size, lowercase=lowercase)
+            tokenizer = train_subword(tokenizer, _check_visible(texts, where), size, lowercase=lowercase)
         if isinstance(tokenizer, SubwordTokenizer):
             return cls(tokenizer, subword_vocabulary(tokenizer))
         if isinstance(tokenizer, str):
             options: dict[str, Any] = {"normaliser": normaliser} if normaliser != "none" else {}
             if lowercase and tokenizer in LOWERCASE:
                 options = LOWERCASE[tokenizer]
-            tokenizer = tokenizers.tokenizer(tokenizer, **options)
+            tokenizer = build_tokenizer(tokenizer, **options)
         if lowercase and tokenizer.normalise("A") != "a":
             known = ", ".join([*LOWERCASE, *SUBWORDS])
             raise InputError("lowercase", f"does not go with tokens {tokenizer.name!r}; choose {known}")
@@ -94,7 +93,7 @@ class Codec:
         return codec
 
     def encode(self, text: str, bos: bool = False, eos: bool = False) -> list[int]:
-        """The ids of a text, on request with the ids that begin and end a sequence."""
+        """Return the ids of a text, optionally with the ids that begin and end a sequence."""
         ids = self.vocabulary[self.tokenizer.tokenize(text)]
         if bos:
             ids.insert(0, _needed(self.vocabulary.bos_id, "<bos>"))
@@ -103,7 +102,7 @@ class Codec:
         return ids
 
     def decode(self, ids: Iterable[int], skip_reserved: bool = True) -> str:
-        """The text of these ids; reserved tokens are left out, save the one for the unknown."""
+        """Return the text of ids, by default without reserved tokens other than the unknown one."""
         numbers = [int(number) for number in ids]
         if skip_reserved:
             numbers = [number for number in numbers if number not in self._silent]
@@ -116,12 +115,12 @@ class Codec:
 
     @cached_property
     def hash(self) -> str:
-        """A digest of everything that decides which ids a text gets, the same on every machine."""
+        """A digest of everything that determines the ids of a text, the same on every machine."""
         parts = [self.tokenizer.name, self.tokenizer.options(), self.vocabulary.hash]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def save(self, folder: Path | str) -> None:
-        """Write the tokenizer's files into a folder, which may hold other files."""
+        """Write the files of the tokenizer to a folder, which may contain other files."""
         folder = Path(folder)
         config: dict[str, Any] = {"tokenizer": self.tokenizer.name, "options": {}}
         if isinstance(self.tokenizer, SubwordTokenizer):
@@ -142,26 +141,26 @@ class Codec:
         if name in SUBWORDS:
             subword = SUBWORDS[name](read_definition(folder / "tokenizer.json"))
             return cls(subword, subword_vocabulary(subword))
-        return cls(tokenizers.tokenizer(name, **options), Vocabulary.load(folder / "vocabulary.txt"))
+        return cls(build_tokenizer(name, **options), Vocabulary.load(folder / "vocabulary.txt"))
 
 
 def language_reserved(layout: str | None) -> tuple[str, ...]:
-    """The reserved tokens of language models of whole tokens; text in lines needs <eos> at line ends."""
+    """Return the reserved tokens of a language model; texts in lines need <eos> at the ends of lines."""
     return ("<unk>", "<eos>") if layout == "lines" else ("<unk>",)
 
 
 def subword_vocabulary(tokenizer: SubwordTokenizer) -> Vocabulary:
-    """The pieces under the ids that the tokenizer's definition gives them."""
+    """Build the vocabulary of a subword tokenizer, with the ids of its definition."""
     return Vocabulary(tokenizer.vocabulary_tokens(), reserved=tokenizer.special_tokens())
 
 
 def pieces(codec: Codec, ids: Sequence[int]) -> list[str]:
-    """What each id adds to the readable text, its spaces included; a mark is told by its name."""
+    """Return what each id adds to the text, including spaces; the name of a mark such as ⟨end⟩."""
     return [piece(codec, ids[:place], one) for place, one in enumerate(ids)]
 
 
 def piece(codec: Codec, before: Sequence[int], one: int) -> str:
-    """What one id adds after others."""
+    """Return what one id adds to the text of the ids before it."""
     marks = {codec.vocabulary.bos_id: BEGIN, codec.vocabulary.eos_id: END}
     if one in marks:
         return marks[one]
@@ -174,7 +173,7 @@ def piece(codec: Codec, before: Sequence[int], one: int) -> str:
 
 
 def label(piece: str, before: str = "") -> str:
-    """A piece as it stands on an axis: without its space; a dot where it goes on with the word before it.
+    """Return the label of a piece on an axis: without its space, and with a dot if it continues a word.
 
     >>> label(" jar", "le"), label("din", " jar"), label("Ma", "<bos>"), label(".", "din"), label(" ", "a")
     ('jar', '·din', 'Ma', '.', '␣')
@@ -187,7 +186,7 @@ def label(piece: str, before: str = "") -> str:
 
 
 def labels(found: Sequence[str]) -> list[str]:
-    """Pieces as they stand on an axis; where all are single characters none is marked.
+    """Return the labels of pieces on an axis; if all are single characters, none has a dot.
 
     >>> labels(["Ma", " jar", "din", "."]), labels(list("a be"))
     (['Ma', 'jar', '·din', '.'], ['a', '␣', 'b', 'e'])
@@ -197,8 +196,8 @@ def labels(found: Sequence[str]) -> list[str]:
     return [label(one, previous) for one, previous in zip(found, before, strict=False)]
 
 
-def _visible(texts: Iterable[str], where: str) -> Iterator[str]:
-    """The texts as they are; refused at their end where all of them were blank."""
+def _check_visible(texts: Iterable[str], where: str) -> Iterator[str]:
+    """Yield the texts unchanged; raise at the end if all of them were blank."""
     seen = False
     for text in texts:
         seen = seen or bool(text.strip())
@@ -215,7 +214,7 @@ def _needed(number: int | None, name: str) -> int:
 
 def _read_config(path: Path) -> tuple[str, dict[str, Any]]:
     if not path.exists():
-        raise InputError(str(path), "does not exist; a folder with a tokenizer has this file")
+        raise InputError(str(path), "does not exist; every folder with a tokenizer has this file")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         return str(config["tokenizer"]), dict(config["options"])

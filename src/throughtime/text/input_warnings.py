@@ -1,7 +1,7 @@
-"""Warnings about texts: those that a model knows too little about, and those that a tokenizer mostly drops.
+"""Warnings about texts that a model knows too little about, and about texts that a tokenizer mostly drops.
 
-A model answers to any text. If the text is empty, in a script that is not in its vocabulary, or made of
-unknown words, the answer means little, and users should know.
+A model gives an answer for any text. If the text is empty, in a script that is not in the vocabulary, or made
+of unknown words, the answer means little, and users are warned.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHOWN = 8
 _LITTLE = "so the answer means little"
 EMPTY = f"is empty, {_LITTLE}"
 SAMPLED = 1 << 22
-"""Number of characters after which it is known what a tokenizer does to the letters of a text."""
+"""Number of characters of a text that are checked for letters that a tokenizer drops."""
 
 
 class InputWarnings:
@@ -122,7 +122,7 @@ class InputWarnings:
     def _is_unknown(self, token: str) -> bool:
         if self._in_bytes:
             # Every byte is in the vocabulary; a digit or sign that was hardly seen is in no longer token.
-            # Letters are judged by their script.
+            # Letters are checked by their script instead.
             return len(token) == 1 and (
                 _BYTES.get(token, 0) > 127 or not (token.isalpha() or token in self._in_longer_tokens)
             )
@@ -201,9 +201,9 @@ def _spelled(token: str) -> str:
 
 
 class TokenizerCoverage:
-    """Cuts texts and looks at what is left of them; `where` says whose texts they are.
+    """Tokenizes texts and counts how many letters are dropped; `where` names the texts in messages.
 
-    >>> from throughtime.text.tokenizers import tokenizer
+    >>> from throughtime.text.tokenizer import tokenizer
     >>> coverage = TokenizerCoverage(tokenizer("word"), "words.txt")
     >>> coverage.tokenize("Привет, world")
     ['world']
@@ -217,13 +217,13 @@ class TokenizerCoverage:
         self._blank = self._empty = True
 
     def tokenize(self, text: str) -> list[str]:
-        """The tokens of a text."""
+        """Split a text into tokens."""
         tokens = self.tokenizer.tokenize(text)
         if self._blank:
             self._blank = not text.strip()
         if self._empty:
             self._empty = not any(map(str.strip, tokens))
-        # The pieces of subwords may be bytes; those that are learned have one for every character.
+        # Subword tokenizers drop no characters; their pieces may be bytes.
         if self._read < SAMPLED and not isinstance(self.tokenizer, SubwordTokenizer):
             self._read += len(text)
             self._letters += sum(map(str.isalpha, text))
@@ -231,12 +231,12 @@ class TokenizerCoverage:
         return tokens
 
     def notes(self) -> tuple[str, ...]:
-        """A warning where most letters are dropped; refuses texts of which nothing is left."""
+        """Return a warning if most letters are dropped; raise if no text has any token."""
         if self._blank:
             raise blank(self.where)
         if self._empty:
-            problem = f"has nothing left for {tokenizer_name(self.tokenizer)}"
-            raise InputError(self.where, f"{problem}; choose other tokens, such as unicode")
+            problem = f"has no tokens for {tokenizer_name(self.tokenizer)}"
+            raise InputError(self.where, f"{problem}; choose another tokenizer, such as unicode")
         if 2 * self._kept >= self._letters:
             return ()
         share = 1 - self._kept / self._letters
@@ -253,5 +253,5 @@ def tokenizer_name(tokenizer: Tokenizer) -> str:
 
 
 def blank(where: str) -> InputError:
-    """The error for texts without any visible character."""
-    return InputError(where, "holds no token: all of it is blank; give a text")
+    """Build the error for texts without any visible character."""
+    return InputError(where, "has no tokens: all of it is blank; give a text")

@@ -1,4 +1,4 @@
-"""Languages by their codes: names, scripts and other codes. The one table of languages."""
+"""The table of languages: codes, names and scripts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Language(NamedTuple):
-    """A language. `code` has two letters; `other_codes` are older ones, or of three letters."""
+    """A language. `code` has two letters; `other_codes` are outdated ones and those of three letters."""
 
     code: str
     name: str
@@ -15,7 +15,7 @@ class Language(NamedTuple):
     other_names: tuple[str, ...] = ()
 
 
-# code | English name | scripts unless Latin, as `text/scripts.py` calls them | other codes | other names
+# code | English name | scripts unless Latin, as named in `text/unicode.py` | other codes | other names
 _TABLE = """
 am | Amharic | ETHIOPIC
 ar | Arabic | ARABIC | ara
@@ -96,7 +96,7 @@ BY_NAME = {name: one for one in LANGUAGES.values() for name in (one.name.lower()
 
 
 def plain_code(code: str) -> str:
-    """The language of a code without its country or script.
+    """Return a code in lower case without its country or script.
 
     >>> plain_code("pt-BR"), plain_code("zh_Hans")
     ('pt', 'zh')
@@ -105,7 +105,7 @@ def plain_code(code: str) -> str:
 
 
 def find_language(name: str) -> Language | None:
-    """The language of a code of two or three letters, or of a name.
+    """Find a language by its name or its code of two or three letters; None if it is not in the table.
 
     >>> found = (find_language(name) for name in ("fr-CA", "deu", "English", "source"))
     >>> [one and one.code for one in found]
@@ -116,7 +116,7 @@ def find_language(name: str) -> Language | None:
 
 
 def language_name(code: str) -> str:
-    """What a language is called in English; its code where that is not known.
+    """Return the English name of a language; for an unknown one, its code.
 
     >>> language_name("fr"), language_name("eng"), language_name("tlh")
     ('French', 'English', 'tlh')

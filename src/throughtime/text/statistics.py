@@ -1,4 +1,4 @@
-"""What can be counted in running text: n-grams, coverage, Zipf's law, entropy."""
+"""Statistics of running text: n-grams, coverage, Zipf's law, entropy."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import numpy.typing as npt
 Ids = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
 
-ZIPF_RANKS = (10, 1000)  # above, a few function words; below, words too rare to have a frequency
+ZIPF_RANKS = (10, 1000)  # without the few function words above and the rare words below
 
 
 @dataclass(frozen=True)
 class Running:
-    """Running tokens as ids, in texts that n-grams do not cross."""
+    """The tokens of some texts as ids; n-grams do not cross from one text into the next."""
 
     ids: Ids  # [tokens]
     types: list[str]  # the token of each id, in the order of first appearance
@@ -28,7 +28,7 @@ class Running:
 
     @classmethod
     def of(cls, texts: Iterable[Sequence[str]], joined: bool = False) -> Running:
-        """Number the tokens of some texts; `joined` takes them for one text in many parts.
+        """Number the tokens of texts; with `joined`, they are parts of one text.
 
         >>> Running.of([["to", "be"], ["or", "not", "to", "be"]]).ids.tolist()
         [0, 1, 2, 3, 0, 1]
@@ -42,7 +42,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Ngrams:
-    """The n-grams of a text, the most frequent first, those of one count as they came."""
+    """The n-grams of a text, the most frequent first; those with equal counts in order of appearance."""
 
     n: int
     grams: Ids  # [distinct, n]
@@ -51,17 +51,17 @@ class Ngrams:
 
     @property
     def distinct(self) -> int:
-        """How many different n-grams occur."""
+        """The number of different n-grams."""
         return len(self.counts)
 
     @property
     def total(self) -> int:
-        """How many n-grams there are, repetitions included."""
+        """The number of n-grams, including repetitions."""
         return int(self.counts.sum())
 
     @property
     def possible(self) -> int:
-        """How many n-grams these types could make: |V|^n."""
+        """The number of n-grams that are possible with these types: |V|^n."""
         return int(len(self.types) ** self.n)
 
     def top(self, size: int) -> list[tuple[tuple[str, ...], int]]:
@@ -79,7 +79,7 @@ def ngram_counts(tokens: Running | Sequence[str], n: int) -> Ngrams:
     running = tokens if isinstance(tokens, Running) else Running.of([tokens])
     ids = running.ids.astype(np.int64)
     starts = _starts(running.lengths, n)
-    # A gram's key is the number of its first n-1 tokens' gram and its last token: it never overflows.
+    # The key of an n-gram combines the number of its first n - 1 tokens with its last: no overflow.
     keys = ids[starts]
     for step in range(1, n):
         _, prefix = np.unique(keys, return_inverse=True)
@@ -91,14 +91,14 @@ def ngram_counts(tokens: Running | Sequence[str], n: int) -> Ngrams:
 
 
 def _starts(lengths: Counts, n: int) -> Counts:
-    """Where an n-gram may begin: n tokens of the same text must follow."""
+    """The positions where an n-gram begins: n tokens of the same text are left there."""
     ends = np.cumsum(lengths)
     room = np.repeat(ends, lengths) - np.arange(lengths.sum())
     return np.flatnonzero(room >= n)
 
 
 def coverage(counts: Counts, sizes: Sequence[int] = (100, 1000, 10000)) -> dict[int, float]:
-    """The share of the running tokens that the most frequent types cover; `counts` fall.
+    """Compute the share of all tokens that the most frequent types cover; `counts` are sorted, largest first.
 
     >>> coverage(np.array([6, 3, 1]), sizes=(1, 2))
     {1: 0.6, 2: 0.9}
@@ -114,12 +114,12 @@ class ZipfFit(NamedTuple):
     scale: float
 
     def frequency(self, rank: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """The frequency that the line has at a rank."""
+        """The frequency on the line at a rank."""
         return np.asarray(self.scale * np.asarray(rank, dtype=np.float64) ** -self.exponent)
 
 
 def zipf_fit(counts: Counts, ranks: tuple[int, int] = ZIPF_RANKS) -> ZipfFit | None:
-    """Fit Zipf's law by least squares in logarithms over a range of ranks; None for too few types.
+    """Fit Zipf's law by least squares on logarithms over a range of ranks; None for fewer than 3 types.
 
     >>> round(zipf_fit(np.array([6000 / rank for rank in range(1, 1001)])).exponent, 6)
     1.0
@@ -134,7 +134,7 @@ def zipf_fit(counts: Counts, ranks: tuple[int, int] = ZIPF_RANKS) -> ZipfFit | N
 
 
 def surprisal(counts: Counts) -> npt.NDArray[np.float64]:
-    """The nats of information in meeting each type: -ln p."""
+    """The surprisal -ln p of each type, in nats."""
     return np.asarray(np.log(counts.sum()) - np.log(counts))
 
 
@@ -150,5 +150,5 @@ def entropy(counts: Counts) -> float:
 
 
 def bits(nats: float) -> float:
-    """Nats in bits."""
+    """Convert nats to bits."""
     return nats / math.log(2)

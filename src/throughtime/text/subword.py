@@ -1,7 +1,7 @@
-"""Subword tokenizers: three kinds that can be trained, and any `tokenizer.json` from elsewhere.
+"""Subword tokenizers: three kinds that can be trained, and any `tokenizer.json`.
 
-The pieces keep every space, so decoding gives the text back exactly: a space is written ▁ at the beginning of
-the word that follows it (wordpiece, unigram), or is a byte like any other (bpe).
+Pieces keep every space, so that decoding restores the text exactly: a space is written as ▁ at the beginning
+of the next word (wordpiece, unigram) or is a byte like any other (bpe).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from throughtime.text.tokenizer import Tokenizer
 
 SPACE = "▁"
 _PROBE = "a b"
-_UNHEARD_OF = "a \ue000"  # for private use: in no vocabulary
+_UNKNOWN = "a \ue000"  # a character for private use, which is in no vocabulary
 
 
 class SubwordTokenizer(Tokenizer):
-    """A tokenizer that its `definition` describes: the text of a Hugging Face `tokenizer.json`."""
+    """A tokenizer with the `definition` of a Hugging Face `tokenizer.json`."""
 
     def __init__(self, definition: str) -> None:
         import tokenizers
@@ -30,17 +30,17 @@ class SubwordTokenizer(Tokenizer):
         self.backend = tokenizers.Tokenizer.from_str(definition)
         self.backend.no_padding()
         self.backend.no_truncation()
-        # A text that spells "[SEP]" is a text, not the end of a sentence.
+        # "[SEP]" in a text is text, not the end of a sentence.
         self.backend.encode_special_tokens = True
         self._decoder = decoder_of(self.backend)
 
     def tokenize(self, text: str) -> list[str]:
-        """The pieces of the text, without special tokens around them."""
+        """Split a text into pieces, without special tokens around them."""
         pieces: list[str] = self.backend.encode(text, add_special_tokens=False).tokens
         return pieces
 
     def detokenize(self, tokens: Sequence[str]) -> str:
-        """The text of these pieces, by the definition's own decoder, or else by the marks in its pieces."""
+        """Join pieces by the decoder of the definition, or else by the marks in the pieces."""
         assert self._decoder is not None, "`read_definition` refuses a definition without a decoder"
         return str(self._decoder.decode(list(tokens)))
 
@@ -49,54 +49,54 @@ class SubwordTokenizer(Tokenizer):
         return {"definition": self.definition}
 
     def vocabulary_tokens(self) -> list[str]:
-        """Every piece in the order of its id; a number that the definition skips gets a name of its own."""
+        """List all pieces by id; an id that the definition skips gets a name made from its number."""
         ids = self.backend.get_vocab(with_added_tokens=True)
         by_id = {number: token for token, number in ids.items()}
         return [by_id.get(number, f"<no-token-{number}>") for number in range(max(by_id) + 1)]
 
     def special_tokens(self) -> list[str]:
-        """The pieces that stand for no text."""
+        """List the special tokens, which stand for no text."""
         added = self.backend.get_added_tokens_decoder()
         return [added[number].content for number in sorted(added) if added[number].special]
 
 
 class FileTokenizer(SubwordTokenizer):
-    """The tokenizer of somebody's `tokenizer.json`. What a round trip keeps is up to its author."""
+    """A tokenizer read from a `tokenizer.json`; what a round trip keeps depends on its author."""
 
     name: ClassVar[str] = "file"
 
     def __init__(self, definition: str, path: str = "tokenizer.json") -> None:
         super().__init__(definition)
-        self.path = path  # for messages alone: where it was read does not make it another tokenizer
+        self.path = path  # only for messages
 
 
 class BytePairTokenizer(SubwordTokenizer):
-    """Byte pair encoding over bytes: any text at all survives."""
+    """Byte pair encoding over bytes, which can represent any text."""
 
     name: ClassVar[str] = "bpe"
 
     def normalise(self, text: str) -> str:
-        """The text, in small letters if it was trained so."""
+        """Return the text, in lower case if the tokenizer was trained so."""
         normalizer = self.backend.normalizer
         return text if normalizer is None else str(normalizer.normalize_str(text))
 
 
 class _SpaceMarkTokenizer(SubwordTokenizer):
-    """What wordpiece and unigram share: a space is ▁ at the beginning of a piece."""
+    """The base of wordpiece and unigram, where ▁ at the beginning of a piece is a space."""
 
     def normalise(self, text: str) -> str:
-        """The text, in small letters if it was trained so; the sign ▁ itself becomes a space."""
+        """Return the text, in lower case if the tokenizer was trained so; the sign ▁ becomes a space."""
         return str(self.backend.normalizer.normalize_str(text))[1:].replace(SPACE, " ")
 
 
 class WordPieceTokenizer(_SpaceMarkTokenizer):
-    """The longest known piece first; a piece inside a word is marked by ##."""
+    """Takes the longest known piece first; ## marks a piece inside a word."""
 
     name: ClassVar[str] = "wordpiece"
 
 
 class UnigramTokenizer(_SpaceMarkTokenizer):
-    """The most probable pieces together."""
+    """Takes the most probable sequence of pieces."""
 
     name: ClassVar[str] = "unigram"
 
@@ -108,14 +108,14 @@ TRAINED = ("wordpiece", "bpe", "unigram")
 
 
 def tokenizer_file(path: Path | str) -> FileTokenizer:
-    """The tokenizer of a `tokenizer.json`, or of the folder that holds one."""
+    """Read the tokenizer of a `tokenizer.json` or of a folder that contains one."""
     path = Path(path)
     path = path / "tokenizer.json" if path.is_dir() else path
     return FileTokenizer(read_definition(path), str(path))
 
 
 def tokenizer_label(tokenizer: Tokenizer) -> str:
-    """What messages call a tokenizer: its file, or its name.
+    """Return the file of a tokenizer, or its name, for messages.
 
     >>> from throughtime.text.subword_training import train_subword
     >>> tokenizer_label(train_subword("unigram", ["a text"], vocabulary_size=20))
@@ -125,16 +125,15 @@ def tokenizer_label(tokenizer: Tokenizer) -> str:
 
 
 def read_definition(path: Path) -> str:
-    """The text of a `tokenizer.json`, once it has been seen to work."""
+    """Read the text of a `tokenizer.json` and check that the tokenizer works."""
     import tokenizers
 
     try:
         definition = path.read_text(encoding="utf-8")
-    except (FileNotFoundError, UnicodeDecodeError):
-        problem = (
-            "is not UTF-8 text" if path.exists() else "does not exist; name a Hugging Face tokenizer.json"
-        )
-        raise InputError(str(path), problem) from None
+    except FileNotFoundError:
+        raise InputError(str(path), "does not exist; give a Hugging Face tokenizer.json") from None
+    except UnicodeDecodeError:
+        raise InputError(str(path), "is not UTF-8 text") from None
     try:
         backend = tokenizers.Tokenizer.from_str(definition)
     except Exception as error:  # the library raises nothing narrower
@@ -142,13 +141,12 @@ def read_definition(path: Path) -> str:
     if not backend.get_vocab_size(with_added_tokens=True):
         raise InputError(str(path), "has an empty vocabulary; train the tokenizer before you save it")
     try:
-        backend.encode(_UNHEARD_OF, add_special_tokens=False)
+        backend.encode(_UNKNOWN, add_special_tokens=False)
     except Exception as error:
-        raise InputError(str(path), f"cannot cut a text with a word that it does not know: {error}") from None
+        raise InputError(str(path), f"fails for a text with a word that it does not know: {error}") from None
     if decoder_of(backend) is None:
         problem = (
-            "has no decoder, and its pieces do not show where a word begins, so its text cannot be put "
-            "together again; set the tokenizer's decoder and save it again"
+            "has no decoder, and its pieces do not show where words begin; set a decoder and save it again"
         )
         raise InputError(str(path), problem)
     return definition
@@ -174,7 +172,7 @@ class MarkedPieces:
     gap: str = ""  # between two words
 
     def decode(self, pieces: Sequence[str]) -> str:
-        """The text of these pieces."""
+        """Join pieces to a text."""
         if not (self.prefix or self.suffix):
             return self.gap.join(pieces)
         parts: list[str] = []
@@ -191,7 +189,7 @@ class MarkedPieces:
 
 
 def decoder_of(backend: Any) -> Any | None:
-    """The decoder of a tokenizer of the `tokenizers` library: its own, or one that suits its pieces.
+    """Find a decoder for a tokenizer of the `tokenizers` library: its own, or one that suits its pieces.
 
     None if it has no decoder and its pieces do not show where words begin.
     """
@@ -204,13 +202,13 @@ def decoder_of(backend: Any) -> Any | None:
     model, keeps_spaces = parts["model"], "".join(words) == _PROBE
     prefix, suffix = model.get("continuing_subword_prefix") or "", model.get("end_of_word_suffix") or ""
     if keeps_spaces or prefix or suffix or model["type"] == "WordLevel":
-        # Where spaces are in the pieces, nothing belongs between words.
+        # If the pieces contain the spaces, nothing is put between words.
         return MarkedPieces(prefix, suffix, gap="" if keeps_spaces else " ")
     return None
 
 
 def _words(backend: Any) -> list[str]:
-    """The words of a text of two words, as the tokenizer passes them to its model."""
+    """Split a text of two words as the tokenizer does before it applies its model."""
     text = _PROBE if backend.normalizer is None else backend.normalizer.normalize_str(_PROBE)
     if backend.pre_tokenizer is None:
         return [text]
@@ -218,7 +216,7 @@ def _words(backend: Any) -> list[str]:
 
 
 def _sign_decoder(parts: dict[str, Any]) -> Any | None:
-    """A decoder for a tokenizer that replaces spaces by visible signs; None for others."""
+    """Build a decoder for a tokenizer that replaces spaces by visible signs; None for others."""
     from tokenizers import decoders
 
     cutters = {one["type"]: one for one in _flat(parts["pre_tokenizer"], "pretokenizers")}
@@ -244,7 +242,7 @@ def _sign_decoder(parts: dict[str, Any]) -> Any | None:
 
 
 def _flat(part: dict[str, Any] | None, inner: str) -> list[dict[str, Any]]:
-    """The steps of a normalizer or pre-tokenizer, with nested sequences flattened."""
+    """List the steps of a normalizer or pre-tokenizer, with nested sequences flattened."""
     if part is None:
         return []
     return (

@@ -1,8 +1,8 @@
 """Training of subword tokenizers; the same texts always give the same pieces.
 
-WordPiece and BPE are trained by the `tokenizers` library. The unigram model (Kudo, 2018), whose training
-there is not repeatable, is trained here by expectation and maximisation over pieces, then pruning. All words
-of one length are treated at once: `spans[word, start, end]` is the piece between two places, or none.
+WordPiece and BPE are trained by the `tokenizers` library. Its training of the unigram model (Kudo, 2018) is
+not reproducible, so that model is trained here, by expectation maximisation and pruning. All words of one
+length are computed at once: `spans[word, start, end]` is the piece between two positions, or none.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -23,8 +22,8 @@ Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int32]
 
 SPECIAL_TOKENS = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
-# Ideographs, kana and marks stand alone (so # never begins a longer piece, and ## is safe as the sign of a
-# piece inside a word), and no word is longer than wordpiece accepts.
+# Ideographs, kana and marks are words by themselves. So # never begins a longer piece, and ## can mark pieces
+# inside words. No word is longer than wordpiece accepts.
 _IDEOGRAPHS = r"\p{Han}\p{Hiragana}\p{Katakana}"
 _WORDS = (
     rf"▁?[\p{{L}}\p{{M}}&&[^{_IDEOGRAPHS}]]{{1,100}}|▁?\p{{N}}{{1,100}}"
@@ -32,9 +31,9 @@ _WORDS = (
 )
 
 LONGEST_PIECE = 16
-SEEDS_PER_PIECE = 8  # how many candidates are tried for each piece wanted
-MOST_WORDS = 200_000  # rarer words change the pieces little and cost much
-SPANS_AT_ONCE = 2_000_000  # keeps the memory of one step small
+SEEDS_PER_PIECE = 8  # number of candidates for each piece of the vocabulary
+MOST_WORDS = 200_000  # rarer words take much time and change little
+SPANS_AT_ONCE = 2_000_000  # bounds the memory of one step
 KEPT_PER_ROUND = 0.75
 ROUNDS_OF_EXPECTATION = 2
 
@@ -48,8 +47,8 @@ def train_subword(
 ) -> SubwordTokenizer:
     """Train a tokenizer on texts, which are read once; the same texts always give the same tokenizer.
 
-    Every character of the texts gets a piece of its own, even where that makes the vocabulary larger than
-    `vocabulary_size`. The first special token stands for the unknown.
+    Every character of the texts becomes a piece, even if the vocabulary then exceeds `vocabulary_size`. The
+    first special token is the unknown token.
 
     >>> tokenizer = train_subword("wordpiece", ["low lower lowest", "new newer newest"], vocabulary_size=60)
     >>> tokenizer.tokenize("newest low")
@@ -57,17 +56,18 @@ def train_subword(
     """
     trainers = {"wordpiece": _train_wordpiece, "bpe": _train_byte_pairs, "unigram": _train_unigram}
     if kind == FileTokenizer.name:
-        raise InputError("tokens", f"is {kind!r}, which is no name; give the path of a tokenizer.json")
+        raise InputError(
+            "tokens", f"is {kind!r}, which is not a tokenizer to train; give the path of a tokenizer.json"
+        )
     if kind not in trainers:
         raise unknown("subword tokenizer", kind, trainers)
     if not special_tokens:
-        raise InputError("special_tokens", "must name at least the token for the unknown")
+        raise InputError("special_tokens", "is empty; give at least the unknown token")
     specials = list(special_tokens)
     if vocabulary_size <= len(specials):
         raise InputError(
             "vocabulary_size",
-            f"is {vocabulary_size}, which leaves no room after {len(specials)} special tokens; raise it (the "
-            "setting max_size)",
+            f"is {vocabulary_size}, expected more than the {len(specials)} special tokens; raise max_size",
         )
     backend = trainers[kind](texts, vocabulary_size, specials, lowercase)
     backend.add_special_tokens(specials)
@@ -78,14 +78,14 @@ def _train_wordpiece(texts: Iterable[str], size: int, specials: list[str], lower
     from tokenizers import Regex, Tokenizer, decoders, models, trainers
 
     counts = _word_counts(texts, lowercase)
-    # The trainer numbers pieces inside words in the order of a random hash, and breaks ties by number.
-    # As special tokens they are numbered beforehand, in the order given here.
+    # The trainer numbers pieces inside words in the order of a random hash and breaks ties by number.
+    # Given as special tokens, they are numbered in this order.
     inside = sorted({f"##{character}" for word in counts for character in word[1:]})
     trainer = trainers.WordPieceTrainer(
         vocab_size=size, special_tokens=[*specials, *inside], show_progress=False
     )
     pupil = Tokenizer(models.WordPiece(unk_token=specials[0]))
-    pupil.train_from_iterator(_repeated(counts), trainer)
+    pupil.train_from_iterator(counts.elements(), trainer)
     model = models.WordPiece(pupil.get_vocab(), unk_token=specials[0], max_input_chars_per_word=200)
     backend = Tokenizer(model)
     _mark_spaces(backend, lowercase)
@@ -121,7 +121,7 @@ def _train_byte_pairs(texts: Iterable[str], size: int, specials: list[str], lowe
 
 
 def _mark_spaces(backend: Any, lowercase: bool) -> None:
-    """Make a tokenizer write each space as ▁, with one more before the text so that all words look alike."""
+    """Make a tokenizer write each space as ▁, and add one before the text so that all words look alike."""
     from tokenizers import Regex, decoders, normalizers, pre_tokenizers
 
     steps = [normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]
@@ -133,7 +133,7 @@ def _mark_spaces(backend: Any, lowercase: bool) -> None:
 
 
 def _word_counts(texts: Iterable[str], lowercase: bool) -> Counter[str]:
-    """How often each word occurs, cut as `_mark_spaces` will have it."""
+    """Count words, split as by `_mark_spaces`."""
     from tokenizers import Tokenizer, models
 
     backend = Tokenizer(models.WordPiece(unk_token="?"))
@@ -145,14 +145,10 @@ def _word_counts(texts: Iterable[str], lowercase: bool) -> Counter[str]:
     return counts
 
 
-def _repeated(counts: Counter[str]) -> Iterable[str]:
-    return chain.from_iterable(repeat(word, count) for word, count in counts.items())
-
-
 def unigram_pieces(counts: Mapping[str, int], size: int) -> list[tuple[str, float]]:
-    """The best `size` pieces for these words, with their log-probabilities, likeliest first.
+    """Find the best `size` pieces for these words, with their log-probabilities, most likely first.
 
-    Every single character stays, however many there are.
+    All single characters are kept, even if there are more than `size`.
 
     >>> pieces = unigram_pieces({"banana": 5, "ban": 3, "nab": 1}, size=5)
     >>> sorted(piece for piece, _ in pieces)
@@ -168,7 +164,7 @@ def unigram_pieces(counts: Mapping[str, int], size: int) -> list[tuple[str, floa
     while True:
         for _ in range(ROUNDS_OF_EXPECTATION):
             frequencies = sum((bucket.expected(scores) for bucket in words), np.zeros(len(pieces)))
-            # A character that no segmentation needs must still be there when a new text needs it.
+            # A character that no segmentation uses must remain, since a new text may need it.
             frequencies = np.where(single, np.maximum(frequencies, 0.1), frequencies)
             scores = _log_probabilities(np.where(alive, frequencies, 0.0))
         wanted = max(size, int(single.sum()))
@@ -180,7 +176,7 @@ def unigram_pieces(counts: Mapping[str, int], size: int) -> list[tuple[str, floa
         best = _best_alternatives(alternatives, scores, len(pieces))
         losses[used] = frequencies[used] * (scores[used] - best[used])
         losses[single] = np.inf
-        # Rounded, so that the order of additions on another machine changes nothing.
+        # Rounded, so that another order of additions on another machine changes nothing.
         order = np.lexsort((np.arange(len(pieces)), -np.round(losses, 6)))
         alive[order[keep:]] = False
         scores = np.where(alive, scores, -np.inf)
@@ -191,18 +187,18 @@ def unigram_pieces(counts: Mapping[str, int], size: int) -> list[tuple[str, floa
 
 
 class _Bucket:
-    """Words of one length, their counts, and the pieces that could make them up."""
+    """Words of one length, their counts, and the pieces that they may consist of."""
 
     def __init__(self, words: Ids, spans: Ids, counts: Floats) -> None:
         self.words, self.spans, self.counts = words, spans, counts
         self.length = spans.shape[1] - 1
 
     def edges(self, scores: Floats) -> Floats:
-        """The score of each span, minus infinity where there is no piece: [words, start, end]."""
+        """The score of each span, minus infinity if it is not a piece: [words, start, end]."""
         return np.append(scores, -np.inf)[self.spans]
 
     def expected(self, scores: Floats) -> Floats:
-        """How often each piece is expected to be used in these words, over all segmentations."""
+        """The expected number of uses of each piece in these words, over all segmentations."""
         edges = self.edges(scores)
         forward = np.zeros((len(self.words), self.length + 1))
         backward = np.zeros_like(forward)
@@ -230,7 +226,7 @@ class _Bucket:
 
 
 def _seeds(counts: Mapping[str, int], size: int) -> tuple[list[str], Floats]:
-    """All characters, and the substrings that cover most text; how often each occurs."""
+    """List all characters and the substrings that cover most text, and how often each occurs."""
     occurrences: Counter[str] = Counter()
     for word, count in counts.items():
         for start in range(len(word)):

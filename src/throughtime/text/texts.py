@@ -1,4 +1,4 @@
-"""Texts: checked as a caller gives them, split where they are too long, and written for people."""
+"""Checks of texts, splitting of long texts, and formatting of lines and numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_SPACE_AFTER = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]$")
 
 
 def check_texts(texts: str | Iterable[str], where: str = "texts") -> list[str]:
-    """The texts as a list; one text alone is a list of one.
+    """Return texts as a list, a single text as a list of one; raise for anything that is not text.
 
     >>> check_texts("the cat")
     ['the cat']
@@ -31,7 +31,7 @@ def check_texts(texts: str | Iterable[str], where: str = "texts") -> list[str]:
 
 
 def check_sentences(sentences: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
-    """Sentences that are cut into words; one that is not is refused: its letters would be its words.
+    """Check that sentences are lists of words; the letters of a text would be taken for its words.
 
     >>> check_sentences([["the", "cat"], "the dog"])
     Traceback (most recent call last):
@@ -46,25 +46,26 @@ def check_sentences(sentences: Sequence[Sequence[str]]) -> Sequence[Sequence[str
 
 
 def check_text(text: str, where: str) -> str:
-    r"""The text, or a sentence that says why it is none.
+    r"""Return the text; raise if it is not a valid one.
 
     >>> check_text("\ud83d", "prompt")
     Traceback (most recent call last):
-    throughtime.errors.InputError: prompt: is no valid text: it has half a surrogate pair
+    throughtime.errors.InputError: prompt: is not valid text: it has half a surrogate pair
     """
     if not isinstance(text, str):
         raise InputError(where, f"is of type {type(text).__name__}, expected a text")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InputError(where, "is no valid text: it has half a surrogate pair") from None
+        raise InputError(where, "is not valid text: it has half a surrogate pair") from None
     return text
 
 
 def split_text(text: str, limit: int, count: Callable[[str], int]) -> list[str]:
-    """A text of more than `limit` tokens as its sentences; one of more than twice as many is cut further.
+    """Split a text of more than `limit` tokens into sentences, and very long sentences into parts.
 
-    A sentence is cut into parts of at most `limit` tokens: after clauses where they fit, else after words.
+    A sentence of more than twice the limit is split into parts of at most `limit` tokens: after clauses if
+    they fit, else after words.
 
     >>> def words(text): return len(text.split())
     >>> split_text("He ran. She sat, slept, woke. I saw it.", 4, words)
@@ -82,7 +83,7 @@ def split_text(text: str, limit: int, count: Callable[[str], int]) -> list[str]:
 
 
 def join_texts(texts: Sequence[str]) -> str:
-    """Translated parts as one text; Chinese and Japanese have no space between sentences.
+    """Join translated parts to one text; Chinese and Japanese have no spaces between sentences.
 
     >>> join_texts(["Il court.", "Elle dort."]), join_texts(["他跑。", "她睡。"])
     ('Il court. Elle dort.', '他跑。她睡。')
@@ -94,7 +95,7 @@ def join_texts(texts: Sequence[str]) -> str:
 
 
 def _cut(text: str, limit: int, count: Callable[[str], int], kind: int) -> Iterator[str]:
-    """Pieces of this kind of cut, put together again as long as they fit."""
+    """Split a text by one kind of cut, and join neighbouring pieces as long as they fit."""
     held: list[str] = []
     size = 0
     for piece in _pieces(text, CUTS[kind]):
@@ -120,10 +121,10 @@ def _pieces(text: str, cut: re.Pattern[str]) -> Iterator[str]:
 
 
 def one_line(text: str) -> str:
-    r"""Never more than one line, and no sign that a terminal would obey, whatever a model says.
+    r"""Return a text as one line without control characters that would affect a terminal.
 
-    A line break becomes a space; other control characters but the tab are left out. What joins or turns
-    letters, as scripts and emoji need it, stays.
+    A line break becomes a space; other control characters are removed, except for tabs. Characters that join
+    letters or change their direction stay, since scripts and emoji need them.
 
     >>> one_line("one\ntwo\x1b[31m\x07")
     'one two[31m'
@@ -136,7 +137,7 @@ def one_line(text: str) -> str:
 
 
 def several(count: int, noun: str) -> str:
-    """A count with its noun.
+    """Format a count with its noun.
 
     >>> several(1, "text"), several(2000, "text")
     ('1 text', '2,000 texts')
@@ -145,7 +146,7 @@ def several(count: int, noun: str) -> str:
 
 
 def signed(value: float) -> str:
-    """Two decimals, and a minus that is one: as wide as a digit, and no hyphen at which a line may break.
+    """Format a number with two decimals and a real minus sign, at which no line breaks.
 
     >>> signed(-7.314), signed(0.5)
     ('−7.31', '0.50')
@@ -154,7 +155,7 @@ def signed(value: float) -> str:
 
 
 def align_columns(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """A table as lines: the first `left` columns start at the same place, the others end there.
+    """Format a table as lines: the first `left` columns are aligned to the left, the others to the right.
 
     >>> align_columns([["", "MAE"], ["naive", "2"], ["own", "10"]])
     ['       MAE', 'naive    2', 'own     10']

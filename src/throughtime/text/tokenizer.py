@@ -1,4 +1,7 @@
-"""The interface of every tokenizer, and those that are a rule of one or two lines."""
+"""The interface of tokenizers, the simplest of them, and the table of all.
+
+Another package adds a tokenizer with an entry point of the group `throughtime.tokenizers`.
+"""
 
 from __future__ import annotations
 
@@ -6,50 +9,51 @@ import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any, ClassVar
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, unknown
 from throughtime.registry import Registry
 
 Normaliser = Callable[[str], str]
-"""What is done to a text before it is cut into characters."""
+"""Changes a text before it is split into characters."""
 
 _NOT_LETTERS = re.compile("[^A-Za-z]+")
 
 
 class Tokenizer(ABC):
-    """Cuts a text into tokens and puts tokens together again.
+    """Splits a text into tokens and joins tokens to a text.
 
-    Two laws hold: `detokenize(tokenize(text)) == normalise(text)`, and normalising twice is normalising
-    once. So `normalise` says exactly what a round trip keeps of a text.
+    Two laws hold: `detokenize(tokenize(text)) == normalise(text)`, and normalising twice is the same as
+    normalising once. So `normalise` shows exactly what a round trip keeps of a text.
     """
 
     name: ClassVar[str]
 
     @abstractmethod
     def tokenize(self, text: str) -> list[str]:
-        """The tokens of this text."""
+        """Split a text into tokens."""
 
     @abstractmethod
     def detokenize(self, tokens: Sequence[str]) -> str:
-        """One text of these tokens."""
+        """Join tokens to a text."""
 
     def normalise(self, text: str) -> str:
-        """What remains of this text after a round trip."""
+        """Return what a round trip keeps of a text."""
         return self.detokenize(self.tokenize(text))
 
     def options(self) -> dict[str, Any]:
-        """The arguments that build this tokenizer again, as JSON can hold them."""
+        """Return the arguments that build this tokenizer again, as JSON values."""
         return {}
 
 
 def none(text: str) -> str:
-    """The text as it is."""
+    """Return the text unchanged."""
     return text
 
 
 def nfc(text: str) -> str:
-    """Unicode's composed form: a letter and its accent are one character wherever one exists.
+    """Return the text in composed form (NFC): a letter with its accent is one character if there is one.
 
     >>> nfc("e" + chr(0x301)) == chr(0xE9)
     True
@@ -58,12 +62,12 @@ def nfc(text: str) -> str:
 
 
 def lower(text: str) -> str:
-    """Small letters only."""
+    """Return the text in lower case."""
     return text.lower()
 
 
 def letters(text: str) -> str:
-    """Each run of anything but the letters A to Z becomes one space; small letters only.
+    """Replace everything but the letters A to Z by single spaces, and return the rest in lower case.
 
     >>> letters("The Time Machine, 1895!")
     'the time machine '
@@ -79,13 +83,13 @@ NORMALISERS = Registry[Normaliser](
 
 
 def check_normaliser(name: str, tokens: str, where: str = "normaliser") -> None:
-    """Refuse a normaliser that is not known, or that goes with no tokenizer but `char`.
+    """Check that a normaliser exists and is only used with the tokenizer `char`.
 
     >>> check_normaliser("letters", "word", "--normalise")
     Traceback (most recent call last):
     throughtime.errors.InputError: --normalise: is 'letters', which goes with the tokens char, not with word
     """
-    NORMALISERS[name]  # refuses an unknown name
+    NORMALISERS[name]  # raises for an unknown name
     if name != "none" and tokens != "char":
         raise InputError(where, f"is {name!r}, which goes with the tokens char, not with {tokens}")
 
@@ -104,32 +108,32 @@ class CharTokenizer(Tokenizer):
         self._normalise = NORMALISERS[normaliser]
 
     def normalise(self, text: str) -> str:
-        """The text as its normaliser leaves it."""
+        """Apply the normaliser."""
         return self._normalise(text)
 
     def tokenize(self, text: str) -> list[str]:
-        """The characters of the normalised text."""
+        """Split the normalised text into characters."""
         return list(self._normalise(text))
 
     def detokenize(self, tokens: Sequence[str]) -> str:
-        """The characters side by side."""
+        """Join the characters."""
         return "".join(tokens)
 
     def options(self) -> dict[str, Any]:
-        """The name of the normaliser."""
+        """Return the name of the normaliser."""
         return {"normaliser": self.normaliser}
 
 
 class SpacedTokenizer(Tokenizer):
-    """Tokens with one space between them; what becomes of the text before is the subclass's rule."""
+    """The base of tokenizers whose tokens are joined by single spaces."""
 
     def detokenize(self, tokens: Sequence[str]) -> str:
-        """The tokens with one space between them."""
+        """Join the tokens by single spaces."""
         return " ".join(tokens)
 
 
 class SpaceTokenizer(SpacedTokenizer):
-    """Tokens are what stands between spaces: for text that was cut into tokens before.
+    """Splits at white space, for text that is already split into tokens.
 
     >>> SpaceTokenizer().tokenize(" mr. <unk> is  chairman ")
     ['mr.', '<unk>', 'is', 'chairman']
@@ -138,12 +142,12 @@ class SpaceTokenizer(SpacedTokenizer):
     name: ClassVar[str] = "space"
 
     def tokenize(self, text: str) -> list[str]:
-        """The text cut at white space."""
+        """Split the text at white space."""
         return text.split()
 
 
 class WordTokenizer(SpacedTokenizer):
-    """Runs of the letters A to Z, in small letters; all else is dropped.
+    """Keeps runs of the letters A to Z, in lower case, and drops everything else.
 
     >>> WordTokenizer().tokenize("It's 7 o'clock.")
     ['it', 's', 'o', 'clock']
@@ -152,14 +156,14 @@ class WordTokenizer(SpacedTokenizer):
     name: ClassVar[str] = "word"
 
     def tokenize(self, text: str) -> list[str]:
-        """The words of the text."""
+        """Split the text into words."""
         return letters(text).split()
 
 
 class BasicEnglishTokenizer(SpacedTokenizer):
     """The rule that torchtext calls "basic_english".
 
-    Small letters; . , ( ) ! ? ' are tokens; double quotes vanish; `<br />`, ; and : separate.
+    Letters become lower case; . , ( ) ! ? ' are tokens; double quotes vanish; `<br />`, ; and : separate.
 
     >>> BasicEnglishTokenizer().tokenize('You "can\\'t" win: never!')
     ['you', 'can', "'", 't', 'win', 'never', '!']
@@ -171,9 +175,9 @@ class BasicEnglishTokenizer(SpacedTokenizer):
     _separator = re.compile(r"[;:\s]+")
 
     def tokenize(self, text: str) -> list[str]:
-        """The words and marks of the text."""
+        """Split the text into words and marks."""
         text = self._separator.sub(" ", text.lower().replace('"', ""))
-        # Cutting one tag out of "<br <br />/>" leaves another: cut until none is left.
+        # Removing one tag from "<br <br />/>" leaves another, so repeat until none is left.
         while "<br />" in text:
             text = self._separator.sub(" ", text.replace("<br />", " "))
         return self._mark.sub(r" \1 ", text).split()
@@ -182,7 +186,7 @@ class BasicEnglishTokenizer(SpacedTokenizer):
 class TranslationTokenizer(SpacedTokenizer):
     """The rule of the book "Dive into Deep Learning" for English-French pairs.
 
-    No-break spaces become spaces, letters small, and , . ! ? stand apart from the word before them.
+    No-break spaces become spaces, letters lower case, and , . ! ? are split from the word before them.
 
     >>> TranslationTokenizer().tokenize("Va\\u202f!"), TranslationTokenizer().tokenize("Go.")
     (['va', '!'], ['go', '.'])
@@ -193,6 +197,46 @@ class TranslationTokenizer(SpacedTokenizer):
     _glued_mark = re.compile(r"(?<=[^ ])(?=[,.!?])")
 
     def tokenize(self, text: str) -> list[str]:
-        """The words and marks of the text."""
+        """Split the text into words and marks."""
         text = text.replace("\u202f", " ").replace("\u00a0", " ").lower()
         return [token for token in self._glued_mark.sub(" ", text).split(" ") if token]
+
+
+TOKENIZERS = Registry[type[Tokenizer]](
+    "tokenizer",
+    "throughtime.tokenizers",
+    {
+        "char": "throughtime.text.tokenizer:CharTokenizer",
+        "word": "throughtime.text.tokenizer:WordTokenizer",
+        "space": "throughtime.text.tokenizer:SpaceTokenizer",
+        "basic-english": "throughtime.text.tokenizer:BasicEnglishTokenizer",
+        "translation": "throughtime.text.tokenizer:TranslationTokenizer",
+        "unicode": "throughtime.text.unicode:UnicodeTokenizer",
+        "wordpiece": "throughtime.text.subword:WordPieceTokenizer",
+        "bpe": "throughtime.text.subword:BytePairTokenizer",
+        "unigram": "throughtime.text.subword:UnigramTokenizer",
+        "file": "throughtime.text.subword:FileTokenizer",
+    },
+)
+
+
+def tokenizer(name: str, **options: Any) -> Tokenizer:
+    """Build the tokenizer of this name.
+
+    >>> tokenizer("char", normaliser="lower").tokenize("Ab")
+    ['a', 'b']
+    """
+    if name not in TOKENIZERS:
+        # The tokenizer of a file is chosen by its path.
+        raise unknown("tokenizer", name, [known for known in TOKENIZERS if known != "file"])
+    kind = TOKENIZERS[name]
+    known = list(signature(kind).parameters)
+    if "definition" in known and "definition" not in options:
+        raise InputError(
+            f"tokenizer {name!r}", "must be trained on text first, or read from a tokenizer.json"
+        )
+    for option in options:
+        if option not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise InputError(f"tokenizer {name!r}", f"has no option {option!r}; {has}")
+    return kind(**options)

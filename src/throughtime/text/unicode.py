@@ -1,7 +1,7 @@
-"""Words, ideographs, marks and emoji of any script, the spaces that belong between them, and scripts.
+"""A tokenizer for any script, with rules for the spaces between tokens, and the scripts of letters.
 
-Each character has a class, written as one letter, so that one pattern over the string of classes cuts any
-text. Tokens carry no spacing; `_gap` puts it back by rule. A text and its round trip differ in spacing only.
+Each character has a class, written as one letter, so that one pattern over the string of classes splits any
+text. Tokens contain no spaces; `_gap` restores them by rule. A text and its round trip differ in spaces only.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _BY_CATEGORY = {"L": "w", "M": "m", "N": "d", "Cf": "m", "Ps": "o", "Pi": "o", "
 
 
 class _Classes(dict[int, str]):
-    """The class of each code point, found when first asked for."""
+    """The class of each code point, computed on first use."""
 
     def __missing__(self, code: int) -> str:
         self[code] = found = _class_of(chr(code))
@@ -66,16 +66,16 @@ def _class_of(character: str) -> str:
 _CLASSES = _Classes()
 
 _TOKEN = re.compile(
-    # A word or number: a sign where no word stands before it; hyphens, apostrophes, dots between letters;
-    # a comma or colon between digits.
+    # A word or number, with a sign if no word precedes it, and with hyphens, apostrophes and dots between
+    # letters or a comma or colon between digits.
     r"(?:(?<![^so])h(?=d))?[wd][wdmz]*(?:(?:[ahn]|(?<=d)g(?=d))[wd][wdmz]*)*"
-    # An emoji with its skin tones, variation selectors and what is joined to it; a flag.
+    # An emoji with its skin tones, variation selectors and joined emoji; a flag.
     r"|[ek][mkz]*(?:(?<=z)[ek][mkz]*)*|rr?[mz]*"
-    # Marks that lost their letter; any other character with the marks upon it.
+    # Combining marks without a letter; any other character with its combining marks.
     r"|[mz]+|[^s][mz]*"
 )
 
-# French drops these words' last vowel before another word: l'homme is l' and homme.
+# French words that lose their last vowel before another word: l'homme is l' and homme.
 _ELIDED = re.compile(r"(?:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu)['’](?=[^\W\d_])", re.IGNORECASE)
 
 _TAKES_NUMBER = frozenset("$£¥")
@@ -83,10 +83,10 @@ _NARROW = "\u202f"  # the narrow no-break space of French typography
 
 
 class UnicodeTokenizer(Tokenizer):
-    """Words whole, ideographs and kana one by one, each mark and each emoji a token, in any script.
+    """Splits text of any script into words, single ideographs and kana, marks and emoji.
 
-    Hyphens, apostrophes and dots inside a word stay in it; French elisions are tokens (l' homme).
-    `french=True` writes the narrow spaces that French has before ! ? ; : » and after «.
+    Hyphens, apostrophes and dots inside a word belong to it; French elisions are tokens (l' homme). With
+    `french=True`, detokenizing writes narrow spaces before ! ? ; : » and after «, as French does.
 
     >>> tokenizer = UnicodeTokenizer()
     >>> tokenizer.tokenize("I don't know. 我不知道。")
@@ -101,7 +101,7 @@ class UnicodeTokenizer(Tokenizer):
         self.lower, self.french = lower, french
 
     def tokenize(self, text: str) -> list[str]:
-        """The words, ideographs, marks and emoji of the text, in Unicode's composed form."""
+        """Split the text, in composed form, into words, ideographs, marks and emoji."""
         text = unicodedata.normalize("NFC", text.lower() if self.lower else text)
         tokens: list[str] = []
         for match in _TOKEN.finditer(text.translate(_CLASSES)):
@@ -114,7 +114,7 @@ class UnicodeTokenizer(Tokenizer):
         return tokens
 
     def detokenize(self, tokens: Sequence[str]) -> str:
-        """The tokens with the spaces that a reader expects."""
+        """Join the tokens with the spaces that a reader expects."""
         parts: list[str] = []
         quotes = _Quotes(tokens)
         previous: _Piece | None = None
@@ -129,20 +129,20 @@ class UnicodeTokenizer(Tokenizer):
         return "".join(parts)
 
     def options(self) -> dict[str, Any]:
-        """Whether letters are made small, and whether spacing is French."""
+        """Return whether letters become lower case and whether spaces follow French rules."""
         return {"lower": self.lower, "french": self.french}
 
 
 class _Quotes:
-    """Which quotation marks are open: the same mark may open and close."""
+    """Remembers which quotation marks are open, since the same mark may open and close."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
-        # A single ' after an s is no quotation but the genitive of "my parents' house".
+        # A single ' after an s is the genitive of "my parents' house", not a quotation mark.
         alone = tokens.index("'") if tokens.count("'") == 1 else 0
         self._open = {"'"} if alone and tokens[alone - 1].endswith("s") else set()
 
     def closes(self, token: str) -> bool | None:
-        """Whether this mark closes a quotation; None for what is no such mark."""
+        """Whether this mark closes a quotation; None for other tokens."""
         if token == "„":
             self._open.add("“")
             return False
@@ -172,7 +172,7 @@ class _Piece:
 
 
 def _gap(left: _Piece, right: _Piece, french: bool) -> str:
-    """What stands between two tokens. Nothing, only where cutting the text again finds the same two."""
+    """Return what to write between two tokens; "" only if splitting the text gives the same tokens again."""
     if right.first in "mzk" or (left.first == right.first == "r"):
         return " "
     if right.first == "h" and len(right.token) > 1:  # a number with its sign
@@ -190,7 +190,7 @@ def _gap(left: _Piece, right: _Piece, french: bool) -> str:
     return " "
 
 
-# The scripts that letters belong to, by the names that Unicode gives them.
+# Scripts have the names that Unicode gives them.
 _WIDTHS = ("FULLWIDTH ", "HALFWIDTH ")
 _ALIASES = {
     "IDEOGRAPHIC": "CJK",
@@ -204,7 +204,7 @@ _CALLED = {"CJK": "Chinese characters", "HIRAGANA": "Japanese kana", "KATAKANA":
 
 @lru_cache(maxsize=1 << 16)
 def script_of(character: str) -> str:
-    """The script of a letter, which is the first word of its Unicode name; "" for other characters.
+    """Return the script of a letter, the first word of its Unicode name; "" for other characters.
 
     >>> script_of("é"), script_of("я"), script_of("你"), script_of("ア"), script_of("7")
     ('LATIN', 'CYRILLIC', 'CJK', 'KATAKANA', '')
@@ -219,7 +219,7 @@ def script_of(character: str) -> str:
 
 
 def count_scripts(text: str) -> Counter[str]:
-    """How many letters of each script a text has.
+    """Count the letters of each script in a text.
 
     >>> dict(count_scripts("это: 7 cats"))
     {'CYRILLIC': 3, 'LATIN': 4}
@@ -232,7 +232,7 @@ def count_scripts(text: str) -> Counter[str]:
 
 
 def script_name(script: str) -> str:
-    """The name of the letters of a script in messages.
+    """Return the name of a script for messages.
 
     >>> script_name("CJK"), script_name("CYRILLIC")
     ('Chinese characters', 'Cyrillic letters')
@@ -241,7 +241,7 @@ def script_name(script: str) -> str:
 
 
 def common_scripts(words: Iterable[str], share: float) -> frozenset[str]:
-    """The scripts that at least this share of the words with letters are written in.
+    """Find the scripts of at least this share of the words that have letters.
 
     >>> sorted(common_scripts(["cat", "dog", "bird", "кот"], 0.3))
     ['LATIN']

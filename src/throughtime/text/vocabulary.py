@@ -1,4 +1,4 @@
-"""The numbers of tokens, and vectors for them from files of the word2vec, GloVe and fastText kind."""
+"""Vocabularies, and word vectors from files in the format of word2vec, GloVe and fastText."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from throughtime.files import whole_file
 
 Vectors = npt.NDArray[np.float32]
 
-# The names under which a token of each role is recognised; the first that a vocabulary holds has the role.
+# The names of the token of each role; the first one that is in a vocabulary has the role.
 ROLES: dict[str, tuple[str, ...]] = {
     "unk": ("<unk>", "[UNK]"),
     "pad": ("<pad>", "[PAD]"),
@@ -29,7 +29,7 @@ ROLES: dict[str, tuple[str, ...]] = {
 }
 _ROLE_NAMES = frozenset(name for names in ROLES.values() for name in names)
 
-# What ends a line or a column in some reader of text, or is no text at all, is written by its number.
+# Characters that some programs take for the end of a line or column, or that are not text, are escaped.
 _NAMED = {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
 _UNNAMED = {escaped: character for character, escaped in _NAMED.items()}
 _TO_ESCAPE = re.compile("[\\\\\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029\ufeff\ud800-\udfff]")
@@ -37,7 +37,7 @@ _ESCAPED = re.compile(r"\\(?:u[0-9a-f]{4}|.|$)")
 
 
 class _Ids(dict[str, int]):
-    """Token to id, with one id for all unknown tokens where there is one."""
+    """Maps tokens to ids, and unknown tokens to one id if there is one for them."""
 
     unknown: int | None = None
 
@@ -50,7 +50,7 @@ class _Ids(dict[str, int]):
 class Vocabulary:
     """Tokens and their ids, which count from 0.
 
-    `reserved` are tokens that stand for no text, besides those known by their names (`<pad>`, `[SEP]`, ...).
+    `reserved` lists tokens that stand for no text; those with names like `<pad>` and `[SEP]` are known.
 
     >>> vocabulary = Vocabulary.build("to be or not to be".split(), reserved=("<pad>", "<unk>"))
     >>> vocabulary["to"], vocabulary[["be", "is"]], vocabulary.pad_id
@@ -70,10 +70,10 @@ class Vocabulary:
         self._ids = _Ids((token, number) for number, token in enumerate(self._tokens))
         if len(self._ids) != len(self._tokens):
             twice = next(token for token, count in Counter(self._tokens).items() if count > 1)
-            raise InputError(f"token {twice!r}", "stands twice in the vocabulary; each token has one id")
+            raise InputError(f"token {twice!r}", "occurs twice in the vocabulary; list each token once")
         self.counts = None if counts is None else dict(counts)
         if "" in self._ids:
-            raise InputError("vocabulary", "has an empty token; each token is at least one character")
+            raise InputError("vocabulary", "has an empty token; each token needs at least one character")
         self.reserved = frozenset(_ROLE_NAMES | set(reserved)).intersection(self._ids)
         self.unk_id, self.pad_id, self.bos_id, self.eos_id, self.mask_id = map(self._role, ROLES)
         self._ids.unknown = self.unk_id
@@ -86,7 +86,7 @@ class Vocabulary:
         max_size: int | None = None,
         reserved: Sequence[str] = ("<unk>",),
     ) -> Vocabulary:
-        """The vocabulary of these running tokens."""
+        """Build the vocabulary of a text that is given as tokens."""
         return cls.from_counts(Counter(tokens), min_freq, max_size, reserved)
 
     @classmethod
@@ -97,15 +97,17 @@ class Vocabulary:
         max_size: int | None = None,
         reserved: Sequence[str] = ("<unk>",),
     ) -> Vocabulary:
-        """Reserved tokens in their order, then the others by falling count, those of one count as they came.
+        """Build a vocabulary: the reserved tokens, then the others by count, the most frequent first.
 
-        `max_size` counts the reserved ones too.
+        `max_size` includes the reserved tokens.
 
         >>> list(Vocabulary.from_counts({"a": 1, "b": 2, "c": 1}, max_size=3))
         ['<unk>', 'b', 'a']
         """
         if max_size is not None and max_size < len(reserved):
-            raise InputError(f"max_size {max_size}", f"has no room for {len(reserved)} reserved tokens")
+            raise InputError(
+                "max_size", f"is {max_size}, but there are {len(reserved)} reserved tokens; raise it"
+            )
         frequent = [token for token, count in counts.items() if count >= min_freq and token not in reserved]
         frequent.sort(key=lambda token: -counts[token])
         room = None if max_size is None else max_size - len(reserved)
@@ -113,7 +115,7 @@ class Vocabulary:
         return cls(tokens, {token: counts[token] for token in tokens if token in counts}, reserved)
 
     def __len__(self) -> int:
-        """How many tokens there are."""
+        """The number of tokens."""
         return len(self._tokens)
 
     def __iter__(self) -> Iterator[str]:
@@ -121,21 +123,21 @@ class Vocabulary:
         return iter(self._tokens)
 
     def __contains__(self, token: object) -> bool:
-        """Whether a token has an id of its own."""
+        """Whether a token has its own id."""
         return token in self._ids
 
     def __eq__(self, other: object) -> bool:
-        """Equal are those that give the same ids and reserve the same tokens."""
+        """Whether both have the same tokens with the same ids and reserve the same tokens."""
         if not isinstance(other, Vocabulary):
             return NotImplemented
         return (self._tokens, self.reserved) == (other._tokens, other.reserved)
 
     def __hash__(self) -> int:
-        """For sets and keys; see `hash` for a digest that lasts."""
+        """A number for sets and dictionaries; `hash` is a digest that can be stored."""
         return hash(self._tokens)
 
     def __repr__(self) -> str:
-        """Its size."""
+        """The number of tokens in words."""
         return f"Vocabulary of {len(self):,} tokens"
 
     @overload  # a str is also an Iterable of str
@@ -143,23 +145,23 @@ class Vocabulary:
     @overload
     def __getitem__(self, tokens: Iterable[str]) -> list[int]: ...
     def __getitem__(self, tokens: str | Iterable[str]) -> int | list[int]:
-        """The id of a token, or the ids of several."""
+        """Return the id of a token, or the ids of several."""
         if isinstance(tokens, str):
             return self._ids[tokens]
         return list(map(self._ids.__getitem__, tokens))
 
     def encode_array(self, tokens: Sequence[str]) -> npt.NDArray[np.int32]:
-        """The ids of many tokens, as an array."""
+        """Return the ids of many tokens as an array."""
         return np.fromiter(map(self._ids.__getitem__, tokens), dtype=np.int32, count=len(tokens))
 
     def token(self, number: int) -> str:
-        """The token of an id."""
+        """Return the token of an id."""
         if not 0 <= number < len(self._tokens):
-            raise InputError(f"id {number}", f"is outside the vocabulary, whose ids are 0 to {len(self) - 1}")
+            raise InputError(f"id {number}", f"is not in the vocabulary, whose ids are 0 to {len(self) - 1}")
         return self._tokens[number]
 
     def tokens(self, numbers: Iterable[int]) -> list[str]:
-        """The tokens of several ids."""
+        """Return the tokens of several ids."""
         return [self.token(number) for number in numbers]
 
     def _role(self, role: str) -> int | None:
@@ -175,7 +177,7 @@ class Vocabulary:
         return digest.hexdigest()
 
     def save(self, path: Path | str) -> None:
-        """Write one token a line, then its count and the word "reserved" where these apply."""
+        """Write one token per line, followed by its count and the word "reserved" if these apply."""
         counts = self.counts or {}
         with whole_file(path) as file:
             for token in self._tokens:
@@ -185,7 +187,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Path | str) -> Vocabulary:
-        """Read what `save` wrote, or any file of one token a line."""
+        """Read a file that `save` wrote, or any file with one token per line."""
         path = Path(path)
         tokens: dict[str, None] = {}
         counts: dict[str, int] = {}
@@ -193,39 +195,37 @@ class Vocabulary:
         for number, line in enumerate(_lines(path), start=1):
             token, count, mark = _columns(line, str(path), number)
             if token in tokens:
-                raise InputError(
-                    str(path), f"token {token!r} stands twice; each token has one id", line=number
-                )
+                raise InputError(str(path), f"token {token!r} occurs twice; list it once", line=number)
             tokens[token] = None
             if count is not None:
                 counts[token] = count
             if mark:
                 reserved.append(token)
         if not tokens:
-            raise InputError(str(path), "is empty; a vocabulary has one token a line")
+            raise InputError(str(path), "is empty; a vocabulary has one token per line")
         return cls(tokens, counts or None, reserved)
 
 
 def _lines(path: Path) -> list[str]:
     if not path.exists():
-        raise InputError(str(path), "does not exist; a vocabulary is a file of one token a line")
+        raise InputError(str(path), "does not exist; a vocabulary is a file with one token per line")
     try:
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise InputError(str(path), "is not UTF-8 text; write the vocabulary anew", line=line) from None
+        raise InputError(str(path), "is not UTF-8 text; write the vocabulary again", line=line) from None
     lines = text.removeprefix("\ufeff").split("\n")
     return lines[:-1] if lines[-1] == "" else lines
 
 
 def _columns(line: str, where: str, number: int) -> tuple[str, int | None, bool]:
-    """The token, its count if any, and whether it is reserved."""
+    """Read the token of a line, its count if it has one, and whether it is reserved."""
     written, _, rest = line.rstrip("\r").partition("\t")
     count, _, mark = rest.partition("\t")
     if (count and not count.isdecimal()) or mark not in ("", "reserved"):
-        raise InputError(where, f"{rest!r} is not a count, which may stand after the token", line=number)
+        raise InputError(where, f"{rest!r} after the token is not a count", line=number)
     if not written:
-        raise InputError(where, "has no token; each line holds one", line=number)
+        raise InputError(where, "has no token; write one per line", line=number)
     token = _ESCAPED.sub(lambda match: _unescape(match[0], where, number), written)
     return token, int(count) if count else None, bool(mark)
 
@@ -238,16 +238,18 @@ def _unescape(escaped: str, where: str, number: int) -> str:
     if len(escaped) == 6:
         return chr(int(escaped[2:], 16))
     if escaped not in _UNNAMED:
-        raise InputError(where, f"{escaped!r} is no escape; a backslash is written \\\\", line=number)
+        raise InputError(
+            where, f"{escaped!r} is not an escape sequence; write a backslash as \\\\", line=number
+        )
     return _UNNAMED[escaped]
 
 
 def read_vectors(path: Path | str, vocabulary: Vocabulary, seed: int = 0) -> tuple[Vectors, int]:
-    """One row for each token of the vocabulary, and how many of them the file holds.
+    """Read one vector for each token of the vocabulary, and count how many of them are in the file.
 
-    The file has a word and its numbers on each line, with or without a first line "words dimensions"; it may
-    be compressed by gzip. A word that the file lacks gets a random row of the same spread as those found;
-    the padding's row is zero.
+    Each line of the file has a word and its numbers; a first line "words dimensions" is optional, and the
+    file may be compressed by gzip. A word that is not in the file gets a random vector with the standard
+    deviation of the others; the vector of the padding is zero.
     """
     path = Path(path)
     rows: dict[int, Vectors] = {}
@@ -255,9 +257,7 @@ def read_vectors(path: Path | str, vocabulary: Vocabulary, seed: int = 0) -> tup
         if word in vocabulary and vocabulary[word] not in rows:
             rows[vocabulary[word]] = _row(numbers, path, line)
     if not rows:
-        raise InputError(
-            str(path), "holds none of the vocabulary's words; is it of the same language and case?"
-        )
+        raise InputError(str(path), "has no word of the vocabulary; check its language and case")
     found = np.stack(list(rows.values()))  # [found, dimensions]
     random = np.random.default_rng(seed)
     shape = (len(vocabulary), found.shape[1])
@@ -269,7 +269,7 @@ def read_vectors(path: Path | str, vocabulary: Vocabulary, seed: int = 0) -> tup
 
 
 def _entries(path: Path) -> Iterator[tuple[int, str, list[str]]]:
-    """Each line's number, word and columns of numbers, which are equally many on all lines."""
+    """Yield the number of each line, its word and its columns, and check that all lines have as many."""
     dimensions: int | None = None
     for line, text in _vector_lines(path):
         word, *numbers = text.split(" ")
@@ -286,17 +286,17 @@ def _entries(path: Path) -> Iterator[tuple[int, str, list[str]]]:
 
 def _vector_lines(path: Path) -> Iterator[tuple[int, str]]:
     if not path.exists():
-        raise InputError(str(path), "does not exist; name a file of word vectors")
+        raise InputError(str(path), "does not exist; give a file of word vectors")
     line = 0
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             for line, text in enumerate(file, start=1):
-                # Some writers leave a space at the end of each line.
+                # Some programs write a space at the end of each line.
                 yield line, text.decode("utf-8").rstrip(" \r\n")
     except UnicodeDecodeError:
         raise InputError(str(path), "is not UTF-8 text", line=line) from None
     except (EOFError, gzip.BadGzipFile):
-        raise InputError(str(path), "is not a whole gzip file; fetch it again", line=line + 1) from None
+        raise InputError(str(path), "is not a complete gzip file; download it again", line=line + 1) from None
 
 
 def _row(numbers: list[str], path: Path, line: int) -> Vectors:
@@ -305,5 +305,5 @@ def _row(numbers: list[str], path: Path, line: int) -> Vectors:
     except ValueError as error:
         raise InputError(str(path), f"{error}; expected numbers after the word", line=line) from None
     if not np.isfinite(row).all():
-        raise InputError(str(path), "holds a number that is not finite", line=line)
+        raise InputError(str(path), "has a number that is not finite", line=line)
     return row

@@ -77,7 +77,7 @@ class BlankFiller(ABC):
     def _filling(self, blanks: Blanks, partial: Partial) -> Filling:
         words = [partial.ids[place] for place in blanks.places]
         tokens = tuple(token_text(word, self.codec).strip(" ") for word in words)
-        return Filling(blanks.filled(words, self.codec), tokens, math.exp(partial.log_prob))
+        return Filling(blanks.fill(words, self.codec), tokens, math.exp(partial.log_prob))
 
 
 def best_first(sentences: Sequence[Partial], guess: Guess, width: int) -> list[list[Partial]]:

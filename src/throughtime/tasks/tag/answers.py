@@ -14,7 +14,7 @@ from throughtime.results import Progress, Tagged, TaggedWord
 from throughtime.text.input_warnings import InputWarnings
 from throughtime.text.subword import SUBWORDS
 from throughtime.text.texts import align_columns, check_texts
-from throughtime.text.tokenizers import TOKENIZERS, tokenizer
+from throughtime.text.tokenizer import TOKENIZERS, tokenizer
 from throughtime.text.vocabulary import Vocabulary
 
 CONFUSIONS = 10

@@ -141,7 +141,7 @@ def group_into_words(tokens: Sequence[str], tokenizer: Tokenizer) -> tuple[list[
     A token belongs to the word in which it ends, so that the bytes of one character stay together. Words that
     a single token spans, as in Chinese, count as one word.
 
-    >>> from throughtime.text.tokenizers import tokenizer
+    >>> from throughtime.text.tokenizer import tokenizer
     >>> group_into_words(list("a cat."), tokenizer("char"))
     (['a', 'cat', '.'], [0, 1, 1, 1, 1, 2])
     """
