@@ -24,7 +24,7 @@ from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.pairs import PairBatches
 from throughtime.models.weights import named_weights
 from throughtime.search.beam import Beam
-from throughtime.tasks.surprisal import likelihood
+from throughtime.tasks.objective import likelihood
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.predictor import Translator
 from throughtime.tasks.translate.texts import Codecs
@@ -53,7 +53,7 @@ class RandomTask(TranslateTask):
         """As many pairs an update."""
         return RandomBatches(
             *self.train,
-            *special_ids(self.translator.codecs),
+            *special_ids(self.predictor.codecs),
             batch_size=self.config.batch_size,
             max_length=self.config.max_length,
             seed=self.config.seed,

@@ -17,8 +17,7 @@ from throughtime.errors import InputError
 from throughtime.metrics.classification import f1_scores
 from throughtime.models.heads import IGNORED
 from throughtime.tasks.labels import labelled_texts
-from throughtime.tasks.objective import Direction, TextObjective
-from throughtime.tasks.surprisal import label_loss
+from throughtime.tasks.objective import Direction, TextObjective, label_loss
 from throughtime.tasks.texts import spread
 from throughtime.train.objective import Loss, State
 

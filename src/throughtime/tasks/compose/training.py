@@ -13,8 +13,7 @@ from throughtime.data.batching.buckets import BucketOptions, RaggedIds
 from throughtime.data.batching.pairs import ConditionedBatches, PairBatch
 from throughtime.data.records import Specials
 from throughtime.metrics.likelihood import Likelihood
-from throughtime.tasks.objective import TextObjective
-from throughtime.tasks.surprisal import label_loss, likelihood, masked_labels
+from throughtime.tasks.objective import TextObjective, label_loss, likelihood, masked_labels
 from throughtime.text.texts import one_line
 from throughtime.train.objective import Loss, State
 

@@ -29,7 +29,7 @@ from throughtime.search.exhaustive import SearchErrors
 from throughtime.search.exhaustive import search_errors as compare_results
 from throughtime.search.generate import Finished
 from throughtime.tasks.description import refuse_options
-from throughtime.tasks.surprisal import likelihood, surprisals
+from throughtime.tasks.objective import likelihood, surprisals
 from throughtime.tasks.translate.predictor import Translator, combine_translators
 from throughtime.tasks.translate.training import batch_pairs
 from throughtime.tasks.translate.translation import SentenceTranslator

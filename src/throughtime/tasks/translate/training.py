@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,16 +17,16 @@ from throughtime.data.records import Pair, Specials
 from throughtime.data.splits import language_of
 from throughtime.metrics.bleu import BleuSums
 from throughtime.metrics.likelihood import Likelihood
-from throughtime.metrics.measures import find_measure
-from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.ngram.detection import are_swapped
-from throughtime.tasks.surprisal import label_loss, likelihood, masked_labels
+from throughtime.tasks.objective import TextObjective, label_loss, likelihood, masked_labels
 from throughtime.text.languages import language_name
 from throughtime.text.texts import one_line, several
 from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.models.seq2seq import EncoderDecoder
+    from throughtime.tasks.translate.config import TranslateConfig
     from throughtime.tasks.translate.predictor import Translator
     from throughtime.tasks.translate.texts import Codecs
 
@@ -73,47 +73,31 @@ def prepare_training(translator: Translator, dataset: Dataset) -> TranslateTask:
     return TranslateTask(translator, train, translator.ids(dataset, "valid") if pairs else None, pairs)
 
 
-class TranslateTask:
+class TranslateTask(TextObjective):
     """Predict each target token from the source and the target tokens before it.
 
     `train` and `valid` are the ids of both sides; `valid_pairs` are the texts to translate each epoch.
     """
 
-    measure: str
-    better: Literal["less", "more"]
-    unit: str = "tokens"
+    predictor: Translator
+    config: TranslateConfig
+    model: EncoderDecoder
     progress: float = 0.0
-    fixed_shapes: bool = False  # batches are as long as their sentences
 
     def __init__(
         self, translator: Translator, train: PairIds, valid: PairIds | None, valid_pairs: list[Pair]
     ) -> None:
-        self.translator, self.config = translator, translator.config
-        self.model: EncoderDecoder = translator.model
+        super().__init__(translator)
         self.train, self.valid, self.valid_pairs = train, valid, valid_pairs
         # Each process scores only its share, so the tokenizer is chosen here, as `evaluate` does.
         self.scorer = translator.scorer().with_tokenizer_for([pair.target for pair in valid_pairs])
         self.truncated = Truncated(0, 0)  # training pairs that were cut, known once they are in batches
-        self.measure = self.config.choose_by
-        self.better = "more" if self.measure == "bleu" else "less"
-        self.chosen_by = None
-        if self.measure not in ("bleu", "perplexity"):
-            self.chosen_by = find_measure(self.measure, "translate")
-            self.better = self.chosen_by.better
+        self.choose_measure(self.config.choose_by, {"bleu": "more", "perplexity": "less"})
 
     def batches(self, rank: int, world_size: int) -> PairBatches:
         """Form batches of pairs of similar length."""
-        config = self.config
-        batches = batch_pairs(
-            self.translator.codecs,
-            self.train,
-            batch_size=config.batch_size,
-            max_tokens=config.max_tokens,
-            max_length=config.max_length,
-            seed=config.seed,
-            rank=rank,
-            world_size=world_size,
-        )
+        options = self.batch_options(rank, world_size)
+        batches = batch_pairs(self.predictor.codecs, self.train, max_length=self.config.max_length, **options)
         self.truncated = batches.truncated
         return batches
 
@@ -136,10 +120,6 @@ class TranslateTask:
         pairs = several(len(self.train[0]), "training pair")
         return (f"{cut} of {pairs} were cut at max_length={self.config.max_length}.",)
 
-    def count(self, batch: Batch) -> int:
-        """Count the target tokens, end marks included."""
-        return batch.count
-
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
         """Sum the surprisals of the target tokens; with label smoothing, they are reported, not minimised."""
         assert isinstance(batch, PairBatch)
@@ -154,7 +134,7 @@ class TranslateTask:
         if self.valid is None:
             return {}
         batches = batch_pairs(
-            self.translator.codecs,
+            self.predictor.codecs,
             self.valid,
             batch_size=VALIDATION_BATCH,
             shuffle=False,
@@ -166,8 +146,8 @@ class TranslateTask:
         translations, references = self._translate(share), [pair.target for pair in share]
         sums = self.scorer.sums(translations, references).to_values()
         values = {f"bleu_{number}": value for number, value in enumerate(sums)}
-        if self.chosen_by is not None:  # several processes: the mean over all sentences
-            values["chosen"] = self.chosen_by.value(translations, references) * len(share)
+        if self.registered is not None:  # several processes: the mean over all sentences
+            values["chosen"] = self.registered.value(translations, references) * len(share)
             values["chosen_sentences"] = len(share)
         return {"nats": found.nats, "tokens": found.tokens, **values}
 
@@ -176,13 +156,9 @@ class TranslateTask:
         found = Likelihood(sums["nats"], int(sums["tokens"]))
         bleu = BleuSums.from_values([sums[f"bleu_{number}"] for number in range(10)]).bleu
         measures = {"bleu": bleu, "perplexity": found.perplexity, "loss": found.nats / found.tokens}
-        if self.chosen_by is not None:
+        if self.registered is not None:
             measures[self.measure] = sums["chosen"] / max(1.0, sums["chosen_sentences"])
         return {self.measure: measures[self.measure], **measures}
-
-    def training_measures(self, mean: float) -> dict[str, float]:
-        """Return the perplexity of the training targets, with dropout."""
-        return {"perplexity": Likelihood(mean, 1).perplexity}
 
     def sample(self) -> str | None:
         """Return a few validation sentences with their translations."""
@@ -191,7 +167,7 @@ class TranslateTask:
         return "\n".join(map(" → ".join, zip(sources, translations, strict=True))) or None
 
     def _translate(self, pairs: list[Pair]) -> list[str]:
-        found = self.translator.translate([pair.source for pair in pairs], num_beams=self.config.valid_beams)
+        found = self.predictor.translate([pair.source for pair in pairs], num_beams=self.config.valid_beams)
         return [one.text for one in found]
 
 
