@@ -91,7 +91,8 @@ def test_what_cannot_be_composed_is_one_sentence(client):
 
 def test_a_composer_is_listed_with_its_labels(client):
     (listed,) = [one for one in client.get("/models").json() if one["name"] == "composer"]
-    assert listed == {"name": "composer", "task": "compose", "labels": ["animal", "music"]}
+    expected = {"name": "composer", "task": "compose", "abilities": ["compose"]}
+    assert listed == {**expected, "labels": ["animal", "music"]}
     assert client.get("/health").json() == {"status": "ok"}
 
 
@@ -105,7 +106,8 @@ def vector_models(tmp_path):
 
 def test_vectors_have_the_size_of_the_model(vector_models):
     with TestClient(create_app(vector_models, Options(), log=io.StringIO())) as client:
-        assert client.get("/models").json() == [{"name": "reports", "task": "compose", "vector_size": 2}]
+        expected = {"name": "reports", "task": "compose", "abilities": ["compose"], "vector_size": 2}
+        assert client.get("/models").json() == [expected]
         (one,) = asked(client, vector=[0.5, 1], max_new_tokens=2)
         assert isinstance(one["text"], str)
         assert len(asked(client, vector=[[0, 1], [1, 0]], num_return_sequences=2, max_new_tokens=2)) == 2

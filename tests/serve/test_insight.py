@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 from typing import Any
 
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from throughtime.folder import ModelFolder
-from throughtime.serve.app import create_app
+from throughtime.serve.app import PAGE, create_app
 from throughtime.serve.models import Models
 from throughtime.serve.requests import Options
+from throughtime.tasks import TASKS
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +30,13 @@ def told(client: TestClient, path: str, **body: Any) -> Any:
     answer = client.post(path, json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()
+
+
+def test_sections_of_the_page_are_for_abilities_of_declared_tasks(client):
+    source = (PAGE / "main.js").read_text()
+    shown = set(re.findall(r'ability: "(.*?)"', source))
+    assert {one for model in client.get("/models").json() for one in model["abilities"]} >= shown
+    assert shown <= {"gates", *(task.command for task in TASKS.values())}
 
 
 def test_translations_come_with_alignments(client):

@@ -132,7 +132,7 @@ def greeting(models: Models, address: str) -> str:
     for one in models:
         direction = f", {one.source} to {one.target}" if one.task == "translate" else ""
         lines.append(f"  {one.name}: {one.task}{direction}")
-    first = next((one for one in models if one.writes or one.task in CALLS), None)
+    first = next((one for one in models if "generate" in one.abilities or one.task in CALLS), None)
     if first is None:
         return "\n".join([*lines, f"Try: curl {address}/models"])
     path, body = CALLS.get(first.task, COMPLETION)

@@ -141,7 +141,7 @@ async def completions(request: Request, asked: CompletionRequest) -> Response:
     if asked.suffix:
         whole = await infill(request, named, asked.prompts, asked.suffix, asked.tokens, asked.choices)
         return JSONResponse(_head(named) | whole)
-    if not named.writes:
+    if "generate" not in named.abilities:
         _refuse("model", f"{named.name} cannot continue a text; ask a language model")
     if named.model.framing.backward:
         _refuse("model", f"{named.name} reads from right to left and cannot go on")

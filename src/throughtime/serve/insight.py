@@ -17,14 +17,12 @@ from throughtime.inspection.next_tokens import next_tokens
 from throughtime.inspection.translation import beam_tree
 from throughtime.results import format_times
 from throughtime.serve.batching import Left
-from throughtime.serve.models import Served, writers
+from throughtime.serve.models import Served
 from throughtime.serve.requests import RefusalError
 from throughtime.serve.service import admit, get_service
 from throughtime.serve.translation import MOST_ALTERNATIVES, search_translations
 
 router = APIRouter(prefix="/inspect", tags=["inspection"])
-GATED = ("translate", "language", "fill", "tag", "classify")
-"""Tasks whose models read tokens through gates."""
 MOST_TEXT = 2_000
 """Characters of a text that is looked into: each of its tokens is drawn."""
 
@@ -101,9 +99,8 @@ async def beam(request: Request, asked: BeamRequest) -> dict[str, Any]:
 @router.post("/gates")
 async def gates(request: Request, asked: GatesRequest) -> dict[str, Any]:
     """The gates of the units of one layer at each token, those that remember longest first."""
-    served = admit(request, [asked.q]).models.choose(
-        asked.model, *GATED, kind="a model that reads text with gates"
-    )
+    kind = "a model that reads text with gates"
+    served = admit(request, [asked.q]).models.choose(asked.model, "gates", kind)
 
     def look(text: str, left: Left) -> dict[str, Any]:
         layers = unit_gates(served.model, text)
@@ -118,7 +115,7 @@ async def gates(request: Request, asked: GatesRequest) -> dict[str, Any]:
 @router.post("/next")
 async def following(request: Request, asked: NextRequest) -> dict[str, Any]:
     """The likeliest next tokens after a text, and how much each token of it surprised the model, in bits."""
-    served = admit(request, [asked.q]).models.choose(asked.model, *writers())
+    served = admit(request, [asked.q]).models.choose(asked.model, "generate")
 
     def look(text: str, left: Left) -> dict[str, Any]:
         return next_tokens(served.model, text, asked.k).to_dict()

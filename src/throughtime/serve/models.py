@@ -4,37 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
+from throughtime.inspection.gates import check_gates
 from throughtime.serve.requests import RefusalError
 from throughtime.tasks import TASKS
 from throughtime.tasks.base import load
 
-COMPLETIONS = "throughtime.serve.completions:router"
-"""The route of tasks whose models are language models."""
-
-
-def writers() -> list[str]:
-    """The tasks of language models, by their declared route."""
-    return [name for name, task in TASKS.items() if task.route == COMPLETIONS]
-
 
 @dataclass(frozen=True)
 class Served:
-    """One model under its name. The name is only ever looked up, never made into a path."""
+    """One model and its name. The name is only looked up, never used as a path."""
 
     name: str
     task: str
     model: Any
     intervals: Any = None  # those that were saved with a forecaster
 
-    @property
-    def writes(self) -> bool:
-        """Whether it is a language model."""
-        return self.task in TASKS and TASKS[self.task].route == COMPLETIONS
+    @cached_property
+    def abilities(self) -> tuple[str, ...]:
+        """What it can do: the command of its task, such as "translate", and "gates" if it has any to show."""
+        try:
+            check_gates(self.model)
+        except InputError:
+            return (TASKS[self.task].command,)
+        return (TASKS[self.task].command, "gates")
 
     @property
     def source(self) -> str:
@@ -47,16 +45,17 @@ class Served:
         return self.model.config.target or "target"
 
     def values(self) -> dict[str, Any]:
-        """What clients are told of it."""
-        values: dict[str, Any] = {"name": self.name, "task": self.task}
-        if self.task == "translate":
-            values |= {"source": self.source, "target": self.target}
-        if self.task == "forecast":
-            values |= {"horizon": self.model.model.horizon, "lookback": self.model.model.lookback}
-        if self.task == "compose" and self.model.labels is not None:
-            values |= {"labels": list(self.model.labels.names)}
-        elif self.task == "compose":
-            values |= {"vector_size": self.model.width}
+        """Its description for clients."""
+        values: dict[str, Any] = {"name": self.name, "task": self.task, "abilities": list(self.abilities)}
+        match self.abilities[0]:
+            case "translate":
+                values |= {"source": self.source, "target": self.target}
+            case "forecast":
+                values |= {"horizon": self.model.model.horizon, "lookback": self.model.model.lookback}
+            case "compose" if self.model.labels is None:
+                values["vector_size"] = self.model.width
+            case "compose":
+                values["labels"] = list(self.model.labels.names)
         return values
 
 
@@ -78,7 +77,7 @@ class LeftOut:
 
 
 class Models:
-    """All that is served. Where a request names no model, the first that can do it answers."""
+    """The served models. A request that names none is answered by the first that is able to."""
 
     def __init__(self, served: Sequence[Served], left_out: Sequence[LeftOut] = ()) -> None:
         self.left_out = tuple(left_out)
@@ -111,12 +110,12 @@ class Models:
         return cls(served, left_out)
 
     def __iter__(self) -> Iterator[Served]:
-        """All, as they were given."""
+        """All models, in the order in which they were given."""
         return iter(self._by_name.values())
 
-    def of(self, *tasks: str) -> list[Served]:
-        """Those of these tasks."""
-        return [one for one in self if one.task in tasks]
+    def able_to(self, ability: str) -> list[Served]:
+        """The models with this ability, in the order in which they were given."""
+        return [one for one in self if ability in one.abilities]
 
     def get(self, name: str) -> Served:
         """The model of this name."""
@@ -126,22 +125,23 @@ class Models:
             raise RefusalError(404, sentence, param="model", code="model_not_found")
         return self._by_name[name]
 
-    def choose(self, name: str | None, *tasks: str, kind: str = "") -> Served:
-        """The model of this name, or the first of these tasks; `kind` is such a model in words."""
-        kind = kind or TASKS[tasks[0]].title
+    def choose(self, name: str | None, ability: str, kind: str | None = None) -> Served:
+        """Return the model of this name, or the first with this ability; `kind` describes such a model."""
+        if kind is None:
+            kind = next(task.title for task in TASKS.values() if task.command == ability)
         if name is None:
-            found = self.of(*tasks)
+            found = self.able_to(ability)
             if not found:
                 raise RefusalError(404, f"no model here is {kind}", param="model", code="model_not_found")
             return found[0]
         served = self.get(name)
-        if served.task not in tasks:
+        if ability not in served.abilities:
             raise RefusalError(400, f"{served.name} is {TASKS[served.task].title}, not {kind}", param="model")
         return served
 
 
 def _reason(run: Path, error: Exception) -> str:
-    """Why a folder cannot be served, in one line; the folder itself is named before it."""
+    """Why a folder cannot be served, in one line that follows its name."""
     if isinstance(error, ThroughtimeError):
         return str(error).removeprefix(f"{run}: ").removeprefix(f"{run}/")
     lines = str(error).splitlines()

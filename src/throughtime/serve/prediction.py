@@ -198,7 +198,7 @@ async def infill(
     Gaps of one token, of two and so on are filled; the best is the one whose tokens are likeliest on average.
     """
     service = get_service(request)
-    fillers = [named] if named.task == "fill" else service.models.of("fill")
+    fillers = [named] if "fill" in named.abilities else service.models.able_to("fill")
     if not fillers:
         sentence = "suffix needs a model that fills blanks, and none is loaded; leave it out"
         raise RefusalError(400, sentence, param="suffix")

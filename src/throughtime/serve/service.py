@@ -41,7 +41,7 @@ class Service:
         self.writers = {
             one.name: Writer(one.name, one.model, most=options.batch, queue=options.queue)
             for one in models
-            if one.writes
+            if "generate" in one.abilities
         }
         for name in self.batchers:
             self.metrics.queue.labels(name).set_function(partial(self._waiting, name))
@@ -49,7 +49,7 @@ class Service:
     @cached_property
     def detector(self) -> Detector:
         """Tells the languages of the translators apart; built when it is first needed."""
-        return Detector(language_samples(self.models.of("translate")))
+        return Detector(language_samples(self.models.able_to("translate")))
 
     async def warnings(self, served: Served, texts: Sequence[str], **how: Any) -> dict[str, list[str]]:
         """Warnings about these texts as a field `warnings`; an empty dict if there are none."""

@@ -126,7 +126,7 @@ async def translate(request: Request) -> Translated:
 async def languages(request: Request) -> list[dict[str, Any]]:
     """The languages, and to which each can be translated."""
     targets: dict[str, set[str]] = {}
-    for served in get_service(request).models.of("translate"):
+    for served in get_service(request).models.able_to("translate"):
         targets.setdefault(served.source, {served.source}).add(served.target)
         targets.setdefault(served.target, {served.target})
     return [
@@ -150,7 +150,7 @@ async def settings(request: Request) -> dict[str, Any]:
     service = get_service(request)
     language = {
         side: {"code": code, "name": language_name(code)}
-        for one in service.models.of("translate")[:1]
+        for one in service.models.able_to("translate")[:1]
         for side, code in (("source", one.source), ("target", one.target))
     }
     return {
@@ -185,7 +185,7 @@ def _choose_translator(service: Service, asked: TranslateRequest, source: str) -
             sentence = f"{chosen.name} translates from {chosen.source} to {chosen.target}, nothing else"
             raise RefusalError(400, sentence)
         return chosen
-    translators = service.models.of("translate")
+    translators = service.models.able_to("translate")
     if not translators:
         raise RefusalError(404, "no model here is a translator")
     codes = {code for one in translators for code in (one.source, one.target)}

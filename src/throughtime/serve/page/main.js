@@ -10,14 +10,15 @@ import { Problem, get, useKey } from "./server.js";
 import { translateSection } from "./translate.js";
 import { writingSection } from "./writing.js";
 
+// Each section is for models with one ability, which the server lists for every model.
 const SECTIONS = [
-  { name: "Translate", tasks: ["translate"], build: translateSection },
-  { name: "Search", tasks: ["translate"], build: beamSection },
-  { name: "Write", tasks: ["language", "ngram"], build: writingSection },
-  { name: "Gates", tasks: ["language", "translate", "fill", "tag", "classify"], build: gatesSection },
-  { name: "Fill in", tasks: ["fill"], build: fillSection },
-  { name: "Compose", tasks: ["compose"], build: composeSection },
-  { name: "Forecast", tasks: ["forecast"], build: forecastSection },
+  { name: "Translate", ability: "translate", build: translateSection },
+  { name: "Search", ability: "translate", build: beamSection },
+  { name: "Write", ability: "generate", build: writingSection },
+  { name: "Gates", ability: "gates", build: gatesSection },
+  { name: "Fill in", ability: "fill", build: fillSection },
+  { name: "Compose", ability: "compose", build: composeSection },
+  { name: "Forecast", ability: "forecast", build: forecastSection },
 ];
 
 async function begin() {
@@ -33,8 +34,8 @@ async function begin() {
   const place = document.getElementById("sections");
   const contents = document.getElementById("contents");
   const built = [];
-  for (const { name, tasks, build } of SECTIONS) {
-    const own = models.filter((one) => tasks.includes(one.task));
+  for (const { name, ability, build } of SECTIONS) {
+    const own = models.filter((one) => one.abilities.includes(ability));
     if (!own.length) continue;
     const section = build(own);
     built.push(section);
