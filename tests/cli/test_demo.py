@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import throughtime as tt
-from throughtime.cli.demo import NEW, SETTINGS, shown_off
+from throughtime.cli.demo import NEW, SETTINGS, run_demo
 from throughtime.config import build_config
 from throughtime.tasks.translate.config import TranslateConfig
 
@@ -27,14 +27,14 @@ def few(tmp_path):
 
 
 def test_the_demo_trains_judges_translates_and_draws(few, tmp_path, capsys):
-    outcome = shown_off(tmp_path / "demo", few)
+    outcome = run_demo(tmp_path / "demo", few)
     values = outcome.values
     assert values["run"] == str(tmp_path / "demo" / "en-fr")
     assert 0 <= values["bleu"] <= 100
     assert [one["source"] for one in values["translations"]] == list(NEW)
     assert (tmp_path / "demo" / "attention.png").read_bytes().startswith(b"\x89PNG")
     assert "Training a translator" in capsys.readouterr().err
-    again = shown_off(tmp_path / "demo", few)
+    again = run_demo(tmp_path / "demo", few)
     assert again.values == values
     assert "Using the translator in" in capsys.readouterr().err
 
@@ -46,7 +46,7 @@ def test_what_it_suggests_works_when_pasted(few, tmp_path, monkeypatch):
     outside = [place for place in os.environ["PATH"].split(os.pathsep) if place != environment]
     monkeypatch.setenv("PATH", os.pathsep.join(outside))
     monkeypatch.chdir(tmp_path)
-    shown = [part for part in shown_off(Path("demo"), few).shown if isinstance(part, str)]
+    shown = [part for part in run_demo(Path("demo"), few).shown if isinstance(part, str)]
     suggested = [line.strip() for line in shown if line.startswith("  ")]
     assert len(suggested) == 4
     translated = subprocess.run(suggested[0], shell=True, capture_output=True, text=True)

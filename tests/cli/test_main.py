@@ -37,6 +37,16 @@ def test_every_command_has_json_debug_and_help_with_an_example(name, throughtime
     assert f"throughtime {name}" in ran.out.split("Usage:", 1)[1].split("\n", 1)[1], "no example in the help"
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_a_terminal_and_explains_every_option(name, throughtime, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = throughtime(*name.split(), "--help").out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "{throughtime" not in shown
+    for parameter in COMMANDS[name].params:
+        assert (parameter.help or "").split(" \\[")[0].endswith("."), parameter.name
+
+
 def test_help_without_words(throughtime):
     ran = throughtime()
     assert ran.code == 2

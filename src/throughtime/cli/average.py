@@ -6,8 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from throughtime.cli.options import Out, Run, option
 from throughtime.cli.output import Outcome, as_command, command_name
 from throughtime.errors import InputError
 
@@ -24,16 +23,15 @@ PARTS = {"source", "target", "language-models"}  # vocabularies of a translator,
 
 @as_command
 def average(
-    run: Annotated[Path, typer.Argument(help="The folder of a run with checkpoints.", metavar="RUN")],
-    out: Annotated[Path, typer.Option("--out", help="The folder that the new model becomes.")],
+    run: Run,
+    out: Out,
     last: Annotated[
-        int | None,
-        typer.Option(help="How many of the last checkpoints to average; all that were kept.", min=1),
+        int | None, option("Number of last checkpoints to average; all by default.", min=1)
     ] = None,
 ) -> Outcome:
     """Average the weights of a run's last checkpoints into a new model.
 
-    A run keeps few checkpoints unless it is told to: train with --set keep=5 or more.
+    A run keeps few checkpoints by default: train with --set keep=5 or more.
 
     [bold]Examples[/bold]
 

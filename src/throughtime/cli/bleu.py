@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.output import Outcome, as_command
+from throughtime.cli.options import Lowercase, Tokenize, option
+from throughtime.cli.output import Outcome, as_command, build_table
 from throughtime.errors import InputError
 from throughtime.text.texts import several
 
@@ -67,28 +68,16 @@ def bleu(
             metavar="REF...",
         ),
     ],
-    sentence: Annotated[
-        int, typer.Option(help="Number of the line whose computation is shown step by step.", min=1)
-    ] = 1,
+    sentence: Annotated[int, option("Number of the line to show step by step.", min=1)] = 1,
     k: Annotated[
         int | None,
-        typer.Option(
-            "--k", help="Maximum n of the n-grams in the notes' BLEU; by default the longest match.", min=1
-        ),
+        option("Maximum n of n-grams in the notes' BLEU; by default the longest match.", "--k", min=1),
     ] = None,
     language: Annotated[
-        str | None,
-        typer.Option(
-            help="The language, such as zh or mandarin; by default found from the script of the references."
-        ),
+        str | None, option("Language, such as zh or mandarin; by default from the script.")
     ] = None,
-    tokenize: Annotated[
-        str | None,
-        typer.Option(
-            help="sacrebleu's tokenizer: 13a, zh, char, none, ...; by default the one for the language."
-        ),
-    ] = None,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
+    tokenize: Tokenize = None,
+    lowercase: Lowercase = False,
 ) -> Outcome:
     """Score translations in a file: the lecture notes' BLEU step by step, sacrebleu's BLEU, and chrF.
 
@@ -115,9 +104,9 @@ def bleu(
     chosen = tokenize or choose_tokenizer(language, (text for row in texts for text in row))
     corpus = corpus_bleu(predictions, texts, tokenize=chosen, lowercase=lowercase)
     chrf = corpus_chrf(predictions, texts, lowercase=lowercase)
-    judged = _score_sentences(predictions, rows, chosen, lowercase, k)
-    average = _mean_scores(judged)
-    shown = judged[sentence - 1]
+    scored = _score_sentences(predictions, rows, chosen, lowercase, k)
+    average = _mean_scores(scored)
+    shown = scored[sentence - 1]
     values = {
         "hypotheses": str(hypotheses),
         "references": [str(path) for path in references],
@@ -140,7 +129,7 @@ def bleu(
             f"[bold]The notes' BLEU of sentence {sentence:,}[/bold], "
             "brevity penalty x p_1^(1/2) x p_2^(1/4) x ... x p_k^(1/2^k)",
             *_step_table(shown, references, k),
-            f"\n[bold]Its mean over {several(len(judged), 'sentence')}[/bold]",
+            f"\n[bold]Its mean over {several(len(scored), 'sentence')}[/bold]",
             _mean_table(average),
             "\n[bold]sacrebleu over the whole corpus[/bold]",
             f"{corpus}\n{chrf.name} {chrf.value:.2f}\n[dim]{signatures}[/dim]",
@@ -183,7 +172,7 @@ def _score_sentences(
     from throughtime.metrics.bleu import cut_into_tokens
     from throughtime.metrics.sentence_bleu import notes_bleu_steps
 
-    judged = []
+    scored = []
     files = [cut_into_tokens(column, tokenize, lowercase) for column in zip(*rows, strict=True)]
     cut = cut_into_tokens(predictions, tokenize, lowercase)
     for hypothesis, row, *tokens in zip(cut, rows, *files, strict=True):
@@ -192,35 +181,32 @@ def _score_sentences(
             for file, text in enumerate(row)
             if text
         ]
-        judged.append(max(found, key=lambda one: one.steps.value))
-    return judged
+        scored.append(max(found, key=lambda one: one.steps.value))
+    return scored
 
 
-def _mean_scores(judged: list[Sentence]) -> dict[str, Any]:
+def _mean_scores(scored: list[Sentence]) -> dict[str, Any]:
     """The mean score and penalty over all sentences, and the mean p_n over those with n tokens or more."""
     from throughtime.metrics.sentence_bleu import ngram_precision
 
     precisions = []
     for n in range(1, SHOWN_ORDERS + 1):
-        long = [one for one in judged if len(one.hypothesis) >= n]
+        long = [one for one in scored if len(one.hypothesis) >= n]
         found = [ngram_precision(one.hypothesis, one.reference, n) for one in long]
         precisions.append(statistics.fmean(found) if found else 0.0)
     return {
-        "bleu": statistics.fmean(one.steps.value for one in judged),
-        "brevity_penalty": statistics.fmean(one.steps.brevity_penalty for one in judged),
+        "bleu": statistics.fmean(one.steps.value for one in scored),
+        "brevity_penalty": statistics.fmean(one.steps.brevity_penalty for one in scored),
         "precisions": precisions,
     }
 
 
 def _step_table(shown: Sentence, references: Sequence[Path], k: int | None) -> list[RenderableType]:
     """The computation for one sentence, from its tokens to its score."""
-    from rich.table import Table
     from rich.text import Text
 
     steps = shown.steps
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for title in ("n", "clipped matches", "p_n", "exponent", "factor"):
-        table.add_column(title, justify="right")
+    table = build_table(">n", ">clipped matches", ">p_n", ">exponent", ">factor")
     for one in steps.ngrams:
         counted = one.n <= steps.k
         table.add_row(
@@ -235,22 +221,17 @@ def _step_table(shown: Sentence, references: Sequence[Path], k: int | None) -> l
     penalty = f"exp(min(0, {lengths}))" if steps.prediction_length else "of an empty hypothesis"
     factors = [steps.brevity_penalty, *(one.factor for one in steps.ngrams[: steps.k])]
     product = " x ".join(f"{factor:.4f}" for factor in factors)
-    told = f"BLEU {product} = {steps.value:.4f}" if steps.k else "BLEU 0: nothing matches"
+    result = f"BLEU {product} = {steps.value:.4f}" if steps.k else "BLEU 0: nothing matches"
     return [
         Text(f"hypothesis  {' '.join(shown.hypothesis)}"),
         Text(f"reference   {' '.join(shown.reference)}   ({references[shown.file]})"),
         table,
         Text(f"k = {steps.k}, {why}\nbrevity penalty {penalty} = {steps.brevity_penalty:.4f}"),
-        f"[bold]{told}[/bold]",
+        f"[bold]{result}[/bold]",
     ]
 
 
 def _mean_table(average: dict[str, Any]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0))
     cells = [average["bleu"], average["brevity_penalty"], *average["precisions"]]
-    for title in ("BLEU", "brevity penalty", *(f"p_{n}" for n in range(1, SHOWN_ORDERS + 1))):
-        table.add_column(title, justify="right")
-    table.add_row(*(f"{cell:.4f}" for cell in cells))
-    return table
+    precisions = (f">p_{n}" for n in range(1, SHOWN_ORDERS + 1))
+    return build_table(">BLEU", ">brevity penalty", *precisions, rows=[[f"{cell:.4f}" for cell in cells]])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from throughtime.cli.options import option
 from throughtime.cli.output import Outcome, as_command, download_bars
 from throughtime.cli.usage import Command
 
@@ -28,8 +29,8 @@ SAMPLES = 3
 def list_corpora() -> Outcome:
     """List the corpora of the catalogue, and whether each is on this machine.
 
-    found: in the folder that THROUGHTIME_DATA names. cache: fetched before. fetchable: one command away.
-    missing: has to be put in place by hand; `data show NAME` says how.
+    found: in the folder named by THROUGHTIME_DATA. cache: downloaded before. fetchable: `data fetch NAME`
+    downloads it. missing: has to be put in place by hand; `data show NAME` says how.
 
     Example: throughtime data list
     """
@@ -58,7 +59,7 @@ def list_corpora() -> Outcome:
 @data_app.command(cls=Command)
 @as_command
 def show(name: Name) -> Outcome:
-    """Show what is known of a corpus: splits, files and their sums, licence and citation, first records.
+    """Show a corpus: its splits, files and checksums, licence and citation, and first records.
 
     Example: throughtime data show multi30k/tok
     """
@@ -88,9 +89,7 @@ def show(name: Name) -> Outcome:
 @as_command
 def fetch(
     name: Name,
-    force: Annotated[
-        bool, typer.Option("--force", help="Fetch again what lies in the cache, even if it is right.")
-    ] = False,
+    force: Annotated[bool, option("Download again, even if the files are right.", "--force")] = False,
 ) -> Outcome:
     """Check the SHA-256 of a corpus's files, and fetch those that are missing or wrong.
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from throughtime.cli.output import Outcome, as_command, command_name, say, suggested_commands
+from throughtime.cli.options import option
+from throughtime.cli.output import Outcome, as_command, build_table, command_name, say, suggested_commands
 from throughtime.errors import ThroughtimeError
 
 if TYPE_CHECKING:
@@ -43,21 +42,21 @@ NEW = (
 
 @as_command
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the model and the picture go.")] = Path("runs/demo"),
+    out: Annotated[Path, option("Folder for the model and the figure.")] = Path("runs/demo"),
 ) -> Outcome:
-    """Train a translator from English to French on embedded pairs, judge it, and let it translate.
+    """Train a translator from English to French on embedded pairs, evaluate it, and translate with it.
 
-    Run twice, it uses the model that is there; interrupted, it goes on.
+    A second run uses the model that is there; after an interruption it continues.
 
     [bold]Example[/bold]
 
       throughtime demo --out runs/demo
     """
-    return shown_off(out, SETTINGS)
+    return run_demo(out, SETTINGS)
 
 
-def shown_off(out: Path, settings: dict[str, Any]) -> Outcome:
-    """The demo with these settings."""
+def run_demo(out: Path, settings: dict[str, Any]) -> Outcome:
+    """Run the demo with these settings."""
     from throughtime.api import Training
     from throughtime.files import check_place
     from throughtime.tasks.base import load
@@ -81,13 +80,13 @@ def shown_off(out: Path, settings: dict[str, Any]) -> Outcome:
             {"source": source, "text": one.text, "score": one.score}
             for source, one in zip(NEW, translated, strict=True)
         ],
-        "plot": drawn(translated[0].alignment, picture),
+        "plot": draw_attention(translated[0].alignment, picture),
     }
     return Outcome(values, shown(values, translated))
 
 
-def drawn(alignment: Alignment | None, path: Path) -> str | None:
-    """The picture of what the first translation looked at, where matplotlib is installed."""
+def draw_attention(alignment: Alignment | None, path: Path) -> str | None:
+    """Draw what the first translation attended to, if matplotlib is installed."""
     from throughtime import plots
 
     if alignment is None:
@@ -103,13 +102,9 @@ def drawn(alignment: Alignment | None, path: Path) -> str | None:
 def shown(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
     """What people read."""
     from rich.rule import Rule
-    from rich.table import Table
 
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("English, never seen in training")
-    table.add_column("French, as the model writes it")
-    for source, one in zip(NEW, translated, strict=True):
-        table.add_row(source, one.text)
+    rows = [(source, one.text) for source, one in zip(NEW, translated, strict=True)]
+    table = build_table("English, never seen in training", "French, as the model writes it", rows=rows)
     drawing = values["plot"]
     looked_at = f"What the first translation looked at is drawn in {drawing}.\n" if drawing else ""
     return [

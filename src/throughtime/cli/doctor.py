@@ -6,23 +6,19 @@ import platform
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from throughtime.cli.options import option
 from throughtime.cli.output import Outcome, as_command, say
 
 CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_int8")
 SIZE, STEPS, BATCH = 8, 64, 3
-
-
 Measure = Annotated[
-    bool,
-    typer.Option("--measure", help="Clock our GPU kernels beside torch's; `auto` then goes by the result."),
+    bool, option("Time our GPU kernels against torch's; `auto` then uses the result.", "--measure")
 ]
 
 
 @as_command
 def doctor(measure: Measure = False) -> Outcome:
-    """Say what this machine can do, and which backend runs which cell on it and why others refuse.
+    """Show what this machine can do, which backend runs each cell on it, and why others refuse.
 
     Example: throughtime doctor
     """

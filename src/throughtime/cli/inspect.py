@@ -12,7 +12,7 @@ from throughtime.cli.inspect_cost import cells, cost
 from throughtime.cli.inspect_gradients import gradients, truncation
 from throughtime.cli.inspect_markov import markov
 from throughtime.cli.inspect_model import InspectsRun, inspect_model
-from throughtime.cli.options import Plot, check_pictures
+from throughtime.cli.options import Plot, check_pictures, option
 from throughtime.cli.output import Outcome, as_command, say
 from throughtime.cli.usage import Command, RunFirst
 from throughtime.files import path_exists
@@ -36,8 +36,8 @@ class RunOrCommand(TyperGroup):
 
 @as_command
 def graph(
-    cell: Annotated[str, typer.Option(help="rnn, gru, gru-before, lstm, lstm-coupled or mingru.")] = "gru",
-    steps: Annotated[int, typer.Option(help="How many steps to unroll.", min=1, max=8)] = 3,
+    cell: Annotated[str, option("rnn, gru, gru-before, lstm, lstm-coupled or mingru.")] = "gru",
+    steps: Annotated[int, option("Number of steps to unroll.", min=1, max=8)] = 3,
     plot: Plot = None,
 ) -> Outcome:
     """Draw the computation graph of a recurrence, unrolled through time, with a loss at every step.

@@ -5,24 +5,21 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
-from throughtime.cli.options import Plot, check_pictures
-from throughtime.cli.output import Outcome, as_command, say
+from throughtime.cli.options import Plot, check_pictures, option
+from throughtime.cli.output import BOLD, Outcome, as_command, build_table, say
 from throughtime.errors import InputError
 
 
 @as_command
 def cells(
     cell: Annotated[
-        list[str] | None,
-        typer.Option(help="A cell to compare; repeatable. [default: lstm, gru, gru-before]"),
+        list[str] | None, option("Cell to compare; repeatable. By default lstm, gru and gru-before.")
     ] = None,
-    steps: Annotated[int, typer.Option(help="Number of steps of a sequence.", min=1)] = 35,
-    batch_size: Annotated[int, typer.Option(help="Number of sequences of a batch.", min=1)] = 32,
-    hidden_size: Annotated[int, typer.Option(help="Number of inputs and of units.", min=1)] = 256,
-    lag: Annotated[int, typer.Option(help="Number of steps to follow the gradient back.", min=2)] = 200,
-    repetitions: Annotated[int, typer.Option(help="Number of timed training steps.", min=1)] = 15,
+    steps: Annotated[int, option("Number of steps of a sequence.", min=1)] = 35,
+    batch_size: Annotated[int, option("Number of sequences of a batch.", min=1)] = 32,
+    hidden_size: Annotated[int, option("Number of inputs and of units.", min=1)] = 256,
+    lag: Annotated[int, option("Number of steps to follow the gradient back.", min=2)] = 200,
+    repetitions: Annotated[int, option("Number of timed training steps.", min=1)] = 15,
 ) -> Outcome:
     """Compare cells: number of weights, time of a training step, and how long a gradient lasts.
 
@@ -35,8 +32,6 @@ def cells(
 
       throughtime inspect cells --cell lstm --cell mingru --hidden-size 512
     """
-    from rich.table import Table
-
     from throughtime.inspection.cost import COMPARED_CELLS, compare_cells
 
     names = list(dict.fromkeys(cell or COMPARED_CELLS))
@@ -48,10 +43,8 @@ def cells(
         repetitions=repetitions,
         lag=lag,
     )
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("cell")
-    for heading in ("weights", "biases", "ms a step", f"left at lag {lag}", "keeping 0.98"):
-        table.add_column(heading, justify="right")
+    lagged = f">left at lag {lag}"
+    table = build_table("cell", ">weights", ">biases", ">ms per step", lagged, ">keeping 0.98", **BOLD)
     for name, one in found.items():
         kept = "-" if one.left_when_kept is None else f"{one.left_when_kept:.1e}"
         table.add_row(
@@ -66,11 +59,9 @@ def cells(
 
 @as_command
 def cost(
-    longest: Annotated[
-        int, typer.Option(help="Longest sequence to measure; lengths double from 128.", min=1)
-    ] = 8192,
-    width: Annotated[int, typer.Option(help="Width d of the layers.", min=1, max=4096)] = 64,
-    kernel: Annotated[int, typer.Option(help="Kernel k of the convolution.", min=2, max=99)] = 3,
+    longest: Annotated[int, option("Longest sequence to measure; lengths double from 128.", min=1)] = 8192,
+    width: Annotated[int, option("Width d of the layers.", min=1, max=4096)] = 64,
+    kernel: Annotated[int, option("Kernel k of the convolution.", min=2, max=99)] = 3,
     plot: Plot = None,
 ) -> Outcome:
     """Compare what convolution, recurrence and self-attention cost as sequences grow.
@@ -80,8 +71,6 @@ def cost(
 
     Example: throughtime inspect cost --longest 2048 --plot cost.png
     """
-    from rich.table import Table
-
     from throughtime.inspection.cost import LENGTHS, ORDERS, measure_layers, theory
 
     check_pictures(plot)
@@ -97,11 +86,8 @@ def cost(
 
         plots.complexity(lengths, rows, path=plot)
         say(f"wrote {plot}")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("layer", "operations", "sequential", "path"):
-        table.add_column(heading)
-    for heading in ("ms", "grows as", "MB", "grows as"):
-        table.add_column(heading, justify="right")
+    headings = ("layer", "operations", "sequential", "path", ">ms", ">grows as", ">MB", ">grows as")
+    table = build_table(*headings, **BOLD)
     for name, one in found.items():
         table.add_row(
             name,

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from throughtime.cli.options import Plot, check_pictures, refuse
-from throughtime.cli.output import Outcome, as_command, say
+from throughtime.cli.options import Plot, check_pictures, option, refuse
+from throughtime.cli.output import BOLD, Outcome, as_command, build_table, say
 from throughtime.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -26,21 +24,19 @@ SENTENCE = "back through time the gradient walks until something cuts its way sh
 
 @as_command
 def gradients(
-    cell: Annotated[str, typer.Option(help="rnn, gru, lstm or another cell; all: these three.")] = "all",
-    steps: Annotated[int, typer.Option(help="How far back to follow the gradient.", min=2, max=1000)] = 200,
-    hidden: Annotated[int, typer.Option(help="The number of hidden units.", min=1, max=10_000)] = 64,
+    cell: Annotated[str, option("all (rnn, gru and lstm), or {throughtime.cells:CELLS}.")] = "all",
+    steps: Annotated[int, option("Number of steps to follow the gradient back.", min=2, max=1000)] = 200,
+    hidden: Annotated[int, option("Number of hidden units.", min=1, max=10_000)] = 64,
     scale: Annotated[
         str | None,
-        typer.Option(
-            help="The recurrent weights: small, large, or a gain such as 1.2; else small and large."
-        ),
+        option("Recurrent weights: small, large, or a gain such as 1.2; both by default."),
     ] = None,
     keep: Annotated[
         float | None,
-        typer.Option(help="Where the gates that keep the state are set, between 0 and 1; 0.98 if not given."),
+        option("Value of the gates that keep the state, from 0 to 1; 0.98 by default."),
     ] = None,
-    clip: Annotated[float, typer.Option(help="The norm to which the weights' gradient is clipped.")] = 1.0,
-    seeds: Annotated[int, typer.Option(help="Average over this many random networks.", min=1, max=1_000)] = 3,
+    clip: Annotated[float, option("Norm to clip the gradient of the weights to.")] = 1.0,
+    seeds: Annotated[int, option("Number of random networks to average over.", min=1, max=1_000)] = 3,
     plot: Plot = None,
 ) -> Outcome:
     """Follow the gradient back through time: where it vanishes, where it explodes, what clipping cures.
@@ -113,16 +109,8 @@ def _curve(curve: Curve) -> dict[str, Any]:
 
 
 def _curves_shown(curves: list[Curve], steps: int, clip: float) -> list[RenderableType]:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("cell", "gates"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("gain", f"at lag {steps}", "per step", "|gradient|", f"clipped at {clip:g}"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("")
-    for curve in curves:
-        table.add_row(
+    rows = [
+        (
             curve.cell,
             "as drawn" if curve.keep is None else f"keep {curve.keep:g}",
             f"{curve.gain:g}",
@@ -132,6 +120,11 @@ def _curves_shown(curves: list[Curve], steps: int, clip: float) -> list[Renderab
             f"{curve.clipped:.1e}",
             curve.verdict,
         )
+        for curve in curves
+    ]
+    lag, clipped = f">at lag {steps}", f">clipped at {clip:g}"
+    headings = ("cell", "gates", ">gain", lag, ">per step", ">|gradient|", clipped, "")
+    table = build_table(*headings, rows=rows, **BOLD)
     note = (
         "Norms of ds_T/ds_t, s the whole state. Clipping bounds a gradient that explodes. It scales all "
         "steps alike: what has vanished on the way stays as small beside the rest as it was."
@@ -141,22 +134,20 @@ def _curves_shown(curves: list[Curve], steps: int, clip: float) -> list[Renderab
 
 @as_command
 def truncation(
-    cell: Annotated[str, typer.Option(help="rnn, gru, lstm or another cell.")] = "gru",
-    steps: Annotated[int, typer.Option(help="The length of the sequences.", min=8, max=4096)] = 256,
+    cell: Annotated[str, option("{throughtime.cells:CELLS}.")] = "gru",
+    steps: Annotated[int, option("Length of the sequences.", min=8, max=4096)] = 256,
     tau: Annotated[
-        int, typer.Option(help="Truncated: cut the gradient every so many steps.", min=1, max=1_000_000)
+        int, option("Truncated: number of steps after which the gradient is cut.", min=1, max=1_000_000)
     ] = 32,
-    pi: Annotated[
-        float, typer.Option(help="Randomised: the probability that it goes on, at each step.")
-    ] = 0.9,
-    hidden: Annotated[int, typer.Option(help="The number of hidden units.", min=1, max=10_000)] = 32,
+    pi: Annotated[float, option("Randomised: probability of continuing, at each step.")] = 0.9,
+    hidden: Annotated[int, option("Number of hidden units.", min=1, max=10_000)] = 32,
     keep: Annotated[
         float | None,
-        typer.Option(help="Where the gates that keep the state are set, between 0 and 1; 0.9 if not given."),
+        option("Value of the gates that keep the state, from 0 to 1; 0.9 by default."),
     ] = None,
-    draws: Annotated[int, typer.Option(help="Draws of the randomised gradient.", min=64)] = 1024,
+    draws: Annotated[int, option("Number of draws of the randomised gradient.", min=64)] = 1024,
     text: Annotated[
-        str | None, typer.Option(help="With --plot: what the picture cuts; up to 72 characters of it.")
+        str | None, option("With --plot: text that the figure cuts; up to 72 characters.")
     ] = None,
     plot: Plot = None,
 ) -> Outcome:
@@ -225,32 +216,23 @@ def _draw_truncation(text: str, comparisons: list[Comparison], plot: Path) -> No
 
 
 def _strategies_shown(values: dict[str, Any]) -> list[RenderableType]:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("strategy")
-    for heading in ("bias", "by chance", "deviation", "ms", "kept MB", "backend"):
-        table.add_column(heading, justify="right")
-    growth = Table(
-        box=None, pad_edge=False, header_style="bold", title="\nms and kept MB against steps",
-        title_justify="left",
-    )  # fmt: skip
-    growth.add_column("strategy")
-    for part in values["strategies"][0]["growth"]:
-        growth.add_column(f"{part['steps']:,}", justify="right")
+    rows, growth = [], []
     for row in values["strategies"]:
         errors = (f"{row[key]:.3f}" for key in ("bias", "chance", "deviation"))
-        cost = (f"{row['seconds'] * 1e3:.1f}", f"{row['saved_bytes'] / 1e6:.2f}")
-        table.add_row(row["strategy"], *errors, *cost, row["backend"])
-        growth.add_row(
-            row["strategy"],
-            *(f"{part['seconds'] * 1e3:.1f}  {part['saved'] / 1e6:.2f}" for part in row["growth"]),
-        )
+        costs = (f"{row['seconds'] * 1e3:.1f}", f"{row['saved_bytes'] / 1e6:.2f}")
+        rows.append((row["strategy"], *errors, *costs, row["backend"]))
+        parts = (f"{part['seconds'] * 1e3:.1f}  {part['saved'] / 1e6:.2f}" for part in row["growth"])
+        growth.append((row["strategy"], *parts))
+    headings = ("strategy", ">bias", ">by chance", ">deviation", ">ms", ">kept MB", ">backend")
+    lengths = (f">{part['steps']:,}" for part in values["strategies"][0]["growth"])
+    title: dict[str, Any] = {"title": "\nms and kept MB against steps", "title_justify": "left"}
+    table = build_table(*headings, rows=rows, **BOLD)
+    more = build_table("strategy", *lengths, rows=growth, **title, **BOLD)
     note = (
         "\nBias and deviation are over the norm of the full gradient; a bias no larger than about twice "
         "what is left to chance is none."
     )
-    return [table, growth, note]
+    return [table, more, note]
 
 
 def _check_keep(keep: float, cells: Sequence[str]) -> float:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from throughtime.cli.inputs import load_model
-from throughtime.cli.options import Run, refuse
-from throughtime.cli.output import Outcome, as_command, warn
+from throughtime.cli.options import Run, option, refuse
+from throughtime.cli.output import BOLD, Outcome, as_command, build_table, warn
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,18 +21,15 @@ SHOWN = 10
 def markov(
     run: Run,
     after: Annotated[
-        str | None, typer.Option(help="Words that come before; by default the beginning of a text.")
+        str | None, option("Words that come before; by default the beginning of a text.")
     ] = None,
     steps: Annotated[
-        int | None,
-        typer.Option(help="Show which words are likely this many steps later.", min=1, max=10_000),
+        int | None, option("Show which words are likely this many steps later.", min=1, max=10_000)
     ] = None,
     most_likely: Annotated[
-        int | None, typer.Option(help="Show the most likely sequence of this many tokens.", min=1)
+        int | None, option("Show the most likely sequence of this many tokens.", min=1)
     ] = None,
-    top: Annotated[
-        int | None, typer.Option(help="With --steps: number of words to show; 10 if not given.", min=1)
-    ] = None,
+    top: Annotated[int | None, option("With --steps: number of words to show; 10 by default.", min=1)] = None,
 ) -> Outcome:
     """Look beyond the next word of an n-gram model, as a Markov chain over its last words.
 
@@ -73,19 +68,14 @@ def _steps_ahead(
     chain: MarkovChain, framing: Framing, context: list[int], steps: int, top: int
 ) -> tuple[dict[str, Any], list[Any]]:
     """The likeliest words some steps later, and how uncertain the word is."""
-    from rich.table import Table
-
     from throughtime.text.codec import END
 
     chances = chain.after(context, steps)
     best = [int(word) for word in (-chances).argsort(kind="stable")[:top] if chances[word] > 0]
     words = [END if word == framing.end_id else framing.codec.vocabulary.token(word) for word in best]
     entropy = -sum(chance * math.log2(chance) for chance in chances.tolist() if chance > 0)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("word")
-    table.add_column("probability", justify="right")
-    for word, number in zip(words, best, strict=True):
-        table.add_row(word, f"{chances[number]:.4f}")
+    rows = [(word, f"{chances[number]:.4f}") for word, number in zip(words, best, strict=True)]
+    table = build_table("word", ">probability", rows=rows, **BOLD)
     values = {
         "steps": steps,
         "entropy_bits": entropy,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.inputs import load_model, task_of
-from throughtime.cli.options import Device, Plot, check_pictures, refuse
-from throughtime.cli.output import Outcome, as_command, say
+from throughtime.cli.options import Device, Plot, Run, check_pictures, option, refuse
+from throughtime.cli.output import BOLD, Outcome, as_command, build_table, say
 from throughtime.cli.usage import RunFirst, is_run
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.tasks import TASKS
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from throughtime.inspection.gates import LayerGates
     from throughtime.inspection.translation import BeamTree
 
+VIEW = "What to show"
 NEIGHBOURS = 4
 SHOWN_UNITS = 4
 BELONGS = {"num_beams": "beam", "layer": "gates", "neighbours": "embedding", "side": "embedding"}
@@ -42,9 +43,9 @@ class InspectsRun(RunFirst):
         run = next((word for word in ctx.meta.get(__name__, ()) if is_run(word)), None)
         with contextlib.suppress(ThroughtimeError):
             if run is not None:
-                from throughtime.inspection.views import VIEWS
+                from throughtime.inspection.views import VIEWS, views
 
-                offered = _views(load_model(Path(run), "cpu"))
+                offered = views(load_model(Path(run), "cpu"))
                 params: list[Any] = self.params  # options, and arguments that are never hidden
                 for param in params:
                     view = BELONGS.get(param.name, param.name)
@@ -56,32 +57,28 @@ class InspectsRun(RunFirst):
 
 @as_command
 def inspect_model(
-    run: Annotated[Path, typer.Argument(help="The folder of a trained model.")],
-    sentence: Annotated[str | None, typer.Argument(help="What it reads.", show_default=False)] = None,
+    run: Run,
+    sentence: Annotated[str | None, typer.Argument(help="Text to read.", show_default=False)] = None,
     attention: Annotated[
-        bool, typer.Option("--attention", help="Translators: which source words each word looked at.")
+        bool, option("Translators: source words that each word attended to.", "--attention", panel=VIEW)
     ] = False,
     beam: Annotated[
-        bool, typer.Option("--beam", help="Translators: the tree of the search, kept and cut and why.")
+        bool, option("Translators: what the beam kept and cut, and why.", "--beam", panel=VIEW)
     ] = False,
     gates: Annotated[
-        bool,
-        typer.Option("--gates", help="The gates of every unit through time: which remember, which forget."),
+        bool, option("Gates of every unit through time: which units remember.", "--gates", panel=VIEW)
     ] = False,
     embedding: Annotated[
-        bool, typer.Option("--embedding", help="The words' nearest neighbours, and a map of them.")
+        bool, option("Nearest neighbours of the words, and a map of them.", "--embedding", panel=VIEW)
     ] = False,
-    num_beams: Annotated[int | None, typer.Option(help="With --beam: its width.", min=1, max=50)] = None,
+    num_beams: Annotated[int | None, option("With --beam: number of beams.", min=1, max=50)] = None,
     layer: Annotated[
-        int | None, typer.Option(help="With --gates: all gates of this one layer, counted from 1.", min=1)
+        int | None, option("With --gates: show all gates of this layer; 1 is the first.", min=1)
     ] = None,
     neighbours: Annotated[
-        int | None,
-        typer.Option(help="With --embedding: number of neighbours of each word; 4 if not given.", min=1),
+        int | None, option("With --embedding: number of neighbours; 4 by default.", min=1)
     ] = None,
-    side: Annotated[
-        str | None, typer.Option(help="With --embedding: source or target, of a translator that has both.")
-    ] = None,
+    side: Annotated[str | None, option("With --embedding: source or target of a translator.")] = None,
     plot: Plot = None,
     device: Device = "auto",
 ) -> Outcome:
@@ -101,12 +98,10 @@ def inspect_model(
     """
     views = {"attention": attention, "beam": beam, "gates": gates, "embedding": embedding}
     chosen = [view for view, given in views.items() if given]
-    if not beam:
-        refuse("goes with --beam; leave it out", num_beams=num_beams)
-    if not gates:
-        refuse("goes with --gates; leave it out", layer=layer)
-    if not embedding:
-        refuse("goes with --embedding; leave it out", neighbours=neighbours, side=side)
+    others = {"num_beams": num_beams, "layer": layer, "neighbours": neighbours, "side": side}
+    for name, value in others.items():
+        if not views[BELONGS[name]]:
+            refuse(f"goes with --{BELONGS[name]}; leave it out", **{name: value})
     check_pictures(plot)
     model = load_model(run, device)
     _check_view(run, model, chosen)
@@ -128,15 +123,11 @@ def inspect_model(
     return Outcome({"run": str(run), "sentence": sentence, **outcome.values}, outcome.shown)
 
 
-def _views(model: Any) -> list[str]:
-    from throughtime.inspection.views import views
-
-    return views(model)
-
-
 def _check_view(run: Path, model: Any, chosen: list[str]) -> None:
     """Raise unless exactly one view was chosen that the model has; the message lists the views it has."""
-    what, offered = f"is {TASKS[task_of(run)].title}", _views(model)
+    from throughtime.inspection.views import views
+
+    what, offered = f"is {TASKS[task_of(run)].title}", views(model)
     if not offered:
         raise InputError(str(run), _none("", what).strip())
     if not chosen:
@@ -159,7 +150,7 @@ def _none(run: str, what: str) -> str:
 
 @contextlib.contextmanager
 def _named(run: Path) -> Iterator[None]:
-    """Call a model that cannot show what was asked for by the name of its run."""
+    """In errors about the model, name its run."""
     try:
         yield
     except InputError as error:
@@ -178,7 +169,7 @@ def _attention(model: Any, sentence: str, plot: Path | None) -> Outcome:
         from throughtime import plots
 
         plots.attention(best, path=plot)
-    table = _table("word", ("looked at", "weight"))
+    table = build_table("word", "attended to", "weight", **BOLD)
     for word, row in zip(alignment.target, alignment.weights, strict=True):
         looks = sorted(zip(row, alignment.source, strict=True), reverse=True)[:3]
         shown = [(weight, source) for weight, source in looks if weight >= 0.05]
@@ -204,7 +195,7 @@ def _tree_shown(tree: BeamTree) -> list[RenderableType]:
 
     from throughtime.text.texts import signed
 
-    table = _table("step", ("kept", "cut"))
+    table = build_table("step", "kept", "cut", **BOLD)
     for step in range(1, tree.steps + 1):
         nodes = [node for node in tree.nodes if node.step == step]
         cells = []
@@ -249,7 +240,7 @@ _HALF_LIFE = (
 
 
 def _gates_shown(layers: list[LayerGates]) -> Table:
-    table = _table("layer", ("units", "longest half-life: unit (tokens)", "shortest"))
+    table = build_table("layer", "units", "longest half-life: unit (tokens)", "shortest", **BOLD)
     for one in layers:
         lives = one.half_lives
         if lives is None:
@@ -269,17 +260,8 @@ def _embedding(model: Any, sentence: str, k: int, side: str | None, plot: Path |
         from throughtime import plots
 
         plots.embedding(found, path=plot)
-    table = _table("word", ("nearest (cosine)",))
-    for one in found.neighbours:
-        table.add_row(one.token, "  ".join(f"{near.token} {near.similarity:.2f}" for near in one.nearest))
-    return Outcome(found.to_dict(), [table])
-
-
-def _table(first: str, others: tuple[str, ...]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(first, no_wrap=True)
-    for heading in others:
-        table.add_column(heading)
-    return table
+    rows = [
+        (one.token, "  ".join(f"{near.token} {near.similarity:.2f}" for near in one.nearest))
+        for one in found.neighbours
+    ]
+    return Outcome(found.to_dict(), [build_table("word", "nearest (cosine)", rows=rows, **BOLD)])

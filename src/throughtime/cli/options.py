@@ -32,10 +32,7 @@ Tokens = Annotated[
     str | None,
     option("Tokenizer: char, word, space, unicode, ..., or a tokenizer.json; else the data's own."),
 ]
-MinFreq = Annotated[
-    int | None,
-    option("Minimum frequency of tokens in the vocabulary.", min=1, show_default="1"),
-]
+MinFreq = Annotated[int | None, option("Minimum frequency of tokens in the vocabulary; 1 by default.", min=1)]
 Device = Annotated[str, option("Device to compute on: auto, cpu, cuda, cuda:1, ...")]
 Split = Annotated[str, option("train, valid, test, heldout (valid and test) or all.", panel=DATA)]
 Data = Annotated[str | None, option("Use other data than the model was trained on.", panel=DATA)]

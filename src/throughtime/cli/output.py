@@ -1,4 +1,4 @@
-"""What every command has in common: one result, messages apart from it, errors that name options."""
+"""What every command prints: one result on stdout, messages on stderr, errors that name options."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ flags = Flags()
 
 
 class InterruptedCommandError(ThroughtimeError):
-    """Ctrl-C ended a command that has more to say of it than that: what is saved, and how to go on."""
+    """Ctrl-C ended a command; the message says what is saved and how to continue."""
 
     exit_code = 130
 
@@ -171,7 +171,7 @@ def _from_here(path: str) -> str:
 
 
 def suggested_commands(hints: Sequence[str], run: str) -> list[str]:
-    """The commands as they are typed in a shell, ready to be printed."""
+    """Commands as they are typed in a shell, ready to be printed."""
     from rich.markup import escape
 
     name = command_name()
@@ -193,7 +193,7 @@ def print_json(values: dict[str, Any]) -> None:
 
 
 def readable(text: str) -> str:
-    r"""The text with the sign for what cannot be read in place of bytes that were not UTF-8.
+    r"""Replace bytes that were not UTF-8 by the replacement character.
 
     >>> readable("caf\udce9")
     'caf�'
@@ -202,9 +202,9 @@ def readable(text: str) -> str:
 
 
 def _read(value: Any) -> Any:
-    """A word of the command line as a command takes it: bytes that are not UTF-8 are read as on stdin.
+    """Replace bytes of a word that are not UTF-8, as on stdin.
 
-    In the name of a file they are refused at once: names are kept with what is made of the file, as UTF-8.
+    In the name of a file they are refused: names are stored as UTF-8 in what is made from the file.
     """
     if isinstance(value, list | tuple):
         return type(value)(_read(item) for item in value)
@@ -216,19 +216,19 @@ def _read(value: Any) -> Any:
 
 
 def stdout() -> Console:
-    """Where results go."""
+    """The console for results."""
     from rich.console import Console
 
     class Results(Console):
         def on_broken_pipe(self) -> None:
-            """Leave it to `main` to say what it means that nobody reads on."""
+            """Let `main` handle a closed pipe."""
             raise BrokenPipeError
 
     return Results(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 def stderr() -> Console:
-    """Where messages and progress go, so that stdout holds results only."""
+    """The console for messages and progress, so that stdout holds results only."""
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
@@ -246,6 +246,10 @@ def build_table(*headings: str, rows: Sequence[Sequence[Any]] = (), **style: Any
     for row in rows:
         table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return table
+
+
+BOLD: dict[str, Any] = {"pad_edge": False, "header_style": "bold", "padding": (0, 1)}
+"""The style of a table with bold headings, for `build_table`."""
 
 
 def say(message: str) -> None:
@@ -273,7 +277,7 @@ def _finite(value: Any) -> Any:
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on stderr for work of more than one piece; none where nobody looks."""
+    """A progress bar on stderr for work in several pieces; none unless stderr is a terminal."""
     console = stderr()
     if not console.is_terminal:
         yield None
@@ -309,7 +313,7 @@ def download_bars() -> Iterator[Callable[[CorpusFile, int, int | None], None]]:
             bars.start()
         if file.path not in tasks:
             tasks[file.path] = bars.add_task(file.path, total=file.size)
-        # A packed file is shorter on the way than on disk: what the server tells is right.
+        # A compressed file is smaller in transit than on disk, so the size from the server is the right one.
         bars.update(tasks[file.path], completed=done, total=total or file.size)
 
     try:

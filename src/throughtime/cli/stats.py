@@ -43,10 +43,10 @@ def stats(
     side: Annotated[str | None, option("Pairs: count source or target only.")] = None,
     min_freq: MinFreq = None,
     ngrams: Annotated[
-        int | None, option("Count n-grams up to this n.", min=1, max=10, show_default=str(NGRAMS))
+        int | None, option("Maximum n of n-grams to count; 3 by default.", min=1, max=10)
     ] = None,
     top: Annotated[
-        int | None, option("Number of most frequent n-grams to show.", min=0, show_default=str(TOP))
+        int | None, option("Number of most frequent n-grams to show; 10 by default.", min=0)
     ] = None,
     plot: Annotated[
         Path | None, option("Draw Zipf's law, or the drift of a series: .png, .svg or .pdf.")
