@@ -1,4 +1,4 @@
-"""Train a recurrent language model: RNN, GRU, LSTM or any other cell."""
+"""The task `language`: recurrent language models."""
 
 from throughtime.tasks import Task
 

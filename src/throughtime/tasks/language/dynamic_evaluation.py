@@ -27,10 +27,13 @@ BATCHES = 500
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """The options of `RecurrentLanguage.evaluate_split` about learning from the text that is read.
+    """The options with which an evaluated model learns from each token after it was scored.
 
-    `cache` is the window of a neural cache, `dynamic` the learning rate of dynamic evaluation; the others
-    change their defaults.
+    `cache` is the number of tokens that a neural cache remembers, `cache_share` its share of the probability
+    and `cache_theta` how sharply it prefers similar states. `dynamic` is the learning rate of dynamic
+    evaluation, which makes an update after `dynamic_steps` tokens and draws the weights back to the trained
+    ones by `dynamic_decay`; with `dynamic_scaled` the updates are divided by the size of gradients on the
+    training text. The model itself does not change.
     """
 
     cache: int | None = None
@@ -42,11 +45,11 @@ class ReadingOptions:
     dynamic_scaled: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse options of a reader that is not asked for."""
+        """Refuse options of a cache or a dynamic evaluation that was not asked for."""
         for name, value in vars(self).items():
             reader, _, option = name.partition("_")
             if option and value is not None and value is not False and getattr(self, reader) is None:
-                raise InputError(name, f"goes with {reader}, which is missing")
+                raise InputError(name, f"needs {reader}; set it too")
 
     def arguments(self, reader: str, *names: str) -> dict[str, Any]:
         """The given arguments of a reader."""
@@ -55,7 +58,7 @@ class ReadingOptions:
 
 
 def neural_cache(options: ReadingOptions) -> NeuralCache | None:
-    """The cache that the options ask for."""
+    """Build the cache that the options ask for."""
     if options.cache is None:
         return None
     with _parameters_named("cache", "window"):
@@ -69,7 +72,7 @@ def dynamic_evaluation(
     dataset: Dataset,
     progress: Progress | None = None,
 ) -> DynamicEvaluation | None:
-    """The learning that the options ask for."""
+    """Build the dynamic evaluation that the options ask for."""
     if options.dynamic is None:
         return None
     with _parameters_named("dynamic", "rate"):
@@ -84,7 +87,7 @@ def dynamic_evaluation(
 def _scales(
     language: RecurrentLanguage, dataset: Dataset, steps: int, progress: Progress | None
 ) -> list[Tensor]:
-    """The size of gradients on the training text, in pieces as long as those that are learned from."""
+    """The size of gradients on the training text, in pieces of the length that is learned from."""
     from throughtime.data.batching.text import SequentialPartition
 
     if "train" not in dataset.splits:
@@ -106,7 +109,7 @@ def _scales(
 
 @contextlib.contextmanager
 def _parameters_named(reader: str, main: str) -> Iterator[None]:
-    """Name a parameter that a reader refuses as the option that gave it."""
+    """Name the option of a reader in the errors of its parameters."""
     try:
         yield
     except InputError as error:

@@ -1,4 +1,4 @@
-"""A recurrent language model as one graph: ids and a state in, ln P of what comes next and the state out."""
+"""The export of a language model: one graph from ids and a state to ln P and the new state."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from throughtime.models.language import NOTHING, RecurrentLanguageModel
 from throughtime.tasks.language.predictor import RecurrentLanguage
 
 SHAPES = ((1, 1), (1, 50), (3, 7), (3, 40))
-"""Texts and the most tokens of one, that an export is checked at."""
+"""The numbers of texts and of tokens at which an export is checked."""
 
 
 def build_export(language: RecurrentLanguage) -> Exported:
-    """The one part of a language model."""
+    """The graph of a language model, and the settings and files that its runner needs."""
     model, framing = language.model, language.framing
     return Exported(
         lambda int8: {"model": language_graph(model, int8)},
@@ -34,7 +34,7 @@ def build_export(language: RecurrentLanguage) -> Exported:
 
 
 def language_graph(model: RecurrentLanguageModel, int8: bool) -> Graph:
-    """Ids [T, B] (-1: nothing was read yet), their lengths [B] and the state, to ln P [T, B, V]."""
+    """Ids [T, B] (-1 before the first one), their lengths [B] and the state, to ln P [T, B, V]."""
     graph = Graph("language", int8=int8)
     ids = graph.input("ids", "int64", ["time", "batch"])
     lengths = graph.input("lengths", "int64", ["batch"])

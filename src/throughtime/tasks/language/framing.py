@@ -1,4 +1,4 @@
-"""How a language model reads text: lines between marks or one stream, from the left or from the right."""
+"""How a language model reads text: as marked lines or as one stream, from left to right or the reverse."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ if TYPE_CHECKING:
     from throughtime.text.codec import Codec
 
 WINDOW = 24
-"""Tokens that are decoded again to find out what a new one adds; spacing depends on near neighbours only."""
-TORN = "\N{REPLACEMENT CHARACTER}"  # what the first bytes of a character read as
+"""Number of tokens to decode again to find what a new one adds; spacing depends on close neighbours only."""
+TORN = "\N{REPLACEMENT CHARACTER}"  # how an incomplete character is decoded
 
 
 @dataclass(frozen=True)
 class Framing:
-    """`marked` texts stand between a beginning and an end mark; unmarked ones are parts of one stream.
+    """How texts become sequences of ids.
 
-    A `backward` framing turns the words round, so that any model becomes one from right to left. In a
-    `running` text each line begins after the end mark of the one before: no mark of a beginning is learned.
+    `marked` texts have a beginning and an end mark; others are parts of one stream. `backward` reverses the
+    ids, for models that read from right to left. If `running`, the end mark of one line is the beginning mark
+    of the next one, and there is no other beginning mark.
     """
 
     codec: Codec
@@ -33,35 +34,35 @@ class Framing:
     running: bool = False
 
     def save(self, folder: ModelFolder) -> None:
-        """Write the vocabulary and the tokenizer into a model folder; the configuration says the rest."""
+        """Write the vocabulary and the tokenizer; the configuration holds the rest."""
         self.codec.save(folder.path)
 
     @property
     def given(self) -> int:
-        """How many ids at the start of a sequence are given, not predicted."""
+        """The number of ids at the start of a sequence that are given, not predicted."""
         return int(self.marked)
 
     @property
     def begin_id(self) -> int | None:
-        """The id before the first token, where sequences are marked."""
+        """The id before the first token; None if texts are not marked."""
         if not self.marked:
             return None
         return self.end_id if self.running else self._mark("bos", self.codec.vocabulary.bos_id)
 
     @property
     def end_id(self) -> int | None:
-        """The id that ends a sequence, where sequences end."""
+        """The id that ends a sequence; None if texts are not marked."""
         return self._mark("eos", self.codec.vocabulary.eos_id) if self.marked else None
 
     @property
     def never_predicted(self) -> list[int]:
-        """Ids that stand for no token of the text: all marks but the end of a line."""
+        """The ids of special tokens that never occur in a text: all but the end of a line."""
         words = self.codec.vocabulary
         marks = [words.bos_id, words.pad_id, words.mask_id, None if self.marked else words.eos_id]
         return [mark for mark in marks if mark is not None]
 
     def ids(self, text: str, end: bool = True) -> list[int]:
-        """One text as the model reads it."""
+        """The ids of one text, with its marks."""
         ids = self.codec.encode(text)
         if self.backward:
             ids.reverse()
@@ -70,7 +71,7 @@ class Framing:
         return [begin, *ids, *([over] if end and (over := self.end_id) is not None else [])]
 
     def sequences(self, texts: Iterable[str]) -> list[list[int]]:
-        """Many texts: a sequence each where they are marked, else all of them as one."""
+        """The ids of many texts: one sequence each if they are marked, else one sequence of all."""
         sequences = [self.ids(text) for text in texts]
         if self.marked:
             return sequences
@@ -78,11 +79,11 @@ class Framing:
         return [[one for ids in ordered for one in ids]]
 
     def text(self, ids: list[int]) -> str:
-        """Readable text, left to right, without the marks."""
+        """The text of some ids, from left to right, without marks."""
         return self.codec.decode(ids[::-1] if self.backward else ids)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """What each id adds to the readable text; a mark adds nothing."""
+        """The text that each id adds; a mark adds nothing."""
         window: deque[int] = deque(maxlen=WINDOW)
         pieces = []
         for one in reversed(ids) if self.backward else ids:
@@ -91,12 +92,12 @@ class Framing:
         return pieces[::-1] if self.backward else pieces
 
     def addition(self, before: list[int], one: int) -> str:
-        """What one id adds to the readable text of those on its left: nothing while a character is torn."""
+        """The text that one id adds to the ids before it; nothing while a character is incomplete."""
         text, longer = (self.codec.decode(ids).rstrip(TORN) for ids in (before, [*before, one]))
         return longer[len(text) :] if longer.startswith(text) else longer
 
     def characters(self, texts: Iterable[str]) -> int:
-        """How many characters the texts have; the end of a line counts as one."""
+        """The number of characters of some texts; the end of a line counts as one."""
         return sum(len(self.codec.tokenizer.normalise(text)) + self.marked for text in texts)
 
     def _mark(self, role: str, mark: int | None) -> int:
@@ -108,7 +109,7 @@ class Framing:
 def follow_suggestions(
     dataset: Dataset, tokens: str | None, normaliser: str | None, layout: str | None
 ) -> dict[str, str]:
-    """How text is read: the given settings, and where there is none what the data set suggests."""
+    """The settings for reading text: those that are given, and for the others what the data suggest."""
     chosen = tokens or dataset.tokens
     return {
         "tokens": chosen,

@@ -1,4 +1,4 @@
-"""A language model for people: text in, text and numbers out, whatever counts or learns underneath."""
+"""What all language models do, recurrent or counted: they score texts and write them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from throughtime.search.generate import Constraint, Memory, State, Step, Strategy
     from throughtime.tasks.language.framing import Framing
 
-SENTENCES_AT_ONCE = 4_096
+TEXTS_PER_BATCH = 4_096
 
 
 class ScoringModel(Protocol):
@@ -43,7 +43,7 @@ class ScoringModel(Protocol):
 
 
 class LanguageModel(TextWriter):
-    """A model that scores and writes texts; its assets are the framing in which it reads them."""
+    """A model that scores and writes texts; its assets are its framing."""
 
     generation_defaults = {"do_sample": True, "max_new_tokens": 100}  # noqa: RUF012 - never changed
     model: ScoringModel
@@ -51,7 +51,7 @@ class LanguageModel(TextWriter):
 
     @property
     def framing(self) -> Framing:
-        """How it reads text."""
+        """How texts become ids."""
         return self.assets
 
     @property
@@ -60,7 +60,7 @@ class LanguageModel(TextWriter):
         return self.framing.end_id
 
     def score(self, texts: str | Sequence[str], *, prompt: str = "") -> list[Scored]:
-        """How likely each text is, token by token, in the order of the texts.
+        """Score each text: the log-probability of each of its tokens.
 
         With a `prompt`, each text is scored as what follows it: the model reads the prompt first, and its
         tokens are not counted. A model of a stream has no token for the end of a text, so an empty text has
@@ -80,10 +80,10 @@ class LanguageModel(TextWriter):
         ]
 
     def likelihood(self, dataset: Dataset, split: str) -> Likelihood:
-        """The likelihood of a whole split; a stream is scored as the one sequence it is."""
+        """The likelihood of a split; a stream is scored as one sequence."""
         total = Likelihood()
         unk, texts = self.codec.vocabulary.unk_id, iter(dataset.texts(split))
-        while batch := list(islice(texts, SENTENCES_AT_ONCE) if self.framing.marked else texts):
+        while batch := list(islice(texts, TEXTS_PER_BATCH) if self.framing.marked else texts):
             sequences = self.framing.sequences(batch)
             for ids, log_probs in zip(sequences, self.model.log_probs(sequences), strict=True):
                 total += Likelihood.of(float(p) for p in log_probs[self.framing.given :])
@@ -94,7 +94,7 @@ class LanguageModel(TextWriter):
         return total
 
     def signature(self, dataset: Dataset) -> str:
-        """How text is read."""
+        """How text is read, for the signature of an evaluation."""
         codec = self.codec
         return f"layout:{dataset.layout}|tokens:{codec.tokenizer.name}|vocabulary:{codec.hash[:12]}"
 
@@ -110,15 +110,14 @@ class LanguageModel(TextWriter):
         progress: Progress | None = None,
         **options: Unpack[WritingOptions],
     ) -> list[Generated]:
-        """Continue each prompt: one answer for each, whose alternatives are the other texts asked for.
+        """Continue each prompt, with `num_return_sequences` - 1 alternatives.
 
         Texts are drawn by `temperature`, `top_k`, `top_p` and `seed`; `greedy=True` takes the most likely
-        token at each step, `num_beams` asks for beam search, and `search` names any other strategy. Each
-        prompt gets `num_return_sequences` texts, the most likely first. What is not given comes from
-        generation_config.json. An exported model has the same keywords and, with equal seeds, draws the same
-        texts. `strategy` replaces all these options.
+        token at each step, `num_beams` asks for beam search, and `search` names any other strategy.
+        Options that are not given come from generation_config.json. `strategy` replaces all these options. An
+        exported model has the same keywords and, with the same seed, draws the same texts.
 
-        What is added to a prompt contains the words of `require` and none of `forbid`, and repeats no n-gram
+        The text after a prompt contains the words of `require` and none of `forbid`, and repeats no n-gram
         of length `no_repeat_ngram`.
         """
         if strategy is None:
@@ -151,14 +150,16 @@ class LanguageModel(TextWriter):
     def stream(
         self, prompt: str = "", *, max_new_tokens: int | None = None, strategy: Strategy | None = None
     ) -> Iterator[str]:
-        """The prompt and its continuation, piece by piece, as they are written; memory does not grow."""
+        """Yield the prompt and then its continuation, token by token; memory does not grow."""
         import torch
 
         from throughtime.search.generate import moments
         from throughtime.tasks.language.framing import WINDOW
 
         if self.framing.backward:
-            raise InputError("a right-to-left model cannot stream: its first word comes last")
+            raise InputError(
+                "prompt", "cannot be streamed by a right-to-left model, whose first word comes last"
+            )
         ids = self.framing.ids(check_text(prompt, "prompt"), end=False)
         window = deque(ids, maxlen=WINDOW)
         yield self.framing.text(ids)
@@ -174,7 +175,7 @@ class LanguageModel(TextWriter):
 
 
 def report_likelihood(found: Likelihood, signature: str) -> Evaluation:
-    """A likelihood as the result of an evaluation."""
+    """Turn a likelihood into the result of an evaluation."""
     known = 1 - found.unknown / found.tokens
     text = (
         f"perplexity {found.perplexity:.2f}, {found.bits_per_token:.3f} bits per token, "

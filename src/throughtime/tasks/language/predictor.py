@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 LINES_READ = 1000
 """Maximum number of lines of the training text that are read to choose a prompt."""
-WORDS, CHARACTERS = 2, 20  # of a prompt, at most; a script without spaces has long words
+WORDS, CHARACTERS = 2, 20  # maximum length of a prompt; words of a script without spaces are long
 
 
 class RecurrentLanguage(LanguageModel):
@@ -63,14 +63,14 @@ class RecurrentLanguage(LanguageModel):
 
     @classmethod
     def build_network(cls, config: LanguageConfig, assets: Framing) -> RecurrentLanguageModel:
-        """The network that a configuration describes."""
+        """Build the network that a configuration describes."""
         return RecurrentLanguageModel(
             len(assets.codec.vocabulary), **config.arguments_for(RecurrentLanguageModel)
         )
 
     @torch.no_grad()
     def initialise_weights(self) -> None:
-        """Draw the weights from the distribution of the configuration."""
+        """Draw the weights from the distribution that the configuration names."""
         config, model = self.config, self.model
         if config.init == "xavier":
             xavier_(model)
@@ -107,13 +107,13 @@ class RecurrentLanguage(LanguageModel):
         return LanguageTask(self, train, valid)
 
     def ids(self, dataset: Dataset, split: str) -> np.ndarray[Any, Any]:
-        """A split as one long text, from the cache where it was read before."""
+        """The ids of a split as one long text, cached on disk."""
         from throughtime.data.idcache import token_ids
 
         ids = token_ids(dataset, split, self.codec, eos=self.framing.marked).ids
         if not self.framing.backward:
             return ids
-        # Turned round, a line begins with its end mark; moved by one, each ends with one again.
+        # A reversed line begins with its end mark; shifted by one, each line ends with a mark again.
         return np.roll(ids[::-1], -1) if self.framing.marked else ids[::-1].copy()
 
     def likelihood(
@@ -124,7 +124,7 @@ class RecurrentLanguage(LanguageModel):
         reader: Reader | None = None,
         progress: Progress | None = None,
     ) -> Likelihood:
-        """The likelihood of a split read in one go: the state is carried from its first token to its last."""
+        """The likelihood of a split; the state is carried from its first token to its last."""
         ids = self.ids(dataset, split)
         if not len(ids):
             raise InputError(f"{dataset.name}, split {split}", "holds no token to score")
@@ -146,42 +146,28 @@ class RecurrentLanguage(LanguageModel):
         split: str,
         *,
         progress: Progress | None = None,
-        cache: int | None = None,
-        cache_theta: float | None = None,
-        cache_share: float | None = None,
-        dynamic: float | None = None,
-        dynamic_decay: float | None = None,
-        dynamic_steps: int | None = None,
-        dynamic_scaled: bool = False,
         window: int | None = None,
         warm_up: int | None = None,
-        **others: Any,
+        **options: Any,
     ) -> Evaluation:
-        """The perplexity of a split; the model may learn from each token after it was scored.
-
-        `cache` is the number of tokens that a neural cache remembers, `cache_share` its share of the
-        probability and `cache_theta` how sharply it prefers similar states. `dynamic` is the learning rate of
-        dynamic evaluation, which makes an update after `dynamic_steps` tokens and draws the weights back to
-        the trained ones by `dynamic_decay`; with `dynamic_scaled` the updates are divided by the size of
-        gradients on the training text. The model itself stays as it is.
+        """Measure the perplexity of a split; the model may learn from it, by the `ReadingOptions`.
 
         By default the state is carried through the whole split. With `window` or `warm_up` the split is read
         in windows of `window` tokens (by default `num_steps`), each from a new state, whose first `warm_up`
         tokens are read but not counted. Windows overlap by as much, so that each further token counts once;
         `by_position` is the perplexity at each position of a window that counts.
         """
-        refuse_options(others, (), "is not for language models")
-        options = ReadingOptions(
-            cache, cache_theta, cache_share, dynamic, dynamic_decay, dynamic_steps, dynamic_scaled
-        )
+        known = ReadingOptions.__dataclass_fields__
+        refuse_options(options, known, "is not for language models")
+        reading = ReadingOptions(**{name: options[name] for name in options if name in known})
         if window is not None or warm_up is not None:
-            if cache is not None or dynamic is not None:
+            if reading.cache is not None or reading.dynamic is not None:
                 raise InputError(
                     "window", "and warm_up do not go with cache or dynamic; leave one of them out"
                 )
             return self._evaluate_windows(dataset, split, window or self.config.num_steps, warm_up or 0)
-        memory = neural_cache(options)
-        learning = dynamic_evaluation(options, memory, self, dataset, progress)
+        memory = neural_cache(reading)
+        learning = dynamic_evaluation(reading, memory, self, dataset, progress)
         with learning or contextlib.nullcontext():
             found = self.likelihood(dataset, split, reader=learning or memory, progress=progress)
         if learning is not None and not math.isfinite(found.nats):
@@ -236,24 +222,24 @@ class RecurrentLanguage(LanguageModel):
 
     @property
     def _layers(self) -> str:
-        """The layers with their units: of a tied model the last one is as wide as an embedding."""
+        """The layers and their sizes; the last layer of a tied model has the size of the embedding."""
         sizes = [layer.output_size for layer in self.model.stack.layers]
         if len(set(sizes)) > 1:
             return f"{self.config.cell} of {', '.join(map(str, sizes))}"
         return f"{len(sizes)} x " * (len(sizes) > 1) + f"{self.config.cell} of {sizes[0]}"
 
     def suggestions(self, dataset: Dataset) -> list[str]:
-        """Evaluate the model, and let it continue words that it knows."""
+        """Commands that evaluate the model and continue a prompt of known words."""
         prompt = f" --prompt {shlex.quote(words)}" if (words := self._choose_prompt(dataset)) else ""
         command = f"generate {{run}}{prompt} --max-new-tokens 200 --temperature 0.8"
         return [*suggest_evaluation(dataset), command]
 
     def _choose_prompt(self, dataset: Dataset) -> str:
-        """Known words that lines of the training text often begin with; "" if there are none."""
+        """Find known words with which lines of the training text often begin; "" if there are none."""
         codec = self.codec
         lines = (line for text in dataset.texts("train") for line in text.splitlines())
         starts = (" ".join(line.split(maxsplit=WORDS)[:WORDS]) for line in islice(lines, LINES_READ))
-        # A mark at the beginning would be an option's, a list's or a dialogue's.
+        # A line that begins with a sign may be an option, an item of a list or a dialogue.
         frequent = Counter(words[:CHARACTERS] for words in starts if words[:1].isalnum())
         for words, _ in frequent.most_common():
             if (ids := codec.encode(words)) and codec.vocabulary.unk_id not in ids:

@@ -1,4 +1,4 @@
-"""A language model: scores texts and writes them."""
+"""An exported language model, without torch."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from throughtime.runtime.session import ExportFolder
 from throughtime.text.texts import check_texts
 
 NOTHING = -1
-"""What stands before the first token of a text without a beginning mark; it leaves no trace in the state."""
-STEPS_AT_ONCE = 128
-TEXTS_AT_ONCE = 32
+"""The id before the first token of a text without a beginning mark; it does not change the state."""
+STEPS_PER_BATCH = 128
+TEXTS_PER_BATCH = 32
 
 Array = NDArray[Any]
 
 
 class LanguageModelRunner(TextRunner):
-    """One graph that reads any number of tokens from a state on."""
+    """An exported language model: one graph that reads any number of tokens, starting from a state."""
 
     def __init__(self, folder: ExportFolder) -> None:
         super().__init__(folder)
@@ -34,7 +34,7 @@ class LanguageModelRunner(TextRunner):
         self._next = self.session.numbered("next", self.session.outputs)
 
     def score(self, texts: str | Sequence[str], *, prompt: str = "") -> list[Scored]:
-        """How likely each text is, token by token, in the order of the texts; after a prompt, if given."""
+        """Score each text: the log-probability of each of its tokens, after the prompt if there is one."""
         texts, end = check_texts(texts), self.settings["end_id"]
         if prompt and self.settings["backward"]:
             raise InputError("prompt", "needs a model that reads from left to right; leave it out")
@@ -42,7 +42,7 @@ class LanguageModelRunner(TextRunner):
         sequences = [[*before, *self._ids(text)[given:], *([] if end is None else [end])] for text in texts]
         skipped = len(before)
         found = {number: np.empty(0) for number, ids in enumerate(sequences) if not ids}
-        for chosen in batches(sequences, TEXTS_AT_ONCE):
+        for chosen in batches(sequences, TEXTS_PER_BATCH):
             found.update(zip(chosen, self._log_probs([sequences[one] for one in chosen]), strict=True))
         return [
             Scored(
@@ -65,7 +65,7 @@ class LanguageModelRunner(TextRunner):
         progress: Progress | None = None,
         **options: Unpack[WritingOptions],
     ) -> list[Generated]:
-        """Continue each prompt: one answer for each, whose alternatives are the other texts asked for.
+        """Continue each prompt, with `num_return_sequences` - 1 alternatives.
 
         The keywords are those of the trained model, which draws the same texts with the same seed; strategies
         other than greedy search and sampling need it.
@@ -96,7 +96,7 @@ class LanguageModelRunner(TextRunner):
         return found
 
     def _continue(self, ids: list[int], cap: int, sampling: ArraySampling | None, draws: Draws) -> Generated:
-        """The texts that go on from a prompt, the likeliest first."""
+        """The continuations of a prompt, the most likely first."""
         rows, end, points = len(draws.sentences), self.settings["end_id"], iter(draws)
         state = [np.repeat(part, rows, axis=0) for part in self._after(ids[:-1])]
         last = np.full(rows, ids[-1] if ids else NOTHING)
@@ -120,7 +120,7 @@ class LanguageModelRunner(TextRunner):
         return with_alternatives(sorted(found, key=lambda one: -one.log_prob))
 
     def _ids(self, text: str) -> list[int]:
-        """A text as the model reads it, without an end."""
+        """The ids of a text, without an end mark."""
         ids = self.codec.encode(text)
         if self.settings["backward"]:
             ids.reverse()
@@ -136,7 +136,7 @@ class LanguageModelRunner(TextRunner):
         ]
 
     def _read(self, ids: Array, lengths: Array, state: list[Array]) -> tuple[Array, list[Array]]:
-        """ln P after each id [T, B, V], and the state that is reached."""
+        """ln P after each id, [T, B, V], and the new state."""
         given = {"ids": ids, "lengths": lengths, **dict(zip(self._states, state, strict=True))}
         log_probs, *reached = self.session.run(["log_probs", *self._next], given)
         return log_probs, reached
@@ -144,20 +144,20 @@ class LanguageModelRunner(TextRunner):
     def _after(self, ids: Sequence[int]) -> list[Array]:
         """The state of one text after these ids."""
         state = self._first(1)
-        for first in range(0, len(ids), STEPS_AT_ONCE):
-            piece = np.array(ids[first : first + STEPS_AT_ONCE])[:, None]
+        for first in range(0, len(ids), STEPS_PER_BATCH):
+            piece = np.array(ids[first : first + STEPS_PER_BATCH])[:, None]
             _, state = self._read(piece, np.array([len(piece)]), state)
         return state
 
     def _log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Array]:
-        """ln P of every id given those before it."""
+        """ln P of every id given the ids before it."""
         ids, lengths = pad(sequences)
         rows, state = len(sequences), self._first(len(sequences))
         nothing = np.full((1, rows), NOTHING)
         log_probs, _ = self._read(nothing, np.ones(rows, dtype=np.int64), state)
         found = [_of(log_probs, ids[:1])]
-        for first in range(0, len(ids) - 1, STEPS_AT_ONCE):
-            piece = ids[first : min(first + STEPS_AT_ONCE, len(ids) - 1)]
+        for first in range(0, len(ids) - 1, STEPS_PER_BATCH):
+            piece = ids[first : min(first + STEPS_PER_BATCH, len(ids) - 1)]
             within = np.clip(lengths - first, 0, len(piece))
             log_probs, state = self._read(piece, within, state)
             found.append(_of(log_probs, ids[first + 1 : first + 1 + len(piece)]))
@@ -172,6 +172,6 @@ def _refuse_unknown(chosen: Mapping[str, Any]) -> None:
 
 
 def _of(log_probs: Array, ids: Array) -> Array:
-    """ln P of these ids [T, B] among all [T, B, V]."""
+    """Select ln P of these ids [T, B] from all, [T, B, V]."""
     found: Array = np.take_along_axis(log_probs, ids[..., None], axis=2)[..., 0].astype(np.float64)
     return found

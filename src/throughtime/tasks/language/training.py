@@ -1,9 +1,9 @@
-"""The recurrent language model as the trainer sees it: batches, a loss, a measure."""
+"""The training objective of recurrent language models: batches of text, a loss, perplexity."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,39 +12,35 @@ from torch import Tensor
 from throughtime.data.batching.batches import Batch, Batches, real_positions
 from throughtime.data.batching.text import SAMPLINGS, LanguageBatch, OverlappingWindows, SequentialPartition
 from throughtime.errors import InputError
-from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.heads import IGNORED
-from throughtime.models.language import RecurrentLanguageModel
 from throughtime.recurrence.backpropagation import Full, Randomised, Strategy, Truncated, carries
+from throughtime.tasks.objective import TextObjective
 from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
+    from throughtime.models.language import RecurrentLanguageModel
     from throughtime.tasks.language.config import LanguageConfig
     from throughtime.tasks.language.predictor import RecurrentLanguage
 
 VALIDATION_STEPS = 128
 SAMPLED_TOKENS = 60
 PROMPT_TOKENS = 12
-"""A stream has no beginning to write from, so a sample goes on from a few tokens of it."""
+"""A stream has no beginning to write from, so a sample continues this number of its tokens."""
 
 
-class LanguageTask:
-    """Predict each token from those before it. `train` and `valid` are ids of whole texts."""
+class LanguageTask(TextObjective):
+    """Predict each token from the tokens before it. `train` and `valid` are the ids of whole texts."""
 
-    unit = "tokens"
-    measure = "perplexity"
-    better: Literal["less", "more"] = "less"
+    predictor: RecurrentLanguage
+    config: LanguageConfig
+    model: RecurrentLanguageModel
 
     def __init__(
-        self,
-        language: RecurrentLanguage,
-        train: np.ndarray[Any, Any],
-        valid: np.ndarray[Any, Any] | None,
+        self, language: RecurrentLanguage, train: np.ndarray[Any, Any], valid: np.ndarray[Any, Any] | None
     ) -> None:
-        self.language, self.config = language, language.config
-        self.model: RecurrentLanguageModel = language.model
+        super().__init__(language)
         self.train, self.valid = train, valid
-        # What does not fit is refused before anything is trained.
+        # Settings that do not fit are refused before the training begins.
         _check_warm_up(self.config)
         self._check_windows()
         self._check_length()
@@ -55,32 +51,24 @@ class LanguageTask:
         self.fixed_shapes = self.model.head.fixed_shapes and not redrawn
 
     def batches(self, rank: int, world_size: int) -> Batches[Any, LanguageBatch]:
-        """The training text in batches of the chosen kind."""
-        config, ids = self.config, self.train
-        if config.sampling == "overlapping":
-            windows = None if config.train_windows is None else range(config.train_windows)
+        """The training text in batches, by the setting `sampling`."""
+        config = self.config
+        shape = self.train, config.batch_size, config.num_steps
+        if config.sampling == "overlapping" and config.train_windows is not None:
+            windows = range(config.train_windows)
             return OverlappingWindows(
-                ids,
-                config.batch_size,
-                config.num_steps,
-                windows=windows,
-                seed=config.seed,
-                rank=rank,
-                world_size=world_size,
+                *shape, windows=windows, seed=config.seed, rank=rank, world_size=world_size
             )
-        cut = SAMPLINGS[config.sampling]
-        return cut(
-            ids, config.batch_size, config.num_steps, seed=config.seed, rank=rank, world_size=world_size
-        )
+        return SAMPLINGS[config.sampling](*shape, seed=config.seed, rank=rank, world_size=world_size)
 
     def count(self, batch: Batch) -> int:
-        """All rows of a training batch are equally long, so the warm-up takes the same share of each."""
+        """The number of tokens that count; all rows have the same length, so the same share is warm-up."""
         assert isinstance(batch, LanguageBatch)
         steps = len(batch.labels)
         return batch.count * sum(map(len, self._learned(steps))) // steps
 
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
-        """Surprisals of the labels, and the penalties on the outputs."""
+        """-ln P of the labels, and the penalties on the outputs."""
         assert isinstance(batch, LanguageBatch)
         inputs, labels = batch.inputs, batch.labels
         steps, rows = inputs.shape
@@ -104,7 +92,7 @@ class LanguageTask:
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
-        """Every token of the validation text but the first once, its rows read side by side.
+        """Score every token of the validation text but the first, in rows that are read side by side.
 
         Where a row starts from a new state, its first `warm_up` positions are read but not counted.
         """
@@ -127,33 +115,24 @@ class LanguageTask:
             tokens += int(real.sum())
         return {"nats": nats, "tokens": tokens}
 
-    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """Perplexity and bits."""
-        found = Likelihood(sums["nats"], int(sums["tokens"]))
-        return {"perplexity": found.perplexity, "bits_per_token": found.bits_per_token}
-
-    def training_measures(self, mean: float) -> dict[str, float]:
-        """The perplexity of the training text, dropout included."""
-        return {"perplexity": Likelihood(mean, 1).perplexity}
-
     def sample(self) -> str | None:
-        """A few lines that the model writes, from the same chance each time."""
-        prompt = "" if self.language.framing.marked else self.language.framing.text(self._opening())
-        return self.language.generate(prompt, max_new_tokens=SAMPLED_TOKENS, seed=0, temperature=0.8)[0].text
+        """A text that the model writes, drawn with the same seed each time."""
+        prompt = "" if self.predictor.framing.marked else self.predictor.framing.text(self._opening())
+        return self.predictor.generate(prompt, max_new_tokens=SAMPLED_TOKENS, seed=0, temperature=0.8)[0].text
 
     def _opening(self) -> list[int]:
         text = self.train if self.valid is None else self.valid
         return [int(one) for one in text[:PROMPT_TOKENS]]
 
     def _learned(self, steps: int) -> list[range]:
-        """The steps of a batch that add to the loss: all but the warm-up of the batch, or of each block."""
+        """The steps of a batch that add to the loss: all but the warm-up of the batch or of each block."""
         skipped = self.config.warm_up
         block = self.config.tau if skipped and self.config.truncation == "truncated" else steps
         spans = [range(start + skipped, min(start + block, steps)) for start in range(0, steps, block)]
         return [span for span in spans if span]
 
     def _carry(self, steps: int, rows: int, device: torch.device) -> Tensor | None:
-        """How much of the gradient passes each step: none where a block begins, or stops warming up."""
+        """The factor of the gradient at each step: 0 where a block begins or its warm-up ends."""
         carry = carries(self._strategy, steps, rows, torch.default_generator, device=device)
         if carry is not None and not self.config.warm_up_gradient:
             for span in self._learned(steps)[1:]:
@@ -161,7 +140,7 @@ class LanguageTask:
         return carry
 
     def _penalty(self, outputs: Sequence[Tensor], dropped: Tensor) -> Tensor | None:
-        """Penalties are means over units and tokens; times the tokens at hand they add up like the loss."""
+        """The penalties, means over units and tokens, times the number of tokens, so that they add up."""
         alpha, beta = self.config.activation_penalty, self.config.temporal_penalty
         if not alpha and not beta:
             return None
@@ -175,7 +154,7 @@ class LanguageTask:
         return penalty * tokens
 
     def _check_windows(self) -> None:
-        """Refuse windows that the text does not have, by the names of their settings."""
+        """Refuse windows that the text does not have."""
         config = self.config
         if config.valid_windows is not None and (
             config.sampling != "overlapping" or config.train_windows is None
@@ -199,7 +178,7 @@ class LanguageTask:
             )
 
     def _check_length(self) -> None:
-        """Refuse a text that fills no batch, by its name."""
+        """Refuse a text that fills no batch, with its name."""
         try:
             self.batches(0, 1)
         except InputError as error:
@@ -233,7 +212,7 @@ class LanguageTask:
 
 
 def concatenate(parts: Sequence[Tensor]) -> Tensor:
-    """One after another in time; a single part without a copy."""
+    """Concatenate along time; a single part is not copied."""
     return parts[0] if len(parts) == 1 else torch.cat([*parts])
 
 

@@ -1,4 +1,4 @@
-"""Count a language model of any order."""
+"""The task `ngram`: counted language models."""
 
 from throughtime.tasks import Task
 

@@ -1,4 +1,4 @@
-"""A counted language model: from a text to a model folder and back, without torch."""
+"""An n-gram language model: it counts a text, is saved and loaded, all without torch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class NgramLanguageModel(LanguageModel):
-    """A language model that counts n-grams; a new one can only be used after `count` or `fit`."""
+    """A language model that counts n-grams; call `count` or `fit` before you use a new one."""
 
     task = "ngram"
     config_type = NgramConfig
@@ -37,11 +37,11 @@ class NgramLanguageModel(LanguageModel):
 
     @classmethod
     def create(cls, config: NgramConfig, dataset: Dataset, *, network: Any = None) -> Self:
-        """A model that has counted nothing yet; settings and data that do not fit are refused here."""
+        """Create a model that has counted nothing yet; settings and data that do not fit are refused."""
         from throughtime.text.tokenizer import check_normaliser
 
         config.build_smoothing()
-        dataset.texts(config.split)  # refuses data of another kind, and a split that is not there
+        dataset.texts(config.split)  # refuses data of another kind and missing splits
         config = config.settled(dataset)
         check_normaliser(config.normaliser or "none", str(config.tokens))
         return cls(None, None, config)
@@ -50,14 +50,14 @@ class NgramLanguageModel(LanguageModel):
     def initialise_from(
         cls, source: Path | str, config: NgramConfig, given: Mapping[str, Any], *, network: Any = None
     ) -> Self:
-        """Refused: counts come from the data alone."""
+        """Refuse, since counts come from the data only."""
         raise InputError("init_from", "is for models with weights; an n-gram model is counted from its data")
 
     @classmethod
     def load(
         cls, folder: ModelFolder, settings: Mapping[str, Any], device: str, *, network: Any = None
     ) -> Self:
-        """The model that `save` wrote. Counts are looked up, not computed: the device does not matter."""
+        """Load a saved model; the device does not matter."""
         config = build_config(NgramConfig, settings, str(folder.path / "config.json"))
         framing = config.frame(Codec.load(folder.path))
         size = len(framing.codec.vocabulary)
@@ -77,11 +77,11 @@ class NgramLanguageModel(LanguageModel):
 
     @classmethod
     def finish_reason(cls, out: Path, config: NgramConfig) -> str | None:
-        """A folder is written whole, when all is counted."""
+        """Counting is always finished, since the folder is written as a whole."""
         return "counted"
 
     def count(self, dataset: Dataset) -> Self:
-        """Build the vocabulary of the split of the configuration, and count its n-grams."""
+        """Build the vocabulary of the configured split, and count its n-grams."""
         config = self.config
         codec = build_codec(
             dataset.texts(config.split),
@@ -146,7 +146,7 @@ class NgramLanguageModel(LanguageModel):
         }
 
     def summary(self, values: Mapping[str, Any]) -> str:
-        """What was counted, in words."""
+        """A summary of what was counted."""
         stored = ", ".join(f"{count:,}" for count in values["ngrams"])
         perplexity = values["valid_perplexity"]
         measured = "" if perplexity is None else f"\nValidation perplexity {perplexity:.2f}."
@@ -157,13 +157,13 @@ class NgramLanguageModel(LanguageModel):
         )
 
     def suggestions(self, dataset: Dataset) -> list[str]:
-        """Evaluate the model, and let it write."""
+        """Commands that evaluate the model and generate text."""
         return [*suggest_evaluation(dataset), "generate {run} --seed 1"]
 
     def evaluate_split(
         self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
     ) -> Evaluation:
-        """The perplexity of a split."""
+        """Measure the perplexity of a split."""
         refuse_options(options, (), "is for recurrent language models or translators, not for counted ones")
         return report_likelihood(self.likelihood(dataset, split), self.signature(dataset))
 
@@ -181,7 +181,7 @@ class NgramLanguageModel(LanguageModel):
         folder.write_card(self.card({"best": best}))
 
     def _validation(self) -> dict[str, Any]:
-        """What was measured on the validation split, if its folder tells it."""
+        """The measurements on the validation split, if the model folder has them."""
         path = None if self.folder is None else self.folder.path / "metrics.jsonl"
         lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.is_file() else []
         return dict(json.loads(lines[0])) if lines else {}
@@ -198,7 +198,7 @@ class NgramLanguageModel(LanguageModel):
 
     @property
     def title(self) -> str:
-        """What it is, in one line."""
+        """The model in one line."""
         words = self.describe()
         return f"{self.config.data}: {words.network}, {sum(self.num_ngrams):,} n-grams, {words.details}"
 
