@@ -181,10 +181,10 @@ def test_options_of_learning_are_refused_in_a_sentence(trained, counted, through
     for option, needed in switches.items():
         ran = throughtime("evaluate", trained("word"), option, 0.1)
         assert ran.code == 2
-        assert f"error: {option}: goes with {needed.lstrip('-')}," in ran.err
+        assert f"error: {option}: needs {needed.lstrip('-')}" in ran.err
     ran = throughtime("evaluate", trained("word"), "--dynamic-scaled")
     assert ran.code == 2
-    assert "error: --dynamic-scaled: goes with dynamic," in ran.err
+    assert "error: --dynamic-scaled: needs dynamic" in ran.err
     wrong = {
         "--cache-share": ["--cache", 5, "--cache-share", 1],
         "--cache-theta": ["--cache", 5, "--cache-theta", "inf"],

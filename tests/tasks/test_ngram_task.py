@@ -116,7 +116,7 @@ def test_generation_begins_with_its_prompt_and_a_backward_one_ends_with_it(corpu
     assert found.text == "the dog sat on the cat ."
     with pytest.raises(InputError, match=r"^num_return_sequences: is 2"):
         forward.strategy(greedy=True, num_return_sequences=2)
-    with pytest.raises(InputError, match="cannot stream"):
+    with pytest.raises(InputError, match="right-to-left"):
         next(iter(backward.stream("the")))
 
 

@@ -330,7 +330,7 @@ def test_saved_and_loaded_gives_the_same_numbers(task, text, tmp_path):
     """Law 6, and what was saved writes text."""
     trained = task(epochs=2, average="ema", ema_decay=0.5)
     dataset = open_dataset(str(text))
-    values = trained.language.fit(dataset, tmp_path / "run")
+    values = trained.predictor.fit(dataset, tmp_path / "run")
     loaded = tt.load(tmp_path / "run", device="cpu")
     again = loaded.training_task(dataset)
     assert again.summarise(again.validate(0, 1)) == values["best"]

@@ -54,8 +54,8 @@ class LanguageTask(TextObjective):
         """The training text in batches, by the setting `sampling`."""
         config = self.config
         shape = self.train, config.batch_size, config.num_steps
-        if config.sampling == "overlapping" and config.train_windows is not None:
-            windows = range(config.train_windows)
+        if config.sampling == "overlapping":
+            windows = None if config.train_windows is None else range(config.train_windows)
             return OverlappingWindows(
                 *shape, windows=windows, seed=config.seed, rank=rank, world_size=world_size
             )
