@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from throughtime.data import catalogue
-from throughtime.data.corpora import CORPORA
+from throughtime.data.catalogue import CORPORA
 from throughtime.files import sha256_of
 
 Run = Callable[..., Any]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from throughtime.data import catalogue
-from throughtime.data.corpora import CORPORA, Corpus, CorpusFile, Part
+from throughtime.data.catalogue import CORPORA, Corpus, CorpusFile, Part
 from throughtime.data.download import ChecksumError
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.files import cache_folder

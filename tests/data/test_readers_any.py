@@ -182,7 +182,7 @@ def test_another_package_adds_a_reader(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_no_reader_is_imported_before_it_is_used() -> None:
-    code = "import sys, throughtime.data.datasets; print('throughtime.data.readers.hsk' in sys.modules)"
+    code = "import sys, throughtime.data.datasets; print('throughtime.data.readers.tags' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
 

@@ -110,9 +110,7 @@ def test_csv_columns(tmp_path: Path) -> None:
         read("csv", file, source="english", target="fench")
     with pytest.raises(InputError, match=r"a\.csv:1: has 3 columns, so no column 7"):
         read("csv", file, source=0, target=7)
-    with pytest.raises(
-        InputError, match=r"a\.csv:1: no columns named source and target, .*it starts with 'id'"
-    ):
+    with pytest.raises(InputError, match=r"a\.csv:1: .*source and target, .*'id'"):
         read("csv", file)
     with pytest.raises(InputError, match="source and target go together"):
         read("csv", file, source="english")

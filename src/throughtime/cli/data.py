@@ -14,7 +14,7 @@ from throughtime.cli.usage import Command
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from throughtime.data.corpora import Corpus, CorpusFile, Part
+    from throughtime.data.catalogue import Corpus, CorpusFile, Part
 
 data_app = typer.Typer(
     no_args_is_help=True, help="Corpora: list them, look at one, fetch one, convert files of your own."

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-    from throughtime.data.corpora import CorpusFile
+    from throughtime.data.catalogue import CorpusFile
 
 
 @dataclass(frozen=True)

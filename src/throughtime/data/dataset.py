@@ -14,7 +14,7 @@ from throughtime.data.splits import HELDOUT, SPLITS, bounds, lot, lots_of
 from throughtime.errors import InputError, unknown
 
 if TYPE_CHECKING:
-    from throughtime.data.corpora import Part
+    from throughtime.data.catalogue import Part
     from throughtime.data.memory import MemoryReader
     from throughtime.data.readers import Reader
 

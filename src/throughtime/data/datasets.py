@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from throughtime.data import catalogue
-from throughtime.data.corpora import CORPORA
+from throughtime.data.catalogue import CORPORA
 from throughtime.data.dataset import Dataset, EmbeddedStore, FileStore
 from throughtime.data.memory import KINDS, MEMORY, MemoryReader, read_objects
 from throughtime.data.readers import Reader, build_reader, reader_for

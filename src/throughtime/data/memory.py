@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from throughtime.data.frames import EXPECTED, choose_columns, format_cells, is_number, list_values, table_rows
-from throughtime.data.readers.tables import UNFIT
+from throughtime.data.readers.tables import (
+    LABEL,
+    TEXT,
+    UNFIT,
+    USUAL_NAMES,
+    VECTOR,
+    label_columns,
+    shown_names,
+    usual_columns,
+)
 from throughtime.data.readers.texts import LARGEST
 from throughtime.data.records import Described, Flashcard, Kind, Labelled, Line, Pair, Tagged
-from throughtime.data.source import BadRecords, MemoryFile
+from throughtime.data.source import BadRecords, MemoryFile, name_items
 from throughtime.data.splits import ALIASES, SPLITS
 from throughtime.errors import InputError
 
 MEMORY = "<memory"
 """The start of the names of data that were given as Python objects."""
+WORDS, TAGS = "words", "tags"
+_EXPECTED = "give a name, a path, a list of records, a DataFrame, or a dict of splits"
 KINDS = ("text", "pairs", "labelled", "described", "tags", "series")
 RECORDS: dict[type, Kind] = {
     Line: "text",
@@ -99,26 +110,26 @@ def _read(
 ) -> tuple[str, str, tuple[str, str] | None, MemoryFile]:
     """Return the kind that was read, the kind of the records, the columns of text and label, and the data."""
     columns = None
-    rows = table_rows(data, where)
+    rows = _table_rows(data, where)
     if rows is not None:
-        kind, names = choose_columns(MemoryFile(rows, where), kind, source, target)
+        kind, names = _choose_columns(MemoryFile(rows, where), kind, source, target)
         if kind == "series":
             dated = any(isinstance(cell, datetime.date) for row in rows[1:2] for cell in row)
-            return kind, kind, None, MemoryFile([rows[0], *format_cells(rows[1:])], where, dated)
+            return kind, kind, None, MemoryFile([rows[0], *_format_cells(rows[1:])], where, dated)
         columns = (names[0], names[1]) if kind == "labelled" else None
         places = [rows[0].index(name) for name in names]
         items = [tuple(row[place] for place in places) for row in rows[1:]]
         items = [item[0] for item in items] if len(places) == 1 else items
     else:
         try:
-            items = list(list_values(data))
+            items = list(_list_values(data))
         except TypeError:
-            raise InputError(where, f"is of type {type(data).__name__}; {EXPECTED}") from None
+            raise InputError(where, f"is of type {type(data).__name__}; {_EXPECTED}") from None
     if not items:
         raise InputError(where, "is empty; give at least one record")
     kind = kind or _kind(items[0], where)
     if kind == "series":
-        return kind, kind, None, MemoryFile([["y"], *format_cells([[value] for value in items])], where)
+        return kind, kind, None, MemoryFile([["y"], *_format_cells([[value] for value in items])], where)
     records = _records(items, where, kind)
     found = next((RECORDS[type(one)] for one in records if type(one) in RECORDS), kind)
     return kind, found, columns, MemoryFile(records, where)
@@ -130,10 +141,10 @@ def _kind(first: Any, where: str) -> str:
         return RECORDS[type(first)]
     if isinstance(first, str):
         return "text"
-    if is_number(first):
+    if _is_number(first):
         return "series"
     parts = list(first) if isinstance(first, Sequence) else []
-    shape = "".join("s" if isinstance(part, str) else "n" if is_number(part) else "l" for part in parts)
+    shape = "".join("s" if isinstance(part, str) else "n" if _is_number(part) else "l" for part in parts)
     if shape in ("ss", "sn", "ls", "ll", "lls"):
         return {"ss": "pairs", "sn": "labelled", "ls": "described"}.get(shape, "tags")
     raise InputError(f"{where}, item 1", f"is {_shown(first)}, expected {', '.join(FORMS.values())}")
@@ -189,10 +200,10 @@ def _labelled(item: Any) -> Labelled:
 
 def _described(item: Any) -> Described | Labelled:
     condition, text = _parts(item, "described")
-    numbers = condition if isinstance(condition, str) else list_values(condition)
+    numbers = condition if isinstance(condition, str) else _list_values(condition)
     if not isinstance(numbers, list):
         return Labelled(_text(text), _label(condition))
-    if not numbers or not all(is_number(number) and abs(number) < LARGEST for number in numbers):
+    if not numbers or not all(_is_number(number) and abs(number) < LARGEST for number in numbers):
         raise ValueError(f"has the condition {_shown(condition)}, expected a label or finite numbers")
     return Described(_text(text), tuple(float(number) for number in numbers))
 
@@ -223,3 +234,103 @@ READ: dict[str, Callable[[Any], Any]] = {
 def _shown(value: Any) -> str:
     shown = repr(value)
     return shown if len(shown) <= 60 else f"{shown[:57]}..."
+
+
+def _table_rows(data: Any, where: str) -> list[list[Any]] | None:
+    """Return the rows of a DataFrame, list of dicts or dict of columns, with a header first; else None."""
+    if isinstance(data, Mapping):
+        columns = {str(name): _list_values(column) for name, column in data.items()}
+        numbers = all(
+            isinstance(values, list) and all(map(_is_number, values)) for values in columns.values()
+        )
+        if columns and numbers and not {"ds", "y"} & set(columns):
+            long = [[name, place, y] for name, values in columns.items() for place, y in enumerate(values)]
+            return [["unique_id", "ds", "y"], *long]
+    elif hasattr(data, "columns") and hasattr(data, "__getitem__"):
+        columns = {str(name): _list_values(data[name]) for name in data.columns}
+    elif isinstance(data, list | tuple) and data and isinstance(data[0], Mapping):
+        names = [str(name) for name in data[0]]
+        for number, item in enumerate(data, start=1):
+            if not isinstance(item, Mapping) or not set(item) <= set(names):
+                raise InputError(
+                    f"{where}, item {number}", f"is not a dict with the fields {', '.join(names)}"
+                )
+        columns = {name: [item.get(name) for item in data] for name in names}
+    else:
+        return None
+    lengths = {len(values) if isinstance(values, list) else -1 for values in columns.values()}
+    if len(lengths) != 1 or -1 in lengths:
+        raise InputError(
+            where, f"has columns of different lengths, or values that are not columns; {_EXPECTED}"
+        )
+    return [list(columns), *(list(row) for row in zip(*columns.values(), strict=True))]
+
+
+def _list_values(column: Any) -> Any:
+    """Return the values of a column as a list."""
+    for method in ("to_list", "tolist"):
+        if hasattr(column, method):
+            return getattr(column, method)()
+    return list(column) if isinstance(column, Sequence) and not isinstance(column, str) else column
+
+
+def _choose_columns(
+    table: MemoryFile, kind: str | None, source: str | None, target: str | None
+) -> tuple[str, tuple[str, ...]]:
+    """Return the kind of a table's rows, and the columns to read them from (none for series)."""
+    names = list(table.items[0])
+    lowered = {name.lower(): name for name in names}
+    pairs = next((usual for usual in USUAL_NAMES if {*usual} <= {*lowered}), None)
+    if kind == "series" or (kind is None and "ds" in names):
+        return "series", ()
+    if kind in ("labelled", "described") or kind is None:
+        if TEXT in names and VECTOR in names and kind != "labelled":
+            return "described", (VECTOR, TEXT)
+        if kind is None and source is None and target is None:
+            if (columns := usual_columns(names)) is not None:
+                return "labelled", columns
+        elif kind is not None:
+            try:
+                chosen = label_columns(table, source, target)
+            except InputError as error:
+                raise name_items(error, table) from None
+            if chosen is not None:
+                return "labelled", chosen
+    if kind in ("tags", None) and WORDS in names and TAGS in names:
+        return "tags", (WORDS, TAGS, *([LABEL] if LABEL in names else []))
+    if source in names and target in names:
+        return "pairs", (cast(str, source), cast(str, target))
+    if kind != "text" and pairs is not None:
+        return "pairs", tuple(lowered[side] for side in pairs)
+    if kind in ("text", None) and (TEXT in names or len(names) == 1):
+        if kind is None and len(names) == 1 and not isinstance(next(iter(table.items[1:]), [""])[0], str):
+            return "series", ()
+        return "text", (TEXT if TEXT in names else names[0],)
+    first: list[Any] = next(iter(table.items[1:]), [])
+    if kind is None and any(_is_number(cell) or isinstance(cell, datetime.date) for cell in first):
+        return "series", ()
+    raise InputError(
+        str(table),
+        f"has the columns {shown_names(names)}; name them source and target, text and label, words and "
+        "tags, or unique_id, ds and y, or choose with source and target",
+    )
+
+
+def _format_cells(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
+    """Return the cells of a table of series as a CSV file would hold them."""
+    columns = [_format_column(column) for column in zip(*rows, strict=True)]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _format_column(column: Sequence[Any]) -> list[str]:
+    # NaN and NaT differ from themselves.
+    present = [value if isinstance(value, str) or value == value else None for value in column]
+    times = [value for value in present if isinstance(value, datetime.datetime)]
+    if times and all(time.time() == datetime.time() and time.tzinfo is None for time in times):
+        present = [value.date() if isinstance(value, datetime.datetime) else value for value in present]
+    return ["" if value is None else str(value) for value in present]
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value is a finite number or NaN."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isinf(value)

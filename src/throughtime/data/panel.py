@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from throughtime.errors import InputError
 from throughtime.results import format_times
+from throughtime.text.texts import several
 
 Times = NDArray[Any]
 """`datetime64[ns]`, or int64 where a file has no dates."""
@@ -294,7 +295,7 @@ def _spread(series: Series, rows: NDArray[np.int64], grid: Frequency) -> Series:
 
 
 def _lacking(series: Series, absent: NDArray[np.int64]) -> str:
-    values = "1 value" if len(absent) == 1 else f"{len(absent):,} values"
+    values = several(len(absent), "value")
     return f"{series.unique_id} lacks {values}, the first at {format_times(series.ds)[int(absent[0])]}."
 
 
@@ -302,8 +303,7 @@ def _gaps(series: Series, rows: NDArray[np.int64], grid: Frequency) -> str:
     steps = np.diff(rows)
     first = int(np.flatnonzero(steps > 1)[0])
     gaps, lacking = int((steps > 1).sum()), int((steps - 1).sum())
-    count = "1 gap" if gaps == 1 else f"{gaps:,} gaps"
-    missing = "1 row is" if lacking == 1 else f"{lacking:,} rows are"
+    count, missing = several(gaps, "gap"), f"{several(lacking, 'row')} {'is' if lacking == 1 else 'are'}"
     after = format_times(series.ds)[first]
     return (
         f"{series.unique_id} has {count}, the first after {after}: {missing} missing at a step of one {grid}."

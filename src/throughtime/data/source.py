@@ -18,6 +18,7 @@ from typing import IO, Any, cast
 
 from throughtime.errors import InputError
 from throughtime.files import path_exists
+from throughtime.text.texts import several
 
 BLOCK = 1 << 18
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -101,8 +102,7 @@ class BadRecords:
             for error in self.examples
         ]
         more = [f"and {self.count - len(shown):,} more"] if self.count > len(shown) else []
-        records = "record" if self.count == 1 else "records"
-        return f"skipped {self.count:,} bad {records} of {', '.join(files)}: {'; '.join(shown + more)}"
+        return f"skipped {several(self.count, 'bad record')} of {', '.join(files)}: {'; '.join(shown + more)}"
 
 
 def read_lines(path: Path | str) -> Iterator[tuple[int, str]]:

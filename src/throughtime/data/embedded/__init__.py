@@ -1,4 +1,4 @@
-"""Corpora that come with the package: sentence pairs, a short story, and two noisy series.
+"""Corpora that come with the package: sentence pairs, a short story and two noisy series.
 
 A small grammar wrote the sentences: `tools/embedded` in the repository.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import gzip
 import hashlib
-from collections.abc import Callable
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     Values = np.ndarray[Any, np.dtype[np.float64]]
-
-__all__ = ["LANGUAGE_PAIRS", "SERIES", "SPLITS", "all_pairs", "english", "pairs", "series", "story"]
 
 SPLITS = ("train", "valid", "test")
 LANGUAGE_PAIRS = ("en-fr", "en-zh")
@@ -34,7 +31,7 @@ def _rows() -> dict[str, list[list[str]]]:
     for line in text.splitlines():
         split, *sentences = line.split("\t")
         rows[split].append(sentences)
-    for part in rows.values():  # the file keeps similar sentences together, so that it is small
+    for part in rows.values():  # the file keeps similar sentences together to be small
         part.sort(key=lambda sentences: hashlib.sha256(sentences[0].encode()).digest())
     return rows
 
@@ -53,11 +50,6 @@ def pairs(name: str, split: str = "train") -> list[Pair]:
     return [Pair(row[0], row[column]) for row in _rows()[split]]
 
 
-def all_pairs(name: str) -> list[Pair]:
-    """Return the pairs of train, then valid, then test."""
-    return [pair for split in SPLITS for pair in pairs(name, split)]
-
-
 def story() -> list[str]:
     """Return the sentences of a short story about a summer at grandma's."""
     return files(__package__).joinpath("story.txt").read_text("utf-8").splitlines()
@@ -73,21 +65,8 @@ def english(split: str = "train") -> list[str]:
     return list(dict.fromkeys([*opening, *(pair.source for pair in pairs("en-fr", split))]))
 
 
-def _sine(length: int) -> Values:
-    import numpy as np
-
-    curve: Values = np.sin(0.01 * np.arange(1, length + 1))
-    return curve
-
-
-def _ramp(length: int) -> Values:
-    import numpy as np
-
-    return np.linspace(0.0, 10.0, length)
-
-
-SERIES: dict[str, tuple[Callable[[int], Values], float]] = {"sine": (_sine, 0.2), "ramp": (_ramp, 0.5)}
-"""Each series: its curve without noise, and the standard deviation of the noise added to it."""
+SERIES = {"sine": 0.2, "ramp": 0.5}
+"""The standard deviation of the noise of each series."""
 
 
 def series(name: str, length: int = 1000, seed: int = 0) -> Values:
@@ -102,6 +81,7 @@ def series(name: str, length: int = 1000, seed: int = 0) -> Values:
         raise unknown("series", name, SERIES)
     if length < 1:
         raise InputError("length", f"is {length}, expected at least 1")
-    curve, noise = SERIES[name]
-    # numpy promises never to change the numbers of RandomState; of default_rng it does not.
-    return curve(length) + noise * np.random.RandomState(seed).standard_normal(length)
+    curve = np.sin(0.01 * np.arange(1, length + 1)) if name == "sine" else np.linspace(0.0, 10.0, length)
+    # numpy guarantees the numbers of RandomState, but not those of default_rng.
+    noise: Values = np.random.RandomState(seed).standard_normal(length)
+    return curve + SERIES[name] * noise

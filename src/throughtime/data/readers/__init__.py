@@ -1,7 +1,7 @@
-"""Readers: files to records. A reader is one class in one file and one line in `READERS`.
+"""Readers turn files into records. A reader is a class and one line in `READERS`.
 
-Another package adds a reader by an entry point of the group `READERS.group`; it is then chosen by its name,
-or for files whose suffix is its name.
+Another package adds a reader with an entry point of the group `READERS.group`; it is used if it is chosen
+by name, and for files whose suffix is its name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TRUTH = {"true": True, "yes": True, "false": False, "no": False}
 
 
 class Reader(Protocol):
-    """Files in, records out. The options of a reader are the arguments of its constructor."""
+    """Turns files into records. The options of a reader are the arguments of its constructor."""
 
     name: ClassVar[str]
     kind: ClassVar[Kind]
@@ -44,8 +44,8 @@ READERS = Registry[type[Reader]](
         "csv": "throughtime.data.readers.pairs:CsvPairs",
         "jsonl": "throughtime.data.readers.pairs:JsonlPairs",
         "moses": "throughtime.data.readers.pairs:MosesPairs",
-        "hsk": "throughtime.data.readers.hsk:HskCards",
-        "hsk-pairs": "throughtime.data.readers.hsk:HskPairs",
+        "hsk": "throughtime.data.readers.pairs:HskCards",
+        "hsk-pairs": "throughtime.data.readers.pairs:HskPairs",
         "columns": "throughtime.data.readers.tags:ColumnTags",
         "conllu": "throughtime.data.readers.tags:ConlluTags",
         "slots": "throughtime.data.readers.tags:SlotFiles",
@@ -57,7 +57,7 @@ READERS = Registry[type[Reader]](
 
 
 def build_reader(name: str, options: Mapping[str, object] | None = None) -> Reader:
-    """The reader of this name; options given as text, as on a command line, are read as their types say.
+    """Build the reader of this name; options given as text are converted to their types.
 
     >>> build_reader("tsv", {"source": "1", "target": "0"}).source
     1
@@ -66,7 +66,7 @@ def build_reader(name: str, options: Mapping[str, object] | None = None) -> Read
 
 
 def reader_for(paths: Sequence[Path | str]) -> Reader:
-    """The reader, with its default options, that the files' suffixes and first lines suggest.
+    """Build the reader, with default options, that the suffixes and first lines of the files suggest.
 
     >>> reader_for(["train.en", "train.fr"]).name
     'moses'
@@ -76,7 +76,7 @@ def reader_for(paths: Sequence[Path | str]) -> Reader:
 
 
 def _read_options(reader_name: str, reader: type[Reader], options: Mapping[str, object]) -> Reader:
-    """The reader built with these options; an unknown one is refused with its nearest neighbour."""
+    """Build a reader with these options; an unknown option raises an error."""
     known = inspect.signature(reader).parameters
     hints = typing.get_type_hints(reader.__init__) if known else {}
     values = {}
@@ -91,7 +91,7 @@ def _read_options(reader_name: str, reader: type[Reader], options: Mapping[str, 
 
 
 def _typed(value: object, hint: Any, where: str, name: str) -> object:
-    """Text as the type that the option wants; what is no text is left as it is."""
+    """Convert text to the type of the option; return other values unchanged."""
     if not isinstance(value, str):
         return value
     wanted = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)

@@ -1,4 +1,4 @@
-"""Sentence pairs: in tables, in JSON lines, in columns separated by tabs, in two parallel files."""
+"""Sentence pairs: in tables, JSON lines, columns separated by tabs, two parallel files, or flashcards."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from throughtime.data.readers.tables import (
     shown_names,
     text_of,
 )
-from throughtime.data.records import Kind, Pair
+from throughtime.data.records import Flashcard, Kind, Pair
 from throughtime.data.source import BadRecords, good_lines, lines_or_errors
-from throughtime.errors import InputError
+from throughtime.errors import InputError, unknown
+from throughtime.text.texts import several
 
 
 class CsvPairs:
-    """One pair a row; `source` and `target` name columns of the header, or count them from 0.
+    """One pair per row; `source` and `target` are columns, by name or by number from 0.
 
-    Without them the header must name source and target (or src and tgt). Columns given by number mean a file
-    without header, unless `header` says that it has one all the same.
+    Without them, the header must name source and target (or src and tgt). If columns are given by number, the
+    file has no header, unless `header` is true.
     """
 
     name: ClassVar[str] = "csv"
@@ -44,7 +45,7 @@ class CsvPairs:
         for path in paths:
             rows = csv_rows(path)
             number, first = next(rows, (1, []))
-            # Without its first row nothing in the file can be trusted, so skipping does not help.
+            # Without a readable first row, nothing in a table can be trusted: skipping does not help.
             if isinstance(first, InputError):
                 raise first
             source, target = self._places(path, first)
@@ -61,8 +62,8 @@ class CsvPairs:
                 return lowered.index(source), lowered.index(target)
         shown = shown_names(first)
         problem = (
-            f"no columns named source and target, nor text and label, it starts with {shown}; rename two of "
-            "them, or choose with source and target"
+            f"has no columns named source and target, nor text and label; its columns are {shown}; rename "
+            "two of them, or choose them with source and target"
         )
         raise InputError(str(path), problem, line=1)
 
@@ -70,8 +71,8 @@ class CsvPairs:
 class JsonlPairs:
     """Fields `src` and `tgt`, `source` and `target`, or `{"translation": {"en": "Go.", "fr": "Va !"}}`.
 
-    `source` and `target` name other fields, or the two languages of a translation; without them the languages
-    are the two of the first record, in its order.
+    `source` and `target` name other fields, or the two languages of a translation; by default, the languages
+    are those of the first record, in its order.
     """
 
     name: ClassVar[str] = "jsonl"
@@ -85,7 +86,7 @@ class JsonlPairs:
         self.names = None if source is None or target is None else (source, target)
 
     def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Pair]:
-        """Yield one `Pair` for each line of each file; blank lines are passed over."""
+        """Yield one `Pair` for each line of each file; blank lines are skipped."""
         for path in paths:
             names = self.names
 
@@ -111,9 +112,9 @@ def _names(fields: dict[str, Any]) -> tuple[str, str]:
 
 
 class TsvPairs:
-    """One pair a line, no header; `source` and `target` are column numbers from 0, other columns are ignored.
+    """One pair per line, without a header; `source` and `target` are column numbers from 0.
 
-    A quote is a character like any other here: Tatoeba's sentences are full of them.
+    Other columns are ignored. Quotes have no special meaning: Tatoeba's sentences are full of them.
     """
 
     name: ClassVar[str] = "tsv"
@@ -140,13 +141,13 @@ def _too_few(path: Path, number: int, line: str, needed: int) -> InputError:
     if not line.strip():
         problem = "is blank, expected a pair; remove the line (tagged words need the reader columns)"
     else:
-        count = line.count("\t") + 1
-        problem = f"has {count} column{'s' * (count > 1)}, expected at least {needed} separated by tabs"
+        count = several(line.count("\t") + 1, "column")
+        problem = f"has {count}, expected at least {needed} separated by tabs"
     return InputError(str(path), problem, line=number)
 
 
 class MosesPairs:
-    """Line n of the first file is the source, line n of the second its translation."""
+    """Line n of the first file is a source sentence, line n of the second its translation."""
 
     name: ClassVar[str] = "moses"
     kind: ClassVar[Kind] = "pairs"
@@ -161,10 +162,10 @@ class MosesPairs:
 
 
 def parallel_lines(paths: Sequence[Path], bad: BadRecords) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Number and texts of the lines that stand side by side in several files.
+    """Yield number and texts of the lines with the same number in several files.
 
-    Files of unequal length are refused even where bad records are skipped: a line lost in the middle of one
-    makes every later line the partner of the wrong one.
+    Files of different lengths raise an error even if bad records are skipped: after a missing line, every
+    later line would have the wrong partner.
     """
     sources = [lines_or_errors(path) for path in paths]
     for number, row in enumerate(itertools.zip_longest(*sources), start=1):
@@ -188,3 +189,88 @@ def _unequal(
     longer = next(path for path, line in zip(paths, row, strict=True) if line is not None)
     shown = " and ".join(f"{path} has {count:,}" for path, count in zip(paths, counts, strict=True))
     return InputError(str(longer), f"has no partner: {shown} lines; align the files", line=number)
+
+
+END = "--"
+
+
+class HskCards:
+    """A record has five lines: `english: ...`, `hsk: ...`, `mandarin: ...`, `pinyin: ...` and `--`."""
+
+    name: ClassVar[str] = "hsk"
+    kind: ClassVar[Kind] = "cards"
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Flashcard]:
+        """Yield one `Flashcard` for each record of each file."""
+        for path in paths:
+            for lines in _blocks(path):
+                card = _card(str(path), lines)
+                if isinstance(card, InputError):
+                    bad.found(card)
+                else:
+                    yield card
+
+
+class HskPairs:
+    """Two fields of each flashcard as a pair, by default English to Mandarin."""
+
+    name: ClassVar[str] = "hsk-pairs"
+    kind: ClassVar[Kind] = "pairs"
+
+    def __init__(self, source: str = "english", target: str = "mandarin") -> None:
+        for field in (source, target):
+            if field not in Flashcard._fields:
+                raise unknown("field of a flashcard", field, Flashcard._fields)
+        self.source, self.target = source, target
+
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Pair]:
+        """Yield one `Pair` for each record of each file."""
+        for card in HskCards().read(paths, bad):
+            yield Pair(getattr(card, self.source), getattr(card, self.target))
+
+
+Numbered = tuple[int, str | InputError]
+
+
+def _blocks(path: Path) -> Iterator[list[Numbered]]:
+    """Yield the lines of each record, at most six, so that a wrong file does not fill the memory.
+
+    Each record ends with `--`, except that the last record of a file may lack it.
+    """
+    lines: list[Numbered] = []
+    for number, line in lines_or_errors(path):
+        if not lines and line == "":
+            continue
+        if len(lines) <= len(Flashcard._fields) or line == END:
+            lines.append((number, line))
+        if line == END:
+            yield lines
+            lines = []
+    if lines:
+        yield lines
+
+
+def _card(where: str, lines: list[Numbered]) -> Flashcard | InputError:
+    values: list[str] = []
+    for field, (number, line) in zip(Flashcard._fields, lines, strict=False):
+        if isinstance(line, InputError):
+            return line
+        name, mark, value = line.partition(": ")
+        if name != field or not mark:
+            found = "the end of the record" if line == END else repr(line[:40])
+            problem = f"is not the {field} line, expected '{field}: ...', found {found}"
+            return InputError(where, problem, line=number)
+        if not value.strip():
+            return InputError(where, f"has no text after '{field}:'", line=number)
+        values.append(value)
+    if len(values) < len(Flashcard._fields):
+        problem = f"ends the file within a record, expected '{Flashcard._fields[len(values)]}: ...' after it"
+        return InputError(where, problem, line=lines[-1][0])
+    for number, line in lines[len(values) : len(values) + 1]:
+        if isinstance(line, InputError):
+            return line
+        if line != END:
+            return InputError(
+                where, f"is one line too many, expected {END!r}, found {line[:40]!r}", line=number
+            )
+    return Flashcard(*values)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from throughtime.data.source import BadRecords, MemoryFile, Place, good_lines, lines_or_errors, text_suffix
 from throughtime.errors import InputError, unknown
+from throughtime.text.texts import several
 
 TEXT, LABEL = "text", "label"
 VECTOR = "vector"
@@ -173,8 +174,7 @@ def place(path: Place, names: list[str], column: str | int) -> int:
 
 def ragged(path: Place, number: int, row: list[str], width: int) -> InputError:
     """The error for a row that is longer or shorter than the first."""
-    cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
-    problem = f"has {cells}, the first row has {width}; quote a text that holds a comma"
+    problem = f"has {several(len(row), 'cell')}, the first row has {width}; quote a text that holds a comma"
     return InputError(str(path), problem, line=number)
 
 

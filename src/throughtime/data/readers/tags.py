@@ -12,6 +12,7 @@ from throughtime.data.readers.pairs import parallel_lines
 from throughtime.data.records import Kind, Tagged
 from throughtime.data.source import BadRecords, lines_or_errors
 from throughtime.errors import InputError
+from throughtime.text.texts import several
 
 DOCUMENT_START = "-DOCSTART-"
 # Not all that Unicode calls a space: in 10\xa0000 it is part of the word.
@@ -82,7 +83,7 @@ class ColumnTags:
     ) -> tuple[str, str] | InputError:
         needed = max(2, *(column + 1 if column >= 0 else -column for column in (self.word, self.tag)))
         if len(cells) < needed:
-            count = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+            count = several(len(cells), "column")
             marks = {"\t": "tabs", " ": "spaces", None: "a tab or spaces"}.get(separator, repr(separator))
             problem = f"has {count}, expected at least {needed} separated by {marks}"
             return InputError(str(path), problem, line=number)
