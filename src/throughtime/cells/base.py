@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,12 @@ from torch.nn.functional import linear
 from throughtime.errors import InputError, unknown
 
 if TYPE_CHECKING:
+    from throughtime.export.graph import Graph
     from throughtime.recurrence.backend import Result
+
+    Ops = Graph
+else:
+    Ops = Any  # the operators in which modules write their equations for a graph: `export.graph.Graph`
 
 State = tuple[Tensor, ...]
 """Flat, each tensor [batch, ...]; of a cell, state[0] is the output h."""
@@ -24,76 +29,6 @@ GraphState = tuple[str, ...]
 """The same in a graph, where values are names."""
 
 INITIAL = ("zero", "learned")
-
-
-class Ops(Protocol):
-    """The operators in which cells and other modules write their equations for an exported graph.
-
-    `export.graph.Graph` implements them. Values are names; `op` takes the operators of ONNX: `Add`, `Sigmoid`
-    and so on.
-    """
-
-    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """The value of an operator with one output."""
-        ...
-
-    def linear(self, x: str, weight: Tensor, bias: Tensor | None = None) -> str:
-        """W x + b, for x [..., I] and W [O, I]."""
-        ...
-
-    def layer_norm(self, x: str, gain: Tensor, bias: Tensor | None = None, epsilon: float = 1e-5) -> str:
-        """Layer normalisation over the last axis."""
-        ...
-
-    def split(self, value: str, parts: int) -> list[str]:
-        """The equal parts of the last axis."""
-        ...
-
-    def slice(self, value: str, start: int, end: int, axis: int = -1) -> str:
-        """A part of one axis."""
-        ...
-
-    def constant(self, values: Any, kind: str = "float32") -> str:
-        """A constant."""
-        ...
-
-    def weight(self, tensor: Tensor) -> str:
-        """A weight of the module."""
-        ...
-
-    def lookup(self, table: Tensor, ids: str) -> str:
-        """The rows of a table [V, E] for ids [...]: [..., E]."""
-        ...
-
-    def concat(self, parts: Sequence[str], axis: int = -1) -> str:
-        """Concatenate values."""
-        ...
-
-    def axes(self, *numbers: int) -> str:
-        """Axes or sizes, as operators take them."""
-        ...
-
-    def size(self, value: str, axis: int) -> str:
-        """The size of one axis, as a vector of one number."""
-        ...
-
-    def sizes(self, *parts: str | int) -> str:
-        """A shape made of numbers and of sizes that are known only when the graph runs."""
-        ...
-
-    def steps(self, value: str, axis: int) -> str:
-        """The numbers 0, 1, ... of the steps along one axis."""
-        ...
-
-    def inside(self, x: str, lengths: str) -> str:
-        """Which positions of x [T, B, ...] are inside the length of their row: [T, B, 1]."""
-        ...
-
-    def scan(
-        self, cells: Sequence[Cell], x: str, state: GraphState | None, lengths: str | None
-    ) -> tuple[str, GraphState]:
-        """Outputs [T, B, H] of one cell, or of two in both directions, and the last state."""
-        ...
 
 
 @dataclass(frozen=True)

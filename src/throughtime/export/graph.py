@@ -51,7 +51,7 @@ class Node:
 
 
 class Graph:
-    """A list of nodes; values are names. It implements the `Ops` in which cells write their equations.
+    """A list of nodes; values are names. Cells and layers write their equations with its methods.
 
     With `int8`, the weights of `linear` and `lookup` are int8, with a scale for each output of a product and
     for each row of a table.

@@ -14,6 +14,7 @@ from throughtime.errors import InputError
 from throughtime.runtime.search import check_beam
 from throughtime.search.beam import normalise_score
 from throughtime.search.exact import ExactResult
+from throughtime.search.frontier import order_by_sentence
 from throughtime.search.generate import Finished, Hypotheses, StepModel, Strategy, generate
 from throughtime.search.strategies import LengthPenalty, NumReturnSequences
 
@@ -75,13 +76,10 @@ class Exhaustive:
 
     def _among_best(self, sentence: Tensor, score: Tensor, of: Tensor) -> Tensor:
         """Which of the rows in the mask `of` are among the `n_best` of their sentence. [rows]"""
-        order = of.nonzero().flatten()
-        order = order[score[order].sort(descending=True, stable=True).indices]
-        order = order[sentence[order].sort(stable=True).indices]
-        place = torch.arange(len(order), device=score.device)
-        first = torch.searchsorted(sentence[order], sentence[order])
+        rows = of.nonzero().flatten()
+        order, place = order_by_sentence(sentence[rows], -score[rows])
         best = torch.zeros_like(of)
-        best[order[place - first < self.n_best]] = True
+        best[rows[order[place < self.n_best]]] = True
         return best
 
     def _refuse(self, sentences: int, vocabulary: int) -> None:

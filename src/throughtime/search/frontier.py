@@ -81,7 +81,7 @@ class Frontier:
         self._slot_node[slots], self._slot_depth[slots] = taken.node[parent], taken.depth[parent]
 
         sentence = taken.sentence[row]
-        order, place = _by_sentence(sentence, log_prob)
+        order, place = order_by_sentence(sentence, log_prob)
         sentence = sentence[order]
         at = self.height[sentence] + place
         self._grow(int(at.max()) + 1)
@@ -125,7 +125,7 @@ class Frontier:
         old = int(self.height.sum())
         sentences = torch.cat([within.nonzero()[:, 0], sentence])
         log_probs = torch.cat([self._log_prob[within], log_prob])
-        order, place = _by_sentence(sentences, log_probs)
+        order, place = order_by_sentence(sentences, log_probs)
         too_many = (torch.bincount(sentences, minlength=len(full)) - self.budget).masked_fill(~full, 0)
         stays = torch.empty_like(sentences, dtype=torch.bool)
         stays[order] = place >= too_many[sentences[order]]
@@ -176,7 +176,7 @@ class Frontier:
             )
 
 
-def _by_sentence(sentence: Tensor, log_prob: Tensor) -> tuple[Tensor, Tensor]:
+def order_by_sentence(sentence: Tensor, log_prob: Tensor) -> tuple[Tensor, Tensor]:
     """The order by sentence and rising log-probability, and the place of each row in its sentence. [rows]"""
     order = log_prob.sort(stable=True).indices
     order = order[sentence[order].sort(stable=True).indices]
