@@ -1,4 +1,4 @@
-"""Gradients through time: how they vanish and explode, where they are cut, and what that costs."""
+"""Gradients through time: how they vanish and explode, where they are truncated, and the costs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     from throughtime.inspection.gradients import Curve
 
-_LIMITS = (1e-21, 1e21)  # beyond it, gone is gone
-_TICKS = [10.0**power for power in range(-21, 22, 7)]  # 1, at which a gradient stays, among them
+_LIMITS = (1e-21, 1e21)
+_TICKS = [10.0**power for power in range(-21, 22, 7)]  # includes 1, where a gradient is preserved
 _OPEN: Any = "-"
 _PALE = 0.45  # before clipping
 _DRAWN, _CLIPPED = (0, (1, 1.2)), (0, (4, 1.6))
 
 
 def gradients(curves: Sequence[Curve], clip: float, *, path: Path | str | None = None) -> Figure:
-    """Draw norms against the lag, one column for each size of weights, and below what clipping does."""
+    """Draw norms against the lag, one column for each gain of the weights, and the effect of clipping."""
     gains = sorted({curve.gain for curve in curves})
     colours = dict(zip(dict.fromkeys(curve.cell for curve in curves), COLOURS, strict=False))
     with figure(3.9 * len(gains) if len(gains) > 1 else 5.5, 6.4, path=path) as drawing:
@@ -62,12 +62,12 @@ def _clipping(axes: Any, curves: Sequence[Curve], colours: dict[str, str]) -> No
 
 
 def _gated(curve: Curve, curves: Sequence[Curve]) -> bool:
-    """Whether the same cell is there with its gates set too."""
+    """Whether another curve has the same cell with its gates set."""
     return any(other.cell == curve.cell and other.keep is not None for other in curves)
 
 
 def _key_of_gates(axes: Any, curves: Sequence[Curve]) -> None:
-    """What a solid and what a dotted line is, where there are both."""
+    """Explain solid and dotted lines, if there are both."""
     from matplotlib.lines import Line2D
 
     keep = next((curve.keep for curve in curves if curve.keep is not None), None)
@@ -98,7 +98,7 @@ def _key_of_cells(colours: dict[str, str]) -> list[Any]:
     return [Line2D([], [], color=colour, label=cell.upper()) for cell, colour in colours.items()]
 
 
-# Two tints of the palette's first colours, told apart in grey by their edges.
+# Two tints of the first colours of the palette, with edges that separate them in grey.
 _SHADES = ("#CFE3F1", "#F9DCC8")
 
 
@@ -114,7 +114,7 @@ class StrategyCosts:
 
 
 def segments(text: str, cuts: Mapping[str, Sequence[int]], *, path: Path | str | None = None) -> Figure:
-    """Draw a text once for each strategy; `cuts` are the places before which its gradient is cut."""
+    """Draw a text once for each strategy; `cuts` are the positions before which its gradient is cut."""
     with figure(7.6, 0.55 + 0.62 * len(cuts), path=path) as drawing:
         _segments(drawing.add_subplot(), text, cuts)
     return drawing
@@ -127,7 +127,7 @@ def truncation(
     *,
     path: Path | str | None = None,
 ) -> Figure:
-    """Draw the segmentations; below them error, memory and time of each strategy's gradient."""
+    """Draw the segments of each strategy, and the error, memory and time of its gradient."""
     with figure(7.6, 5.4, path=path) as drawing:
         halves: Any = drawing.subfigures(2, height_ratios=(0.55 + 0.5 * len(cuts), 3.1))
         above, below = halves
@@ -136,7 +136,7 @@ def truncation(
         colours = dict(zip(measured, COLOURS, strict=False))
         _errors(error, measured, colours)
         for name, figures in measured.items():
-            # Full and randomised keep the same: the first lies broad beneath the other.
+            # Full and randomised need the same memory: draw the first line broad beneath the other.
             width = 5 if name == next(iter(measured)) else 1.8
             look: dict[str, Any] = {"color": colours[name], "marker": "o", "markersize": 4, "label": name}
             look |= {"linewidth": width, "alpha": 0.5 if width > 2 else 1.0}
@@ -151,7 +151,7 @@ def truncation(
 
 
 def stretches(cuts: Sequence[int], length: int) -> list[tuple[int, int]]:
-    """The stretches between cuts, within which the gradient flows.
+    """Return the ranges between cuts, within which the gradient flows.
 
     >>> stretches([3, 5], 8)
     [(0, 3), (3, 5), (5, 8)]
@@ -193,7 +193,7 @@ def _segments(axes: Any, text: str, cuts: Mapping[str, Sequence[int]]) -> None:
 
 
 def _errors(axes: Any, measured: Mapping[str, StrategyCosts], colours: Mapping[str, str]) -> None:
-    """Two bars a strategy: bias filled, deviation hatched."""
+    """Draw two bars for each strategy: bias filled, deviation hatched."""
     for place, (name, figures) in enumerate(measured.items()):
         axes.bar(place - 0.2, figures.bias, 0.38, color=colours[name])
         axes.bar(
@@ -220,7 +220,7 @@ def complexity(
 ) -> Figure:
     """Draw time and memory of each layer on logarithmic axes, each line named with its fitted exponent.
 
-    `layers` maps a name to `milliseconds` and `megabytes`, one number a length, and to
+    `layers` maps a name to `milliseconds` and `megabytes`, with one number for each length, and to
     `milliseconds_exponent` and `megabytes_exponent`.
     """
     with figure(9.0, 4.4, path=path) as drawing:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from throughtime.inspection.translation import BeamTree, Candidate
 
 _BEST, _CUT = COLOURS[0], "#8A8A8A"
-_LONGEST = 14  # letters of a token
+_LONGEST = 14  # characters of a token
 
 
 def beam(tree: BeamTree, *, path: Path | str | None = None) -> Figure:
@@ -29,7 +29,7 @@ def beam(tree: BeamTree, *, path: Path | str | None = None) -> Figure:
             _draw_node(axes, tree.nodes, rows, place, node)
         axes.set(xlim=(-0.3, tree.steps + 0.6), ylim=(deepest + 0.7, -0.7))
         axes.set_xticks(range(1, tree.steps + 1))
-        axes.set_xlabel("step: the ln P of each way stands below its token")
+        axes.set_xlabel("step; below each token, ln P of the hypothesis")
         axes.set_yticks([])
         axes.grid(visible=False)
         axes.spines[["left", "bottom"]].set_visible(False)
@@ -41,7 +41,7 @@ def beam(tree: BeamTree, *, path: Path | str | None = None) -> Figure:
 
 
 def _rows(nodes: Sequence[Candidate]) -> list[int]:
-    """The height of each node: in every step those that went on first, best first, then what was cut."""
+    """The row of each node: in every step kept candidates first, best first, then rejected ones."""
     rows = [0] * len(nodes)
     steps: dict[int, list[int]] = {}
     for place, node in enumerate(nodes):
@@ -79,7 +79,7 @@ def _beam_legend(axes: Any) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    # The best way ends too, with a blue frame: so the key tells a frame, not a colour.
+    # The best hypothesis ends too, with a blue frame: so the legend shows a frame without a colour.
     frame = Patch(facecolor="white", edgecolor=INK, linewidth=1.2, label="ended")
     handles = [
         Line2D([], [], color=_BEST, linewidth=2.2, label="the best"),
@@ -102,7 +102,7 @@ _RADIUS = 0.29
 
 
 def graph(graph: Graph, *, title: str = "", path: Path | str | None = None) -> Figure:
-    """Draw an unrolled graph, time from left to right; a line leads from each shared weight to every step."""
+    """Draw an unrolled graph, time from left to right, with lines from each shared weight to every step."""
     places = {node: _place(node, graph) for node in graph.nodes}
     left, right = -1.6, _WIDTH * graph.steps
     with figure(min(12.0, 2.0 + 1.95 * graph.steps), 5.4, path=path) as drawing:
@@ -141,13 +141,13 @@ def _place(node: Node, graph: Graph) -> tuple[float, float]:
             return start + 1.35, 2.55
     gates = list(dict.fromkeys(other.letter for other in graph.nodes if other.kind == "gate"))
     space = 2.05 / max(1, len(gates) - 1)
-    # Each stands a little higher than the one before, so that arrows from the left pass above.
+    # Each is a little higher than the one before, so that arrows from the left pass above.
     number = gates.index(node.letter)
     return start + 0.45 + number * min(space, 0.85), 0.42 + number * 0.2
 
 
 def _state(graph: Graph) -> tuple[float, float]:
-    """Where h stands in its box: in the middle when it stands alone, else to the right above the gates."""
+    """The position of h in its box: in the middle, or to the right above the gates if there are any."""
     alone = not any(node.kind == "gate" for node in graph.nodes)
     return (_BOX / 2, 1.5) if alone else (2.5, 1.9)
 
@@ -164,7 +164,7 @@ def _box(axes: Any, step: int) -> None:
 
 
 def _rails(axes: Any, graph: Graph, places: dict[Node, tuple[float, float]]) -> None:
-    """One line from each weight past all steps, with an arrow into each."""
+    """Draw one line from each weight along all steps, with an arrow into each."""
     for node, (x, y) in places.items():
         if node.kind != "weight":
             continue
@@ -189,7 +189,7 @@ def _arrow(
     free: bool = False,
     begin: float = _RADIUS,
 ) -> None:
-    """An arrow between two circles; a free one ends exactly where it is told to."""
+    """Draw an arrow between two circles, or with `free` exactly between two points."""
     (x, y), (to_x, to_y) = source, target
     length = max(((to_x - x) ** 2 + (to_y - y) ** 2) ** 0.5, 1e-9)
     along = ((to_x - x) / length, (to_y - y) / length)

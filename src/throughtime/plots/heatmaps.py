@@ -1,4 +1,4 @@
-"""Heat maps: what each word attended to, and what gates do while tokens are read."""
+"""Heat maps: attention weights, and gates of a recurrent layer over time."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from throughtime.inspection.gates import LayerGates
 
-# Both maps keep their order for the colour-blind and in grey: 0 to 1 dark to light, -1 to 1 through white.
+# Both colour maps work for the colour-blind and in grey: 0 to 1 dark to light, -1 to 1 through white.
 _OPEN, _SIGNED = "cividis", "PuOr_r"
-_MIN_HEIGHT = 2.8  # inches: the label of the scale has room beside a single row
+_MIN_HEIGHT = 2.8  # inches: room for the label of the colour bar
 _LABELLED = 0.25
-"""Weights from here on are written into their cell, for those who do not see the shade."""
+"""Weights of at least this value are written into their cell."""
 
 Weights = tuple[Sequence[str], Sequence[str], Sequence[Sequence[float]]]
 """Source words, target words, and a row of weights for each target word."""
@@ -39,7 +39,7 @@ class Alignment(Protocol):
 
 
 class Answer(Protocol):
-    """A translation with its alignment, None where it was not asked for."""
+    """A translation with its alignment, or None if it was not requested."""
 
     @property
     def alignment(self) -> Alignment | None: ...  # noqa: D102
@@ -53,8 +53,8 @@ def attention(
 ) -> Figure:
     """Draw which source words each target word attended to; each row of weights sums to 1.
 
-    `answer` is a translation that was made with `align=True`, its alignment, or the two lists of words and
-    the rows of weights as a tuple.
+    `answer` is a translation made with `align=True`, its alignment, or a tuple of source words, target words
+    and rows of weights.
 
     >>> figure = attention((["the", "cat"], ["le", "chat"], [[0.9, 0.1], [0.2, 0.8]]))
     >>> figure.axes[0].get_title(loc="left")
@@ -103,7 +103,7 @@ def gates(
 ) -> Figure:
     """Draw values [time, units] by name, as `throughtime.inspection.gates` returns them.
 
-    Of many units, those are drawn whose first-named values vary most.
+    The `units` whose first values vary most over time are drawn.
     """
     arrays = {name: np.asarray(value) for name, value in values.items()}
     chosen = _most_varying(next(iter(arrays.values())), units)
@@ -121,14 +121,14 @@ def gates(
 
 
 def keep_gates(layers: Sequence[LayerGates], *, title: str = "", path: Path | str | None = None) -> Figure:
-    """Draw of each layer the gate that keeps the state, or the state itself where there is no such gate."""
+    """Draw the gate of each layer that keeps the state, or the state itself if there is no such gate."""
     rows = [(layer, layer.keep or "h") for layer in layers]
     heads = [f"{layer.name}: {_head(layer, letter)}" for layer, letter in rows]
     return _panels(rows, heads, title, path)
 
 
 def layer_gates(layer: LayerGates, *, title: str = "", path: Path | str | None = None) -> Figure:
-    """Draw all gates, candidates and states of one layer; a state only before it is squashed."""
+    """Draw all gates, candidates and states of one layer, except tanh of a state."""
     rows = [(layer, letter) for letter in layer.gates if not letter.startswith("tanh ")]
     return _panels(rows, [_head(layer, letter) for _, letter in rows], title, path)
 
@@ -157,7 +157,7 @@ def _panels(
 
 
 def _mark_half_lives(axes: Any, lives: NDArray[np.float64] | None, units: int) -> None:
-    """Mark where the half-life falls below these numbers of tokens."""
+    """Mark where the half-life falls below 16, 8, 4, ... tokens."""
     if lives is None:
         axes.set_yticks([])
         axes.set_ylabel(f"{units} units")
@@ -170,9 +170,9 @@ def _mark_half_lives(axes: Any, lives: NDArray[np.float64] | None, units: int) -
 
 
 def _heat_map(drawing: Any, axes: Any, value: NDArray[Any], **bar: float) -> None:
-    """Values [time, units], between 0 and 1 in one scale of colours, those with a sign in another."""
+    """Draw values [time, units]; values with a sign have another colour map than values from 0 to 1."""
     signed = bool(value.min() < 0)
-    # A memory may run far beyond 1 in one unit: it must not make all others pale.
+    # One unit far beyond 1 must not make all others pale.
     top = max(1.0, float(np.quantile(np.abs(value), 0.95)))
     image = axes.imshow(
         value.T, aspect="auto", interpolation="nearest", cmap=_SIGNED if signed else _OPEN,
@@ -184,6 +184,6 @@ def _heat_map(drawing: Any, axes: Any, value: NDArray[Any], **bar: float) -> Non
 
 
 def _most_varying(value: NDArray[Any], units: int) -> NDArray[np.int64]:
-    """The units that vary most over time, in order of when they are highest."""
+    """The units that vary most over time, ordered by the time of their maximum."""
     chosen = np.sort(np.argsort(-value.var(axis=0), kind="stable")[:units])
     return chosen[np.argsort(value[:, chosen].argmax(axis=0), kind="stable")]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _GREY = "#999999"
 _DECADE = 10.0
-_MARKED = 60  # points, no more
-_LOOKS = 2  # in an epoch, at the least, for its course to be drawn
+_MARKED = 60  # maximum number of points that are marked
+_LOOKS = 2  # minimum number of records in an epoch for a curve within epochs
 _PANELS = {
     "lr": "learning\nrate",
     "gradient_norm": "gradient\nnorm",
@@ -95,7 +95,7 @@ def _curves(axes: Any, train: Curve, valid: Curve, measure: str, better: Literal
     if better == "less" and len(values) and values.max() > _DECADE * values.min() > 0:
         _logarithmic(axes)
     if better == "more":
-        axes.margins(y=0.2)  # the best lies at the top: its number has room above it
+        axes.margins(y=0.2)  # room for the label of the best value, at the top
     axes.set_ylabel(measure.replace("_", " "))
     if len(values):
         axes.legend(loc="upper right" if better == "less" else "lower right")
@@ -104,14 +104,14 @@ def _curves(axes: Any, train: Curve, valid: Curve, measure: str, better: Literal
 def learning_rates(
     rates: Sequence[float], losses: Sequence[float], suggested: float, *, path: Path | str | None = None
 ) -> Figure:
-    """Draw the loss against a rising learning rate, with the rate that is suggested."""
+    """Draw the loss against an increasing learning rate, and mark the suggested rate."""
     x, y = np.asarray(rates, dtype=np.float64), np.asarray(losses, dtype=np.float64)
     x, y = x[np.isfinite(y)], y[np.isfinite(y)]
     with figure(7.0, 4.2, path=path) as drawing:
         axes = drawing.add_subplot(xscale="log", xlabel="learning rate", ylabel="training loss")
         axes.plot(x, y, color=COLOURS[0])
         if len(y):
-            # What explodes at the end would flatten all that matters.
+            # Losses that diverge at the end must not flatten the rest.
             start, low = float(np.median(y[:5])), float(y.min())
             room = max(start - low, 0.05 * abs(start))
             axes.set_ylim(low - 0.1 * room, max(start, float(y[: len(y) // 2].max())) + 0.3 * room)
@@ -121,16 +121,16 @@ def learning_rates(
 
 
 def _epochs(lines: Sequence[Mapping[str, Any]]) -> Curve:
-    """Steps beside the epochs done by then, for interpolation: lines other than of training end an epoch.
+    """Return steps and the epochs completed by then, for interpolation; validation records end an epoch.
 
     >>> lines = [{"kind": "valid", "step": 100, "epoch": 1}, {"kind": "train", "step": 150, "epoch": 2}]
     >>> np.interp([50, 100, 150], *_epochs(lines))
     array([0.5, 1. , 1.5])
     """
     ends = {0: 0} | {line["step"]: line["epoch"] for line in lines if line["kind"] != "train"}
-    if len(ends) == 1:  # nothing was validated: the last step that an epoch is known by
+    if len(ends) == 1:  # without validation: the last recorded step of each epoch
         ends |= {step: epoch for epoch, step in {line["epoch"]: line["step"] for line in lines}.items()}
-    # After the last end lies an unfinished epoch, as long as the others were.
+    # An unfinished epoch is assumed to be as long as the others.
     end, reached = max(ends), max((line["step"] for line in lines), default=0)
     if reached > end > 0:
         ends[reached] = ends[end] * reached / end
@@ -139,7 +139,7 @@ def _epochs(lines: Sequence[Mapping[str, Any]]) -> Curve:
 
 
 def _curve(lines: Sequence[Mapping[str, Any]], kind: str, name: str, epochs: Curve) -> Curve:
-    """Where and what a kind of line has under a name; null stands for what was no number."""
+    """The epochs and values of a measure in one kind of record, without values that are null."""
     points = [
         (line["step"], line[name]) for line in lines if line["kind"] == kind and line.get(name) is not None
     ]
@@ -148,9 +148,10 @@ def _curve(lines: Sequence[Mapping[str, Any]], kind: str, name: str, epochs: Cur
 
 
 def _training(lines: Sequence[Mapping[str, Any]], name: str, epochs: Curve) -> Curve:
-    """The curve of training: look by look, or where epochs are short, the figure of each.
+    """The training curve: one point for each record, or for each epoch if epochs are short.
 
-    A look is the mean of the updates since the last one, or since its epoch began: of few it would jump.
+    A record is the mean over the updates since the last one, or since the start of the epoch. Records of few
+    updates are joined, because they are noisy.
     """
     looks = [line for line in lines if line["kind"] == "train"]
     longest = max(_spans(looks), default=0)
@@ -158,12 +159,12 @@ def _training(lines: Sequence[Mapping[str, Any]], name: str, epochs: Curve) -> C
     if len(joined) >= _LOOKS * len({look["epoch"] for look in joined}):
         return _curve(joined, "train", name, epochs)
     ends = _curve(lines, "epoch", f"train_{name}", epochs)
-    # Epochs of older runs tell the loss by another name.
+    # Epochs record the loss under its own name only.
     return ends if len(ends[0]) else _curve(_joined(looks, name, math.inf), "train", name, epochs)
 
 
 def _joined(looks: Sequence[Mapping[str, Any]], name: str, least: float) -> list[dict[str, Any]]:
-    """Looks of at least so many updates, unless an epoch has fewer: short ones are joined with the next.
+    """Join records with fewer than `least` updates to the next one of the same epoch.
 
     >>> looks = [{"epoch": 1, "step": 50, "loss": 3.0}, {"epoch": 1, "step": 60, "loss": 0.0}]
     >>> _joined(looks, "loss", least=25)
@@ -184,12 +185,12 @@ def _joined(looks: Sequence[Mapping[str, Any]], name: str, least: float) -> list
 
 
 def _spans(looks: Sequence[Mapping[str, Any]]) -> list[int]:
-    """How many updates each look is the mean of."""
+    """Number of updates that each record is the mean of."""
     return [after - before for before, after in pairwise([0, *(look["step"] for look in looks)])]
 
 
 def _trained_by(lines: Sequence[Mapping[str, Any]]) -> str | None:
-    """What training measures, and if it can be, validation too; by its own name rather than as the loss.
+    """The measure of training, if possible one that validation has too; the loss only if there is no other.
 
     >>> train = {"kind": "train", "step": 9, "epoch": 1, "loss": 2.0, "perplexity": 7.4, "lr": 0.1}
     >>> _trained_by([train, {"kind": "valid", "step": 9, "epoch": 1, "bleu": 20.0, "perplexity": 8.1}])

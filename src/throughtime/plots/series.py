@@ -1,4 +1,4 @@
-"""Series: how their level drifts, k-step-ahead predictions over them, and the dates below a figure."""
+"""Series: drift of their level, k-step-ahead predictions, and date labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TIME, _DAY, _MONTH, _YEAR = "%H:%M", "%d %b", "%b", "%Y"
 
 
 def date_axis(axes: Any, max_dates: int) -> None:
-    """Mark the axis of times with at most `max_dates` dates."""
+    """Label a time axis with at most `max_dates` dates."""
     from matplotlib import dates
     from matplotlib.ticker import Formatter
 
@@ -31,7 +31,7 @@ def date_axis(axes: Any, max_dates: int) -> None:
 
     class Dates(Formatter):
         def format_ticks(self, values: Sequence[float]) -> list[str]:
-            """A locator may set ticks beyond the ends: the first that is seen must say all."""
+            """Format the visible ticks only, so that the first visible one is complete."""
             low, high = sorted(axes.get_xlim())
             seen = [value for value in values if low <= value <= high]
             labels = dict(zip(seen, date_labels(known.num2date(seen)), strict=True))
@@ -42,7 +42,7 @@ def date_axis(axes: Any, max_dates: int) -> None:
 
 
 def date_labels(moments: Sequence[datetime]) -> list[str]:
-    r"""Two lines each; what stays the same from one to the next stands below the first that has it.
+    r"""Return labels of two lines; the lower line, such as the year, is written only where it changes.
 
     >>> date_labels([datetime(2023, 12, 22), datetime(2024, 1, 1), datetime(2024, 1, 8)])
     ['22 Dec\n2023', '01 Jan\n2024', '08 Jan\n']
@@ -53,14 +53,14 @@ def date_labels(moments: Sequence[datetime]) -> list[str]:
     before, labels = "", []
     for moment in moments:
         lower = moment.strftime(below)
-        # A line left empty is there all the same, else labels of one and of two lines would stand uneven.
+        # Keep an empty second line, so that all labels are aligned.
         labels.append(f"{moment:{above}}\n{_news(before, lower)}" if below else f"{moment:{above}}")
         before = lower
     return labels
 
 
 def _formats(moments: Sequence[datetime]) -> tuple[str, str]:
-    """How to write what differs between the dates, and what stands below it."""
+    """The formats of the upper and the lower line."""
     if any(moment.microsecond for moment in moments):
         return f"{_TIME}:%S.%f", f"{_DAY} {_YEAR}"
     if any(moment.second for moment in moments):
@@ -75,7 +75,7 @@ def _formats(moments: Sequence[datetime]) -> tuple[str, str]:
 
 
 def _news(before: str, lower: str) -> str:
-    """What stands below, without what has been said."""
+    """The part of the lower line that changed."""
     day, _, year = lower.rpartition(" ")
     if lower == before:
         return ""
@@ -88,7 +88,7 @@ _GREY = "#999999"
 def drift(
     values: ArrayLike, drift: Drift, *, title: str | None = None, path: Path | str | None = None
 ) -> Figure:
-    """Draw a series with each segment's mean and standard deviation; below it, their autocorrelations."""
+    """Draw a series with the mean and standard deviation of each segment, and their autocorrelations."""
     with figure(7.0, 5.0, path=path) as drawing:
         level, memory = drawing.subplots(2, sharex=True, height_ratios=(3, 1))
         series = np.asarray(values)
@@ -112,7 +112,7 @@ def drift(
 
 
 def _alone(series: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The steps whose neighbours are missing, which a line does not show."""
+    """Steps whose neighbours are missing, which a line does not show."""
     absent = np.isnan(np.concatenate([[np.nan], series, [np.nan]]))
     return np.flatnonzero(absent[:-2] & ~absent[1:-1] & absent[2:])
 
@@ -122,7 +122,7 @@ def _verdict(drift: Drift) -> str:
     return f"{verdict}: means spread by {drift.spread:.2f} sd, by chance {drift.expected:.2f}"
 
 
-_SERIES = 3  # in one picture, side by side
+_SERIES = 3  # in one figure, side by side
 _ROWS = 1_000  # the last rows of each series; more would be unreadable
 _FEW = 120  # up to this number of rows, a line joins the dots
 _PALE = "#A8A8A8"

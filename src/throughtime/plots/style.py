@@ -24,7 +24,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 INK, FAINT = "#333333", "#DDDDDD"
 FORMATS = ("png", "svg", "pdf")
 _DPI = 160
-_NAMED = 20  # letters that no font has
+_NAMED = 20  # maximum number of missing characters to name
 
 _STYLE: dict[Any, Any] = {
     "font.size": 11,
@@ -48,13 +48,13 @@ _STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "figure.facecolor": "white",
     "figure.constrained_layout.use": True,
-    # The same picture is the same file: no random identifiers in an SVG.
+    # Equal figures give equal files: no random identifiers in an SVG.
     "svg.hashsalt": "throughtime",
 }
-_BOXES = ("Last Resort", ".LastResort", "LastResort")  # fonts that have a box for every letter
-_UNDRAWN = "CZ"  # categories of what has no shape: controls, separators, letters not yet assigned
+_BOXES = ("Last Resort", ".LastResort", "LastResort")  # fonts with a box for every character
+_UNDRAWN = "CZ"  # Unicode categories without a shape: controls, separators, unassigned
 _EAST_ASIAN = {"HIRAGANA": "JP", "KATAKANA": "JP", "HANGUL": "KR"}
-"""Han characters are drawn as the language of the letters around them writes them, Chinese if alone."""
+"""Han characters are drawn in the style of the language around them, by default Chinese."""
 
 
 def import_matplotlib() -> Any:
@@ -64,11 +64,11 @@ def import_matplotlib() -> Any:
 
 @contextmanager
 def figure(width: float = 7.0, height: float = 4.2, path: Path | str | None = None) -> Iterator[Figure]:
-    """An empty figure of this size in inches; what is drawn within the block has the common style.
+    """Create an empty figure of this size in inches, to be drawn in the common style within the block.
 
-    At the end of the block the figure is written to `path`, where one is given, in the format that the suffix
-    names. Characters that the usual font lacks are drawn with another installed font; a line on stderr names
-    those that no font has. pyplot does not know the figure, so that a notebook shows it only once.
+    At the end of the block the figure is written to `path`, if given, in the format of its suffix. Characters
+    that the usual font lacks are drawn with another installed font; a line on stderr names those that no font
+    has. The figure is not registered with pyplot, so that a notebook shows it only once.
     """
     matplotlib = import_matplotlib()
     from cycler import cycler
@@ -95,14 +95,14 @@ def figure(width: float = 7.0, height: float = 4.2, path: Path | str | None = No
 
 
 def _png(drawing: Figure) -> bytes:
-    """The figure as a notebook shows it."""
+    """Return the figure as a PNG for notebooks."""
     buffer = BytesIO()
     drawing.savefig(buffer, format="png", dpi=_DPI / 2)
     return buffer.getvalue()
 
 
 def _missing_characters(where: str, missing: str) -> str:
-    """The line on characters that no font has.
+    """Write the message about characters that no font has.
 
     >>> _missing_characters("a.png", "ሀሁ")
     'a.png: boxes stand for ሀሁ, which no installed font has; Noto has fonts of most scripts.'
@@ -113,9 +113,9 @@ def _missing_characters(where: str, missing: str) -> str:
 
 
 def check_format(path: Path | str, where: str | None = None) -> str:
-    """The format of a picture by its file's suffix; call it before long work that ends in a picture.
+    """Return the format of a figure by its suffix; call this before long work that ends in a figure.
 
-    An error names the path, or `where` it was given if nobody would look for a picture there.
+    An error names the path, or `where` if that is clearer.
     """
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
@@ -125,7 +125,7 @@ def check_format(path: Path | str, where: str | None = None) -> str:
 
 
 def complete_fonts(figure: Figure) -> str:
-    """Give the texts of a figure further fonts for what their own lacks; the letters that none has."""
+    """Add fallback fonts to the texts of a figure; return the characters that no font has."""
     from matplotlib.text import Text
 
     lacking = {text: _lacking(text) for text in figure.findobj(Text) if not text.get_text().isascii()}
@@ -148,7 +148,7 @@ def _lacking(text: Text) -> set[str]:
 
 
 def _families(wanted: Collection[str]) -> tuple[list[str], set[str]]:
-    """As few families as have the letters between them, and the letters that no family has."""
+    """Choose as few font families as possible that cover the characters; return the rest as well."""
     holds = _known_families(wanted)
     if set(wanted) - set().union(*holds.values()):
         _learn_new_fonts(wanted)
@@ -156,7 +156,7 @@ def _families(wanted: Collection[str]) -> tuple[list[str], set[str]]:
     left, chosen = set(wanted), list[str]()
     script = _script(wanted)
     while holds:
-        # Of fonts that have as much: without serifs, of the right language, and the plainest by its name.
+        # Among equal fonts prefer sans-serif, the right language, and the shortest name.
         best = max(
             holds,
             key=lambda name: (len(holds[name] & left), "Sans" in name, script in name, -len(name), name),
@@ -169,7 +169,7 @@ def _families(wanted: Collection[str]) -> tuple[list[str], set[str]]:
 
 
 def _known_families(wanted: Collection[str]) -> dict[str, set[str]]:
-    """What each family that matplotlib knows has of the letters."""
+    """The characters that each family known to matplotlib has."""
     from matplotlib.font_manager import fontManager
 
     files: dict[str, set[str]] = {}
@@ -179,13 +179,13 @@ def _known_families(wanted: Collection[str]) -> dict[str, set[str]]:
             if entry.fname not in files:
                 files[entry.fname] = _held_by_file(entry.fname, wanted)
             held = files[entry.fname]
-            # Its bold face may lack what the regular one has; a letter must be there in each.
+            # The bold face may lack a character of the regular one: it must be in all faces.
             holds[entry.name] = holds.get(entry.name, held) & held
     return {name: held for name, held in holds.items() if held}
 
 
 def _learn_new_fonts(wanted: Collection[str]) -> None:
-    """Tell matplotlib of fonts that were installed after it made its list of them."""
+    """Add fonts to matplotlib that were installed after it cached its list."""
     from matplotlib.font_manager import findSystemFonts, fontManager
 
     known = {entry.fname for entry in fontManager.ttflist}
@@ -199,17 +199,17 @@ def _held_by_file(file: str, wanted: Collection[str]) -> set[str]:
 
     try:
         return _held(FT2Font(file), wanted)
-    except (OSError, RuntimeError):  # gone since it was listed, or no font at all
+    except (OSError, RuntimeError):  # deleted since it was listed, or not a font
         return set()
 
 
 def _held(font: Any, letters: Collection[str]) -> set[str]:
-    """What a font has of the letters; one of bitmaps, as of coloured emoji, cannot be drawn with."""
+    """The characters that a font has; bitmap fonts, such as coloured emoji, cannot be drawn."""
     return {letter for letter in letters if font.get_char_index(ord(letter))} if font.scalable else set()
 
 
 def _script(letters: Collection[str]) -> str:
-    """The mark in the name of fonts that are made for one East Asian language.
+    """Return the suffix in the names of fonts for the East Asian language of the characters.
 
     >>> _script("这店"), _script("駅の"), _script("역")
     ('SC', 'JP', 'KR')

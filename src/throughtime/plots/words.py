@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from throughtime.inspection.embeddings import EmbeddingMap, Point
 
 _NAMES = {1: "single tokens", 2: "pairs", 3: "triples"}
-_POINTS = 400  # more would lie upon each other
+_POINTS = 400  # more would overlap
 
 
 def zipf(
@@ -27,7 +27,7 @@ def zipf(
     title: str = "Frequency falls with rank",
     path: Path | str | None = None,
 ) -> Figure:
-    """Draw falling frequencies of n-grams on two logarithmic axes, with lines fitted to them unless given."""
+    """Draw the frequency of n-grams against their rank on logarithmic axes, with given or fitted lines."""
     if fits is None:
         fits = {n: zipf_fit(frequencies) for n, frequencies in frequencies_by_n.items()}
     fitted = {n: _fitted(len(frequencies_by_n[n])) for n, fit in fits.items() if fit is not None}
@@ -41,7 +41,7 @@ def zipf(
                 axes.plot(fitted[n], fit.frequency(fitted[n]), color=INK, linewidth=1.2, zorder=4)
                 label += f", exponent {fit.exponent:.2f}"
                 label += f" ({_spelled(fitted[n])})" if len(ranges) > 1 else ""
-            # The longer n-grams have the longer tails: they lie below, so that all can be seen.
+            # Longer n-grams have longer tails: draw them below, so that all remain visible.
             axes.plot(
                 ranks, frequencies[ranks - 1], ".", color=colour, markersize=4, label=label, zorder=3 - n / 10
             )
@@ -53,7 +53,7 @@ def zipf(
 
 
 def _fitted(types: int) -> tuple[int, int]:
-    """The ranks that the line was fitted over: a text of few types has fewer of them."""
+    """The first and last rank that the line was fitted to."""
     first, last = ZIPF_RANKS
     return first, min(last, types)
 
@@ -74,7 +74,7 @@ Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 
 def embedding(found: EmbeddingMap, *, path: Path | str | None = None) -> Figure:
-    """Draw the map; a line joins each token of the sentence with its nearest neighbours."""
+    """Draw a map of embeddings; lines join each token of the sentence with its nearest neighbours."""
     with figure(_WIDTH, _HEIGHT, path=path) as drawing:
         axes = drawing.subplots()
         for point in found.points:
@@ -100,7 +100,7 @@ def embedding(found: EmbeddingMap, *, path: Path | str | None = None) -> Figure:
 
 
 def _offsets(points: Sequence[Point]) -> list[tuple[float, float]]:
-    """Where each token is written beside its point, in points of type: where it covers least of others."""
+    """The offset of each label from its point, in typographic points, with the least overlap."""
     xs, ys = [point.x for point in points], [point.y for point in points]
     across, up = (
         72 * size / 1.35 / ((max(own) - min(own)) or 1) for size, own in ((_WIDTH, xs), (_HEIGHT, ys))
@@ -119,7 +119,7 @@ def _offsets(points: Sequence[Point]) -> list[tuple[float, float]]:
 
 
 def _box(place: tuple[float, float], offset: tuple[float, float], size: float, word: str) -> Box:
-    """About what a word covers."""
+    """The approximate box of a label."""
     x, y = place[0] + offset[0], place[1] + offset[1]
     far = x + (0.62 * size * len(word) if offset[0] > 0 else -0.62 * size * len(word))
     return min(x, far), y - 0.6 * size, max(x, far), y + 0.6 * size

@@ -30,6 +30,34 @@ class History:
     known: Sequence[Sequence[float]] = field(default_factory=tuple)
     past: Sequence[Sequence[float]] = field(default_factory=tuple)
 
+    def columns(self, role: str, count: int, rows: int, names: Sequence[str] = ()) -> Array:
+        """Return the `known` or `past` columns as an array [rows or more, count]; an error gives `names`."""
+        if not count:
+            return np.zeros((rows, 0))
+        table = np.array(getattr(self, role), dtype=float)
+        if table.ndim != 2 or table.shape[1] != count or len(table) < rows:
+            wanted = f"[{rows} or more, {count}]" + (f": {', '.join(names)}" if names else "")
+            problem = f"its {role} columns have the shape {list(table.shape)}, expected {wanted}"
+            raise InputError(f"series {self.unique_id!r}", problem)
+        return table
+
+
+def read_histories(data: Mapping[str, Any] | Sequence[Any]) -> list[History]:
+    """Return the series of a dict of values by name, or of a list of `History`; names must differ.
+
+    >>> read_histories({"shop": [3.0, 1.0]})
+    [History(unique_id='shop', y=[3.0, 1.0], known=(), past=())]
+    """
+    histories = [History(*one) for one in data.items()] if isinstance(data, Mapping) else list(data)
+    names = set()
+    for place, one in enumerate(histories):
+        if not isinstance(one, History):
+            raise InputError(f"data[{place}]", f"is of type {type(one).__name__}, expected a History")
+        if one.unique_id in names:
+            raise InputError("data", f"has two series named {one.unique_id!r}; give each a different name")
+        names.add(one.unique_id)
+    return histories
+
 
 class Head:
     """Interprets the outputs of a graph, [..., width], as the distribution of one value."""

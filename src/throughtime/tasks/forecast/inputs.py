@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from throughtime.data.panel import Panel, Series, Times
 from throughtime.errors import InputError
 from throughtime.results import format_times
-from throughtime.runtime.forecast import History
+from throughtime.runtime.forecast import History, read_histories
 
 PlainSeries = Mapping[str, Sequence[float]] | Sequence[History]
 """Values by series name, oldest first; or a list of `History`, which can hold further columns."""
@@ -29,39 +29,15 @@ def panels_of(
     >>> panel.series[0].known.ravel(), future.series[0].ds
     (array([0., 1.]), array([0, 1, 2]))
     """
-    histories = [History(*one) for one in given.items()] if isinstance(given, Mapping) else list(given)
-    for place, one in enumerate(histories):
-        if not isinstance(one, History):
-            raise InputError(f"data[{place}]", f"is of type {type(one).__name__}, expected a History")
-    names = [one.unique_id for one in histories]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError("data", f"has two series named {twice!r}; give each a different name")
     series, future = [], []
-    for one in histories:
+    for one in read_histories(given):
         rows = len(one.y)
-        ahead = _columns(one, "known", one.known, known, rows)
-        own = Series.of(one.unique_id, one.y)
-        series.append(
-            replace(own, known=ahead[:rows], past=_columns(one, "past", one.past, past, rows)[:rows])
-        )
+        ahead = one.columns("known", len(known), rows, known)
+        before = one.columns("past", len(past), rows, past)[:rows]
+        series.append(replace(Series.of(one.unique_id, one.y), known=ahead[:rows], past=before))
         future.append(replace(Series.of(one.unique_id, np.full(len(ahead), np.nan)), known=ahead))
     panel = Panel(tuple(series), None, known, past, undated=True)
     return panel, Panel(tuple(future), None, known, undated=True) if known else None
-
-
-def _columns(history: History, role: str, given: Any, names: Sequence[str], rows: int) -> NDArray[np.float64]:
-    """The additional columns that a model reads, [rows or more, columns]."""
-    if not names:
-        return np.zeros((rows, 0))
-    table = np.array(given, dtype=float)
-    if table.ndim != 2 or table.shape[1] != len(names) or len(table) < rows:
-        raise InputError(
-            f"series {history.unique_id!r}",
-            f"its {role} columns have the shape {list(table.shape)}, expected [{rows} or more, "
-            f"{len(names)}]: {', '.join(names)}",
-        )
-    return table
 
 
 def future_columns(

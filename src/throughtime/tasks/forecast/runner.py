@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from throughtime.errors import InputError
 from throughtime.results import Forecast
-from throughtime.runtime.forecast import Head, History, ends_of
+from throughtime.runtime.forecast import Head, History, ends_of, read_histories
 from throughtime.runtime.session import ExportFolder
 from throughtime.series.scaling import Scale, fill_gaps, scale_of, unscale_forecasts
 
@@ -71,9 +71,7 @@ class SeriesForecasterRunner:
             )
         if paths and not self.head.probabilistic:
             raise InputError("paths", "need a model with a distribution; this one forecasts points only")
-        given = [History(*one) for one in data.items()] if isinstance(data, Mapping) else list(data)
-        if not all(isinstance(one, History) for one in given):
-            raise InputError("data", "is neither values by name of the series nor a list of History")
+        given = read_histories(data)
         probabilities = ends_of(level)
         draws = np.random.default_rng(self.settings["seed"] if seed is None else seed)
         found: list[Forecast] = []
@@ -187,13 +185,13 @@ class SeriesForecasterRunner:
                     f"series {one.unique_id!r}",
                     f"has {len(one.y)} values, a forecast looks back on {lookback}",
                 )
-            y = scale.apply(np.array(one.y, dtype=float)[:, None])
-            values.append(fill_gaps(y)[-lookback:, 0])
-            columns = _columns(one, "known", one.known, self.settings["known"], len(one.y) + h)
+            values.append(fill_gaps(scale.apply(np.array(one.y, dtype=float)))[-lookback:])
+            columns = _scaled_columns(one, "known", self.settings["known"], len(one.y) + h)
             missing = max(0, len(one.y) + ahead - len(columns))  # rows beyond h, which are not used
             columns = np.pad(columns, ((0, missing), (0, 0)), mode="edge")
             known.append(columns[len(one.y) - lookback : len(one.y) + ahead])
-            past.append(_columns(one, "past", one.past, self.settings["past"], len(one.y))[-lookback:])
+            before = _scaled_columns(one, "past", self.settings["past"], len(one.y))[: len(one.y)]
+            past.append(before[-lookback:])
         return Window(
             np.stack(values, axis=1).astype(np.float32),
             np.stack(known, axis=1).astype(np.float32),
@@ -202,15 +200,8 @@ class SeriesForecasterRunner:
         )
 
 
-def _columns(history: History, role: str, given: Any, scales: Sequence[Sequence[float]], rows: int) -> Array:
-    """Scaled columns [rows, K] with filled gaps."""
-    if not scales:
-        return np.zeros((rows, 0))
-    table = np.array(given, dtype=float)
-    if table.ndim != 2 or table.shape[1] != len(scales) or len(table) < rows:
-        raise InputError(
-            f"series {history.unique_id!r}",
-            f"its {role} columns have the shape {list(table.shape)}, expected [{rows}, {len(scales)}]",
-        )
-    centres, spreads = np.array(scales).T
+def _scaled_columns(history: History, role: str, scales: Sequence[Sequence[float]], rows: int) -> Array:
+    """Scaled columns [rows or more, K] with filled gaps."""
+    table = history.columns(role, len(scales), rows)
+    centres, spreads = np.array(scales, dtype=float).reshape(-1, 2).T
     return fill_gaps((table - centres) / spreads)
