@@ -109,10 +109,12 @@ def initialisation(default: Any = ..., **options: Any) -> Any:
 def one_of(table: str, *others: str) -> AfterValidator:
     """A check for the type of a field: the value is a name in a table (`module:TABLE`) or one of the others.
 
-    The table is imported when a value is checked, not before; a default is not checked.
+    The table is imported when a value that is not one of the others is checked; a default is not checked.
     """
 
     def check(name: str) -> str:
+        if name in others:
+            return name  # without importing the table
         module, _, attribute = table.partition(":")
         known = [*others, *getattr(importlib.import_module(module), attribute)]
         if name not in known:

@@ -7,41 +7,43 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from throughtime.errors import InputError
-from throughtime.folder import ModelFolder
 from throughtime.runtime.search import choose_search
 from throughtime.tasks.base import Predictor, Progress
-from throughtime.tasks.labels import Labels
 from throughtime.text.codec import Codec
 from throughtime.text.texts import check_texts
 
 if TYPE_CHECKING:
+    from throughtime.folder import ModelFolder
     from throughtime.search.generate import Constraint, Finished, Moment, Strategy
+    from throughtime.tasks.labels import Labels
 
 PROMPTS_AT_ONCE = 64
 Item = TypeVar("Item")
 
 
 class TextAssets(NamedTuple):
-    """The vocabulary of a model's texts, and where it has some, their labels."""
+    """The codec of a model, and the labels of its texts if it has any."""
 
     codec: Codec
     labels: Labels | None = None
 
     @property
     def known_labels(self) -> Labels:
-        """The labels of a model that has some."""
+        """The labels of a model that has labels."""
         assert self.labels is not None
         return self.labels
 
     def save(self, folder: ModelFolder) -> None:
-        """Write the files of a model folder that hold them."""
+        """Write the assets to a model folder."""
         self.codec.save(folder.path)
         if self.labels is not None:
             self.labels.save(folder)
 
     @classmethod
     def load(cls, folder: ModelFolder, *, labelled: bool = False) -> TextAssets:
-        """Read what `save` wrote."""
+        """Read the assets that `save` wrote."""
+        from throughtime.tasks.labels import Labels
+
         return cls(Codec.load(folder.path), Labels.load(folder) if labelled else None)
 
 
