@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypedDict
 import typer
 
 from throughtime.errors import InputError
+from throughtime.runtime import LARGEST_SEED
 
 DATA, OUTPUT, SEARCH, RULES, TRANSLATION = "Data", "Output", "Search", "Constraints", "Translation"
 """Titles of groups of options in the help."""
@@ -55,7 +56,7 @@ MaxNewTokens = Annotated[
 Seed = Annotated[
     int | None,
     # The largest seed that both torch and numpy accept.
-    option("Seed of the random numbers; equal seeds give equal results.", min=0, max=2**63 - 1),
+    option("Seed of the random numbers; equal seeds give equal results.", min=0, max=LARGEST_SEED),
 ]
 NumBeams = Annotated[int | None, option("Number of beams; 1 is greedy search.", min=1, panel=SEARCH)]
 LengthPenalty = Annotated[
@@ -98,7 +99,7 @@ class SearchOptions(TypedDict):
     ]
     seed: Annotated[
         int | None,
-        option("sampling, stochastic: seed of the random numbers.", min=0, max=2**63 - 1, panel=SEARCH),
+        option("sampling, stochastic: seed of the random numbers.", min=0, max=LARGEST_SEED, panel=SEARCH),
     ]
     search_option: Annotated[
         list[str] | None,

@@ -73,7 +73,7 @@ class Attention(nn.Module, ABC):
         return self.graph_keys(ops, values), values, ops.op("GreaterOrEqual", ops.steps(values, 1), ends)
 
     def graph(self, ops: Ops, query: str, memory: GraphState) -> tuple[str, str]:
-        """Context [rows, H] and weights [rows, T] of queries [rows, Q]; each sentence has as many rows."""
+        """Context [rows, H] and weights [rows, T] of queries [rows, Q], equally many for each sentence."""
         keys, values, padding = memory
         by_sentence = ops.op("Reshape", query, ops.sizes(ops.size(keys, 0), -1, self.query_size))
         scores = self.graph_scores(ops, by_sentence, keys)  # [S, n, T]
@@ -92,9 +92,9 @@ class Attention(nn.Module, ABC):
 class Additive(Attention):
     """v' tanh(W q + U h + b) (Bahdanau et al., 2015).
 
-    Computed as 2 v' sigmoid(2 W q + 2 (U h + b)) less the sum of v, which is the same: a CPU takes a sixth of
-    the time for a sigmoid that it takes for a tanh. Under autocast the comparison is in float32, which a CPU
-    goes through faster than bf16.
+    It is computed as 2 v' sigmoid(2 W q + 2 (U h + b)) minus the sum of v, which is the same: on a CPU a
+    sigmoid takes a sixth of the time of a tanh. Under autocast the comparison is in float32, which is faster
+    than bf16 on a CPU.
 
     >>> attention = Additive(8, 6)
     >>> outputs, padding = torch.zeros(1, 3, 6), torch.tensor([[False, False, True]])

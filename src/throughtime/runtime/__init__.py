@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from throughtime.runtime.forecast import History as History
 
+LARGEST_SEED = 2**63 - 1
+"""The largest seed that torch and numpy both take."""
+
 
 def load(path: Path | str, *, threads: int | None = None) -> Any:
     """Open a folder that `throughtime export` wrote: a model with the methods of the trained one.

@@ -92,7 +92,7 @@ class DiverseBeam(Beam):
     def _best_of_groups(self, found: tuple[Finished, ...]) -> list[Finished]:
         groups: list[list[Finished]] = [[] for _ in range(self.groups)]
         for one in rank_results(found):
-            group = groups[one.path[0] % self.groups if one.path else 0]  # the first row tells the group
+            group = groups[one.path[0] % self.groups if one.path else 0]  # the first row belongs to the group
             if len(group) < self.n_best:
                 group.append(one)
         distinct = {(one.tokens, one.ended): one for group in reversed(groups) for one in group}
@@ -151,7 +151,7 @@ class StochasticBeam(Beam):
         return rank
 
     def _perturb(self, log_probs: Tensor, rows: BeamRows, step: int) -> Tensor:
-        """Add Gumbel noise: a number of its own for each sentence, step, place in the beam and token."""
+        """Add Gumbel noise: one number for each sentence, step, place in the beam and token."""
         sentence, place = (x[:, None].cpu().numpy() for x in (rows.sentence, rows.cell % self.width))
         tokens = np.arange(log_probs.shape[1])
         points = uniform(self._seed, step, self.first_sentence + sentence, tokens, place)

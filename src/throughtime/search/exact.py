@@ -99,7 +99,7 @@ def _constrain(
     constraints: Sequence[Constraint],
     end_id: int | None,
 ) -> Tensor:
-    """Apply constraints, which see hypotheses of one length: the prefixes of each depth go together."""
+    """Apply constraints, one depth after another, because they expect hypotheses of one length."""
     for depth in taken.depth.unique().tolist():
         rows = (taken.depth == depth).nonzero().flatten()
         prefixes = frontier.prefixes(taken.node[rows], depth)
@@ -132,7 +132,7 @@ class Exact(Beam):
         constraints: Sequence[Constraint],
         watch: Callable[[Moment], None] | None,
     ) -> list[list[Finished]]:
-        """The most likely sequence of each prompt; `watch` sees the steps that lead to it."""
+        """The likeliest sequence of each prompt; `watch` sees the steps that lead to it."""
         beam = Beam(self.end_id, length_penalty=0.0, max_length=max_new_tokens)
         found = generate(model, prompts, beam, max_new_tokens=max_new_tokens, constraints=constraints)
         first = [own[0] for own in found]
@@ -148,7 +148,7 @@ class Exact(Beam):
         if uncertain := sum(not one.resolved for one in best):
             warnings.warn(
                 f"exact search is not certain of {uncertain} of {len(best)} results after {self.budget:,} "
-                "expansions; raise budget to search on",
+                "expansions; raise `budget`",
                 ThroughtimeWarning,
                 stacklevel=2,
             )
@@ -156,7 +156,7 @@ class Exact(Beam):
             beam if one.best.log_prob == -torch.inf else one.best
             for beam, one in zip(first, best, strict=True)
         ]
-        # Walking the results once more gives them their paths, and `watch` its steps.
+        # Generating the results once more gives them their paths, and `watch` its steps.
         ways = [
             [*one.tokens, self.end_id] if one.ended and self.end_id is not None else one.tokens
             for one in chosen

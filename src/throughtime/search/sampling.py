@@ -76,10 +76,8 @@ class Sampling:
         return longer, kept
 
     def choose(self, log_probs: Tensor, points: Tensor) -> Tensor:
-        """The token of each row [rows] at which its cumulative probability exceeds its point in [0, 1)."""
-        reached = self.probabilities(log_probs).cumsum(dim=1)
-        at = points[:, None] * reached[:, -1:]
-        return torch.searchsorted(reached, at, right=True).squeeze(1).clamp(max=reached.shape[1] - 1)
+        """The token that each row draws at its point in [0, 1). [rows]"""
+        return choose_at(self.probabilities(log_probs), points)
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
         """All draws of each sentence, the likeliest first."""
@@ -87,16 +85,32 @@ class Sampling:
 
     def probabilities(self, log_probs: Tensor) -> Tensor:
         """The distribution that is drawn from, in float64. [rows, V]"""
-        scaled = log_probs.double() / max(self.temperature, COLDEST)
-        if self.top_k is not None and self.top_k < scaled.shape[1]:
-            least = scaled.topk(self.top_k, dim=1).values[:, -1:]
-            scaled = scaled.masked_fill(scaled < least, -torch.inf)
-        p = scaled.softmax(dim=1)
-        if self.top_p is not None and self.top_p < 1:
-            falling, order = p.sort(dim=1, descending=True, stable=True)
-            beyond = falling.cumsum(dim=1) - falling >= self.top_p  # the tokens before it have enough mass
-            p = p.masked_fill(beyond.gather(1, order.argsort(dim=1)), 0.0)
+        if self.top_k is not None and self.top_k < log_probs.shape[1]:
+            least = log_probs.topk(self.top_k, dim=1).values[:, -1:]
+            log_probs = log_probs.masked_fill(log_probs < least, -torch.inf)
+        temperature = log_probs.new_tensor(self.temperature, dtype=torch.float64)
+        mass = None if self.top_p is None else log_probs.new_tensor(self.top_p, dtype=torch.float64)
+        return temper(log_probs, temperature, mass)
+
+
+def temper(log_probs: Tensor, temperature: Tensor, top_p: Tensor | None = None) -> Tensor:
+    """P^(1/temperature) in float64, limited to the smallest set of mass `top_p`. [rows, V]
+
+    Both options are numbers, or [rows, 1] for one number per row.
+    """
+    p = (log_probs.double() / temperature.clamp(min=COLDEST)).softmax(dim=1)
+    if top_p is None or not bool((top_p < 1).any()):
         return p
+    falling, order = p.sort(dim=1, descending=True, stable=True)
+    beyond = (falling.cumsum(dim=1) - falling >= top_p) & (top_p < 1)  # the tokens before it have enough mass
+    return p.masked_fill(beyond.gather(1, order.argsort(dim=1)), 0.0)
+
+
+def choose_at(p: Tensor, points: Tensor) -> Tensor:
+    """The token of each row [rows] at which its cumulative probability exceeds its point in [0, 1)."""
+    reached = p.cumsum(dim=1)
+    at = points[:, None] * reached[:, -1:]
+    return torch.searchsorted(reached, at, right=True).squeeze(1).clamp(max=p.shape[1] - 1)
 
 
 def append(

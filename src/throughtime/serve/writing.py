@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from throughtime.runtime.draws import Draws
-from throughtime.runtime.search import COLDEST
 from throughtime.search.generate import Memory, State, select
+from throughtime.search.sampling import choose_at, temper
 from throughtime.serve.batching import Worker
 from throughtime.tasks.language.framing import WINDOW
 
@@ -269,17 +269,15 @@ def draw_tokens(log_probs: Tensor, options: Sequence[SamplingOptions], points: S
     cold = [one.temperature == 0 for one in options]
     if all(cold):
         return best
-    like = {"dtype": torch.float64, "device": log_probs.device}
-    temperature = torch.tensor([one.temperature or 1.0 for one in options], **like)  # type: ignore[arg-type]
-    p = (log_probs.double() / temperature[:, None].clamp(min=COLDEST)).softmax(dim=1)
-    mass = torch.tensor([one.top_p for one in options], **like)[:, None]  # type: ignore[arg-type]
-    if bool((mass < 1).any()):
-        falling, order = p.sort(dim=1, descending=True, stable=True)
-        beyond = (falling.cumsum(dim=1) - falling >= mass) & (mass < 1)
-        p = p.masked_fill(beyond.gather(1, order.argsort(dim=1)), 0.0)
-    reached = p.cumsum(dim=1)
-    point = torch.tensor(points, **like)[:, None] * reached[:, -1:]  # type: ignore[arg-type]
-    found = torch.searchsorted(reached, point, right=True).squeeze(1).clamp(max=p.shape[1] - 1)
+    temperature, mass, point = (
+        log_probs.new_tensor(values, dtype=torch.float64)
+        for values in (
+            [[one.temperature or 1.0] for one in options],
+            [[one.top_p] for one in options],
+            points,
+        )
+    )
+    found = choose_at(temper(log_probs, temperature, mass), point)
     return torch.where(torch.tensor(cold, device=best.device), best, found)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from throughtime.config import Config, Effect, architecture, one_of, only_with
+from throughtime.runtime import LARGEST_SEED
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -29,8 +30,6 @@ Precision = Annotated[
         "weights and sums stay float32"
     ),
 ]
-LARGEST_SEED = 2**63 - 1
-"""Of what torch and numpy both take."""
 
 
 class TrainingConfig(Config):
