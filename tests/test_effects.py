@@ -13,7 +13,7 @@ from recipes.recipe import read_recipes
 
 from throughtime.config import Config, build_config, refuse_idle
 from throughtime.errors import InputError
-from throughtime.settings import assignments, read_settings, show
+from throughtime.settings import format_settings, read_assignments, read_settings
 from throughtime.tasks import TASKS
 
 TRAINED = sorted(set(TASKS) - {"ngram"})
@@ -138,7 +138,7 @@ def test_what_changes_nothing_is_refused(
 )
 def test_it_is_said_in_one_sentence(task: str, words: list[str], named: list[str]) -> None:
     with pytest.raises(InputError) as refusal:
-        check(task, assignments(words))
+        check(task, read_assignments(words))
     sentence = str(refusal.value)
     assert sentence.startswith(f"{words[0].partition('=')[0]}: ")
     assert [name for name in named if name not in sentence] == []
@@ -157,7 +157,7 @@ def test_it_is_said_in_one_sentence(task: str, words: list[str], named: list[str
     ],
 )
 def test_what_holds_as_it_was_asked_passes(task: str, words: list[str]) -> None:
-    check(task, assignments(words))
+    check(task, read_assignments(words))
 
 
 @pytest.mark.parametrize(
@@ -179,12 +179,12 @@ def test_what_holds_as_it_was_asked_passes(task: str, words: list[str]) -> None:
     ],
 )
 def test_what_follows_from_the_widths(task: str, words: list[str], followed: dict[str, Any]) -> None:
-    given = assignments(words)
+    given = read_assignments(words)
     config = config_of(task, given)
     assert config.following(given) == followed
     assert {key: getattr(config, key) for key in followed} == followed
     check(task, given)
-    shown = show(type(config), {"data": "x", **given})
+    shown = format_settings(type(config), {"data": "x", **given})
     assert all(f"{key}: {str(value).lower()} " in shown for key, value in followed.items())
     saved = config.model_dump(mode="json")
     assert build_config(type(config), saved, "saved") == config
@@ -194,7 +194,7 @@ def test_what_follows_from_the_widths(task: str, words: list[str], followed: dic
 def test_all_defaults_may_be_spelt_out(task: str, tmp_path: Path) -> None:
     """What `--show-config` prints can be read back."""
     file = tmp_path / "all.yaml"
-    file.write_text(show(TASKS[task].part("config"), {"data": "x"}))
+    file.write_text(format_settings(TASKS[task].part("config"), {"data": "x"}))
     check(task, read_settings(file))
 
 
@@ -214,4 +214,4 @@ def test_the_pages_tell_no_setting_without_effect() -> None:
         words = shlex.split(rest, comments=True)
         told = [word for before, word in pairwise(words) if before == "--set"]
         if not {"hiden_size=512", "tau=5"} & {*told}:  # shown on the page for what becomes of it
-            check(task, assignments(told))
+            check(task, read_assignments(told))

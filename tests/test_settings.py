@@ -13,7 +13,7 @@ from pydantic import Field
 
 from throughtime.config import Config, build_config
 from throughtime.errors import InputError
-from throughtime.settings import assignments, read_settings, show
+from throughtime.settings import format_settings, read_assignments, read_settings
 from throughtime.train.config import TrainingConfig
 
 
@@ -75,7 +75,7 @@ def test_words_mean_what_yaml_1_2_says_in_files_and_assignments(
 ) -> None:
     for read in (
         read_settings(written(tmp_path, "a.yml", f"key: {text}\n"))["key"],
-        assignments([f"key={text}"])["key"],
+        read_assignments([f"key={text}"])["key"],
     ):
         assert read == value
         assert type(read) is type(value)
@@ -127,7 +127,7 @@ def test_assignments_split_at_the_first_equals_and_leave_odd_words_alone() -> No
         "epochs=1",
         "epochs=2",
     ]
-    assert assignments(words) == {
+    assert read_assignments(words) == {
         "data": "a=b",
         "files": "*.txt",
         "title": "a: b #c",
@@ -140,7 +140,7 @@ def test_assignments_split_at_the_first_equals_and_leave_odd_words_alone() -> No
 @pytest.mark.parametrize("word", ["epochs", "=3", "betas=[1"])
 def test_a_bad_assignment_names_the_parameter_and_the_word(word: str) -> None:
     with pytest.raises(InputError) as caught:
-        assignments([word])
+        read_assignments([word])
     assert str(caught.value).startswith(f"set: {word!r} ")
 
 
@@ -148,7 +148,7 @@ def test_a_bad_assignment_names_the_parameter_and_the_word(word: str) -> None:
 def test_what_is_past_all_bounds_is_refused_in_files_and_assignments(tmp_path: Path, value: str) -> None:
     problem = ".*too deeply"
     with pytest.raises(InputError, match=r"^set: 'a=.{78}'\.\.\. " + problem):
-        assignments([f"a={value}"])
+        read_assignments([f"a={value}"])
     for name, text in (("a.yaml", f"a: {value}\n"), ("a.toml", f"a = {value}\n")):
         with pytest.raises(InputError, match=f"{name}: {problem}"):
             read_settings(written(tmp_path, name, text))
@@ -158,14 +158,14 @@ def test_what_is_past_all_bounds_is_refused_in_files_and_assignments(tmp_path: P
     "given", [{}, {"clip": None, "optimizer": "sgd", "betas": [0.5, 0.25], "data": "1e3"}]
 )
 def test_what_is_shown_reads_back_as_the_same_configuration(tmp_path: Path, given: dict[str, Any]) -> None:
-    path = written(tmp_path, "shown.yaml", show(PoemConfig, given))
+    path = written(tmp_path, "shown.yaml", format_settings(PoemConfig, given))
     values = {"data": "poems", **read_settings(path)}
     assert build_config(PoemConfig, values, "x") == PoemConfig(**{"data": "poems", **given})
     assert set(values) == set(PoemConfig.model_fields)
 
 
 def test_the_whole_configuration_is_shown_with_its_comments_in_groups() -> None:
-    text = show(PoemConfig, {"epochs": 3})
+    text = format_settings(PoemConfig, {"epochs": 3})
     own, trainer = text.split("\n\n")
     assert own.startswith("# data: (required)")
     assert trainer.startswith("network: null ")
@@ -182,7 +182,7 @@ def test_the_whole_configuration_is_shown_with_its_comments_in_groups() -> None:
 
 def test_a_wrong_value_is_not_shown() -> None:
     with pytest.raises(InputError, match="settings: unknown key 'epoch'; did you mean 'epochs'"):
-        show(PoemConfig, {"epoch": 3})
+        format_settings(PoemConfig, {"epoch": 3})
 
 
 values = st.recursive(
@@ -199,12 +199,13 @@ class AnythingConfig(Config):
 @given(values)
 def test_any_value_that_is_shown_reads_back(tmp_path_factory: pytest.TempPathFactory, value: object) -> None:
     path = tmp_path_factory.getbasetemp() / "any.yaml"
-    path.write_bytes(show(AnythingConfig, {"value": value}).encode())
+    path.write_bytes(format_settings(AnythingConfig, {"value": value}).encode())
     assert read_settings(path) == {"value": value}
 
 
 def test_settings_are_read_without_torch() -> None:
     import subprocess
 
-    code = "import sys, throughtime.settings as s; s.assignments(['a=[1]']); sys.exit('torch' in sys.modules)"
+    call = "throughtime.settings.read_assignments(['a=[1]'])"
+    code = f"import sys, throughtime.settings; {call}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -17,30 +17,27 @@ from typing import TYPE_CHECKING, Any
 from throughtime.version import __version__ as __version__
 
 _HOME = {
-    "Cell": "throughtime.cells",
-    "Codec": "throughtime.text.codec",
-    "GRU": "throughtime.cells",
-    "InputError": "throughtime.errors",
-    "LSTM": "throughtime.cells",
-    "Model": "throughtime.model",
-    "Likelihood": "throughtime.metrics.likelihood",
-    "MarkovChain": "throughtime.ngram.markov",
-    "MinGRU": "throughtime.cells",
-    "MinLSTM": "throughtime.cells",
-    "NgramCounts": "throughtime.ngram.counts",
-    "NgramModel": "throughtime.ngram.model",
-    "RNN": "throughtime.cells",
-    "Stack": "throughtime.layers.stack",
-    "Vocabulary": "throughtime.text.vocabulary",
-    "corpus_bleu": "throughtime.metrics.bleu",
-    "generate": "throughtime.search.generate",
-    "export": "throughtime.api",
-    "load": "throughtime.api",
-    "notes_bleu": "throughtime.metrics.sentence_bleu",
-    "open_dataset": "throughtime.data.datasets",
-    "scan": "throughtime.recurrence",
-    "tokenizer": "throughtime.text.tokenizer",
-    "train": "throughtime.api",
+    name: f"throughtime.{module}"
+    for module, names in {
+        "api": "export load train",
+        "cells": "Cell GRU LSTM MinGRU MinLSTM RNN",
+        "data.datasets": "open_dataset",
+        "errors": "InputError",
+        "layers.stack": "Stack",
+        "metrics.bleu": "corpus_bleu",
+        "metrics.likelihood": "Likelihood",
+        "metrics.sentence_bleu": "notes_bleu",
+        "model": "Model",
+        "ngram.counts": "NgramCounts",
+        "ngram.markov": "MarkovChain",
+        "ngram.model": "NgramModel",
+        "recurrence": "scan",
+        "search.generate": "generate",
+        "text.codec": "Codec",
+        "text.tokenizer": "tokenizer",
+        "text.vocabulary": "Vocabulary",
+    }.items()
+    for name in names.split()
 }
 
 __all__ = [*_HOME]  # noqa: PLE0604 - the names are the table's

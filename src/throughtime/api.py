@@ -36,14 +36,12 @@ if TYPE_CHECKING:
     from throughtime.train.processes import Processes
     from throughtime.train.progress import Reporter
 
-__all__ = ["Training", "export", "find_learning_rate", "load", "train"]
-
 ProgressKind = Literal["auto", "bars", "notebook", "lines", "none"]
 MAY_CHANGE = frozenset(
     "epochs minutes lr clip early_stopping device capture checkpoint_every checkpoint_minutes "
     "keep report_every".split()
 )
-"""The settings that may change when a run is continued: how long, how fast and where, never what it is."""
+"""The settings that may change when a run continues: how long, how fast and where it trains."""
 
 
 @overload
@@ -79,13 +77,13 @@ def train(
     """Train a model and return it: `throughtime train` in Python.
 
     `data` is a name of `throughtime data list`, a path, a list of records, a DataFrame, a dict of splits, or
-    what `open_dataset` returns. The other keywords are the settings that `throughtime train TASK
-    --show-config` lists. Without `out` the run is kept in a temporary folder that goes away with the model;
-    `model.save(path)` copies it to a lasting place.
+    the result of `open_dataset`. Other keywords are settings; `throughtime train TASK --show-config` lists
+    them. Without `out` the run is in a temporary folder that is deleted together with the model;
+    `model.save(path)` keeps it.
 
-    `network` is a network of your own in place of the task's: a module, a function (or class) that builds one
-    from the configuration and the assets of the task, such as its vocabularies, or the name of one that
-    another package registers. A module or function is needed again to load the model.
+    `network` replaces the network of the task: a module, a function (or class) that builds one from the
+    configuration and the assets of the task, such as its vocabularies, or the name of a network that another
+    package registers. To load the model, a module or function has to be given again.
 
     >>> import throughtime as tt
     >>> lines = ["the cat sleeps", "the dog sleeps", "a cat runs"] * 20
@@ -153,18 +151,19 @@ def load(path: Path | str, device: str = "auto", *, task: str, network: Any = No
 def load(path: Path | str, device: str = "auto", *, task: str | None = None, network: Any = None) -> Any:
     """Open a trained model, whatever its task: `tt.load("RUN").generate("the time")`.
 
-    The model computes on a GPU where there is one, whatever it was trained on; `device="cpu"` keeps it off.
-    With `task` a model of another task is refused, and type checkers know what it is. A model that was
-    trained with a network of your own needs that `network` again.
+    The model runs on a GPU if there is one, wherever it was trained; `device="cpu"` avoids that. With `task`,
+    models of other tasks are refused, and type checkers know the type of the result. A model that was trained
+    with your own `network` needs it again.
     """
     return open_model(path, device, task=task, network=network)
 
 
 @dataclass
 class Training:
-    """One run of a training: the folder it fills, and what is known of it when it is done.
+    """One training: its settings and the folder `out` that it fills; `start` runs it.
 
-    `say` is called with messages and `warn` with warnings about the data; by default both go to stderr.
+    Afterwards it has the trained `model`, the `dataset` and the `values` that were measured. `say` is called
+    with messages and `warn` with warnings about the data; by default both go to stderr.
     """
 
     task: str
@@ -183,10 +182,10 @@ class Training:
     dataset: Dataset | None = None
     values: dict[str, Any] = field(default_factory=dict)
     first: bool = True
-    """Whether this process is the first, which alone reports, of those that train together."""
+    """Whether this process reports: it is the first of those that train together."""
 
     def __post_init__(self) -> None:
-        """Look the task up and check what can be checked before any work is done."""
+        """Look up the task, and check what can be checked before any work is done."""
         self.out = Path(self.out)
         self.declaration: type[Task] = TASKS[self.task]
         if "data" not in self.settings:
@@ -195,7 +194,7 @@ class Training:
             raise InputError("checkpoint", "goes with resume, which is missing")
 
     def start(self) -> str | None:
-        """Train; returns the reason if the run was finished already and nothing was done."""
+        """Train the model; returns a reason if the run was already finished and nothing was done."""
         if not self.declaration.uses_trainer:
             return self._start(None)
         from throughtime.layers.devices import choose_device
@@ -226,9 +225,7 @@ class Training:
             self.skip_bad = self.skip_bad or ModelFolder.at(self.out).skips_bad
             self.dataset = self._open(config)
             if self._data_name(config) != config.data:
-                raise InputError(
-                    "data", f"are other data than those that the run in {self.out} was started with"
-                )
+                raise InputError("data", f"differ from the data that the run in {self.out} was started with")
             self.model = predictor.resume(self.out, config, network=self.network)
         else:
             self.create()
@@ -249,7 +246,7 @@ class Training:
         return None
 
     def create(self) -> None:
-        """Open the data and create a new model, drawn from the seed or started from another run."""
+        """Open the data and create a new model, with random weights or those of `init_from`."""
         predictor = self.declaration.part("predictor")
         given = self._plain_settings()
         config = build_config(predictor.config_type, given, "settings")
@@ -269,8 +266,19 @@ class Training:
             text, label = self.dataset.label_columns
             self._say(f"Texts are read from the column {text!r}, labels from {label!r}.")
 
+    def find_learning_rate(self) -> RateSearch:
+        """Try rising learning rates on a new model, instead of `start`, and suggest one."""
+        from throughtime.layers.devices import choose_device
+        from throughtime.train.lr_finder import find_learning_rate
+
+        self.create()
+        assert self.model is not None
+        assert self.dataset is not None
+        self.model.model.to(choose_device(self.model.config.device))
+        return find_learning_rate(self.model.training_task(self.dataset), self.model.config)
+
     def _plain_settings(self) -> dict[str, Any]:
-        """The settings as a configuration takes them: data in memory and own networks have a name there."""
+        """The settings for a configuration, with names instead of data in memory and own networks."""
         data, network = self.settings["data"], self.network
         name = str(data) if isinstance(data, str | Path) else MEMORY
         if network is not None:
@@ -278,7 +286,7 @@ class Training:
         return {**self.settings, "data": name, **({} if network is None else {"network": network})}
 
     def _data_name(self, config: Any) -> str:
-        """The name of the data in the configuration; that of data in memory follows from their content."""
+        """The name of the data for the configuration; for data in memory it depends on the content."""
         assert self.dataset is not None
         return config.data if isinstance(self.settings["data"], str | Path) else self.dataset.name
 
@@ -318,25 +326,13 @@ def export(
     return values
 
 
-def find_learning_rate(training: Training) -> RateSearch:
-    """Try rising learning rates on a new model of a training that was not started, and suggest one."""
-    from throughtime.layers.devices import choose_device
-    from throughtime.train.lr_finder import find_learning_rate as search_rates
-
-    training.create()
-    assert training.model is not None
-    assert training.dataset is not None
-    training.model.model.to(choose_device(training.model.config.device))
-    return search_rates(training.model.training_task(training.dataset), training.model.config)
-
-
 def continue_config(kind: type[Config], out: Path, task: str, given: Mapping[str, Any]) -> Any:
-    """The configuration of a run that is continued: the saved one, with what may change set anew."""
+    """The saved configuration of a run that continues, updated with the settings that may change."""
     found, saved = ModelFolder.at(out).read_config()
     if found != task:
         raise InputError("resume", f"{out} holds a model of the task {found!r}, not {task!r}")
     before = build_config(kind, saved, str(out / "config.json"))
-    # A null that left the choice to the data is no other choice than the saved one.
+    # A null that leaves the choice to the data does not change the saved choice.
     given = {key: value for key, value in given.items() if value is not None or key not in kind.SUGGESTED}
     now = build_config(kind, {**saved, **given}, "settings")
     for key in given:

@@ -1,4 +1,4 @@
-"""What models of all tasks can do, as one type: what type checkers see where the task is not known."""
+"""The methods of models of all tasks as one type, for type checkers that do not know the task."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TASKS_OF = {
 
 
 class Model(Protocol):
-    """A trained model; it has the prediction methods of its task alone, as `tt.load(run, task="tag")` tells.
+    """A trained model, with the prediction methods of its task only; `tt.load(run, task="tag")` types them.
 
     Each prediction method takes one input or a list of them, and returns a list with one answer per input.
     """

@@ -1,4 +1,4 @@
-"""Settings as people write them: in a YAML or TOML file, or as `key=value` on the command line."""
+"""Read settings from a YAML or TOML file or from `key=value` words, and write them as YAML."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WIDEST_SETTING = 34  # a longer one pushes only its own comment aside
 
 
 def read_settings(path: Path | str) -> dict[str, Any]:
-    """The settings in a `.yaml`, `.yml` or `.toml` file, not yet checked against any configuration.
+    """Read a `.yaml`, `.yml` or `.toml` file; the settings are not checked against a configuration.
 
     TOML has no null: there the text "null" stands for it.
     """
@@ -37,10 +37,10 @@ def read_settings(path: Path | str) -> dict[str, Any]:
     return readers[path.suffix.lower()](text, str(path))
 
 
-def assignments(words: list[str]) -> dict[str, Any]:
+def read_assignments(words: list[str]) -> dict[str, Any]:
     """Read the words of `--set`: `key=value`, where a value is a number, a word, null or a [list] as in YAML.
 
-    >>> assignments(["lr=1e-3", "clip=null", "betas=[0.9, 0.99]", "data=a=b"])
+    >>> read_assignments(["lr=1e-3", "clip=null", "betas=[0.9, 0.99]", "data=a=b"])
     {'lr': 0.001, 'clip': None, 'betas': [0.9, 0.99], 'data': 'a=b'}
     """
     settings = {}
@@ -52,14 +52,14 @@ def assignments(words: list[str]) -> dict[str, Any]:
     return settings
 
 
-def show(kind: type[Config], values: Mapping[str, Any] | None = None) -> str:
-    """The whole configuration as a YAML file: the given values or the defaults, each with its description.
+def format_settings(kind: type[Config], values: Mapping[str, Any] | None = None) -> str:
+    """Write a whole configuration as YAML: given values or defaults, each with its description.
 
     >>> from pydantic import Field
     >>> class Oven(Config):
     ...     dish: str = Field(description="what is in it")
     ...     degrees: int = Field(180, description="in Celsius")
-    >>> print(show(Oven, {"degrees": 220}), end="")
+    >>> print(format_settings(Oven, {"degrees": 220}), end="")
     # dish: (required)  # what is in it
     degrees: 220        # in Celsius
     """
@@ -85,7 +85,7 @@ def show(kind: type[Config], values: Mapping[str, Any] | None = None) -> str:
 
 
 def _group(lines: list[tuple[str, str]], column: int) -> str:
-    """Settings with their descriptions behind them, wrapped so that an ordinary terminal holds them."""
+    """Settings followed by their descriptions, wrapped to the width of a terminal."""
     text = ""
     for setting, description in lines:
         first, *more = textwrap.wrap(description, _WIDTH - column - 2, break_on_hyphens=False) or [""]
@@ -110,7 +110,7 @@ def _written(value: Any) -> str:
             return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
         case None | bool() | int():
             return json.dumps(value)
-    # Quotes unless it is a plain word that YAML could not take for anything else.
+    # Quoted, unless it is a plain word that YAML reads as text.
     text = str(value)
     plain = re.fullmatch(r"[\w./+][\w./+-]*", text) and _scalar(text) == text
     quoted = json.dumps(text, ensure_ascii=False)
@@ -118,7 +118,7 @@ def _written(value: Any) -> str:
 
 
 def _value(text: str, word: str) -> Any:
-    """Parse only what opens as a list, a table or a quotation: `*`, `#` and `: ` occur in file names."""
+    """Parse only lists, tables and quoted text as YAML, since `*`, `#` and `: ` occur in file names."""
     from ruamel.yaml.error import YAMLError
 
     try:
@@ -130,7 +130,7 @@ def _value(text: str, word: str) -> Any:
 
 
 def _shown(word: str) -> str:
-    """A word in quotes, or where it is long its beginning."""
+    """A word in quotes; a long one is shortened."""
     return repr(word) if len(word) <= _WIDTH else repr(word[:_WIDTH]) + "..."
 
 
@@ -146,7 +146,7 @@ def _read_yaml(text: str, where: str) -> dict[str, Any]:
     if settings is None:
         return {}
     if not isinstance(settings, dict):
-        raise InputError(where, "holds no settings; write one `key: value` a line", line=1)
+        raise InputError(where, "holds no settings; write one `key: value` per line", line=1)
     return settings
 
 

@@ -72,7 +72,7 @@ def average(
     values = {"run": str(out), "averaged": str(run), "checkpoints": names[-last:], "steps": steps}
     text = (
         f"Averaged {last} checkpoints of {run}, from step {steps[0]:,} to {steps[-1]:,}.\n"
-        f"Saved in {out}. Go on with:\n  {command_name()} evaluate {out} --split valid"
+        f"Saved in {out}. Continue with:\n  {command_name()} evaluate {out} --split valid"
     )
     return Outcome(values, [text])
 

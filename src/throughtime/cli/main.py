@@ -1,4 +1,4 @@
-"""The entry of the command line: the table of commands, and what an error looks like."""
+"""The entry point of the command line: the table of commands, and how errors are reported."""
 
 from __future__ import annotations
 
@@ -37,14 +37,7 @@ from throughtime.cli.stats import stats
 from throughtime.cli.tag import tag
 from throughtime.cli.train import train_app
 from throughtime.cli.translate import translate
-from throughtime.cli.usage import (
-    Command,
-    Evaluates,
-    ReadsData,
-    RunFirst,
-    TakesLabel,
-    WritesOut,
-)
+from throughtime.cli.usage import Command, RunFirst
 from throughtime.errors import ThroughtimeError
 
 app = typer.Typer(
@@ -53,7 +46,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Recurrent sequence models: train them, judge them, look inside them, run them anywhere.",
+    help="Train, evaluate, inspect and serve recurrent sequence models.",
 )
 
 
@@ -80,22 +73,22 @@ data_app.command("convert", cls=Command)(convert)
 data_app.command("batches", cls=Command)(batches)
 app.command("stats", cls=Command)(stats)
 app.add_typer(train_app, name="train")
-app.command("average", cls=WritesOut)(average)
-app.command("evaluate", cls=Evaluates)(evaluate)
-app.command("backtest", cls=ReadsData)(backtest)
+app.command("average", cls=RunFirst)(average)
+app.command("evaluate", cls=RunFirst)(evaluate)
+app.command("backtest", cls=RunFirst)(backtest)
 app.command("compare", cls=Command)(compare)
 app.command("bleu", cls=Command)(bleu)
 app.command("translate", cls=RunFirst)(translate)
 app.command("tag", cls=RunFirst)(tag)
 app.command("fill", cls=RunFirst)(fill)
 app.command("classify", cls=RunFirst)(classify)
-app.command("compose", cls=TakesLabel)(compose)
-app.command("forecast", cls=ReadsData)(forecast)
+app.command("compose", cls=RunFirst)(compose)
+app.command("forecast", cls=RunFirst)(forecast)
 app.command("score", cls=RunFirst)(score)
 app.command("generate", cls=RunFirst)(generate)
 app.command("serve", cls=Command)(serve)
 app.add_typer(inspect_app, name="inspect")
-app.command("export", cls=WritesOut)(export)
+app.command("export", cls=RunFirst)(export)
 app.command("doctor", cls=Command)(doctor)
 
 
@@ -116,26 +109,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ThroughtimeError as error:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:
-        _flushed()
-        return 0  # the reader of our output (`head`, say) has left; that is no failure of ours
+        _flush_stdout()
+        return 0  # the reader of our output, such as `head`, has finished; this is not a failure
     except OSError as error:
-        # Files that are written name themselves when the disk is full; stdout without a buffer does not.
+        # If the disk is full, an error names the file that was written; unbuffered stdout has no name.
         unnamed = error.filename is None and error.errno == errno.ENOSPC
-        where = error.filename if _flushed() and not unnamed else "stdout"
+        where = error.filename if _flush_stdout() and not unnamed else "stdout"
         what = error.strerror or str(error)
         return _fail(f"{where}: {what}" if where else what, 1)
     except Exception as error:
-        # Some libraries put a stack trace of their own behind the first line.
+        # Some libraries add a stack trace after the first line.
         first = "".join(str(error).splitlines()[:1]).rstrip(". ")
-        told = f"{type(error).__name__}: {first}" if first else type(error).__name__
-        return _fail(f"unexpected {told}; run again with --debug to see where.", 1)
+        what = f"{type(error).__name__}: {first}" if first else type(error).__name__
+        return _fail(f"unexpected {what}; run again with --debug to see where.", 1)
     return code
 
 
 def _open_streams() -> None:
-    """Let a standard stream that came closed lead nowhere.
+    """Connect standard streams that were closed at the start to the null device.
 
-    Python has None in its place, and the first file that is opened would get its number.
+    Python sets them to None, and the first file that is opened would get their number.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -143,12 +136,11 @@ def _open_streams() -> None:
 
 
 def _invoke(words: list[str]) -> int:
-    """Run the command of these words; whatever it raises is for `main` to tell.
+    """Run a command; `main` reports the errors it raises.
 
-    Typer's own way of running it makes an exit code of Ctrl-C, and of a pipe that is no longer read, before
-    anybody could say a word.
+    Typer's own entry point turns Ctrl-C and closed pipes into exit codes before they can be reported.
     """
-    if "_THROUGHTIME_COMPLETE" in os.environ:  # a shell asks what could stand after these words
+    if "_THROUGHTIME_COMPLETE" in os.environ:  # a shell asks for completions
         app(args=words, prog_name="throughtime")
     command = typer.main.get_command(app)
     try:
@@ -157,7 +149,7 @@ def _invoke(words: list[str]) -> int:
     except typer.Exit as done:
         return done.exit_code
     except SystemExit as done:
-        # So rich, which prints the help, answers a reader that has left.
+        # Rich, which prints the help, exits like this when the reader has finished.
         if isinstance(done.__context__, BrokenPipeError):
             raise BrokenPipeError from None
         raise
@@ -165,10 +157,10 @@ def _invoke(words: list[str]) -> int:
 
 
 def _usage(error: typer.TyperException) -> int:
-    """Say in one sentence what is wrong with the words of a command."""
+    """Report in one sentence what is wrong with a command line."""
     context, sentence = getattr(error, "ctx", None), error.format_message()
     if not sentence:
-        return 2  # a command without arguments: making the error has printed the help
+        return 2  # a command without arguments: creating the error has printed the help
     if context is None:
         return _fail(sentence, 2)
     return _fail(f"{sentence.rstrip('.')}; see `{context.command_path} --help`.", 2)
@@ -177,29 +169,29 @@ def _usage(error: typer.TyperException) -> int:
 def _fail(sentence: str, code: int) -> int:
     if flags.debug and sys.exc_info()[0] is not None:
         traceback.print_exc()
-    _tell(sentence, f"error: {sentence}")
+    _report(sentence, f"error: {sentence}")
     return code
 
 
 def _stop(sentence: str) -> int:
-    """What Ctrl-C ends with: the exit code by which shells know it."""
-    _tell(sentence, sentence)
+    """Report Ctrl-C; returns the exit code that shells know it by."""
+    _report(sentence, sentence)
     return InterruptedCommandError.exit_code
 
 
-def _tell(sentence: str, line: str) -> None:
-    """Say why there is no result: in the one JSON object where that was asked for, and on stderr."""
+def _report(sentence: str, line: str) -> None:
+    """Report why there is no result: on stderr, and with `--json` as an object on stdout."""
     if flags.json:
         with contextlib.suppress(OSError):
             print_json({"error": sentence})
-    _flushed()
+    _flush_stdout()
     print(line, file=sys.stderr)
 
 
-def _flushed() -> bool:
-    """Whether stdout takes what is written; if not, it leads nowhere from now on.
+def _flush_stdout() -> bool:
+    """Flush stdout; returns False, and connects it to the null device, if it cannot be written.
 
-    Python writes what is left in it when it ends, and would fail at that again.
+    Otherwise Python would fail again when it writes what is left at exit.
     """
     try:
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""`throughtime train`: a command for each declared task, all with the same options."""
+"""`throughtime train`: one command for each task, all with the same options."""
 
 from __future__ import annotations
 
@@ -130,19 +130,19 @@ def _help(task: type[Task]) -> str:
 
 
 def read_given(config: Path | None, words: list[str] | None, named: Mapping[str, Any]) -> dict[str, Any]:
-    """All settings that were given: those of a file, those of --set over them, then those with an option."""
-    from throughtime.settings import assignments, read_settings
+    """All settings that were given; --set overrides the file, and options override both."""
+    from throughtime.settings import read_assignments, read_settings
 
     given = {name: value for name, value in named.items() if value is not None}
-    return {**(read_settings(config) if config is not None else {}), **assignments(words or []), **given}
+    return {**(read_settings(config) if config is not None else {}), **read_assignments(words or []), **given}
 
 
 def show_config(task: type[Task], given: Mapping[str, Any]) -> Outcome:
-    """Print all settings with their meaning; as JSON without those that have no default."""
-    from throughtime.settings import show
+    """Print all settings with their meaning; JSON leaves out those that have no default."""
+    from throughtime.settings import format_settings
 
     kind = task.part("config")
-    described = show(kind, given)
+    described = format_settings(kind, given)
     if not flags.json:
         print(described, end="")
     defaults = {
@@ -190,7 +190,7 @@ def run_training(task: type[Task], settings: Mapping[str, Any], given: Mapping[s
     if not training.first:
         return Outcome(training.values)
     run = str(out)
-    lines = [model.summary(training.values), f"Saved in {run}. Go on with:"]
+    lines = [model.summary(training.values), f"Saved in {run}. Continue with:"]
     return Outcome(
         training.values, ["\n".join([*lines, *suggested_commands(model.suggestions(dataset), run)])]
     )
@@ -198,15 +198,13 @@ def run_training(task: type[Task], settings: Mapping[str, Any], given: Mapping[s
 
 def find_rate(training: Training, out: Path | None) -> Outcome:
     """Suggest a learning rate; with --out FILE.png the curve is drawn."""
-    from throughtime.api import find_learning_rate
-
     if out is not None:
         from throughtime.files import check_file
         from throughtime.plots.style import check_format
 
         check_format(out, "--out with --find-lr")
         check_file(out)
-    found = find_learning_rate(training)
+    found = training.find_learning_rate()
     assert training.model is not None
     values: dict[str, Any] = {"lr": found.suggestion, "rates": found.rates, "losses": found.losses}
     tried = f"{len(found.rates)} updates of {training.model.config.optimizer} tried"

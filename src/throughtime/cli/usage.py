@@ -6,7 +6,7 @@ import importlib
 import re
 import shlex
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
 import typer
 from typer.core import TyperCommand
@@ -16,6 +16,8 @@ from throughtime.errors import InputError
 from throughtime.files import path_exists
 
 LONGEST = 60
+STRAY = ("--label", "--data", "--out")
+"""Options whose value may be given as an argument by mistake, the most probable first."""
 _NUMBER = re.compile(r"-[0-9.]")
 _TABLE = re.compile(r"\{([\w.]+):(\w+)\}")
 """A table of names in a help text, imported only when the help is shown."""
@@ -132,12 +134,7 @@ def _is_truth(kind: Any) -> bool:
 
 
 class RunFirst(Command):
-    """A command whose first argument is the folder of a model; an error shows the right order of arguments.
-
-    `stray` is the option that a second argument was probably meant for, if the command takes only one.
-    """
-
-    stray: ClassVar[str | None] = None
+    """A command whose first argument is the folder of a model; errors show the right order of arguments."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Check the order of the arguments, then parse them."""
@@ -147,7 +144,11 @@ class RunFirst(Command):
 
     def option_for(self, word: str) -> str | None:
         """The option that this extra argument was probably meant for."""
-        return self.stray
+        from throughtime.data.splits import SPLITS
+
+        options = {one for param in self.params for one in param.opts}
+        splits = ("--split",) if word in (*SPLITS, "heldout", "all") else ()
+        return next((one for one in (*splits, *STRAY) if one in options), None)
 
     def _check_order(self, ctx: Any, words: list[str]) -> None:
         first, *others = self._positional(ctx, words) or [""]
@@ -208,34 +209,6 @@ class RunFirst(Command):
             if len(self._positional(ctx, left) or []) == len(before) - 1:
                 return left
         return words
-
-
-class Evaluates(RunFirst):
-    """A command about a split of some data: an extra argument names a split or data."""
-
-    def option_for(self, word: str) -> str:
-        """The split if there is one of that name, else the data."""
-        from throughtime.data.splits import SPLITS
-
-        return "--split" if word in (*SPLITS, "heldout", "all") else "--data"
-
-
-class ReadsData(RunFirst):
-    """A command that may read other data than the model was trained on."""
-
-    stray = "--data"
-
-
-class TakesLabel(RunFirst):
-    """A command that writes from a label."""
-
-    stray = "--label"
-
-
-class WritesOut(RunFirst):
-    """A command that writes a folder."""
-
-    stray = "--out"
 
 
 def is_run(word: str) -> bool:
