@@ -12,7 +12,8 @@ from torch.nn.functional import softplus
 
 from throughtime.errors import InputError
 from throughtime.metrics.forecast import pinball
-from throughtime.tasks.forecast.heads import LEAST_SCALE, GaussianHead, PointHead, QuantileHead, StudentHead
+from throughtime.runtime.forecast import LEAST_SCALE
+from throughtime.tasks.forecast.heads import GaussianHead, PointHead, QuantileHead, StudentHead
 
 SAID = torch.randn(40, 2, generator=torch.Generator().manual_seed(0))
 TARGET = torch.randn(40, generator=torch.Generator().manual_seed(1))

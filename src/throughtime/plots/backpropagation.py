@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from throughtime.plots.style import COLOURS, INK, figure
+from throughtime.plots.style import COLOURS, INK, figure, legend_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,8 +38,11 @@ def gradients(curves: Sequence[Curve], clip: float, *, path: Path | str | None =
         rows[0, 0].set_ylabel(r"$|\,\partial s_T / \partial s_t\,|$")
         rows[1, 0].set_ylabel(f"a step's share of the\nweights' gradient, clip {clip:g}")
         _key_of_gates(rows[0, 0], curves)
-        _key_of_clipping(rows[1, 0])
-        drawing.legend(handles=_key_of_cells(colours), loc="outside lower center", ncols=3, fontsize=10)
+        before = legend_line("before clipping", color=INK, alpha=_PALE)
+        after = legend_line("after clipping", color=INK, linestyle=_CLIPPED)
+        rows[1, 0].legend(handles=[before, after], loc="best", fontsize=9)
+        cells = [legend_line(cell.upper(), color=colour) for cell, colour in colours.items()]
+        drawing.legend(handles=cells, loc="outside lower center", ncols=3, fontsize=10)
     return drawing
 
 
@@ -68,34 +71,16 @@ def _gated(curve: Curve, curves: Sequence[Curve]) -> bool:
 
 def _key_of_gates(axes: Any, curves: Sequence[Curve]) -> None:
     """Explain solid and dotted lines, if there are both."""
-    from matplotlib.lines import Line2D
-
     keep = next((curve.keep for curve in curves if curve.keep is not None), None)
     if keep is None:
         return
     without = dict.fromkeys(curve.cell.upper() for curve in curves if not _gated(curve, curves))
     solid = f"gates set to keep {keep:g}" + (f"\n({', '.join(without)}: no gates)" if without else "")
     handles = [
-        Line2D([], [], color=INK, linestyle=_OPEN, label=solid),
-        Line2D([], [], color=INK, linestyle=_DRAWN, label="gates as drawn"),
+        legend_line(solid, color=INK, linestyle=_OPEN),
+        legend_line("gates as drawn", color=INK, linestyle=_DRAWN),
     ]
     axes.legend(handles=handles, loc="best", fontsize=9)
-
-
-def _key_of_clipping(axes: Any) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [
-        Line2D([], [], color=INK, alpha=_PALE, label="before clipping"),
-        Line2D([], [], color=INK, linestyle=_CLIPPED, label="after clipping"),
-    ]
-    axes.legend(handles=handles, loc="best", fontsize=9)
-
-
-def _key_of_cells(colours: dict[str, str]) -> list[Any]:
-    from matplotlib.lines import Line2D
-
-    return [Line2D([], [], color=colour, label=cell.upper()) for cell, colour in colours.items()]
 
 
 # Two tints of the first colours of the palette, with edges that separate them in grey.

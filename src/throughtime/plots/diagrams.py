@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from throughtime.plots.style import COLOURS, INK, figure
+from throughtime.plots.style import COLOURS, INK, figure, legend_line
 from throughtime.text.texts import signed
 
 if TYPE_CHECKING:
@@ -76,16 +76,15 @@ def _draw_node(axes: Any, nodes: Sequence[Candidate], rows: list[int], place: in
 
 
 def _beam_legend(axes: Any) -> None:
-    from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     # The best hypothesis ends too, with a blue frame: so the legend shows a frame without a colour.
     frame = Patch(facecolor="white", edgecolor=INK, linewidth=1.2, label="ended")
     handles = [
-        Line2D([], [], color=_BEST, linewidth=2.2, label="the best"),
-        Line2D([], [], color=INK, linewidth=0.9, label="kept"),
+        legend_line("the best", color=_BEST, linewidth=2.2),
+        legend_line("kept", color=INK, linewidth=0.9),
         frame,
-        Line2D([], [], color=_CUT, linewidth=0.9, linestyle=(0, (2, 2)), label="cut ✕"),
+        legend_line("cut ✕", color=_CUT, linewidth=0.9, linestyle=(0, (2, 2))),
     ]
     axes.legend(handles=handles, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.11), fontsize=9)
 
@@ -94,7 +93,7 @@ _COLOUR = {
     "weight": COLOURS[1], "input": COLOURS[0], "gate": COLOURS[4], "state": COLOURS[2],
     "output": COLOURS[3], "loss": "#666666",
 }  # fmt: skip
-_NAME = {"gate": "gate or candidate"}
+_NAME = {"gate": "gate or candidate", "weight": "weights, shared by all steps"}
 _WIDTH, _BOX = 3.7, 2.9  # of one step, and of the box in it
 _LEVEL = {"x": -1.45, r"\hat y": 3.95, "L": 5.0, "total": 6.1}
 _RAIL = {"w_h": -0.55, "w_y": 3.3}
@@ -216,12 +215,9 @@ def _circle(axes: Any, node: Node, place: tuple[float, float]) -> None:
 
 
 def _graph_legend(drawing: Any, graph: Graph) -> None:
-    from matplotlib.lines import Line2D
-
     kinds = [kind for kind in _COLOUR if any(node.kind == kind for node in graph.nodes)]
     handles = [
-        Line2D([], [], linestyle="", marker="o", markersize=9, color=_COLOUR[kind],
-               label="weights, shared by all steps" if kind == "weight" else _NAME.get(kind, kind))
+        legend_line(_NAME.get(kind, kind), linestyle="", marker="o", markersize=9, color=_COLOUR[kind])
         for kind in kinds
-    ]  # fmt: skip
+    ]
     drawing.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=10, labelcolor=INK)

@@ -94,6 +94,13 @@ def figure(width: float = 7.0, height: float = 4.2, path: Path | str | None = No
         print(_missing_characters("figure" if path is None else str(path), missing), file=sys.stderr)
 
 
+def legend_line(label: str, **look: Any) -> Any:
+    """Create an entry of a legend: a line with this look that is not part of the figure."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], label=label, **look)
+
+
 def _png(drawing: Figure) -> bytes:
     """Return the figure as a PNG for notebooks."""
     buffer = BytesIO()

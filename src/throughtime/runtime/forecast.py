@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from throughtime.errors import InputError
 
-LEAST_SCALE = 1e-4
-GRID = 4_097
+LEAST_SCALE = 1e-4  # in units of a series' spread: without a minimum the likelihood is unbounded
+GRID = 4_097  # number of angles at which Student's t distribution is tabulated
 Array = NDArray[Any]
 
 

@@ -201,16 +201,15 @@ def backtest(
     kept = [level for level in levels if level not in lost]
     scale = np.array([measures.seasonal_scale(one.y[: -rolling.cuts[0]], season) for one in panel.series])
     figures = [measure_model(model.name, tested, kept, scale, grid)]
-    for name in BASELINES:
-        rolled = roll(Baseline(name, season), panel, rolling, probabilities(kept, grid), season)
-        figures.append(measure_model(name, rolled, kept, scale, grid))
+    baselines: list[ForecastModel] = [Baseline(name, season) for name in BASELINES]
     left_out = {}
     try:
-        ridge = RidgeBaseline.fit(panel, h, fitting or Fitting.before(panel, rolling.cuts[0]))
-        rolled = roll(ridge, panel, rolling, probabilities(kept, grid), season)
-        figures.append(measure_model(ridge.name, rolled, kept, scale, grid))
+        baselines.append(RidgeBaseline.fit(panel, h, fitting or Fitting.before(panel, rolling.cuts[0])))
     except InputError as error:
         left_out[RIDGE] = f"{error.where} {error.problem}"
+    for one in baselines:
+        rolled = roll(one, panel, rolling, probabilities(kept, grid), season)
+        figures.append(measure_model(one.name, rolled, kept, scale, grid))
     first = panel.series[0]
     return Backtest(
         rolling,

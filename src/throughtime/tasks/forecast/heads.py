@@ -11,11 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import huber_loss, l1_loss, mse_loss, softplus
 
 from throughtime.errors import InputError, unknown
-
-LEAST_SCALE = 1e-4
-"""Minimum scale, in units of a series' spread: without it the likelihood is unbounded."""
-GRID = 4_097
-"""Number of angles at which Student's t distribution is tabulated."""
+from throughtime.runtime.forecast import GRID, LEAST_SCALE
 
 
 class ForecastHead(nn.Module):

@@ -63,16 +63,8 @@ class Forecaster(nn.Module):
         if normalise not in NORMALISATIONS:
             raise InputError("normalise", f"is {normalise!r}, expected {', '.join(NORMALISATIONS)}")
         self.head, self.lookback, self.horizon, self.normalise = head, lookback, horizon, normalise
-
-    @property
-    def trained_rows(self) -> int:
-        """Number of rows after the look-back in a training window."""
-        return self.horizon
-
-    @property
-    def loss_rows(self) -> int:
-        """Number of rows at the end of a training window that have a loss."""
-        return self.horizon
+        self.trained_rows = horizon  # rows after the look-back in a training window
+        self.loss_rows = horizon  # rows at the end of a training window that have a loss
 
     @abstractmethod
     def forward(self, window: Window) -> HeadOutputs:
@@ -102,6 +94,8 @@ class NetworkForecaster(Forecaster):
     ) -> None:
         super().__init__(head, lookback, horizon, normalise)
         self.network = network
+        if self.recursive:
+            self.trained_rows = self.loss_rows = 1
 
     def forward(self, window: Window) -> HeadOutputs:
         """Return the outputs of the rows after the look-back."""
@@ -163,16 +157,6 @@ class RecursiveForecaster(NetworkForecaster):
 
     recursive = True
 
-    @property
-    def trained_rows(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def loss_rows(self) -> int:
-        """One."""
-        return 1
-
     def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
         """Forecast row by row; each value enters the window of the next."""
         values, chosen = window.values[: self.lookback], []
@@ -216,11 +200,7 @@ class LatentAutoregression(Forecaster):
         self.warm_up_gradient = warm_up_gradient
         self.output_dropout = check_probability("output_dropout", output_dropout)
         self.readout = nn.Linear(stack.output_size, head.width)
-
-    @property
-    def loss_rows(self) -> int:
-        """All rows except the warm-up."""
-        return self.lookback + self.horizon - self.warm_up
+        self.loss_rows = lookback + horizon - self.warm_up
 
     def forward(self, window: Window) -> HeadOutputs:
         """Return the outputs of each row after the warm-up."""
