@@ -1,4 +1,4 @@
-"""Train a forecaster of one series or of many, from a CSV file, long or wide."""
+"""Forecasts of one or many time series."""
 
 from throughtime.tasks import Task
 
@@ -8,10 +8,10 @@ class Forecast(Task):
 
     name = "forecast"
     title = "a forecaster"
-    summary = "Train a forecaster of one series or of many, from a CSV file, long or wide."
+    summary = "Train a forecaster of one or many series, from a CSV file, long or wide."
     description = """
-    Without settings it is a GRU that reads four seasons and says the quantiles of the next one. Gaps in time
-    and missing values are reported and need no care. The last rows of each series are held out.
+    By default it is a GRU that reads four seasons and forecasts quantiles of the next one. Gaps in time and
+    missing values are reported and handled. The last rows of each series are held out.
     """
     examples = (
         "train forecast --data sales.csv --out runs/sales",
