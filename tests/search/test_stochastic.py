@@ -86,3 +86,14 @@ def test_seeds_repeat_and_differ():  # R100
     assert draw(1) == draw(1)
     assert draw(1) != draw(2)
     assert draw(None) != draw(None)
+
+
+def test_draws_depend_on_the_number_of_a_sentence_but_not_on_the_others():
+    model = Pairs(4, 6, 1)
+    together = generate(model, [[0], [1], [2], [3]], StochasticBeam(END, 3, seed=1), max_new_tokens=6)
+    for number, expected in enumerate(together):
+        strategy = StochasticBeam(END, 3, seed=1)
+        strategy.first_sentence = number
+        [alone] = generate(model, [[number]], strategy, max_new_tokens=6)
+        assert [one.tokens for one in alone] == [one.tokens for one in expected]
+        assert [one.score for one in alone] == pytest.approx([one.score for one in expected])
