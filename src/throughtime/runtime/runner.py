@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from throughtime.results import Progress
 from throughtime.runtime.session import ExportFolder
 from throughtime.text.codec import Codec
-from throughtime.text.input_warnings import InputWarnings
-from throughtime.text.texts import check_texts
+from throughtime.text.input_warnings import ReadsTexts
 
 Ids = NDArray[np.int64]
 
 
-class TextRunner:
+class TextRunner(ReadsTexts):
     """A model with one graph and one codec."""
 
     codec: Codec
@@ -25,18 +24,6 @@ class TextRunner:
     def __init__(self, folder: ExportFolder) -> None:
         self.settings: dict[str, Any] = folder.settings
         self.session, self.codec = folder.session("model"), Codec.load(folder.path)
-
-    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`)."""
-        return self._warnings.of([self._read_part(text) for text in check_texts(texts)], **how)
-
-    @property
-    def _warnings(self) -> InputWarnings:
-        return self.codec.warnings
-
-    def _read_part(self, text: str) -> str:
-        """The part of a text that the model reads, without what it is asked to predict."""
-        return text
 
 
 def pad(sequences: Sequence[Sequence[int]], *, least: int = 1) -> tuple[Ids, Ids]:

@@ -10,7 +10,7 @@ from throughtime.errors import InputError
 from throughtime.runtime.search import choose_search
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.text.codec import Codec
-from throughtime.text.texts import check_texts
+from throughtime.text.input_warnings import ReadsTexts
 
 if TYPE_CHECKING:
     from throughtime.folder import ModelFolder
@@ -47,7 +47,7 @@ class TextAssets(NamedTuple):
         return cls(Codec.load(folder.path), Labels.load(folder) if labelled else None)
 
 
-class TextPredictor(Predictor):
+class TextPredictor(ReadsTexts, Predictor):
     """A predictor whose assets have a codec, with which it reads or writes texts."""
 
     @property
@@ -60,14 +60,6 @@ class TextPredictor(Predictor):
     def notes(self) -> tuple[str, ...]:
         """Warnings about the texts that the vocabulary was built from."""
         return self.codec.notes
-
-    def input_warnings(self, texts: str | Sequence[str], **how: Any) -> dict[str, str]:
-        """Return warnings about texts unlike the training data, by kind (see `InputWarnings.of`)."""
-        return self.codec.warnings.of([self._read_part(text) for text in check_texts(texts)], **how)
-
-    def _read_part(self, text: str) -> str:
-        """Return the part of a text that the model reads, without what it is to fill in."""
-        return text
 
     @property
     def _layers(self) -> str:

@@ -10,9 +10,11 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import Any
 
 from throughtime.errors import InputError
 from throughtime.text.subword import SubwordTokenizer
+from throughtime.text.texts import check_texts
 from throughtime.text.tokenizer import Tokenizer
 from throughtime.text.unicode import common_scripts, count_scripts, script_name
 from throughtime.text.vocabulary import Vocabulary
@@ -138,6 +140,24 @@ class InputWarnings:
     def _in_bytes(self) -> bool:
         """Whether tokens are made of bytes: none is unknown, but an unknown script becomes single bytes."""
         return isinstance(self.tokenizer, SubwordTokenizer) and '"ByteLevel"' in self.tokenizer.definition
+
+
+class ReadsTexts:
+    """The base of models that read texts, trained or exported."""
+
+    @property
+    def _warnings(self) -> InputWarnings:
+        """Finds texts unlike the training data; by default by the codec of the model."""
+        warnings: InputWarnings = self.codec.warnings  # type: ignore[attr-defined]
+        return warnings
+
+    def _read_part(self, text: str) -> str:
+        """Return the part of a text that the model reads, without what it is to fill in."""
+        return text
+
+    def input_warnings(self, texts: str | Sequence[str], **options: Any) -> dict[str, str]:
+        """Return warnings about texts unlike the training data, by kind (see `InputWarnings.of`)."""
+        return self._warnings.of([self._read_part(text) for text in check_texts(texts)], **options)
 
 
 def _sentence(found: list[tuple[int, str]], alone: bool) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from throughtime.errors import InputError, unknown
 from throughtime.metrics.classification import Tagging, chunks, is_chunked
 from throughtime.results import Progress, Tagged, TaggedWord
-from throughtime.text.input_warnings import InputWarnings
+from throughtime.text.input_warnings import InputWarnings, ReadsTexts
 from throughtime.text.subword import SUBWORDS
 from throughtime.text.texts import align_columns, check_texts
 from throughtime.text.tokenizer import TOKENIZERS, tokenizer
@@ -25,7 +25,7 @@ WORD_TOKENIZERS = frozenset(TOKENIZERS) - frozenset(SUBWORDS)
 """The tokenizers that need no training."""
 
 
-class SentenceTagger(ABC):
+class SentenceTagger(ReadsTexts, ABC):
     """A tagger, trained or exported."""
 
     @property
@@ -52,15 +52,9 @@ class SentenceTagger(ABC):
         split = tokenizer(tokenize).tokenize
         return self.tag_words([split(text) for text in check_texts(texts)], progress=progress)
 
-    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """Warnings about texts that the model knows little about, by kind (see `InputWarnings.of`).
-
-        A tagger reads unknown words by their letters, so only unknown letters count.
-        """
-        return self._letter_warnings.of(check_texts(texts), **how)
-
     @cached_property
-    def _letter_warnings(self) -> InputWarnings:
+    def _warnings(self) -> InputWarnings:
+        """A tagger reads unknown words by their letters, so only unknown letters count."""
         return InputWarnings(tokenizer("char"), self.characters)
 
 

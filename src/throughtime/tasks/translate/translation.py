@@ -18,8 +18,8 @@ from throughtime.search.strategies import build_strategy, strategy_options
 from throughtime.tasks.texts import DecodingConstraints
 from throughtime.tasks.translate.config import MAX_BEAMS, Generation
 from throughtime.tasks.translate.texts import Codecs
+from throughtime.text.input_warnings import InputWarnings, ReadsTexts
 from throughtime.text.subword import SUBWORDS
-from throughtime.text.texts import check_texts
 
 if TYPE_CHECKING:
     from throughtime.results import Progress
@@ -41,7 +41,7 @@ class Found(NamedTuple):
     attention: list[Tensor]  # [tokens, source] for each result; empty if the model has none or none was kept
 
 
-class SentenceTranslator:
+class SentenceTranslator(ReadsTexts):
     """Translates with a step model and the codecs of both languages."""
 
     def __init__(self, model: StepModel, codecs: Codecs, generation: Generation) -> None:
@@ -139,9 +139,9 @@ class SentenceTranslator:
 
         return self.codecs.translate_in_parts(texts, self.generation.max_source_tokens, translate_parts)
 
-    def input_warnings(self, texts: Sequence[str], **how: Any) -> dict[str, str]:
-        """Return warnings about texts unlike the training data, by kind (see `InputWarnings.of`)."""
-        return self.codecs.source.warnings.of(check_texts(texts), **how)
+    @property
+    def _warnings(self) -> InputWarnings:
+        return self.codecs.source.warnings
 
     def _check_copying(self) -> None:
         """Refuse `copy_unknown` for models that never write `<unk>` or have no attention."""
