@@ -7,10 +7,10 @@ from tests.export import untrained
 
 import throughtime as tt
 from throughtime.errors import InputError
+from throughtime.inspection import VIEWS, find_views
 from throughtime.inspection.embeddings import embedding_map
 from throughtime.inspection.gates import unit_gates
 from throughtime.inspection.translation import attention, beam_tree
-from throughtime.inspection.views import VIEWS, views
 
 SEE = {"attention": attention, "beam": beam_tree, "gates": unit_gates, "embedding": embedding_map}
 
@@ -39,7 +39,7 @@ def composer(folder, **settings):
 )
 def test_a_model_has_the_views_that_it_says(tmp_path, maker, settings, offered):
     model = tt.load(maker(tmp_path, **settings), device="cpu")
-    assert views(model) == list(offered)
+    assert find_views(model) == list(offered)
     for view, see in SEE.items():
         if view in offered:
             see(model, "the cat")

@@ -43,9 +43,9 @@ class InspectsRun(RunFirst):
         run = next((word for word in ctx.meta.get(__name__, ()) if is_run(word)), None)
         with contextlib.suppress(ThroughtimeError):
             if run is not None:
-                from throughtime.inspection.views import VIEWS, views
+                from throughtime.inspection import VIEWS, find_views
 
-                offered = views(load_model(Path(run), "cpu"))
+                offered = find_views(load_model(Path(run), "cpu"))
                 params: list[Any] = self.params  # options, and arguments that are never hidden
                 for param in params:
                     view = BELONGS.get(param.name, param.name)
@@ -125,9 +125,9 @@ def inspect_model(
 
 def _check_view(run: Path, model: Any, chosen: list[str]) -> None:
     """Raise unless exactly one view was chosen that the model has; the message lists the views it has."""
-    from throughtime.inspection.views import views
+    from throughtime.inspection import find_views
 
-    what, offered = f"is {TASKS[task_of(run)].title}", views(model)
+    what, offered = f"is {TASKS[task_of(run)].title}", find_views(model)
     if not offered:
         raise InputError(str(run), _none("", what).strip())
     if not chosen:

@@ -1,21 +1,89 @@
-"""Which tokens a model finds alike: nearest neighbours, and a map of them."""
+"""The token vectors of a model: nearest neighbours of tokens, and a map of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from throughtime.errors import InputError
-from throughtime.inspection.views import similarities, table
+from throughtime.inspection.gates import tags
+from throughtime.models.seq2seq import EncoderDecoder
+from throughtime.results import Answer
+
+
+@dataclass(frozen=True)
+class Table:
+    """The vectors of one vocabulary. `codec` encodes texts; None if whole words are looked up."""
+
+    name: str
+    vectors: Tensor  # [V, E]
+    vocabulary: Any
+    codec: Any = None
+
+    def ids(self, text: str) -> list[int]:
+        """Return the ids of the tokens of a text that have a vector."""
+        if self.codec is None:
+            found = self.vocabulary[text.split()]
+        else:
+            # Most words occur inside sentences, where a subword contains the space before it.
+            found = min((self.codec.encode(one) for one in (f" {text}", text)), key=len)
+        unk = self.vocabulary.unk_id
+        return [one for one in dict.fromkeys(found) if one != unk and one < len(self.vectors)]
+
+    def spelled(self, one: int) -> str:
+        """Return a token as people read it."""
+        token: str = self.vocabulary.token(one)
+        if self.codec is None or token in self.vocabulary.reserved:
+            return token
+        return self.codec.decode([one]).strip() or "␣"
+
+
+def tables(model: Any) -> list[Table]:
+    """List all tables of token vectors in a loaded model, that of the source first."""
+    network: Any = getattr(model, "model", None)
+    if isinstance(network, EncoderDecoder) and hasattr(model, "codecs"):
+        return _of_translator(network, model.codecs)
+    if tags(model):
+        return [Table("words", network.embedding.weight.detach(), model.codec.words)]
+    # The encoder of a composer reads labels or numbers; only its decoder has tokens.
+    part = network.decoder if isinstance(network, EncoderDecoder) else getattr(network, "encoder", network)
+    embedding = getattr(part, "embedding", None)
+    framing = getattr(model, "framing", None)
+    codec = framing.codec if framing is not None else getattr(model, "codec", None)
+    if not isinstance(embedding, nn.Embedding) or codec is None:
+        raise InputError("model", "has no token vectors to show")
+    return [Table("tokens", embedding.weight.detach(), codec.vocabulary, codec)]
+
+
+def table(model: Any, name: str | None = None) -> Table:
+    """Return the table of this name, or the first one."""
+    found = {one.name: one for one in tables(model)}
+    if name is not None and name not in found:
+        shared = "but all tokens of this model share one table; leave it out"
+        problem = shared if len(found) == 1 else f"expected {' or '.join(found)}"
+        raise InputError("side", f"is {name!r}, {problem}")
+    return found[name] if name is not None else next(iter(found.values()))
+
+
+def _of_translator(network: EncoderDecoder, codecs: Any) -> list[Table]:
+    sides = {"source": (network.encoder, codecs.source), "target": (network.decoder, codecs.target)}
+    found: list[Table] = []
+    for name, (part, codec) in sides.items():
+        embedding = getattr(part, "embedding", None)
+        if isinstance(embedding, nn.Embedding):
+            found.append(Table(name, embedding.weight.detach(), codec.vocabulary, codec))
+    if len(found) == 2 and found[0].vectors.data_ptr() == found[1].vectors.data_ptr():
+        return [Table("tokens", found[0].vectors, codecs.source.vocabulary, codecs.source)]
+    return found
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A token near another one; 1 is the same direction, 0 is none in common."""
+    """A token near another one, with the cosine of the angle between their vectors."""
 
     token: str
     similarity: float
@@ -23,7 +91,7 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """A token of the sentence with the nearest others, the nearest first."""
+    """A token of the sentence with its neighbours, the nearest first."""
 
     token: str
     nearest: tuple[Neighbour, ...]
@@ -31,32 +99,28 @@ class Neighbourhood:
 
 @dataclass(frozen=True)
 class Point:
-    """A token on the map; `asked` where it stands in the sentence, `near` the tokens that it is near to."""
+    """A token on the map. `asked` tells whether it is in the sentence, `near` lists its neighbours."""
 
     token: str
     x: float
     y: float
     asked: bool
-    near: tuple[int, ...]  # places among the points
+    near: tuple[int, ...]  # indices of points
 
 
 @dataclass(frozen=True)
-class EmbeddingMap:
-    """The tokens of a sentence and their nearest neighbours, on their two directions of most variance."""
+class EmbeddingMap(Answer):
+    """The tokens of a sentence and their nearest neighbours, on the two principal axes of their vectors."""
 
     table: str
     neighbours: tuple[Neighbourhood, ...]
     points: tuple[Point, ...]
-    explained: float  # the share of the points' variance that the map shows
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return asdict(self)
+    explained: float  # the share of the variance that the map shows
 
 
 @torch.inference_mode()
 def embedding_map(model: Any, text: str, *, k: int = 6, side: str | None = None) -> EmbeddingMap:
-    """The tokens of a text and the `k` nearest of each, among those of the model's vocabulary."""
+    """Find the tokens of a text and the `k` nearest tokens of each in the vocabulary of a model."""
     if k < 1:
         raise InputError("k", f"is {k}, expected 1 or more")
     chosen = table(model, side)
@@ -88,7 +152,7 @@ def embedding_map(model: Any, text: str, *, k: int = 6, side: str | None = None)
 
 
 def principal_axes(vectors: Tensor) -> tuple[Tensor, float]:
-    """Vectors [N, E] on their two directions of most variance, [N, 2], and the share of it that is left.
+    """Project vectors [N, E] onto their two main axes, [N, 2], and return the share of variance kept.
 
     >>> flat, explained = principal_axes(torch.tensor([[0.0, 0, 0], [2, 0, 0], [4, 0, 0]]))
     >>> [round(abs(x), 3) for x in flat[:, 0].tolist()], round(explained, 3)
@@ -99,15 +163,16 @@ def principal_axes(vectors: Tensor) -> tuple[Tensor, float]:
     flat = torch.zeros(len(vectors), 2, dtype=torch.float64)
     kept = min(2, len(sizes))
     flat[:, :kept] = left[:, :kept] * sizes[:kept]
-    # An axis has no sign of its own: the farthest point lies on its right side, so that maps can be compared.
+    # The sign of an axis is arbitrary; the farthest point gets a positive sign, so that maps are comparable.
     flat *= torch.where(flat.gather(0, flat.abs().argmax(dim=0, keepdim=True)) < 0, -1.0, 1.0)
     total = float((sizes**2).sum())
     return flat, float((sizes[:kept] ** 2).sum()) / total if total else 1.0
 
 
 def _nearest(vectors: Tensor, ids: Sequence[int], k: int, vocabulary: Any) -> list[list[tuple[int, float]]]:
-    """The nearest ids of each id with their cosines, itself and the marks apart."""
-    like = similarities(vectors, list(ids))
+    """Find the nearest ids of each id with their cosines, without itself and reserved tokens."""
+    unit = vectors / vectors.norm(dim=1, keepdim=True).clamp(min=torch.finfo(vectors.dtype).tiny)
+    like = unit[list(ids)] @ unit.T  # [ids, V], cosines
     marks = [one for one in vocabulary[sorted(vocabulary.reserved)] if one < like.shape[1]]
     like[:, marks] = -2.0
     like[torch.arange(len(ids)), list(ids)] = -2.0

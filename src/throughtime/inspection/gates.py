@@ -1,4 +1,4 @@
-"""What a cell's gates do at each step, read from the cell while it runs, alone or in a trained model."""
+"""The gates of a cell at each step, recorded while the cell runs, alone or in a trained model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from throughtime.text.codec import labels, pieces
 
 MOST_TOKENS = 400
 LONGEST = 1000.0
-"""Half-lives beyond this many tokens are not told apart: no sentence is so long."""
+"""Maximum half-life in tokens; no sentence is longer."""
 
 Module = TypeVar("Module", bound=nn.Module)
 Values = NDArray[np.float32]
@@ -36,7 +36,7 @@ _ACTIVATIONS = (
 
 
 class _Recorder(TorchFunctionMode):
-    """Keep what sigmoid, tanh and relu give while a cell steps: its equations are written only once."""
+    """Records the results of sigmoid, tanh and relu in a step, so that equations are written only once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class _Recorder(TorchFunctionMode):
 
 
 def gates(cell: Cell, x: Tensor) -> dict[str, Tensor]:
-    """Every gate, candidate and state of one sequence x [T, I], by the letter of the equations: each [T, H].
+    """Compute all gates, candidates and states of one sequence x [T, I], by their letters: each [T, H].
 
     >>> from throughtime.cells import GRU
     >>> sorted(gates(GRU(3, 5), torch.zeros(7, 3)))
@@ -67,9 +67,9 @@ def gates(cell: Cell, x: Tensor) -> dict[str, Tensor]:
 
 
 def step_gates(cell: Cell, projected: Tensor, state: State) -> tuple[State, dict[str, Tensor]]:
-    """The next state, and the values of the step that led to it, by their letters: each [B, H].
+    """Compute the next state, and the values of the step by their letters: each [B, H].
 
-    For a cell that declares no `activations`, these are only its states.
+    For a cell that declares no `activations`, the values are only its states.
     """
     with _Recorder() as recorder:
         reached = type(cell).step(cell, projected, state)
@@ -100,18 +100,18 @@ class LayerGates:
     cell: str
     tokens: tuple[str, ...]
     values: dict[str, Values]
-    keep: str | None  # the gate that holds on to the old state
+    keep: str | None  # the gate that keeps the old state
 
     @property
     def gates(self) -> list[str]:
-        """The letters, the gate that keeps first."""
+        """The letters, beginning with the gate that keeps the state."""
         return sorted(self.values, key=lambda letter: letter != self.keep)
 
     @cached_property
     def half_lives(self) -> NDArray[np.float64] | None:
-        """After how many tokens half of a unit's state is left, were its gate always as it is on average.
+        """The number of tokens after which half of a unit's state is left, if its gate has its mean value.
 
-        The average is the geometric one, as what is kept is a product; None for a cell without such a gate.
+        The mean is geometric, since what is kept is a product. None for a cell without such a gate.
         """
         if self.keep is None:
             return None
@@ -121,12 +121,12 @@ class LayerGates:
 
     @property
     def order(self) -> list[int]:
-        """The units, those that remember longest first; where no gate tells, those that vary most."""
+        """The units by half-life, longest first; without half-lives, by standard deviation."""
         spread = self.values["h"].std(axis=0) if self.half_lives is None else self.half_lives
         return [int(unit) for unit in np.argsort(-spread, kind="stable")]
 
     def chosen(self, units: int) -> list[int]:
-        """This number of units, spread evenly over that order, the first and the last among them."""
+        """Choose this number of units evenly from that order, including the first and the last."""
         order = self.order
         if units >= len(order):
             return order
@@ -134,7 +134,7 @@ class LayerGates:
         return [order[place] for place in places]
 
     def to_dict(self, units: int) -> dict[str, Any]:
-        """Ready for JSON, with this number of units: values by letter as [units][tokens]."""
+        """Return everything for this number of units, ready for JSON; values are [units][tokens]."""
         chosen = [unit for unit in self.chosen(units) if unit < self.values["h"].shape[1]]
         lives = self.half_lives
         return {
@@ -155,9 +155,10 @@ class LayerGates:
 
 @torch.inference_mode()
 def unit_gates(model: Any, text: str) -> list[LayerGates]:
-    """Every layer and direction of a loaded model that reads this text; a translator's decoder too.
+    """Record the gates of every layer and direction of a loaded model while it reads a text.
 
-    For a layer without gates, only its states are shown; a model without any gates is an error.
+    For a translator this includes the decoder. Layers without gates have only states; a model without any
+    gates is an error.
     """
     check_gates(model)
     network: Any = model.model
@@ -176,7 +177,7 @@ def unit_gates(model: Any, text: str) -> list[LayerGates]:
 
 
 def check_gates(model: Any) -> None:
-    """Refuse a loaded model that has no gates to show."""
+    """Raise if a loaded model has no gates to show."""
     network = getattr(model, "model", None)
     translates = isinstance(network, EncoderDecoder) and hasattr(model, "codecs")
     if not translates and not tags(model):
@@ -191,12 +192,12 @@ def check_gates(model: Any) -> None:
 
 
 def tags(model: Any) -> bool:
-    """Whether a loaded model is a tagger: it reads words as such, not tokens of a codec."""
+    """Whether a loaded model is a tagger, which reads whole words instead of tokens of a codec."""
     return hasattr(model, "tag_words")
 
 
 def _reader(network: Any) -> tuple[Any, Any]:
-    """The layers that read tokens and the embedding of these tokens; None for what a model does not have."""
+    """Return the layers that read tokens and the embedding of the tokens; None for what is missing."""
     reader = getattr(network, "encoder", network)
     return getattr(reader, "stack", None), getattr(reader, "embedding", None)
 
@@ -250,9 +251,9 @@ Seen = dict[str, list[dict[str, Tensor]]]
 
 
 def _watch(module: Module) -> tuple[Module, Seen]:
-    """A copy that shares all weights and takes down the gates of every step that its cells take.
+    """Copy a module with shared weights, so that its cells record the gates of every step.
 
-    A copy, for the model itself may be at work in another thread.
+    It is a copy because the model itself may be running in another thread.
     """
     shared = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
     double = copy.deepcopy(module, cast(dict[int, Any], shared))

@@ -1,4 +1,4 @@
-r"""The derivatives of one step, what they make of a sequence, and how a gradient fades or grows with the lag.
+r"""The derivatives of one step, the derivatives of a sequence, and how a gradient changes with the lag.
 
 A step is :math:`s_t = f(x_t, s_{t-1}, w)`, with s the whole state in one vector (h and c of an LSTM). Its
 local derivatives :math:`A_t = \partial f / \partial s_{t-1}` and :math:`B_t = \partial f / \partial w` give
@@ -7,7 +7,7 @@ local derivatives :math:`A_t = \partial f / \partial s_{t-1}` and :math:`B_t = \
     \frac{d s_t}{d w} = B_t + A_t \frac{d s_{t-1}}{d w}
                       = B_t + \sum_{i < t} \Big( \prod_{j = i + 1}^{t} A_j \Big) B_i
 
-Everything here is one sequence without a batch, x [T, I].
+All functions take one sequence without a batch, x [T, I].
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from throughtime.inspection.gates import step_gates
 from throughtime.recurrence import scan
 
 GAINS = {"small": 0.5, "large": 2.5}
-"""Recurrent weights are drawn from N(0, gain^2 / hidden): below 1 they shrink a state, above stretch it."""
+"""Recurrent weights are drawn from N(0, gain^2 / hidden); a gain below 1 shrinks a state."""
 
 INPUT = 16
 _FADED, _GROWN = 1e-3, 1e3
 
 
 class Local(NamedTuple):
-    """The states of a sequence, and the derivatives of each step taken alone."""
+    """The states of a sequence, and the derivatives of each single step."""
 
-    states: Tensor  # [T + 1, S], the initial one first
+    states: Tensor  # [T + 1, S], beginning with the initial state
     by_state: Tensor  # A: [T, S, S]
 
 
 def flat_step(cell: Cell, x: Tensor, state: Tensor, weights: Mapping[str, Tensor] | None = None) -> Tensor:
-    """One step of one row, with the state as one vector: [I], [S] -> [S]."""
+    """Compute one step of one row, with the state as one vector: [I], [S] -> [S]."""
     with contextlib.nullcontext() if weights is None else cell.replacing(weights):
         parts = state[None].split(cell.state_sizes, dim=-1)
         return torch.cat(cell.step(cell.project(x[None, None])[0], parts), dim=-1)[0]
 
 
 def flat_states(cell: Cell, x: Tensor, initial: Tensor | None = None) -> Tensor:
-    """The state before the first step and after each step: [T + 1, S]."""
+    """Compute the state before the first step and after each step: [T + 1, S]."""
     states = [torch.cat(cell.initial_state(1), dim=-1)[0] if initial is None else initial]
     for x_t in x:
         states.append(flat_step(cell, x_t, states[-1]))
@@ -58,7 +58,7 @@ def flat_states(cell: Cell, x: Tensor, initial: Tensor | None = None) -> Tensor:
 
 
 def local_derivatives(cell: Cell, x: Tensor, initial: Tensor | None = None) -> Local:
-    """The states, and A of every step."""
+    """Compute the states, and A of every step."""
     with torch.no_grad():
         states = flat_states(cell, x, initial)
     by_state = torch.func.jacrev(lambda state, x_t: flat_step(cell, x_t, state))
@@ -66,7 +66,7 @@ def local_derivatives(cell: Cell, x: Tensor, initial: Tensor | None = None) -> L
 
 
 def by_weights(cell: Cell, x: Tensor, states: Tensor) -> Tensor:
-    """B of every step, all weights in one vector in the order of `cell.weights()`: [T, S, W]."""
+    """Compute B of every step, for all weights in one vector in the order of `cell.weights()`: [T, S, W]."""
     own = _detached(cell)
     of_step = torch.func.jacrev(lambda weights, state, x_t: flat_step(cell, x_t, state, weights))
     parts = torch.func.vmap(of_step, in_dims=(None, 0, 0))(own, states[:-1], x)
@@ -74,7 +74,7 @@ def by_weights(cell: Cell, x: Tensor, states: Tensor) -> Tensor:
 
 
 def pull_back(cell: Cell, x: Tensor, states: Tensor, gradients: Tensor) -> Tensor:
-    """What each step adds to the gradient of the weights, given the gradient of its state [T, S]: [T, W]."""
+    """Compute what each step adds to the gradient of the weights, from the gradient of its state: [T, W]."""
     own = _detached(cell)
 
     def of_step(gradient: Tensor, state: Tensor, x_t: Tensor) -> dict[str, Tensor]:
@@ -87,7 +87,7 @@ def pull_back(cell: Cell, x: Tensor, states: Tensor, gradients: Tensor) -> Tenso
 
 
 def recursion(by_state: Tensor, by_weight: Tensor) -> Tensor:
-    """ds_T/dw, one step after the other: [S, W]."""
+    """Compute ds_T/dw by recursion over the steps: [S, W]."""
     total = torch.zeros_like(by_weight[0])
     for a, b in zip(by_state, by_weight, strict=True):
         total = b + a @ total
@@ -95,7 +95,7 @@ def recursion(by_state: Tensor, by_weight: Tensor) -> Tensor:
 
 
 def closed_form(by_state: Tensor, by_weight: Tensor) -> Tensor:
-    """ds_T/dw, as the sum over all steps of what each one added: [S, W]."""
+    """Compute ds_T/dw as the sum of the terms of all steps: [S, W]."""
     steps, size = by_state.shape[:2]
     total = torch.zeros_like(by_weight[0])
     for i in range(steps):
@@ -111,7 +111,7 @@ def _detached(cell: Cell) -> dict[str, Tensor]:
 
 
 class Bound(NamedTuple):
-    """What a step changed, and the most it could have changed."""
+    """By how much a descent step changed a function, and the bound on that change."""
 
     change: float  # |f(x) - f(x - eta g)|
     bound: float  # L eta |g|
@@ -124,9 +124,9 @@ def descent_bound(
     lipschitz: float,
     clip: float | None = None,
 ) -> Bound:
-    r"""The two sides of :math:`|f(x) - f(x - \eta g)| \le L \eta |g|` for an f with Lipschitz constant L.
+    r"""Both sides of :math:`|f(x) - f(x - \eta g)| \le L \eta |g|` for an f with Lipschitz constant L.
 
-    With g clipped to the norm `clip`, no step can spoil more than L eta clip, however steep the place.
+    If g is clipped to the norm `clip`, no step changes f by more than L eta clip, however steep f is.
 
     >>> change, bound = descent_bound(lambda x: 3 * x.abs().sum(), torch.tensor([2.0]), eta=0.1, lipschitz=3)
     >>> round(change, 4), round(bound, 4)
@@ -143,34 +143,34 @@ def descent_bound(
 
 @dataclass(frozen=True)
 class Curve:
-    """One cell with weights of one size: what is left of a gradient after each number of steps back.
+    """The norm of a gradient after each number of steps back, for one cell with weights of one size.
 
     Norms are geometric means over the seeds.
     """
 
     cell: str
     gain: float
-    keep: float | None  # where the gates that keep the state were set; None: as they were drawn
+    keep: float | None  # value of the gates that keep the state; None if they are random
     norms: list[float]  # |ds_T/ds_t| at lag 0, 1, ..., T; the identity has norm 1
-    added: list[float]  # the norm of what the step at lag 0, 1, ..., T - 1 adds to the weights' gradient
-    gradient: float  # the norm of the whole gradient of the weights
-    clipped: float  # the same after clipping
+    added: list[float]  # norm of what the step at lag 0, 1, ..., T - 1 adds to the gradient of the weights
+    gradient: float  # norm of the gradient of the weights
+    clipped: float  # its norm after clipping
 
     @property
     def factor(self) -> float:
-        """How much a step back multiplies the norm by, on average."""
+        """The factor by which a step back multiplies the norm, on average."""
         return float(self.norms[-1] ** (1 / (len(self.norms) - 1)))
 
     @property
     def verdict(self) -> str:
-        """What has become of the gradient at the longest lag."""
+        """Whether the gradient vanishes, explodes or holds at the longest lag."""
         if self.norms[-1] < _FADED:
             return "vanishes"
         return "explodes" if self.norms[-1] > _GROWN else "holds"
 
     @property
     def added_clipped(self) -> list[float]:
-        """`added` once the whole gradient is clipped: every step is scaled alike."""
+        """`added` after clipping, which scales all steps by the same factor."""
         return [value * self.clipped / self.gradient for value in self.added]
 
 
@@ -186,8 +186,7 @@ def lag_curve(
 ) -> Curve:
     """Follow the gradient back through `steps` steps of a random cell on random inputs.
 
-    The state is the whole state: h, and c with it where there is one. The loss is a random projection of the
-    last h.
+    The state includes c if the cell has one. The loss is a random projection of the last h.
     """
     with one_thread():
         runs = [_follow_gradient(name, gain, steps, hidden, keep, clip, seed) for seed in range(seeds)]
@@ -206,7 +205,7 @@ def keeps(name: str) -> bool:
 
 
 def random_cell(name: str, gain: float, hidden: int, keep: float | None, seed: int) -> Cell:
-    """A cell in float64 with recurrent weights of this gain, and gates that keep this much of the state."""
+    """Draw a cell in float64 with weights of this gain, whose gates keep the share `keep` of the state."""
     if name not in CELLS:
         raise unknown("cell", name, CELLS)
     if keep is not None and not 0 < keep < 1:
@@ -226,7 +225,7 @@ def random_cell(name: str, gain: float, hidden: int, keep: float | None, seed: i
 
 @torch.enable_grad()
 def _keeping_bias(cell: Cell) -> Tensor | None:
-    """The sign with which each element of the bias opens the gate that keeps the state, 0 for other gates."""
+    """The sign with which each element of the bias opens the gate that keeps the state; 0 for other gates."""
     bias = cell.weights().get("bias")
     if cell.keeping_gate is None or bias is None:
         return None
@@ -245,7 +244,7 @@ def _follow_gradient(
     target = torch.nn.functional.normalize(
         torch.randn(cell.output_size, generator=generator, dtype=torch.float64), dim=0
     )
-    # The first half only lets the state settle: a network that has just begun is not typical.
+    # The first half only lets the state settle, since the first steps are not typical.
     with torch.no_grad():
         settled = scan(cell, x[:steps, None]).state
     x = x[steps:]
@@ -267,13 +266,13 @@ def _follow_gradient(
 
 
 def _geometric_mean(parts: tuple[Tensor, ...]) -> Tensor:
-    # What has underflowed to 0 has no logarithm; the smallest number stands in for it.
+    # 0 has no logarithm, so values that underflowed are replaced by the smallest number.
     return torch.stack(parts).clamp_min(torch.finfo(torch.float64).tiny).log().mean(0).exp()
 
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute with one thread inside the block: small products are done sooner so than divided."""
+    """Compute with one thread inside the block, which is faster for small products."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -25,14 +25,14 @@ STEPS: dict[str, Parts] = {
     },
     "mingru": {"z": ("x",), r"\tilde h": ("x",), "h": ("h-", "z", r"\tilde h")},
 }  # fmt: skip
-"""The values of one step, each with what it is computed from; `h-` is the h of the step before."""
+"""The values of one step, each with the values it is computed from; `h-` is the h of the step before."""
 
 STATES = ("h", "c")
 
 
 @dataclass(frozen=True)
 class Node:
-    """One value: its letter, its kind, its step; weights and the total loss belong to all steps."""
+    """A value. Weights and the total loss belong to all steps, so their `step` is None."""
 
     letter: str
     step: int | None
@@ -41,7 +41,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """Values and the arrows between them, each from a value to one computed from it."""
+    """Values, and arrows from each value to those computed from it."""
 
     cell: str
     steps: int
@@ -49,11 +49,11 @@ class Graph:
     edges: tuple[tuple[Node, Node], ...]
 
     def uses(self, node: Node) -> int:
-        """How many values are computed from this one; the gradient sums over as many ways."""
+        """Return how many values are computed from this one; its gradient is a sum of as many terms."""
         return sum(source == node for source, _ in self.edges)
 
     def depth(self) -> int:
-        """The length of the longest way from any value to the total loss: it grows with the steps."""
+        """Return the length of the longest path to the total loss, which grows with the steps."""
         longest = dict.fromkeys(self.nodes, 0)
         for source, target in self.edges:  # sorted: every value comes after those it needs
             longest[target] = max(longest[target], longest[source] + 1)
@@ -61,7 +61,7 @@ class Graph:
 
 
 def unroll(cell: str, steps: int) -> Graph:
-    """The graph of a recurrence with a loss at every step.
+    """Build the graph of a recurrence with a loss at every step.
 
     >>> graph = unroll("rnn", steps=3)
     >>> graph.uses(Node("w_h", None, "weight")), graph.depth()
@@ -84,7 +84,7 @@ def _edges(parts: Parts, steps: int) -> Iterator[tuple[Node, Node]]:
         nodes["x"] = Node("x", step, "input")
         nodes |= {f"{letter}-": Node(letter, step - 1, "state") for letter in STATES}
         for letter, needed in parts.items():
-            # Weights enter where the input does; h and c of gated cells only mix what is already there.
+            # Weights are used where the input is; h and c of gated cells only combine other values.
             if "x" in needed:
                 yield recurrent, nodes[letter]
             for source in needed:

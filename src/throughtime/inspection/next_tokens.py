@@ -1,14 +1,15 @@
-"""What a language model expects next, and how much each token so far surprised it."""
+"""What a language model expects next, and the surprisal of each token so far."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
 from throughtime.errors import InputError
+from throughtime.results import Answer
 from throughtime.text.codec import END, WINDOW
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ TOP = 10
 
 @dataclass(frozen=True)
 class Read:
-    """A token of the text and -log2 of the probability that it had, None where it was given."""
+    """A token of the text and its surprisal, -log2 of its probability; None if it was not predicted."""
 
     piece: str
     bits: float | None
@@ -27,7 +28,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Expected:
-    """A token that may come next: what it would add to the text, and how likely it is."""
+    """A token that may come next: what it adds to the text, and its probability."""
 
     token: str
     piece: str
@@ -35,21 +36,17 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class NextTokens:
-    """A text as the model reads it and what may follow, the likeliest first."""
+class NextTokens(Answer):
+    """A text as the model reads it, and the tokens that may follow, the most likely first."""
 
     read: tuple[Read, ...]
     expected: tuple[Expected, ...]
-    entropy: float  # bits; how open the next token is
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return asdict(self)
+    entropy: float  # of the next token, in bits
 
 
 @torch.inference_mode()
 def next_tokens(language: LanguageModel, text: str, k: int = TOP) -> NextTokens:
-    """The `k` likeliest next tokens after a text; the text may be empty."""
+    """Find the `k` most likely next tokens after a text, which may be empty."""
     framing = getattr(language, "framing", None)
     if framing is None:
         raise InputError("model", "is not a language model; only those predict the next token")

@@ -1,15 +1,16 @@
-"""What a translator does with a sentence: which words it attends to, and the tree of its beam search."""
+"""What a translator does with a sentence: the words that it attends to, and its beam search as a tree."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from throughtime.errors import InputError
+from throughtime.results import Answer
 from throughtime.search.beam import Beam
 from throughtime.search.generate import Finished, Moment, Strategy
 from throughtime.search.trace import Node, Trace
@@ -26,7 +27,7 @@ MOST_TOKENS = 120
 
 
 def attention(translator: SentenceTranslator, text: str, **options: Any) -> Translation:
-    """The translation of a text with its alignment, by the options of `translate`."""
+    """Translate a text and return its translation with the alignment; options are those of `translate`."""
     require_translator(translator)
     if not text.strip():
         raise InputError("sentence", "is empty; give some words to translate")
@@ -37,17 +38,24 @@ def attention(translator: SentenceTranslator, text: str, **options: Any) -> Tran
 
 
 def require_translator(model: Any) -> None:
-    """Refuse a model of another kind."""
+    """Raise if a model is not a translator."""
     if not hasattr(model, "run_search"):
         raise InputError("model", "is not a translator; attention and beam search need one")
 
 
+def check_attention(model: Any) -> None:
+    """Raise if a model is not a translator with attention."""
+    require_translator(model)
+    if not model.attends:
+        raise InputError("model", "has no attention")
+
+
 @dataclass(frozen=True)
 class Candidate:
-    """One token that the search weighed, after those of its parent."""
+    """A token that the search considered, after the tokens of its parent."""
 
     step: int  # 1 for the first token
-    parent: int | None  # a place in the tree's nodes
+    parent: int | None  # an index of the nodes of the tree
     piece: str  # what it adds to the text
     label: str
     probability: float  # of the token after its parent
@@ -55,12 +63,12 @@ class Candidate:
     score: float
     status: str  # kept, cut or ended
     reason: str
-    best: bool = False  # it lies on the way to the best translation
+    best: bool = False  # whether it is part of the best translation
 
 
 @dataclass(frozen=True)
 class Result:
-    """What the search found; `node` is the last one on its way."""
+    """A translation that the search found; `node` is the index of its last token."""
 
     text: str
     score: float
@@ -70,8 +78,8 @@ class Result:
 
 
 @dataclass(frozen=True)
-class BeamTree:
-    """All that a search of this width weighed, its scores being ln P / length^alpha."""
+class BeamTree(Answer):
+    """All tokens that a beam search of this width considered; scores are ln P / length^alpha."""
 
     text: str
     width: int
@@ -81,12 +89,12 @@ class BeamTree:
 
     @property
     def steps(self) -> int:
-        """How many tokens the longest way has."""
+        """The number of tokens of the longest hypothesis."""
         return max((node.step for node in self.nodes), default=0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON; a node's place in the list is its number."""
-        return {**asdict(self), "steps": self.steps}
+        """Return everything by name, ready for JSON; nodes refer to each other by their index."""
+        return {**super().to_dict(), "steps": self.steps}
 
 
 def beam_tree(
@@ -97,7 +105,7 @@ def beam_tree(
     num_return_sequences: int = 1,
     cut: int = CUT,
 ) -> BeamTree:
-    """Search as the translator does for one sentence, and tell the tree of it."""
+    """Search as the translator does for one sentence, and return the tree of the search."""
     require_translator(translator)
     prompt = translator.codecs.prompt(text)
     if not text.strip() or len(prompt) > MOST_TOKENS:
@@ -124,17 +132,17 @@ def beam_tree(
     [found] = translator.run_search([prompt], search, watch=watch)
     watcher = watchers[-1]
     target = translator.codecs.target
-    ways = [_way(watcher.nodes, one, watcher.end_id) for one in found.results]
+    paths = [_path(watcher.nodes, one, watcher.end_id) for one in found.results]
     results = [
-        Result(target.decode(one.tokens), one.score, one.log_prob, one.ended, way[-1])
-        for one, way in zip(found.results, ways, strict=True)
+        Result(target.decode(one.tokens), one.score, one.log_prob, one.ended, path[-1])
+        for one, path in zip(found.results, paths, strict=True)
     ]
-    nodes = _candidates(watcher, target, set(ways[0]))
+    nodes = _candidates(watcher, target, set(paths[0]))
     return BeamTree(text, num_beams, alpha, tuple(nodes), tuple(results))
 
 
 class _Reasons(Trace):
-    """The trace of one sentence, and at each step what a candidate had to beat."""
+    """The trace of one sentence, and the scores that a candidate had to beat at each step."""
 
     def __init__(self, beam: Beam, cut: int) -> None:
         super().__init__(beam.end_id, cut=cut, length_penalty=beam.length_penalty)
@@ -150,24 +158,21 @@ class _Reasons(Trace):
         super().__call__(moment)
 
     def reason(self, node: Node) -> str:
-        """Why a node is what it is, in one sentence."""
+        """Explain in one sentence why a node was kept, cut or ended."""
         if node.status == "ended":
-            return f"a whole translation, with the score {signed(node.score)}"
+            return f"a complete translation, with the score {signed(node.score)}"
         width, bar, found = self.beam.width, self.bars[node.step - 1], self.found[node.step - 1]
         if node.status == "kept":
             return f"one of the {width} best of this step" if width > 1 else "the best of this step"
         if node.log_prob < bar:
-            # The bar counts candidates of all kinds: ends and those that cannot win take places too.
+            # All candidates count here, also complete translations and those that cannot win.
             beaten = f"ln P {signed(node.log_prob)}, the last has {signed(bar)}"
             return f"not among the {width} best of this step: {beaten}"
         if node.token == self.end_id:
             beaten = f"its score {signed(node.score)} is below the best found, {signed(found)}"
-            return f"a whole translation, but {beaten}"
-        reach = signed(self._reach(node))
-        return f"cannot win any more: it could score {reach} at most, and {signed(found)} is found already"
-
-    def _reach(self, node: Node) -> float:
-        return float(self.beam.ceiling(torch.tensor(node.log_prob, dtype=torch.float64), node.step))
+            return f"a complete translation, but {beaten}"
+        reach = signed(float(self.beam.ceiling(torch.tensor(node.log_prob, dtype=torch.float64), node.step)))
+        return f"cannot win: it can reach at most {reach}, and {signed(found)} has been found already"
 
 
 def _candidates(watcher: _Reasons, codec: Codec, best: set[int]) -> list[Candidate]:
@@ -194,8 +199,8 @@ def _tokens(nodes: Sequence[Node], place: int | None) -> list[int]:
     return found
 
 
-def _way(nodes: Sequence[Node], result: Finished, end_id: int | None) -> list[int]:
-    """The nodes of a result, from its first token to its last."""
+def _path(nodes: Sequence[Node], result: Finished, end_id: int | None) -> list[int]:
+    """Find the nodes of a result, from its first token to its last."""
     tokens = [*result.tokens, *([end_id] if result.ended else [])]
     way: list[int] = []
     for token in tokens:

@@ -1,4 +1,4 @@
-"""What each way of truncating back-propagation through time costs, and how wrong its gradient is."""
+"""What truncated and randomised back-propagation through time cost, and how wrong their gradients are."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ GROUP = 32  # draws of one batch; each row is one draw
 
 @dataclass(frozen=True)
 class Error:
-    """How a strategy's gradient differs from the full one, both over the full one's norm."""
+    """How the gradient of a strategy differs from the full one, relative to the norm of the full one."""
 
     bias: float  # |mean gradient - full gradient|
-    chance: float  # what of that the number of draws leaves to chance: one standard error
-    deviation: float  # sqrt(E|gradient - mean gradient|^2), of one sequence
+    chance: float  # one standard error of the bias, due to the number of draws
+    deviation: float  # sqrt(E|gradient - mean gradient|^2) for one sequence
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one forward and backward pass takes."""
+    """Time and memory of one forward and backward pass."""
 
     steps: int
     seconds: float
-    saved: int  # bytes kept for the backward pass at the worst moment; weights and inputs not counted
+    saved: int  # maximum number of bytes kept for the backward pass, without weights and inputs
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Fixed weights, sequences and targets, on which the strategies are compared."""
+    """A cell with fixed weights, sequences and targets, on which strategies are compared."""
 
     cell: Cell
     x: Tensor  # [T, B, I]
@@ -51,14 +51,14 @@ class Problem:
         return len(self.x)
 
     def first(self, steps: int) -> Problem:
-        """The same problem, ending sooner."""
+        """The same problem with shorter sequences."""
         return Problem(self.cell, self.x[:steps], self.target[:steps])
 
 
 def random_problem(
     name: str, steps: int, *, hidden: int, batch: int = 16, keep: float = 0.9, seed: int = 0
 ) -> Problem:
-    """A random cell, whose gates keep this much of the state at each step, and random sequences."""
+    """Draw a cell whose gates keep the share `keep` of the state at each step, and random sequences."""
     cell = random_cell(name, 1.0, hidden, keep, seed).float()
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(steps, batch, INPUT, generator=generator)
@@ -66,16 +66,16 @@ def random_problem(
 
 
 def gradient(problem: Problem, carry: Tensor | None = None) -> Tensor:
-    """The gradient of all weights in one vector, the mean over the rows: [W]"""
+    """Compute the gradient of all weights as one vector, averaged over the rows: [W]"""
     problem.cell.zero_grad()
     _loss(scan(problem.cell, problem.x, carry=carry).outputs, problem).backward()
     return _gradients(problem.cell)
 
 
 def gradient_in_chunks(problem: Problem, tau: int) -> tuple[Tensor, int]:
-    """The truncated gradient as training computes it: chunk by chunk, the state without its history.
+    """Compute the truncated gradient as training does: chunk by chunk, with the state detached in between.
 
-    It comes with the bytes that were kept for the backward pass of the largest chunk.
+    Also return the number of bytes that were kept for the backward pass of the largest chunk.
     """
     problem.cell.zero_grad()
     state, most = None, 0
@@ -89,7 +89,7 @@ def gradient_in_chunks(problem: Problem, tau: int) -> tuple[Tensor, int]:
 
 
 def gradient_error(problem: Problem, strategy: Strategy, draws: int = 1024) -> Error:
-    """Compare a strategy's gradient of the first sequence with the full one, over many draws if it draws."""
+    """Compare the gradient of the first sequence with the full one, over many draws if it is random."""
     one = Problem(problem.cell, problem.x[:, :1], problem.target[:, :1])
     full = gradient(one)
     if not isinstance(strategy, Randomised):
@@ -102,7 +102,7 @@ def gradient_error(problem: Problem, strategy: Strategy, draws: int = 1024) -> E
     means = torch.stack(
         [gradient(rows, carries(strategy, one.steps, GROUP, generator)) for _ in range(draws // GROUP)]
     )
-    # A group's gradient is the mean over its rows: its variance is that of one draw over the group's size.
+    # A group's gradient is the mean of GROUP draws: its variance is that of one draw divided by GROUP.
     variance = means.var(0).sum() * GROUP
     bias = (means.mean(0) - full).norm()
     chance = (variance / (len(means) * GROUP)).sqrt()
@@ -110,7 +110,7 @@ def gradient_error(problem: Problem, strategy: Strategy, draws: int = 1024) -> E
 
 
 def cost(problem: Problem, strategy: Strategy, repeats: int = 5) -> Cost:
-    """Time and memory of one forward and backward pass; the fastest of several."""
+    """Measure the time and memory of one forward and backward pass; the fastest of several."""
     seconds, saved = [], 0
     for _ in range(repeats):
         start = time.perf_counter()
@@ -121,16 +121,16 @@ def cost(problem: Problem, strategy: Strategy, repeats: int = 5) -> Cost:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One strategy: its error, and its cost against the length of the sequences."""
+    """The error of one strategy, and its cost for several lengths of sequences."""
 
     name: str
     strategy: Strategy
     error: Error
-    growth: list[Cost]  # the last is that of the whole sequences
+    growth: list[Cost]  # the last one is for the full length
 
 
 def compare_strategies(problem: Problem, tau: int, pi: float, draws: int = 1024) -> list[Comparison]:
-    """The three strategies on one problem, and on its first quarter, half and three quarters."""
+    """Compare the three strategies on one problem, and on its first quarter, half and three quarters."""
     strategies: dict[str, Strategy] = {
         "full": Full(), "truncated": Truncated(tau), "randomised": Randomised(pi)
     }  # fmt: skip
@@ -147,8 +147,8 @@ def compare_strategies(problem: Problem, tau: int, pi: float, draws: int = 1024)
         ]
 
 
-class SavedBytes:
-    """Count what autograd keeps for the backward pass of what runs inside the block.
+class SavedBytes(saved_tensors_hooks):
+    """Counts the bytes that autograd keeps for the backward pass of the block.
 
     >>> x = torch.ones(1000, requires_grad=True)
     >>> with SavedBytes() as saved:
@@ -158,29 +158,25 @@ class SavedBytes:
     """
 
     def __init__(self, problem: Problem | None = None) -> None:
-        self._hooks = saved_tensors_hooks(self._pack, lambda kept: kept)
+        super().__init__(self._pack, lambda kept: kept)
         known = [] if problem is None else [problem.x, problem.target, *problem.cell.parameters()]
         self._known = {_place(tensor) for tensor in known}
         self._sizes: dict[int, int] = {}
 
-    def __enter__(self) -> SavedBytes:
-        """Begin to count."""
-        self._hooks.__enter__()
+    def __enter__(self) -> SavedBytes:  # type: ignore[override]
+        """Start to count."""
+        super().__enter__()
         return self
-
-    def __exit__(self, *raised: object) -> None:
-        """Count no more."""
-        self._hooks.__exit__(*raised)
 
     @property
     def bytes(self) -> int:
-        """The size of all that was kept; two views of one tensor count once."""
+        """The size of all tensors that were kept; two views of one tensor count once."""
         return sum(self._sizes.values())
 
     def _pack(self, tensor: Tensor) -> Tensor:
         if _place(tensor) not in self._known:
             self._sizes[_place(tensor)] = tensor.untyped_storage().nbytes()
-        # With its history a saved output would hold itself alive.
+        # Detached, since a saved output would otherwise keep itself alive.
         return tensor.detach()
 
 
