@@ -1,4 +1,4 @@
-"""What can go wrong, in two kinds: the user's input, and the run itself."""
+"""Errors, of two kinds: bad input, and failures at run time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ThroughtimeError(Exception):
 class InputError(ThroughtimeError, ValueError):
     """Bad input: the message names the file, line or option, and says what to do.
 
-    `skippable` is set where one record is at fault, and reading could go on without it.
+    `skippable` is set if one record is bad and reading could continue without it.
 
     >>> raise InputError("pairs.tsv", "has one column, expected two separated by a tab", line=7)
     Traceback (most recent call last):
@@ -52,7 +52,7 @@ class MissingPackageError(ThroughtimeError):
 
 
 class InterruptedRunError(ThroughtimeError):
-    """The run was interrupted, and has saved a checkpoint."""
+    """The run was interrupted; `checkpoint` is where it was saved."""
 
     exit_code = 130
 
@@ -80,7 +80,7 @@ def import_optional(package: str, *, feature: str, extra: str) -> Any:
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
-    """The error for a name that is not in a table; it offers the nearest one that is.
+    """Return the error for a name that is not in a table; it suggests the nearest known name.
 
     >>> str(unknown("smoothing", "laplas", ["laplace", "kneser-ney"]))
     "unknown smoothing 'laplas'; did you mean 'laplace'? Known: kneser-ney, laplace."

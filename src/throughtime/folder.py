@@ -1,12 +1,12 @@
-"""A trained model is a folder in the Hugging Face manner: JSON, safetensors, text. No pickle.
+"""A trained model is a folder, as with Hugging Face: JSON, safetensors and text, without pickle.
 
-config.json             format, version, task, and the configuration the model was made with
+config.json             format, version, task and configuration
 model.safetensors       its tensors
 tokenizer files         see throughtime.text.codec
-generation_config.json  how it generates unless told otherwise
+generation_config.json  default options for generation
 README.md               a model card with its measured scores
 metrics.jsonl           one line per measurement
-data.json               how its data were read, where bad records were left out
+data.json               whether bad records of its data were skipped
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ DATA_FILE = "data.json"
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """Where a model lies. Reading refuses with a sentence what is torn, foreign or too new."""
+    """The folder of a model. Reading raises an error if a file is damaged, foreign or too new."""
 
     path: Path
 
     @classmethod
     def at(cls, path: Path | str) -> ModelFolder:
-        """The model folder at this path, or one sentence that says why it is none."""
+        """Return the model folder at this path, or raise an error that says why it is not one."""
         folder = Path(path)
         if not path_exists(folder):
             raise InputError(str(path), "no such model folder; `throughtime train ... --out` makes one")
@@ -52,12 +52,12 @@ class ModelFolder:
         return cls(folder)
 
     def write_config(self, task: str, config: Mapping[str, Any]) -> None:
-        """What the model is, and what made it."""
+        """Write the task, its configuration and the version that wrote it."""
         head = {"format": FORMAT, "version": VERSION, "task": task, "throughtime": __version__}
         self.write_json("config.json", {**head, "config": dict(config)})
 
     def read_config(self) -> tuple[str, dict[str, Any]]:
-        """The task's name and its configuration."""
+        """Return the name of the task and its configuration."""
         values = self.read_json("config.json")
         where = str(self.path / "config.json")
         if values.get("format") != FORMAT:
@@ -77,23 +77,23 @@ class ModelFolder:
         return task, config
 
     def write_skipping(self) -> None:
-        """That bad records of the training data were left out."""
+        """Note that bad records of the training data were skipped."""
         self.write_json(DATA_FILE, {"skip_bad": True})
 
     @property
     def skips_bad(self) -> bool:
-        """Whether bad records of the training data were left out."""
+        """Whether bad records of the training data were skipped."""
         return (self.path / DATA_FILE).is_file() and self.read_json(DATA_FILE).get("skip_bad") is True
 
     def write_tensors(self, tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """The model's arrays."""
+        """Write the tensors of the model."""
         from safetensors.numpy import save
 
         with whole_file(self.path / "model.safetensors", "wb") as file:
             file.write(save(dict(tensors), metadata={"format": FORMAT}))
 
     def read_tensors(self) -> dict[str, np.ndarray[Any, Any]]:
-        """The model's arrays."""
+        """Return the tensors of the model."""
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
@@ -105,32 +105,34 @@ class ModelFolder:
         try:
             return load_file(path)
         except (SafetensorError, OSError) as error:
-            raise InputError(str(path), f"cannot be read ({error}); the file is torn or foreign") from None
+            raise InputError(
+                str(path), f"cannot be read ({error}); the file is damaged or not a safetensors file"
+            ) from None
 
     def write_json(self, name: str, values: Mapping[str, Any]) -> None:
-        """A JSON file of the folder, readable by people."""
+        """Write a JSON file of the folder, indented."""
         with whole_file(self.path / name) as file:
             json.dump(values, file, ensure_ascii=False, indent=2)
             file.write("\n")
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """A JSON file of the folder."""
+        """Return what a JSON file of the folder holds."""
         path = self.path / name
         try:
             values = read_json(path, "the file is damaged")
         except FileNotFoundError:
-            raise InputError(str(path), "is missing; the model folder is not whole") from None
+            raise InputError(str(path), "is missing; the model folder is incomplete") from None
         if not isinstance(values, dict):
             raise InputError(str(path), "holds no JSON object; the file is damaged")
         return values
 
     def write_card(self, text: str) -> None:
-        """README.md, the model card."""
+        """Write README.md, the model card."""
         with whole_file(self.path / "README.md") as file:
             file.write(text)
 
     def write_metrics(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """metrics.jsonl, whole."""
+        """Write metrics.jsonl."""
         with whole_file(self.path / "metrics.jsonl") as file:
             for line in lines:
                 file.write(json.dumps(dict(line), ensure_ascii=False) + "\n")

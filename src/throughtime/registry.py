@@ -1,7 +1,7 @@
-"""Tables of things that have a name: cells, tasks, tokenizers, search strategies and so on.
+"""Tables of named things: cells, tasks, tokenizers, search strategies and so on.
 
-A table lists its own entries as `module:attribute`, imported when they are first used. Another package adds
-to a table with an entry point of the table's group, in its pyproject.toml:
+A table lists its own entries as `module:attribute`; they are imported when they are first used. Another
+package adds to a table with an entry point of the table's group in its pyproject.toml:
 
     [project.entry-points."throughtime.cells"]
     leaky = "my_package.leaky:LeakyCell"
@@ -25,11 +25,11 @@ _reported: set[str] = set()
 
 
 class PluginError(ThroughtimeError):
-    """An entry of another package that cannot be imported; the message names the package."""
+    """An entry of another package cannot be imported; the message names the package."""
 
 
 class Registry(Mapping[str, Entry], Generic[Entry]):
-    """The entries of one kind by name; `group` is the entry-point group of other packages.
+    """The entries of one kind by name; `group` is the entry-point group for other packages.
 
     >>> colours = Registry[str]("alphabet", "example.alphabets", {"latin": "string:ascii_lowercase"})
     >>> colours["latin"][:3], list(colours), "greek" in colours
@@ -81,7 +81,7 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
             ) from error
 
     def available(self) -> dict[str, Entry]:
-        """All entries by name; one that cannot be imported is left out, with a warning the first time."""
+        """Return all entries by name; those that cannot be imported are left out, with one warning each."""
         found = {}
         for name in self:
             try:

@@ -156,13 +156,13 @@ TABLES = {
     "a.csv:1: unknown column 'z'. Known: date, y.": ("date,y\n2020-01,1\n", {"values": "z"}),
     "a.csv:1: unknown column 'q'. Known: date, y.": ("date,y\n2020-01,1\n", {"identifier": "q"}),
     "a.csv:1: names the column 'y' twice; rename one": ("date,y,y\n2020-01,1,2\n", {}),
-    "a.csv:1: has no column of values beside its times": ("ds\n2020-01\n", {}),
+    "a.csv:1: has no column of values": ("ds\n2020-01\n", {}),
     "a.csv:1: has a header but no rows of values": ("ds,y\n", {}),
     "a.csv:1: has a column without a name; name it, or choose columns with the option values": (
         ",y\n0,1\n",
         {},
     ),
-    "a.csv:2: does not name its series": ("unique_id,y\n ,1\n", {}),
+    "a.csv:2: has no name of a series": ("unique_id,y\n ,1\n", {}),
     "a.csv:2: has no readable time, '2020-13-01' is not YYYY-MM, YYYY-MM-DD or YYYY-MM-DD HH:MM:SS": (
         "day,y\n2020-13-01,1\n",
         {},
@@ -357,11 +357,11 @@ def test_pairs_stay_pairs(tmp_path: Path, name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("cell", "advice"),
     [
-        ("1.185,48", "numbers without separators of thousands"),
-        ("-1.185.000", "numbers without separators of thousands"),
-        ("1 185,48", "numbers without separators of thousands"),
-        ("1\u202f185,48", "numbers without separators of thousands"),
-        ("1'185.48", "numbers without separators of thousands"),
+        ("1.185,48", "numbers without thousands separators"),
+        ("-1.185.000", "numbers without thousands separators"),
+        ("1 185,48", "numbers without thousands separators"),
+        ("1\u202f185,48", "numbers without thousands separators"),
+        ("1'185.48", "numbers without thousands separators"),
         ("3.4.2020", "dates as YYYY-MM-DD"),
     ],
 )
@@ -374,7 +374,7 @@ def test_what_is_wrong_with_a_number_is_told(tmp_path: Path, cell: str, advice: 
 
 def test_a_comma_before_three_digits_may_be_either(tmp_path: Path) -> None:
     file = table(tmp_path / "a.csv", 'ds,y\n2022-01-03,"1,185"\n')
-    with pytest.raises(InputError, match="write numbers without separators of thousands and decimals with a"):
+    with pytest.raises(InputError, match="write numbers without thousands separators and decimals with a"):
         read_panel(file)
     with pytest.raises(InputError, match=r"'5-7'$"):
         read_panel(table(file, "ds,y\n2022-01-03,5-7\n"))

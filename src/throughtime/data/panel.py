@@ -1,4 +1,4 @@
-"""Series side by side on one regular grid, which is what forecasting reads, and the step of that grid."""
+"""Panels: series on a common regular grid, as forecasting reads them, and the step of the grid."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from throughtime.results import format_times
 from throughtime.text.texts import several
 
 Times = NDArray[Any]
-"""`datetime64[ns]`, or int64 where a file has no dates."""
+"""`datetime64[ns]`, or int64 if a file has no dates."""
 Unit = Literal["month", "second", "position"]
 
 YEARS = range(1678, 2262)
-"""The years of which `datetime64[ns]` holds every day."""
+"""The years that `datetime64[ns]` covers completely."""
 MINUTE, HOUR, DAY, WEEK = 60, 3_600, 86_400, 604_800
 _NAMES = {1: "second", MINUTE: "minute", HOUR: "hour", DAY: "day", WEEK: "week"}
 
@@ -39,9 +39,9 @@ class Frequency:
 
     @property
     def season(self) -> int | None:
-        """How many steps make the season that people expect: 24 hours, 7 days, 12 months; None: no idea.
+        """The number of steps in the usual season: 24 hours, 7 days, 12 months; None if there is none.
 
-        Steps shorter than an hour have a day, as 15 minutes have 96.
+        The season of steps shorter than an hour is a day: 96 steps of 15 minutes.
         """
         if self.unit == "position":
             return None
@@ -51,7 +51,7 @@ class Frequency:
         return around // self.step if self.step < around and around % self.step == 0 else None
 
     def after(self, last: Any, h: int) -> Times:
-        """The `h` times that follow `last`.
+        """Return the `h` times that follow `last`.
 
         >>> Frequency(1, "month").after(np.datetime64("1960-11-01", "ns"), 2).astype("datetime64[D]")
         array(['1960-12-01', '1961-01-01'], dtype='datetime64[D]')
@@ -59,7 +59,7 @@ class Frequency:
         return self.grid(last, h + 1)[1:]
 
     def grid(self, first: Any, count: int) -> Times:
-        """`count` times from `first` on."""
+        """Return `count` times, starting with `first`."""
         steps = np.arange(count, dtype=np.int64) * self.step
         if self.unit == "position":
             return np.int64(first) + steps
@@ -73,8 +73,8 @@ class Frequency:
         return np.asarray((month + steps).astype("datetime64[ns]") + into)
 
     def places(self, ds: Times) -> NDArray[np.float64]:
-        """Where times stand on the grid that begins with the first of them; a fraction is off the grid."""
-        if len(ds) < 2:  # which lies on every grid, also one of a step that a date alone does not tell
+        """Return the positions of times on the grid from the first on; fractions are off the grid."""
+        if len(ds) < 2:  # one time lies on every grid
             return np.zeros(len(ds))
         if self.unit == "month":
             return np.asarray((_months(ds) - _months(ds[:1])) / self.step)
@@ -97,7 +97,7 @@ class Frequency:
 
 
 def infer_frequency(times: list[Times]) -> Frequency | None:
-    """The step that most neighbours are apart; None for positions 0, 1, 2, ... and where no two times are.
+    """Return the most common step between times; None for positions 0, 1, 2, ... and for single times.
 
     >>> days = np.array(["2020-01-01", "2020-01-02", "2020-01-05"], "datetime64[ns]")
     >>> str(infer_frequency([days]))
@@ -114,12 +114,12 @@ def infer_frequency(times: list[Times]) -> Frequency | None:
         return Frequency(_usual(np.concatenate([np.diff(_months(ds)) for ds in known])), "month", month_end)
     nanoseconds = _usual(np.concatenate([np.diff(ds).astype(np.int64) for ds in known]))
     if nanoseconds % 1_000_000_000:
-        raise InputError("ds", "has times that lie fractions of a second apart; number the rows instead")
+        raise InputError("ds", "has times that are fractions of a second apart; number the rows instead")
     return Frequency(nanoseconds // 1_000_000_000, "second")
 
 
 def calendar(ds: Times, frequency: Frequency | None) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    """Hour of the day, day of the week and month of the year as points on a circle, if they vary.
+    """Return hour of the day, day of the week and month of the year as points on a circle, if they vary.
 
     >>> names, features = calendar(np.array(["2020-01-06T06"], "datetime64[ns]"), Frequency(3600, "second"))
     >>> names
@@ -147,7 +147,7 @@ def _months(ds: Times) -> NDArray[np.int64]:
 
 
 def _on_one_day(ds: Times) -> bool:
-    """Whether all times fall on the same moment of their months, as months dated by their first day do."""
+    """Return whether all times are at the same moment of their month, such as its first day."""
     into = ds - ds.astype("datetime64[M]").astype("datetime64[ns]")
     return bool((into == into[0]).all())
 
@@ -159,21 +159,21 @@ def _at_month_end(ds: Times) -> bool:
 
 
 def _usual(steps: NDArray[np.int64]) -> int:
-    """The commonest step, the smallest where several are."""
+    """Return the most common step, the smallest of several."""
     values, counts = np.unique(steps, return_counts=True)
     return int(values[counts.argmax()])
 
 
 Values = NDArray[np.float64]
 MOST_GAPS = 50
-"""A series with more missing rows for each of its own is a mistake in its times."""
+"""If a series has more missing rows than this for each row, its times must be wrong."""
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One series on a regular grid. Rows that its file lacks are there, with NaN in them.
+    """One series on a regular grid; rows that its file lacks hold NaN.
 
-    `known` are values that are known in the future too, such as holidays; `past` are not.
+    `known` are values that are known in the future too, such as holidays; `past` are known in the past only.
     """
 
     unique_id: str
@@ -184,13 +184,13 @@ class Series:
 
     @classmethod
     def of(cls, unique_id: str, y: Sequence[float] | Values, ds: Times | None = None) -> Series:
-        """A series of values alone, at positions 0, 1, 2, ... unless `ds` gives their times."""
+        """Build a series from values alone, at positions 0, 1, 2, ... unless `ds` gives their times."""
         values = np.asarray(y, dtype=np.float64)
         times = np.arange(len(values)) if ds is None else ds
         return cls(unique_id, times, values, np.zeros((len(values), 0)), np.zeros((len(values), 0)))
 
     def rows(self, part: slice) -> Series:
-        """Some of its rows."""
+        """Return some of its rows."""
         return replace(self, ds=self.ds[part], y=self.y[part], known=self.known[part], past=self.past[part])
 
     def __len__(self) -> int:
@@ -200,7 +200,7 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Series of one frequency. `notes` are sentences on what reading them had to put right.
+    """Series of one frequency. `notes` are sentences on what was corrected when they were read.
 
     >>> panel = Panel((Series.of("a", [1.0, 2.0, 3.0]),), None)
     >>> panel.until(1).series[0].y, panel.after(panel.series[0], 2)
@@ -216,21 +216,22 @@ class Panel:
     undated: bool = False  # values without times; any model accepts them as steps of its own frequency
 
     def until(self, cut: int) -> Panel:
-        """The history before the last `cut` rows of each series."""
+        """Return the history before the last `cut` rows of each series."""
         if cut < 0:
             raise InputError("cut", f"is {cut}, expected 0 or more")
         return replace(self, series=tuple(one.rows(slice(max(0, len(one) - cut))) for one in self.series))
 
     def after(self, series: Series, h: int) -> Times:
-        """The `h` times that follow a series' last row."""
+        """Return the `h` times that follow the last row of a series."""
         if self.frequency is None and series.ds.dtype.kind == "M":
             raise InputError(
-                f"series {series.unique_id!r}", "has one date, which tells no step; give two rows or more"
+                f"series {series.unique_id!r}",
+                "has one date, which does not determine a step; give two rows or more",
             )
         return (self.frequency or Frequency(1, "position")).after(series.ds[-1], h)
 
     def by_name(self) -> dict[str, Series]:
-        """The series by their names."""
+        """Return the series by name."""
         return {one.unique_id: one for one in self.series}
 
 

@@ -32,10 +32,10 @@ NAMED = re.compile(
 """A month by its name, before or after the day, or with a year alone, optionally with a time of day."""
 DATED = re.compile(r"(?<!\d)(1[6-9]|2[01])\d\d(?!\d)|\b\d{1,2}[-/. ][^\W\d]{3,}\.?[-/. ]\d\d\b", re.ASCII)
 """A year, or a two-digit one after a day and a word."""
-LONGEST = 32  # characters that are still a date and not a text which tells one
+LONGEST = 32  # maximum number of characters of a date; longer texts only mention one
 COMPACT = "%Y%m%d"
 TIME_NAMES = frozenset("ds date day time timestamp datetime".split())
-"""What columns of times are usually called."""
+"""The usual names of columns of times."""
 ORDERS = {"dmy": "%d{0}%m{0}%Y", "mdy": "%m{0}%d{0}%Y", "ymd": "%Y{0}%m{0}%d"}
 WORDS = {"dmy": "day first", "mdy": "month first", "ymd": "year first"}
 CENTURY = 69  # two-digit years from here on belong to the 20th century, as in strptime
@@ -49,7 +49,7 @@ class DateForm:
     format: str | None = None  # as in strptime
 
     def read(self, text: str) -> datetime | None:
-        """The time that a cell holds, or None if it cannot be read.
+        """Return the time in a cell, or None if it cannot be read.
 
         >>> str(DateForm("dmy").read("31/12/2023 13:00")), DateForm("mdy").read("31/12/2023")
         ('2023-12-31 13:00:00', None)
@@ -62,7 +62,7 @@ class DateForm:
         return as_date(text) if self.order is None else _ordered(text, self.order)
 
     def spelled(self, text: str, moment: datetime) -> str:
-        """The date in ISO form; a text that is already in ISO form is returned unchanged."""
+        """Return the date in ISO form; a text that is already in ISO form is returned unchanged."""
         if self.order is None and self.format is None:
             return text
         midnight = moment == moment.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -96,7 +96,7 @@ def check_date_format(date_format: str) -> str:
 
     >>> check_date_format("%d.%m")
     Traceback (most recent call last):
-    throughtime.errors.InputError: date_format: is '%d.%m', which has no year; name it by %Y, as in %d.%m.%Y
+    throughtime.errors.InputError: date_format: is '%d.%m', which has no year; add %Y, as in %d.%m.%Y
     """
     one, other = datetime(2003, 4, 5, 6, 7, 8), datetime(2014, 4, 5, 6, 7, 8)
     try:
@@ -109,13 +109,13 @@ def check_date_format(date_format: str) -> str:
         problem = f"is {date_format!r}, which strptime refuses ({error}); write it like %d.%m.%Y"
         raise InputError("date_format", problem) from None
     if not has_year:
-        problem = f"is {date_format!r}, which has no year; name it by %Y, as in %d.%m.%Y"
+        problem = f"is {date_format!r}, which has no year; add %Y, as in %d.%m.%Y"
         raise InputError("date_format", problem)
     return date_format
 
 
 def settle_form(cells: Iterable[DateCell], where: str) -> DateForm:
-    """The only order of day, month and year in which all dates of a column can be read, or an error.
+    """Return the only order of day, month and year that fits all dates of a column, or raise an error.
 
     A number above 12 cannot be a month. If two orders remain, dates with dots have the day first, as is usual
     where dots are used; for other dates, the order is the one in which every series has equal steps, if that
@@ -159,7 +159,7 @@ def settle_form(cells: Iterable[DateCell], where: str) -> DateForm:
 
 
 def as_date(text: str) -> datetime | None:
-    """The time of a cell in one of the ISO forms, or None."""
+    """Return the time of a cell in ISO form, or None."""
     text = text.strip()
     if not DATE.fullmatch(text):
         return None
@@ -170,7 +170,7 @@ def as_date(text: str) -> datetime | None:
 
 
 def named_date(text: str) -> datetime | None:
-    """The time of a cell in which the month has its English name, in full or short, or None.
+    """Return the time of a cell with the English name of a month, full or short, or None.
 
     >>> [str(named_date(text)) for text in ("1 Jan 2023", "January 01, 2023 13:00", "Feb 2023", "May 5")]
     ['2023-01-01 00:00:00', '2023-01-01 13:00:00', '2023-02-01 00:00:00', 'None']
@@ -193,7 +193,7 @@ def named_date(text: str) -> datetime | None:
 
 
 def compact_date(text: str) -> bool:
-    """Whether a cell of eight digits can be a date: its year, month and day.
+    """Return whether a cell is a date of eight digits: year, month and day.
 
     >>> compact_date("20230131"), compact_date("20230132"), compact_date("2023011")
     (True, False, False)
@@ -204,7 +204,7 @@ def compact_date(text: str) -> bool:
 
 
 def meant_as_date(name: str, text: str) -> bool:
-    """Whether a cell that is no number is meant as a date, though in a form that may not be read.
+    """Return whether a cell without a number is meant as a date, even in a form that cannot be read.
 
     >>> meant_as_date("when", "1 janvier 2023"), meant_as_date("date", "noon"), meant_as_date("when", "noon")
     (True, True, False)
@@ -216,7 +216,7 @@ def meant_as_date(name: str, text: str) -> bool:
 
 
 def like_date(text: str) -> bool:
-    """Whether a cell looks like a date.
+    """Return whether a cell looks like a date.
 
     >>> like_date("2022-01"), like_date("03.01.2022"), like_date("1/3/22 14:00"), like_date("1185.48")
     (True, True, True, False)
@@ -255,7 +255,7 @@ def _ordered(text: str, order: str) -> datetime | None:
 
 
 def _regular(dates: Sequence[DateCell], order: str) -> bool:
-    """Whether, read in this order, every series has equal steps, and at least one has two or more."""
+    """Return whether, in this order, every series has equal steps, and at least one has two or more."""
     series: dict[str, list[datetime]] = {}
     for cell in dates:
         moment = _ordered(cell.text, order)

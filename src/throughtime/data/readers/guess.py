@@ -1,4 +1,4 @@
-"""Which reader a file wants, by its suffix and its first lines."""
+"""Guess the reader for a file from its suffix and first lines."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ BY_SUFFIX: dict[str, str] = {
     ".iob": "columns",
 }
 SIDE_BY_SIDE: dict[int, str] = {2: "moses", len(SLOT_FILES): "slots"}
-"""By the number of files, what lines that stand side by side in them are."""
+"""The reader of parallel files, by their number."""
 SAMPLE = 20
 
 
 def guess_reader(paths: Sequence[Path | str]) -> str:
-    """The name of the reader that fits these files best; any other can be chosen by its name."""
+    """Return the name of the reader that fits these files best; users can choose another by name."""
     if not paths:
         raise InputError("no file given to read; name at least one")
     if any((Path(path) / SLOT_FILES[0]).is_file() for path in paths):
         return "slots"
     if len(paths) in SIDE_BY_SIDE:
-        # What has a format of its own is no side of a parallel corpus: such files follow one another.
+        # Files with a format of their own are not sides of a parallel corpus: they are read in turn.
         formats = (reader for path in paths if (reader := _format(path)) != "text")
         return next(formats, SIDE_BY_SIDE[len(paths)])
     return _alone(Path(paths[0]))
@@ -53,7 +53,7 @@ def _format(path: Path | str) -> str:
     try:
         return _alone(Path(path))
     except InputError:
-        return "text"  # whoever reads it says what is wrong with it
+        return "text"  # its reader will report the error
 
 
 def _alone(path: Path) -> str:
@@ -75,18 +75,18 @@ def _by_content(path: Path) -> str:
     texts = [line for line in lines if isinstance(line, str)]
     if texts and texts[0].startswith("english: "):
         return "hsk"
-    # Tatoeba's files are called .txt and hold columns: two texts separated by a tab on every line.
+    # Tatoeba's .txt files hold two texts separated by a tab on every line.
     if texts and all(line.count("\t") and all(line.split("\t")[:2]) for line in texts):
         return "tsv"
     return "text"
 
 
 def _holds_series(path: Path, suffix: str, names: set[str]) -> bool:
-    """Whether the first row under a table's names holds a date and a number; in CSV one of them will do."""
+    """Return whether the first row under the header has a date and a number; in CSV one is enough."""
     lowered = {name.lower() for name in names}
     if "ds" in names or any(lowered.issuperset(sides) for sides in USUAL_NAMES):
         return "ds" in names
-    # In a file with tabs a quote is a character like any other, which may open what nothing closes.
+    # In a file with tabs, quotes have no special meaning and may be unbalanced.
     found = tab_rows(path) if suffix == ".tsv" else number_rows(path)
     rows = [row for _, row in itertools.islice(found, 2) if isinstance(row, list)]
     cells = [cell.strip(' "') for cell in rows[-1]] if rows else []
@@ -94,14 +94,14 @@ def _holds_series(path: Path, suffix: str, names: set[str]) -> bool:
         return True
     if rows and _dated(rows[0], cells, suffix, lowered):
         return True
-    # With tabs two numbers, or two dates, are a pair: what a model learns to turn into one another.
+    # With tabs, two numbers or two dates are a pair of source and target.
     if suffix == ".tsv" or not cells:
         return False
     return any(as_date(cell) for cell in cells) or all(as_number(cell) is not None for cell in cells)
 
 
 def _dated(header: list[str], cells: list[str], suffix: str, lowered: set[str]) -> bool:
-    """Whether dates stand beside numbers only, in words, in digits, or in a form that has to be asked for."""
+    """Return whether a row has numbers beside one date, written in words, in digits or in another form."""
     if lowered & TEXTS:
         return False
     usual = header[0].strip().lower() in TIME_NAMES
@@ -111,7 +111,7 @@ def _dated(header: list[str], cells: list[str], suffix: str, lowered: set[str]) 
     if usual and cells[1:] and numbers and compact_date(cells[0]):
         return True
     place = unread_dates(header, cells)
-    # With tabs, and beside a label, only a usual name or a month in words tells a date from a text.
+    # With tabs, or beside a label, only a usual name or a month in words distinguishes a date from text.
     sure = place is not None and (
         header[place].strip().lower() in TIME_NAMES or named_date(cells[place]) is not None
     )

@@ -1,4 +1,4 @@
-"""Which columns of a table of series hold what, and a row of it read accordingly."""
+"""The roles of the columns of a table of series, and reading its rows accordingly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 
 
 class Row(NamedTuple):
-    """One row: of which series, at which time (as written, and to compare), with which values."""
+    """One row: its series, its time (as written, and as a value to compare) and its values."""
 
     line: int
     unique_id: str
@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that a person chose by name; what is not chosen is found by `find_layout`."""
+    """The columns that the user chose by name; `find_layout` finds the others."""
 
     time: str | None = None
     identifier: str | None = None
@@ -48,7 +48,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the columns stand in one file; `name` is its series' name where no column tells one."""
+    """The positions of the columns in one file; `name` is the name of a series without such a column."""
 
     path: Place
     name: str
@@ -60,7 +60,7 @@ class Layout:
     values: tuple[int, ...]
     columns: tuple[str, ...]
     form: DateForm = ISO
-    missing: bool = False  # whether a value may be missing: it is then NaN
+    missing: bool = False  # whether a value may be missing; it is NaN then
 
     def row(self, line: int, cells: list[str]) -> Row:
         """Read one row, or raise what is wrong with it."""
@@ -68,7 +68,7 @@ class Layout:
             raise ragged(self.path, line, cells, self.width)
         unique_id = self.name if self.identifier is None else cells[self.identifier].strip()
         if not unique_id:
-            raise InputError(str(self.path), "does not name its series", line=line)
+            raise InputError(str(self.path), "has no name of a series", line=line)
         ds, moment = "", None
         if self.time is not None:
             ds = cells[self.time].strip()
@@ -101,7 +101,7 @@ class Layout:
         return self.time is not None and not self.whole
 
     def series_name(self, unique_id: str, column: str) -> str:
-        """The name of one column's series; in a long table it follows the name that the row gives."""
+        """Return the name of the series in one column; in a long table, the row's name comes first."""
         if len(self.columns) == 1:
             return unique_id
         return column if self.identifier is None else f"{unique_id}/{column}"
@@ -114,7 +114,7 @@ class Layout:
             wanted = "a whole number" if self.whole else self.form.wanted
             problem = f"has no readable time, {text!r} is not {wanted}"
             if text and self.form == ISO and not self.whole and not DATE.fullmatch(text):
-                problem += "; write it so, or give date_format, for example %d %b %Y for 31 Dec 2023"
+                problem += "; write it like that, or give date_format, for example %d %b %Y for 31 Dec 2023"
             raise InputError(str(self.path), problem, line=line)
         return moment
 
@@ -136,7 +136,7 @@ class Layout:
 def find_layout(
     path: Place, name: str, chosen: Columns, first: list[str], second: list[str], form: DateForm = ISO
 ) -> Layout:
-    """The layout that a file's first row shows, and its second, which may be empty, under a header."""
+    """Return the layout of a file, judging by its first two rows; the second may be empty."""
     header = not all(
         as_number(cell) is not None or like_date(cell) or named_date(cell) or form.read(cell)
         for cell in first
@@ -152,7 +152,7 @@ def find_layout(
     else:
         values = tuple(each for each in range(len(names)) if each not in (identifier, time))
     if not values:
-        raise InputError(str(path), "has no column of values beside its times", line=1)
+        raise InputError(str(path), "has no column of values", line=1)
     if header and not all(names[each] for each in values):
         problem = "has a column without a name; name it, or choose columns with the option values"
         raise InputError(str(path), problem, line=1)
@@ -172,7 +172,7 @@ def find_layout(
 
 
 def as_number(text: str) -> float | None:
-    """The number that a cell spells, infinite and NaN too; Python's `1_000` is no number here."""
+    """Return the number in a cell, possibly infinite or NaN, or None; `1_000` is not a number here."""
     try:
         return None if "_" in text else float(text)
     except ValueError:
@@ -180,7 +180,7 @@ def as_number(text: str) -> float | None:
 
 
 def like_number(text: str) -> bool:
-    """Whether a cell is meant as a number, also in a form that is not read.
+    """Return whether a cell is meant as a number, even in a form that cannot be read.
 
     >>> like_number("1185.48"), like_number("1.185,48"), like_number("1185,48"), like_number("Go.")
     (True, True, True, False)
@@ -190,7 +190,7 @@ def like_number(text: str) -> bool:
 
 
 def unread_dates(names: Sequence[str], cells: Sequence[str]) -> int | None:
-    """Which column is meant as dates in a row under a header: the first, if all others hold numbers.
+    """Return the column that is meant as dates: the first, if all others hold numbers; else None.
 
     >>> unread_dates(["when", "y"], ["1 janvier 2023", "5"]), unread_dates(["film", "stars"], ["Good", "5"])
     (0, None)
@@ -208,15 +208,15 @@ def unread_dates(names: Sequence[str], cells: Sequence[str]) -> int | None:
 
 
 def _hint(text: str) -> str:
-    """How a number should have been written."""
-    ways = ["numbers without separators of thousands"] if GROUPED.fullmatch(text) else []
+    """Return advice on how to write a number."""
+    ways = ["numbers without thousands separators"] if GROUPED.fullmatch(text) else []
     ways += ["decimals with a point"] if DECIMAL_COMMA.fullmatch(text) else []
     ways += ["dates as YYYY-MM-DD"] if DATE_PARTS.fullmatch(text) else []
     return f"; write {' and '.join(ways)}" if ways else ""
 
 
 def _whole(cells: Sequence[str]) -> bool:
-    """Whether the first of these cells, if there is one, is a whole number."""
+    """Return whether the first of these cells exists and is a whole number."""
     return any(WHOLE.fullmatch(cell.strip()) for cell in cells[:1])
 
 
@@ -252,6 +252,6 @@ def _time(
             raise InputError(str(path), f"{problem}; correct date_format")
         return read[0]
     dates = [each for each, cell in others if DATE.fullmatch(cell.strip())]
-    # A date that cannot be read is the time all the same: the row says then what is wrong with it.
+    # A date that cannot be read is still the time: reading the row raises the error.
     dates = dates or [each for each, cell in others if like_date(cell) or named_date(cell)]
     return dates[0] if dates else unread_dates(names, sample) if any(names) else None

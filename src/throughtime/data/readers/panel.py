@@ -1,4 +1,4 @@
-"""A table of series as a panel: columns shared out, rows sorted, gaps filled, all of it told."""
+"""Read a table of series as a panel: assign roles to columns, sort rows, and fill gaps."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Roles(NamedTuple):
-    """Which columns are forecast, and which help: known in the future, or known in the past only.
+    """The columns to forecast, and helping columns: known in the future too, or in the past only.
 
-    Without `target` it is the column `y`, and where there is none, every other column is a series of its own.
+    By default, the target is the column `y`; if there is none, every other column is a series to forecast.
     """
 
     target: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Roles(NamedTuple):
 
 
 def panel_of(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noqa: B008
-    """All series of a data set."""
+    """Read all series of a data set."""
     if dataset.kind != "series":
         raise InputError(
             "data",
@@ -40,10 +40,12 @@ def panel_of(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noqa: B008
         )
     tables = dataset.tables
     if len(tables) == 1:
-        dataset.bad = BadRecords(dataset.bad.skip)  # counted anew, as by any other way of reading
+        dataset.bad = BadRecords(dataset.bad.skip)
         return read_panel(tables[0], roles, dataset.bad, dataset.date_format)
     if tables:
-        raise InputError("data", f"{dataset.name} has {len(tables)} tables; give one, it is cut along time")
+        raise InputError(
+            "data", f"{dataset.name} has {len(tables)} tables; give one, which is split along time"
+        )
     values = [observation.y for observation in dataset.records()]
     return make_regular([Series.of(dataset.name.partition("/")[2], values, np.arange(1, len(values) + 1))])
 
@@ -54,7 +56,7 @@ def read_panel(
     bad: BadRecords | None = None,
     date_format: str | None = None,
 ) -> Panel:
-    r"""All series of a file; rows out of order are sorted, missing ones become NaN, and `notes` tell of it.
+    r"""Read all series of a file; rows are sorted, missing rows become NaN, and `notes` mention both.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -72,7 +74,7 @@ def read_panel(
 
 
 def read_future(path: Place | str, known: tuple[str, ...], date_format: str | None = None) -> Panel:
-    """The columns that are known in the future, from a file that need not have any other."""
+    """Read the columns that are known in the future from a file that may have no others."""
     if not known:
         raise InputError("future", "is for models with columns that are known in the future; leave it out")
     file = Path(path) if isinstance(path, str) else path
@@ -96,10 +98,10 @@ def _panel(path: Place, roles: Roles, bad: BadRecords, date_format: str | None, 
     if not rows:
         raise InputError(str(path), "has no good row")
     late = sum(_sort(path, own, bad) for own in rows.values())
-    told = [f"{path.name}: rows out of order in time were sorted, {late:,} of them."] if late else []
+    sorted_note = [f"{path.name}: rows out of order in time were sorted, {late:,} of them."] if late else []
     series = [one for name, own in rows.items() for one in _series(name, layout, own, len(target), roles)]
     found = make_regular(series)
-    notes = [*([note] if note else []), *told, *found.notes]
+    notes = [*([note] if note else []), *sorted_note, *found.notes]
     return replace(
         found,
         known_names=roles.known,
@@ -110,7 +112,7 @@ def _panel(path: Place, roles: Roles, bad: BadRecords, date_format: str | None, 
 
 
 def _targets(layout: Layout, roles: Roles) -> tuple[tuple[str, ...], str | None]:
-    """The columns that are forecast, and a word about those that nobody uses."""
+    """Return the columns to forecast, and a note on columns that are not used."""
     free = tuple(name for name in layout.columns if name not in (*roles.known, *roles.past))
     if roles.target:
         return roles.target, None
@@ -121,13 +123,13 @@ def _targets(layout: Layout, roles: Roles) -> tuple[tuple[str, ...], str | None]
     others = ", ".join(name for name in free if name != "y")
     return (
         "y",
-    ), f"{layout.path.name}: column y is forecast; {others} would be used as known=[...] or past=[...]."
+    ), f"{layout.path.name}: column y is forecast; to use {others}, set known=[...] or past=[...]."
 
 
 def _sort(path: Place, rows: list[Row], bad: BadRecords) -> int:
-    """Sort the rows of one series by time, in place; how many stood after a later one.
+    """Sort the rows of one series by time, in place; return the number that were out of order.
 
-    What repeats a time is bad, and not kept.
+    Rows that repeat a time are bad records, and are removed.
     """
     if rows[0].moment is None:
         return 0
@@ -145,7 +147,7 @@ def _sort(path: Place, rows: list[Row], bad: BadRecords) -> int:
 
 
 def _series(unique_id: str, layout: Layout, rows: Sequence[Row], targets: int, roles: Roles) -> list[Series]:
-    """One series for each target column of the rows of one name."""
+    """Return one series for each target column of these rows."""
     values = np.array([row.values for row in rows], dtype=np.float64)
     ds = _times(layout, rows)
     if not layout.header:
@@ -173,6 +175,6 @@ def _times(layout: Layout, rows: Sequence[Row]) -> Times:
         return np.array(places, dtype=np.int64)
     for row in rows:
         if row.moment.year not in YEARS:
-            problem = f"has the year of {row.ds}; known are {YEARS[0]} to {YEARS[-1]}"
+            problem = f"has the year of {row.ds}, expected {YEARS[0]} to {YEARS[-1]}"
             raise InputError(str(layout.path), problem, line=row.line)
     return np.array([row.moment for row in rows], dtype="datetime64[ns]")

@@ -1,4 +1,4 @@
-"""Rows of tables with the line on which each starts, and which columns hold what."""
+"""Rows of tables with their line numbers, and the roles of columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXT, LABEL = "text", "label"
 VECTOR = "vector"
 USUAL_NAMES = (("source", "target"), ("src", "tgt"), ("src", "trg"))
 """Names of the columns of pairs."""
-# An escape can smuggle in what the file itself may not hold; half a surrogate pair cannot be written again.
+# An escape can hold what the file itself may not; half a surrogate pair cannot be written again.
 UNFIT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 NumberedRow = tuple[int, list[str] | InputError]
 Record = TypeVar("Record")
@@ -28,10 +28,9 @@ _NUMBERS = re.compile(r"[-+/\d.,:;\s\"TeE]*", re.ASCII)
 
 
 def delimiter_of(path: Path) -> str:
-    r"""What parts the cells of a table: a comma, unless its first rows rather have semicolons or tabs.
+    r"""Return the delimiter of a table: a comma, unless its first rows suggest semicolons or tabs.
 
-    Where both would do, as in `2020-01-01;1,5`, rows of numbers are parted by the semicolon, and a `.tsv`
-    file by tabs.
+    If several fit, as in `2020-01-01;1,5`, rows of numbers have semicolons, and a `.tsv` file has tabs.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -49,7 +48,7 @@ def delimiter_of(path: Path) -> str:
 
 
 def _parts(rows: list[str], delimiter: str) -> bool:
-    """Whether all rows have the same number of cells with this between them, more than one."""
+    """Return whether this delimiter gives all rows the same number of cells, more than one."""
     try:
         widths = {len(row) for row in csv.reader(rows, delimiter=delimiter)}
     except csv.Error:
@@ -58,7 +57,7 @@ def _parts(rows: list[str], delimiter: str) -> bool:
 
 
 def number_rows(path: Place, delimiter: str | None = None) -> Iterator[NumberedRow]:
-    """Like `csv_rows`, also of a table in memory; where semicolons part the cells, 1,5 is 1.5."""
+    """Like `csv_rows`, also for tables in memory; if semicolons separate the cells, 1,5 is 1.5."""
     if isinstance(path, MemoryFile):
         yield from enumerate(path.items, start=1)
         return
@@ -70,7 +69,7 @@ def number_rows(path: Place, delimiter: str | None = None) -> Iterator[NumberedR
 
 
 def csv_rows(path: Path, delimiter: str | None = None) -> Iterator[NumberedRow]:
-    """Line and cells of each row, or its error; quoted cells may run over lines, blank ones are left out."""
+    """Yield line number and cells (or the error) of each row; quoted cells may span several lines."""
     faults: dict[int, InputError] = {}
     reader = csv.reader(_fed(path, faults), delimiter=delimiter or delimiter_of(path), strict=True)
     while True:
@@ -90,7 +89,7 @@ def csv_rows(path: Path, delimiter: str | None = None) -> Iterator[NumberedRow]:
 
 
 def tab_rows(path: Path) -> Iterator[NumberedRow]:
-    """Line and cells of each row of a table with tabs; blank lines are passed over."""
+    """Yield line number and cells (or the error) of each row of a table with tabs; skip blank lines."""
     for number, line in lines_or_errors(path):
         if isinstance(line, InputError):
             yield number, line
@@ -101,7 +100,7 @@ def tab_rows(path: Path) -> Iterator[NumberedRow]:
 def good_rows(
     path: Path, rows: Iterator[NumberedRow], width: int, bad: BadRecords
 ) -> Iterator[tuple[int, list[str]]]:
-    """The rows that can be read and have `width` cells; the errors of others go to `bad`."""
+    """Yield the rows that can be read and have `width` cells; the errors of others go to `bad`."""
     for number, row in rows:
         if isinstance(row, InputError):
             bad.found(row)
@@ -114,9 +113,9 @@ def good_rows(
 def json_records(
     path: Path, bad: BadRecords, convert: Callable[[dict[str, Any]], Record]
 ) -> Iterator[Record]:
-    """Convert each line, a JSON object, to a record; a `ValueError` of `convert` says what is wrong with it.
+    """Convert each line, a JSON object, to a record; skip blank lines.
 
-    Blank lines are passed over.
+    If an object is bad, `convert` raises a `ValueError` that says what is wrong with it.
     """
     for number, line in good_lines(path, bad):
         if not line.strip():
@@ -144,7 +143,7 @@ def _json_object(line: str) -> dict[str, Any]:
 
 
 def text_of(fields: dict[str, Any], name: str) -> str:
-    """The text in a field; a ValueError says what is wrong with it."""
+    """Return the text in a field; raise a ValueError if there is none."""
     if name not in fields:
         raise ValueError(f"has no field {name!r}, its fields are {shown_names(fields)}")
     text = fields[name]
@@ -156,13 +155,13 @@ def text_of(fields: dict[str, Any], name: str) -> str:
 
 
 def shown_names(names: Iterable[str]) -> str:
-    """The first names of some columns or fields, for a message."""
+    """Format the first few names of columns or fields for a message."""
     names = list(names)
     return ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "") or "none"
 
 
 def place(path: Place, names: list[str], column: str | int) -> int:
-    """Where a column stands, given by its name in the header or by its number from 0."""
+    """Return the position of a column, given by its name in the header or by its number from 0."""
     if isinstance(column, str):
         if column not in names:
             raise InputError(str(path), str(unknown("column", column, names)), line=1)
@@ -173,13 +172,13 @@ def place(path: Place, names: list[str], column: str | int) -> int:
 
 
 def ragged(path: Place, number: int, row: list[str], width: int) -> InputError:
-    """The error for a row that is longer or shorter than the first."""
+    """Return the error for a row that is longer or shorter than the first."""
     problem = f"has {several(len(row), 'cell')}, the first row has {width}; quote a text that holds a comma"
     return InputError(str(path), problem, line=number)
 
 
 def _fed(path: Path, faults: dict[int, InputError]) -> Iterator[str]:
-    """Lines for the CSV parser; a bad line is noted as a fault of the row that it is part of."""
+    """Yield lines for the CSV parser; the error of a bad line is noted for its row."""
     for number, line in lines_or_errors(path):
         if isinstance(line, InputError):
             faults[number] = line
@@ -207,7 +206,7 @@ SHOWN = 8
 
 
 def column_names(path: Place) -> list[str]:
-    """The column names in a table's header, or the fields of the first JSON object; empty for other files."""
+    """Return the names in a table's header, or the fields of the first JSON object; else an empty list."""
     if isinstance(path, MemoryFile):
         return list(path.items[0])
     suffix = text_suffix(path)
@@ -226,9 +225,9 @@ def column_names(path: Place) -> list[str]:
 
 
 def label_columns(path: Place, text: str | None, label: str | None) -> tuple[str, str] | None:
-    """The columns of text and label: those given, else those with a usual name, else the only one left.
+    """Return the columns of text and label: those given, else those with a usual name, else the one left.
 
-    None if the file has no header, or columns named source and target: its reader then finds both.
+    Return None if the file has no header, or columns named source and target, which its reader finds.
     """
     names = column_names(path)
     shown = shown_names(names)
@@ -257,13 +256,13 @@ def label_columns(path: Place, text: str | None, label: str | None) -> tuple[str
 
 
 def usual_columns(names: Sequence[str]) -> tuple[str, str] | None:
-    """The columns of text and label, if both have usual names."""
+    """Return the columns of text and label if both have usual names."""
     text, label = _usual(names, TEXT, TEXTS), _usual(names, LABEL, LABELS)
     return (text, label) if text is not None and label is not None else None
 
 
 def _named(path: Place, names: Sequence[str], name: str | None, shown: str) -> str | None:
-    """The column with this name, or the only one that differs from it in case alone."""
+    """Return the column with this name, or the only one that differs from it in case alone."""
     if name is None or name in names:
         return name
     fitting = [one for one in names if one.lower() == name.lower()]
@@ -274,7 +273,7 @@ def _named(path: Place, names: Sequence[str], name: str | None, shown: str) -> s
 
 
 def _usual(names: Sequence[str], first: str, usual: frozenset[str]) -> str | None:
-    """The column called `first`, else the only one with a usual name, in any case."""
+    """Return the column called `first`, else the only one with a usual name, ignoring case."""
     if first in names:
         return first
     fitting = [name for name in names if name.lower() in usual]

@@ -1,4 +1,4 @@
-"""Tagged words: one word a line in columns, as CoNLL-U, or in parallel files."""
+"""Tagged words: in columns with one word per line, as CoNLL-U, or in parallel files."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from throughtime.errors import InputError
 from throughtime.text.texts import several
 
 DOCUMENT_START = "-DOCSTART-"
-# Not all that Unicode calls a space: in 10\xa0000 it is part of the word.
+# Not all of Unicode's spaces: the one in 10\xa0000 is part of the word.
 BLANKS = re.compile(r"[ \t]+")
 
 Cells = list[tuple[str, str] | InputError]
 
 
 class ColumnTags:
-    """A word and its tag a line, a blank line between sentences; a `-DOCSTART-` line ends one and is none.
+    """A word and its tag per line, and a blank line or a `-DOCSTART-` line between sentences.
 
-    `word` and `tag` count columns from 0, or from the end where negative. Columns are parted by `separator`,
-    else by what a file's first row shows: tabs, or, where it has none, runs of spaces. `comments` passes over
-    lines that start with `#` and are no row of columns; without it `#` is a word like any other.
+    `word` and `tag` are column numbers from 0, or negative, from the end. Columns are separated by
+    `separator`; by default by tabs if the first row of a file has one, else by runs of spaces. `comments`
+    skips lines that start with `#` and are not rows of columns; otherwise, `#` is a word like any other.
     """
 
     name: ClassVar[str] = "columns"
@@ -75,7 +75,7 @@ class ColumnTags:
         return self.comments and line.startswith("#") and not row
 
     def _has_word(self, cells: list[str]) -> bool:
-        """Whether a row stands for a word; in plain columns each does."""
+        """Return whether a row stands for a word; in plain columns, every row does."""
         return True
 
     def _row(
@@ -97,7 +97,7 @@ class ColumnTags:
 
 
 def _cells(line: str, separator: str | None) -> list[str]:
-    """The columns of a row without the blanks around them; what follows a last separator is none."""
+    """Return the columns of a row, stripped; a separator at the end of the line is ignored."""
     if separator is None:
         return BLANKS.split(line.strip(" \t"))
     return [cell.strip(" ") for cell in line.rstrip(" \t").split(separator)]
@@ -110,8 +110,8 @@ NO_WORD = re.compile(r"\d+[-.]\d+", re.ASCII)
 class ConlluTags(ColumnTags):
     """Words with their universal parts of speech, or with another column `tag`, such as 4 for XPOS.
 
-    Comments are passed over, and so are rows that are no words of the sentence: ranges as `1-2`, whose words
-    follow one by one, and empty nodes as `1.1`.
+    Comments are skipped, and so are rows that are not words of the sentence: ranges such as `1-2`, whose
+    words follow, and empty nodes such as `1.1`.
     """
 
     name: ClassVar[str] = "conllu"
@@ -124,9 +124,9 @@ class ConlluTags(ColumnTags):
 
 
 class SlotFiles:
-    """Reads a folder with `seq.in`, `seq.out` and `label`, or these three files in this order.
+    """A folder with `seq.in`, `seq.out` and `label`, or these three files in this order.
 
-    Words and slots are separated by any number of spaces, also at the ends of a line.
+    Words and slots are separated by any number of spaces.
     """
 
     name: ClassVar[str] = "slots"
@@ -139,7 +139,9 @@ class SlotFiles:
         else:
             triples = [tuple(path / name for name in SLOT_FILES) for path in paths]
             if not_folders := [path for path in paths if not path.is_dir()]:
-                problem = "is no folder; give a folder with seq.in, seq.out and label, or these three files"
+                problem = (
+                    "is not a folder; give a folder with seq.in, seq.out and label, or these three files"
+                )
                 raise InputError(str(not_folders[0]), problem)
         for triple in triples:
             yield from _sentences(triple, bad)
@@ -147,7 +149,7 @@ class SlotFiles:
 
 def _sentences(paths: tuple[Path, ...], bad: BadRecords) -> Iterator[Tagged]:
     for number, (words_line, tags_line, label_line) in parallel_lines(paths, bad):
-        words, tags = _parted(words_line), _parted(tags_line)
+        words, tags = _split_words(words_line), _split_words(tags_line)
         label = label_line.strip()
         if not words:
             bad.found(InputError(str(paths[0]), "has no words", line=number))
@@ -160,6 +162,6 @@ def _sentences(paths: tuple[Path, ...], bad: BadRecords) -> Iterator[Tagged]:
             yield Tagged(words, tags, label)
 
 
-def _parted(line: str) -> tuple[str, ...]:
-    # Not str.split(): a no-break space is part of a word.
+def _split_words(line: str) -> tuple[str, ...]:
+    # Not str.split(), because a no-break space is part of a word.
     return tuple(part for part in line.replace("\t", " ").split(" ") if part)

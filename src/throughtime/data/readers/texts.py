@@ -1,4 +1,4 @@
-"""Running text, and texts with one label or one vector of numbers each."""
+"""Running text, and texts with a label or a vector of numbers each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from throughtime.errors import InputError
 
 
 class PlainText:
-    """Every line is a record, blank ones too: corpora count them, and they part paragraphs."""
+    """Every line is a record, including blank lines, which separate paragraphs."""
 
     name: ClassVar[str] = "text"
     kind: ClassVar[Kind] = "text"
@@ -39,10 +39,10 @@ class PlainText:
 
 
 class LabelledText:
-    """One text a row, with columns or fields `text` and `label`, or those that the options name.
+    """One text per row, in columns or fields `text` and `label`, or those that the options name.
 
-    The suffix tells the format: `.jsonl`, `.tsv` (a quote is a character like any other there), else CSV. A
-    table begins with a header. An empty text is a text; an empty label is none.
+    The suffix decides on the format: `.jsonl`, `.tsv` (where quotes have no special meaning), else CSV. A
+    table starts with a header. A text may be empty, but a label may not.
     """
 
     name: ClassVar[str] = "labelled"
@@ -63,7 +63,7 @@ class LabelledText:
 
     def _of_rows(self, path: Path, rows: Iterator[NumberedRow], bad: BadRecords) -> Iterator[Labelled]:
         _, header = next(rows, (1, InputError(str(path), "has no rows")))
-        # Without its header nothing in a table can be trusted: skipping bad records does not help there.
+        # Without a readable header, nothing in a table can be trusted: skipping does not help.
         if isinstance(header, InputError):
             raise header
         names = [name.strip() for name in header]
@@ -78,7 +78,7 @@ class LabelledText:
         text, label = text_of(fields, self.text), fields.get(self.label)
         label = json.dumps(label) if isinstance(label, int | float) else label
         if not isinstance(label, str) or not label.strip() or UNFIT.search(label):
-            raise ValueError(f"has no field {self.label!r} with a label in it")
+            raise ValueError(f"has no field {self.label!r} that holds a label")
         return Labelled(text, label.strip())
 
 
@@ -109,7 +109,7 @@ class DescribedText:
 
 
 def vector_of(fields: dict[str, Any], name: str, width: int) -> tuple[float, ...]:
-    """The numbers in a field, as many as `width` where that is not 0."""
+    """Return the numbers in a field; raise a ValueError unless there are `width` (0: any number)."""
     numbers = fields.get(name)
     good = isinstance(numbers, list) and all(
         isinstance(number, int | float) and not isinstance(number, bool) and abs(number) < LARGEST
