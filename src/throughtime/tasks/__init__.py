@@ -52,6 +52,8 @@ class Task:
     """The class of its settings, a `TrainingConfig`."""
     predictor: ClassVar[str]
     """The class of its trained models, a `Predictor`."""
+    objective: ClassVar[str]
+    """The class of its training objectives; the predictor may build them itself in `training_task`."""
     exporter: ClassVar[str | None] = None
     """A function that takes a trained model and returns the graphs of its export."""
     runner: ClassVar[str | None] = None

@@ -79,7 +79,8 @@ class Predictor:
 
     def training_task(self, dataset: Dataset) -> TrainingTask:
         """Return the batches, loss and validation of this model on these data, for the trainer."""
-        raise NotImplementedError
+        objective: TrainingTask = TASKS[self.task].part("objective")(self, dataset)
+        return objective
 
     def describe(self) -> Description:
         """Describe the model in words."""

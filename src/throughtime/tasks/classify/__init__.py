@@ -20,6 +20,7 @@ class Classify(Task):
     )
     config = "throughtime.tasks.classify.config:ClassifyConfig"
     predictor = "throughtime.tasks.classify.predictor:Classifier"
+    objective = "throughtime.tasks.classify.training:ClassifyTask"
     exporter = "throughtime.tasks.classify.export:build_export"
     runner = "throughtime.tasks.classify.runner:ClassifierRunner"
     route = "throughtime.serve.prediction:router"

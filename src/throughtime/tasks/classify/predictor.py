@@ -27,7 +27,6 @@ from throughtime.text.texts import align_columns, several
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.metrics.classification import Confusion
-    from throughtime.tasks.classify.training import ClassifyTask
 
 MAX_COLUMNS = 12
 """Number of labels up to which a report has a table of confusions, not a list of the most frequent ones."""
@@ -89,12 +88,6 @@ class Classifier(TextClassifier, TextPredictor):
     def max_length(self) -> int:
         """The maximum number of tokens of a text that are read."""
         return self.config.max_length
-
-    def training_task(self, dataset: Dataset) -> ClassifyTask:
-        """Batches, loss and validation on these data."""
-        from throughtime.tasks.classify.training import ClassifyTask
-
-        return ClassifyTask(self, dataset)
 
     @torch.inference_mode()
     def _compute(self, ids: Ids, lengths: Ids) -> NDArray[np.float32]:

@@ -21,4 +21,5 @@ class Compose(Task):
     )
     config = "throughtime.tasks.compose.config:ComposeConfig"
     predictor = "throughtime.tasks.compose.predictor:Composer"
+    objective = "throughtime.tasks.compose.training:ComposeTask"
     route = "throughtime.serve.prediction:router"

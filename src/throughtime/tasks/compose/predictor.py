@@ -32,7 +32,7 @@ from throughtime.text.texts import several
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-    from throughtime.tasks.compose.training import ComposeTask, ConditionedTexts
+    from throughtime.tasks.compose.training import ConditionedTexts
 
 Condition = str | Sequence[float]
 """A label, or a vector."""
@@ -98,12 +98,6 @@ class Composer(TextWriter):
         if words.bos_id is None or words.eos_id is None:
             raise InputError("vocabulary", "has no <bos> or <eos>; choose another tokenizer")
         return Specials(words.pad_id or 0, words.bos_id, words.eos_id)
-
-    def training_task(self, dataset: Dataset) -> ComposeTask:
-        """Batches, loss and validation on these data."""
-        from throughtime.tasks.compose.training import ComposeTask
-
-        return ComposeTask(self, dataset)
 
     def compose(
         self,

@@ -23,6 +23,7 @@ class Fill(Task):
     data = "pairs"
     config = "throughtime.tasks.fill.config:FillConfig"
     predictor = "throughtime.tasks.fill.predictor:Filler"
+    objective = "throughtime.tasks.fill.training:FillTask"
     exporter = "throughtime.tasks.fill.export:build_export"
     runner = "throughtime.tasks.fill.runner:FillerRunner"
     route = "throughtime.serve.prediction:router"

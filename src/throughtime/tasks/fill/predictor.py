@@ -27,7 +27,7 @@ from throughtime.text.texts import several
 if TYPE_CHECKING:
     from throughtime.data.batching.buckets import RaggedIds
     from throughtime.data.datasets import Dataset
-    from throughtime.tasks.fill.training import FillTask, GuessCounts
+    from throughtime.tasks.fill.training import GuessCounts
 
 RESERVED = ("<unk>", "[MASK]")
 MASK_SEED = 0
@@ -69,12 +69,6 @@ class Filler(BlankFiller, TextPredictor):
         """Build the network that a configuration describes."""
         codec = assets.codec
         return build(len(codec.vocabulary), mask_id=mask_of(codec), **config.arguments_for(build))
-
-    def training_task(self, dataset: Dataset) -> FillTask:
-        """Batches, loss and validation on these data."""
-        from throughtime.tasks.fill.training import FillTask
-
-        return FillTask(self, dataset)
 
     @property
     def refuses_generation(self) -> str | None:

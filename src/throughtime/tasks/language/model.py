@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 from throughtime.errors import InputError
-from throughtime.metrics.likelihood import Likelihood
 from throughtime.results import Evaluation, Generated, Scored, with_alternatives
 from throughtime.runtime.search import WritingOptions
 from throughtime.tasks.base import Progress
@@ -20,26 +19,19 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from throughtime.data.datasets import Dataset
-    from throughtime.search.generate import Constraint, Memory, State, Step, Strategy
+    from throughtime.metrics.likelihood import Likelihood
+    from throughtime.search.generate import Constraint, StepModel, Strategy
     from throughtime.tasks.language.framing import Framing
 
+    class ScoringModel(StepModel, Protocol):
+        """A step model that also scores whole sequences at once."""
+
+        def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float64]]:
+            """ln P of every id given the ids before it."""
+            ...
+
+
 TEXTS_PER_BATCH = 4_096
-
-
-class ScoringModel(Protocol):
-    """A step model that also scores whole sequences at once."""
-
-    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Any, State, Memory]:
-        """See `throughtime.search.generate.StepModel`."""
-        ...
-
-    def step(self, last: Any, state: State, memory: Memory) -> Step:
-        """See `throughtime.search.generate.StepModel`."""
-        ...
-
-    def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float64]]:
-        """ln P of every id given those before it."""
-        ...
 
 
 class LanguageModel(TextWriter):
@@ -81,6 +73,8 @@ class LanguageModel(TextWriter):
 
     def likelihood(self, dataset: Dataset, split: str) -> Likelihood:
         """The likelihood of a split; a stream is scored as one sequence."""
+        from throughtime.metrics.likelihood import Likelihood
+
         total = Likelihood()
         unk, texts = self.codec.vocabulary.unk_id, iter(dataset.texts(split))
         while batch := list(islice(texts, TEXTS_PER_BATCH) if self.framing.marked else texts):

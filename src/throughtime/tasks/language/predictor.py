@@ -17,7 +17,6 @@ from throughtime.cells.initialise import scratch_, xavier_
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
-from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
 from throughtime.models.readers import Reader, surprisals, window_surprisals
 from throughtime.results import Evaluation
@@ -32,6 +31,7 @@ from throughtime.text.codec import Codec, language_reserved
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.metrics.likelihood import Likelihood
     from throughtime.tasks.language.training import LanguageTask
 
 LINES_READ = 1000
@@ -125,6 +125,8 @@ class RecurrentLanguage(LanguageModel):
         progress: Progress | None = None,
     ) -> Likelihood:
         """The likelihood of a split; the state is carried from its first token to its last."""
+        from throughtime.metrics.likelihood import Likelihood
+
         ids = self.ids(dataset, split)
         if not len(ids):
             raise InputError(f"{dataset.name}, split {split}", "holds no token to score")
@@ -181,6 +183,8 @@ class RecurrentLanguage(LanguageModel):
         return report_likelihood(found, signature)
 
     def _evaluate_windows(self, dataset: Dataset, split: str, window: int, warm_up: int) -> Evaluation:
+        from throughtime.metrics.likelihood import Likelihood
+
         ids = self.ids(dataset, split)
         if not 0 <= warm_up < window:
             raise InputError("warm_up", f"is {warm_up}, but a window has {window} tokens; give less")

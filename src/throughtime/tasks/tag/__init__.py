@@ -21,6 +21,7 @@ class Tag(Task):
     )
     config = "throughtime.tasks.tag.config:TagConfig"
     predictor = "throughtime.tasks.tag.predictor:Tagger"
+    objective = "throughtime.tasks.tag.training:TagTask"
     exporter = "throughtime.tasks.tag.export:build_export"
     runner = "throughtime.tasks.tag.runner:TaggerRunner"
     route = "throughtime.serve.prediction:router"

@@ -26,7 +26,6 @@ from throughtime.text.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from throughtime.data.batching.sequences import TaggedBatch
     from throughtime.data.datasets import Dataset
-    from throughtime.tasks.tag.training import TagTask
 
 SENTENCES_PER_BATCH = 64
 WORDS_PER_BATCH = 4_096
@@ -85,12 +84,6 @@ class Tagger(SentenceTagger, Predictor):
     def chunked(self) -> bool:
         """Whether the tags mark chunks, as B-PER and I-PER do."""
         return is_chunked(self.codec.tags)
-
-    def training_task(self, dataset: Dataset) -> TagTask:
-        """Batches, loss and validation on these data."""
-        from throughtime.tasks.tag.training import TagTask
-
-        return TagTask(self, dataset)
 
     @torch.no_grad()
     def tag_words(
