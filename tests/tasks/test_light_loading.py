@@ -51,3 +51,14 @@ def test_settings_of_training_need_no_torch():
     script = 'import sys, throughtime.train.config; print("torch" in sys.modules)'
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("task", ["classify", "compose", "fill", "language", "ngram"])
+def test_importing_a_model_imports_no_batches_measures_or_objectives(task):
+    parts = ("data.batching", "metrics", "export", "train.objective", f"tasks.{task}.training")
+    script = f"""
+import sys, throughtime.tasks.{task}.predictor
+print([name for name in sys.modules if name.startswith({tuple(f"throughtime.{part}" for part in parts)!r})])
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
