@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from throughtime.cli.forecast import open_series
 from throughtime.cli.options import Device, Run, SeriesOptions, check_pictures, option
-from throughtime.cli.output import Outcome, as_command, build_table, progress_bar, say
+from throughtime.cli.output import Outcome, as_command, build_table, draw_figure, progress_bar, say
 from throughtime.text.texts import several
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def backtest(
     _warn(found.trained_on)
     if save_intervals:
         _save_intervals(run, model, panel, shared)
-    _draw(found, panel, plot, plot_steps)
+    draw_figure(plot, "backtest", found, panel)
+    draw_figure(plot_steps, "forecast_error", {one.name: one.steps["rmse"] for one in found.figures})
     kept = f"({found.earlier_windows})" if found.earlier_windows else ""
     how = {
         "data": name,
@@ -130,17 +131,6 @@ def _warn(windows: int) -> None:
             f"{windows} of the windows contain rows that the model was trained on, which flatters it; "
             "ask for fewer windows or smaller steps, or train with a larger test_size."
         )
-
-
-def _draw(found: Backtest, panel: Panel, plot: Path | None, plot_steps: Path | None) -> None:
-    from throughtime import plots
-
-    if plot is not None:
-        plots.backtest(found, panel, path=plot)
-        say(f"wrote {plot}")
-    if plot_steps is not None:
-        plots.forecast_error({one.name: one.steps["rmse"] for one in found.figures}, path=plot_steps)
-        say(f"wrote {plot_steps}")
 
 
 def _shown(found: Backtest, name: str, signature: str) -> list[Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from throughtime.cli.options import option
-from throughtime.cli.output import Outcome, as_command, say
+from throughtime.cli.output import BOLD, Outcome, as_command, build_table, say
 
 CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_int8")
 SIZE, STEPS, BATCH = 8, 64, 3
@@ -22,34 +22,30 @@ def doctor(measure: Measure = False) -> Outcome:
 
     Example: throughtime doctor
     """
-    from rich.table import Table
-
     if measure:
         from throughtime.recurrence.measuring import measure as clock
 
         clock(say)
     machine, cells = _machine(), _cells()
-    about = Table(box=None, show_header=False, pad_edge=False)
-    for name, value in machine.items():
-        about.add_row(name.replace("_", " "), ", ".join(value) if isinstance(value, list) else str(value))
+    facts = [
+        (name.replace("_", " "), ", ".join(value) if isinstance(value, list) else str(value))
+        for name, value in machine.items()
+    ]
+    about = build_table("", "", rows=facts, show_header=False, **BOLD)
     uses = list(cells[0]["backends"])
-    served = Table(
-        "cell", *(use.replace(", ", "\n") for use in uses), box=None, pad_edge=False, header_style="bold"
-    )
-    for cell in cells:
-        served.add_row(cell["cell"], *(cell["backends"][use] for use in uses))
-    refused = Table("backend", "refuses", "because", box=None, pad_edge=False, header_style="bold")
+    rows = [(cell["cell"], *(cell["backends"][use] for use in uses)) for cell in cells]
+    served = build_table("cell", *(use.replace(", ", "\n") for use in uses), rows=rows, **BOLD)
     reasons: dict[tuple[str, str], list[str]] = {}
     for cell in cells:
         for refusal in cell["refusals"].items():
             reasons.setdefault(refusal, []).append(cell["cell"])
-    for (backend, reason), names in sorted(reasons.items()):
-        refused.add_row(backend, ", ".join(names), reason)
+    refusals = [(backend, ", ".join(names), reason) for (backend, reason), names in sorted(reasons.items())]
+    refused = build_table("backend", "refuses", "because", rows=refusals, **BOLD)
     return Outcome({**machine, "cells": cells}, [about, "", served, "", refused])
 
 
 def _machine() -> dict[str, Any]:
-    """Versions, threads, what the processor knows, and the accelerator."""
+    """Versions, threads, instruction sets of the processor, and GPUs."""
     import torch
 
     from throughtime.version import __version__
@@ -69,7 +65,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
-    """The instruction sets that matter here and that the processor has; none where it cannot be asked."""
+    """The instruction sets that matter here and that the processor has; none if they cannot be read."""
     if not cpuinfo.exists():
         return []
     words = set(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
@@ -77,7 +73,7 @@ def _cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
 
 
 def _cells() -> list[dict[str, Any]]:
-    """For each registered cell the backend that `auto` takes, by use, and why others refuse."""
+    """For each registered cell the backend that `auto` chooses, by use, and why others refuse."""
     import torch
 
     from throughtime.cells import CELLS

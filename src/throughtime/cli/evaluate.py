@@ -19,7 +19,7 @@ from throughtime.cli.options import (
     given,
     option,
 )
-from throughtime.cli.output import Outcome, as_command, download_bars, progress_bar, say
+from throughtime.cli.output import Outcome, as_command, download_bars, draw_figure, progress_bar
 from throughtime.errors import InputError
 
 LANGUAGE = "Recurrent language models"
@@ -137,10 +137,8 @@ def evaluate(
         found = model.evaluate(dataset, split=split, progress=step, **asked)
     report_skipped(dataset)
     if plot is not None:
-        from throughtime import plots
-
-        plots.positions(found.values["by_position"], first=found.values["warm_up"] + 1, path=plot)
-        say(f"wrote {plot}")
+        positions = found.values["by_position"]
+        draw_figure(plot, "positions", positions, first=found.values["warm_up"] + 1)
     values = {
         "run": str(run),
         "data": data or model.config.data,

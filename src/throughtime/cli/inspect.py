@@ -13,7 +13,7 @@ from throughtime.cli.inspect_gradients import gradients, truncation
 from throughtime.cli.inspect_markov import markov
 from throughtime.cli.inspect_model import InspectsRun, inspect_model
 from throughtime.cli.options import Plot, check_pictures, option
-from throughtime.cli.output import Outcome, as_command, say
+from throughtime.cli.output import Outcome, as_command, draw_figure
 from throughtime.cli.usage import Command, RunFirst
 from throughtime.files import path_exists
 
@@ -49,12 +49,8 @@ def graph(
 
     check_pictures(plot)
     drawn = unroll(cell, steps)
-    if plot is not None:
-        from throughtime import plots
-
-        title = f"{cell.upper().replace('MIN', 'min')}, unrolled over {several(steps, 'step')}"
-        plots.graph(drawn, title=title, path=plot)
-        say(f"wrote {plot}")
+    title = f"{cell.upper().replace('MIN', 'min')}, unrolled over {several(steps, 'step')}"
+    draw_figure(plot, "graph", drawn, title=title)
     values = {
         "cell": cell,
         "steps": steps,

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 from throughtime.cli.options import Plot, check_pictures, option
-from throughtime.cli.output import BOLD, Outcome, as_command, build_table, say
+from throughtime.cli.output import BOLD, Outcome, as_command, build_table, draw_figure
 from throughtime.errors import InputError
 
 
@@ -81,11 +81,7 @@ def cost(
         )
     found = measure_layers(lengths, width=width, kernel=kernel)
     rows = {name: asdict(one) for name, one in found.items()}
-    if plot is not None:
-        from throughtime import plots
-
-        plots.complexity(lengths, rows, path=plot)
-        say(f"wrote {plot}")
+    draw_figure(plot, "complexity", lengths, rows)
     headings = ("layer", "operations", "sequential", "path", ">ms", ">grows as", ">MB", ">grows as")
     table = build_table(*headings, **BOLD)
     for name, one in found.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from throughtime.cli.options import Plot, check_pictures, option, refuse
-from throughtime.cli.output import BOLD, Outcome, as_command, build_table, say
+from throughtime.cli.output import BOLD, Outcome, as_command, build_table, draw_figure
 from throughtime.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -63,11 +63,7 @@ def gradients(
         for name in cells
         for gates in ((None, set_to) if keeps(name) else (None,))
     ]
-    if plot is not None:
-        from throughtime import plots
-
-        plots.gradients(curves, clip, path=plot)
-        say(f"wrote {plot}")
+    draw_figure(plot, "gradients", curves, clip)
     rows = [_curve(curve) for curve in curves]
     values = {
         "norm": "ds_T/ds_t, whole state",
@@ -174,7 +170,6 @@ def truncation(
     comparisons = compare_strategies(problem, tau, pi, draws)
     if plot is not None:
         _draw_truncation((text or SENTENCE)[:72], comparisons, plot)
-        say(f"wrote {plot}")
     rows = [
         {"strategy": row.name, **vars(row.error), "seconds": row.growth[-1].seconds,
          "saved_bytes": row.growth[-1].saved, "backend": _backend(problem, row.strategy),
@@ -197,7 +192,6 @@ def _backend(problem: Problem, strategy: Strategy) -> str:
 
 
 def _draw_truncation(text: str, comparisons: list[Comparison], plot: Path) -> None:
-    from throughtime import plots
     from throughtime.plots.backpropagation import StrategyCosts
     from throughtime.recurrence.backpropagation import carries
 
@@ -212,7 +206,7 @@ def _draw_truncation(text: str, comparisons: list[Comparison], plot: Path) -> No
             [part.saved / 1e6 for part in row.growth],
             [part.seconds * 1e3 for part in row.growth],
         )
-    plots.truncation(text, dict(reversed(cuts.items())), measured, path=plot)
+    draw_figure(plot, "truncation", text, dict(reversed(cuts.items())), measured)
 
 
 def _strategies_shown(values: dict[str, Any]) -> list[RenderableType]:

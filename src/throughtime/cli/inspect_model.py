@@ -11,7 +11,7 @@ import typer
 
 from throughtime.cli.inputs import load_model, task_of
 from throughtime.cli.options import Device, Plot, Run, check_pictures, option, refuse
-from throughtime.cli.output import BOLD, Outcome, as_command, build_table, say
+from throughtime.cli.output import BOLD, Outcome, as_command, build_table, draw_figure
 from throughtime.cli.usage import RunFirst, is_run
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.tasks import TASKS
@@ -118,8 +118,6 @@ def inspect_model(
             outcome = _gates(model, sentence, layer, plot)
         else:
             outcome = _embedding(model, sentence, neighbours or NEIGHBOURS, side, plot)
-    if plot is not None:
-        say(f"wrote {plot}")
     return Outcome({"run": str(run), "sentence": sentence, **outcome.values}, outcome.shown)
 
 
@@ -165,10 +163,7 @@ def _attention(model: Any, sentence: str, plot: Path | None) -> Outcome:
     best = attention(model, sentence)
     alignment = best.alignment
     assert alignment is not None, "models without attention are refused"
-    if plot is not None:
-        from throughtime import plots
-
-        plots.attention(best, path=plot)
+    draw_figure(plot, "attention", best)
     table = build_table("word", "attended to", "weight", **BOLD)
     for word, row in zip(alignment.target, alignment.weights, strict=True):
         looks = sorted(zip(row, alignment.source, strict=True), reverse=True)[:3]
@@ -183,10 +178,7 @@ def _beam(model: Any, sentence: str, num_beams: int | None, plot: Path | None) -
     from throughtime.inspection.translation import beam_tree
 
     tree = beam_tree(model, sentence, num_beams)
-    if plot is not None:
-        from throughtime import plots
-
-        plots.beam(tree, path=plot)
+    draw_figure(plot, "beam", tree)
     return Outcome(tree.to_dict(), _tree_shown(tree))
 
 
@@ -221,14 +213,10 @@ def _gates(model: Any, sentence: str, layer: int | None, plot: Path | None) -> O
             names = ", ".join(f"{number} {one.name}" for number, one in enumerate(layers, 1))
             raise InputError("--layer", f"is {layer}, the model has {len(layers)}: {names}")
         layers = [layers[layer - 1]]
-    if plot is not None:
-        from throughtime import plots
-
-        title = f"“{sentence}”"
-        if layer is not None:
-            plots.layer_gates(layers[0], title=f"{layers[0].name}, {title}", path=plot)
-        else:
-            plots.keep_gates(layers, title=title, path=plot)
+    if layer is not None:
+        draw_figure(plot, "layer_gates", layers[0], title=f"{layers[0].name}, “{sentence}”")
+    else:
+        draw_figure(plot, "keep_gates", layers, title=f"“{sentence}”")
     values = {"layers": [one.to_dict(len(one.order)) for one in layers]}
     return Outcome(values, [_gates_shown(layers), "", _HALF_LIFE])
 
@@ -256,10 +244,7 @@ def _embedding(model: Any, sentence: str, k: int, side: str | None, plot: Path |
     from throughtime.inspection.embeddings import embedding_map
 
     found = embedding_map(model, sentence, k=k, side=side)
-    if plot is not None:
-        from throughtime import plots
-
-        plots.embedding(found, path=plot)
+    draw_figure(plot, "embedding", found)
     rows = [
         (one.token, "  ".join(f"{near.token} {near.similarity:.2f}" for near in one.nearest))
         for one in found.neighbours

@@ -257,6 +257,16 @@ def say(message: str) -> None:
     stderr().print(message, markup=False)
 
 
+def draw_figure(path: Path | None, name: str, *content: Any, **options: Any) -> None:
+    """Draw the figure `name` of `throughtime.plots` into a file, if one is asked for, and say so."""
+    if path is None:
+        return
+    from throughtime import plots
+
+    getattr(plots, name)(*content, path=path, **options)
+    say(f"wrote {path}")
+
+
 def warn(found: Mapping[str, str]) -> None:
     """Print warnings to stderr and add them to the JSON object; each kind of warning once."""
     for kind, sentence in found.items():

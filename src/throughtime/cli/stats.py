@@ -19,7 +19,7 @@ from throughtime.cli.options import (
     option,
     refuse,
 )
-from throughtime.cli.output import Outcome, as_command, build_table, say
+from throughtime.cli.output import Outcome, as_command, build_table, draw_figure, say
 from throughtime.cli.series_stats import series_stats
 
 if TYPE_CHECKING:
@@ -95,12 +95,8 @@ def stats(
     values = _values(counted, TOP if top is None else top)
     values |= _vocabulary(tokenizer, counted[0], min_freq, dataset)
     values |= {"tokenizer": tokenizer.name, "data": dataset.name, **_skipped(dataset)}
-    if plot is not None:
-        from throughtime import plots
-
-        frequencies = {grams.n: grams.counts for grams in counted[:3]}
-        plots.zipf(frequencies, title=f"Zipf's law in {dataset.name}", path=plot)
-        say(f"wrote {plot}")
+    frequencies = {grams.n: grams.counts for grams in counted[:3]}
+    draw_figure(plot, "zipf", frequencies, title=f"Zipf's law in {dataset.name}")
     return Outcome(values, _shown(values, " of all splits" if _all_splits(dataset, split) else ""))
 
 
