@@ -72,9 +72,9 @@ def _window_graph(model: NetworkForecaster, known: int, past: int, int8: bool) -
     graph = Graph("forecaster", int8=int8)
     values = graph.input("values", "float32", [model.lookback, "batch"])
     offset, spread = _level(graph, model, values)
-    taken = graph.op("Div", graph.op("Sub", values, offset), spread)
+    normalised = graph.op("Div", graph.op("Sub", values, offset), spread)
     window = GraphWindow(
-        taken,
+        normalised,
         graph.input("known", "float32", [model.lookback + model.trained_rows, "batch", known])
         if known
         else None,
@@ -83,7 +83,7 @@ def _window_graph(model: NetworkForecaster, known: int, past: int, int8: bool) -
     )
     outputs = graph_network(graph, model.network, window, model.lookback)
     if isinstance(model, DirectForecaster) and model.highway is not None:
-        centre = graph.linear(graph.op("Transpose", taken), model.highway.weight, model.highway.bias)
+        centre = graph.linear(graph.op("Transpose", normalised), model.highway.weight, model.highway.bias)
         centre = graph.op("Unsqueeze", graph.op("Transpose", centre), graph.axes(-1))
         before, after = model.head.centre, model.head.width - model.head.centre - 1
         outputs = graph.op("Add", outputs, graph.op("Pad", centre, graph.axes(0, 0, before, 0, 0, after)))
@@ -98,10 +98,10 @@ def _reading_graph(model: LatentAutoregression, known: int, int8: bool) -> Graph
     graph = Graph("forecaster", int8=int8)
     values = graph.input("values", "float32", [model.lookback, "batch"])
     offset, spread = _level(graph, model, graph.slice(values, 0, model.warm_up, 0))
-    taken = graph.op("Div", graph.op("Sub", values, offset), spread)
+    normalised = graph.op("Div", graph.op("Sub", values, offset), spread)
     rows = graph.input("known", "float32", [model.lookback, "batch", known]) if known else None
     outputs, state = model.stack.graph(
-        graph, columns(graph, GraphWindow(taken, rows, None, None), model.lookback)
+        graph, columns(graph, GraphWindow(normalised, rows, None, None), model.lookback)
     )
     last = graph.op("Gather", outputs, graph.constant(-1, "int64"), axis=0)
     outputs = graph.linear(last, model.readout.weight, model.readout.bias)
