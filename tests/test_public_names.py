@@ -27,6 +27,15 @@ def test_importing_the_package_imports_nothing_heavy():
     assert not set(done.stdout.split()) & {"torch", "numpy", "pydantic", "tokenizers", "rich"}
 
 
+def test_a_translator_imports_no_counted_models_and_no_scores():
+    program = "import sys, throughtime.tasks.translate.predictor; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = {name for name in done.stdout.split() if name.startswith("throughtime.")}
+    assert "throughtime.tasks.translate.network" in loaded
+    parts = ("ngram.", "metrics.bleu", "metrics.classification", "metrics.likelihood", "text.languages")
+    assert not [name for name in loaded if name.removeprefix("throughtime.").startswith(parts)]
+
+
 def test_train_and_export_can_be_called_beside_the_subpackages_of_their_names():
     program = """
 import throughtime as tt, throughtime.train.config, throughtime.export.graph

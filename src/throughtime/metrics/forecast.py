@@ -1,7 +1,7 @@
-"""How far forecasts lie from what happened: points, quantiles, samples, intervals.
+"""Errors of forecasts: of points, quantiles, samples and intervals.
 
-Every measure takes arrays that broadcast and a numpy `axis`; without one it is a single number. What was
-not observed (NaN in `y`) does not count; a NaN in a forecast is a failure, and makes the figure NaN.
+Every measure takes arrays that broadcast and a numpy `axis`; without an axis the result is a single number.
+Missing observations (NaN in `y`) are ignored; a NaN in a forecast makes the result NaN.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def rmse(y: npt.ArrayLike, forecast: npt.ArrayLike, axis: Axis = None) -> Any:
 
 
 def smape(y: npt.ArrayLike, forecast: npt.ArrayLike, axis: Axis = None) -> Any:
-    """Symmetric mean absolute percentage error, of 200 at most: mean 200 |y - f| / (|y| + |f|); 0/0 is 0.
+    """Symmetric mean absolute percentage error, at most 200: mean 200 |y - f| / (|y| + |f|); 0/0 is 0.
 
     >>> round(float(smape([100, 0], [50, 0])), 4)             # (66.6667 + 0) / 2
     33.3333
@@ -56,10 +56,10 @@ def smape(y: npt.ArrayLike, forecast: npt.ArrayLike, axis: Axis = None) -> Any:
 
 
 def mase(y: npt.ArrayLike, forecast: npt.ArrayLike, scale: npt.ArrayLike, axis: Axis = None) -> Any:
-    """Mean absolute scaled error: mean |y - f| / scale, with the `seasonal_scale` of each series' history.
+    """Mean absolute scaled error: mean |y - f| / scale, with the `seasonal_scale` of the history of each series.
 
-    Below 1 is better than the seasonal-naive forecast was, one step ahead, in the history. A series whose
-    scale is zero or NaN has no such figure and does not count.
+    A value below 1 is better than the seasonal-naive forecast, one step ahead, in the history. Series whose
+    scale is zero or NaN are ignored.
 
     >>> float(mase([5, 6], [5, 8], scale=seasonal_scale([1, 2, 4, 5], season=1)))     # scale 4/3
     0.75
@@ -71,7 +71,7 @@ def mase(y: npt.ArrayLike, forecast: npt.ArrayLike, scale: npt.ArrayLike, axis: 
 
 
 def seasonal_scale(history: npt.ArrayLike, season: int) -> float:
-    """What MASE divides by: mean |y_t - y_{t-m}| over the history; NaN where no such pair was observed.
+    """The scale of MASE: mean |y_t - y_{t-m}| over the history; NaN if no such pair was observed.
 
     >>> seasonal_scale([1, 2, 4, 5, np.nan], season=2)           # |4 - 1| and |5 - 2|
     3.0
@@ -82,7 +82,7 @@ def seasonal_scale(history: npt.ArrayLike, season: int) -> float:
 
 
 def pinball(y: npt.ArrayLike, quantile: npt.ArrayLike, probability: float, axis: Axis = None) -> Any:
-    """The loss that a quantile minimises: mean max(p (y - q), (p - 1) (y - q)).
+    """Pinball loss, which the quantile minimises: mean max(p (y - q), (p - 1) (y - q)).
 
     >>> round(float(pinball([10, 10], [8, 13], probability=0.9)), 4)     # (0.9 x 2 + 0.1 x 3) / 2
     1.05
@@ -92,10 +92,10 @@ def pinball(y: npt.ArrayLike, quantile: npt.ArrayLike, probability: float, axis:
 
 
 def crps_samples(y: npt.ArrayLike, samples: npt.ArrayLike, axis: Axis = None) -> Any:
-    """Continuous ranked probability score of m samples, which lie along their first axis; unbiased.
+    """Continuous ranked probability score of m samples along the first axis; unbiased.
 
     mean_i |x_i - y| - sum_{i<j} |x_i - x_j| / (m (m - 1)): with m^2 instead, small samples would seem worse
-    than the distribution they come from. One sample alone scores its absolute error.
+    than their distribution. The score of a single sample is its absolute error.
 
     >>> round(float(crps_samples(1.0, [0.0, 2.0, 4.0])), 4)          # 5/3 - 8/6
     0.3333
@@ -111,8 +111,8 @@ def crps_samples(y: npt.ArrayLike, samples: npt.ArrayLike, axis: Axis = None) ->
 def crps_quantiles(y: npt.ArrayLike, quantiles: Mapping[float, npt.ArrayLike], axis: Axis = None) -> Any:
     """Continuous ranked probability score of quantiles by probability: twice the integral of pinball over p.
 
-    By the trapezoid rule between the given probabilities, and down to no loss at 0 and at 1. The more
-    probabilities there are, the nearer it comes; compare models on the same ones only.
+    The integral is computed by the trapezoid rule, with no loss at 0 and 1. More probabilities make it more
+    exact; compare models only on the same ones.
 
     >>> float(crps_quantiles(1.0, {0.25: 0.0, 0.5: 1.0, 0.75: 2.0}))    # 2 (1/4 + 0 + 1/4) / 4
     0.25
@@ -138,7 +138,7 @@ def coverage(y: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike, axis: Ax
 
 
 def mean_width(low: npt.ArrayLike, high: npt.ArrayLike, axis: Axis = None) -> Any:
-    """How wide the intervals are: mean (high - low).
+    """Mean width of the intervals: mean (high - low).
 
     >>> float(mean_width([0, 1], [2, 5]))
     3.0
@@ -147,7 +147,7 @@ def mean_width(low: npt.ArrayLike, high: npt.ArrayLike, axis: Axis = None) -> An
 
 
 def _observed_mean(values: Array, y: npt.ArrayLike, axis: Axis) -> Any:
-    """The mean of `values` where `y` was observed; NaN where nothing was."""
+    """The mean of `values` where `y` was observed; NaN if nothing was."""
     observed = ~np.isnan(np.broadcast_to(_array(y), values.shape))
     counts = observed.sum(axis=axis)
     sums = np.where(observed, values, 0.0).sum(axis=axis)

@@ -1,6 +1,6 @@
-"""Measures by name: numbers that compare a model's predictions with references.
+"""Measures by name, which compare the predictions of a model with references.
 
-`evaluate` computes those that are asked for, and training can keep the weights that are best by one
+`evaluate` computes the measures that it is given, and training can choose the best weights by one
 (`choose_by`). Another package adds a measure with an entry point of the group `throughtime.measures`.
 """
 
@@ -14,15 +14,15 @@ from throughtime.errors import InputError
 from throughtime.registry import Registry
 
 Compute = Callable[[Sequence[str], Sequence[str]], Mapping[str, float]]
-"""From predictions and references, one of each for every input, to values by name."""
+"""Computes values by name from predictions and references, one of each for every input."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """How predictions are scored, which tasks that fits, and whether less or more is better.
+    """A measure, the tasks that it is for, and whether less or more is better.
 
-    Predictions are translations for `translate`, labels for `classify`. Of several values the first decides
-    where a measure is chosen by.
+    Predictions are translations for `translate` and labels for `classify`. If a measure has several values,
+    training chooses by the first.
 
     >>> equal = Measure(lambda given, right: {"equal": sum(map(str.__eq__, given, right)) / len(right)})
     >>> equal.value(["a", "b"], ["a", "c"])
@@ -34,7 +34,7 @@ class Measure:
     better: Literal["less", "more"] = "more"
 
     def value(self, predictions: Sequence[str], references: Sequence[str]) -> float:
-        """The value that decides; 0 where there is nothing to score."""
+        """The value that training chooses by; 0 without predictions."""
         return next(iter(self.compute(predictions, references).values())) if predictions else 0.0
 
 
@@ -50,7 +50,7 @@ MEASURES = Registry[Measure](
 
 
 def find_measure(name: str, task: str) -> Measure:
-    """The measure of this name; refuse one that does not fit the task."""
+    """Find the measure of this name; raise if it is not for the task."""
     measure = MEASURES[name]
     if task not in measure.tasks:
         raise InputError("measure", f"{name!r} is for {' and '.join(measure.tasks)}, not for {task}")
@@ -60,7 +60,7 @@ def find_measure(name: str, task: str) -> Measure:
 def compute_measures(
     names: Iterable[str], task: str, predictions: Sequence[str], references: Sequence[str]
 ) -> dict[str, float]:
-    """The values of several measures.
+    """Compute the values of several measures.
 
     >>> compute_measures(["ter"], "translate", ["the cat sat"], ["the cat sat"])
     {'ter': 0.0}

@@ -1,4 +1,4 @@
-"""BLEU of one sentence by the lecture notes' formula, with every step of the computation."""
+"""BLEU of one sentence by the formula of the lecture notes, with every step of the computation."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from throughtime.errors import InputError
 
 @dataclass(frozen=True)
 class NgramMatches:
-    """How many of a prediction's n-grams of one length are in the label.
+    """The number of n-grams of one length in a prediction, and how many of them are in the label.
 
-    `matches` is clipped: an n-gram counts at most as often as the label has it.
+    `matches` is clipped: an n-gram counts at most as often as it occurs in the label.
     """
 
     n: int
@@ -23,7 +23,7 @@ class NgramMatches:
 
     @classmethod
     def count(cls, prediction: Sequence[str], label: Sequence[str], n: int) -> NgramMatches:
-        """Count them for one n."""
+        """Count the n-grams of length n and their matches."""
         if n < 1:
             raise InputError("n", f"is {n}, expected 1 or more")
         found, wanted = _ngrams(prediction, n), _ngrams(label, n)
@@ -31,17 +31,17 @@ class NgramMatches:
 
     @property
     def precision(self) -> float:
-        """p_n; 0 where the prediction is shorter than n."""
+        """p_n; 0 if the prediction is shorter than n."""
         return self.matches / self.total if self.total else 0.0
 
     @property
     def exponent(self) -> float:
-        """1 / 2^n: the longer the n-grams, the less a low precision lowers the score."""
+        """1 / 2^n: a low precision of longer n-grams lowers the score less."""
         return 0.5**self.n
 
     @property
     def factor(self) -> float:
-        """What it multiplies the score by: p_n^(1/2^n)."""
+        """The factor in the score: p_n^(1/2^n)."""
         return float(self.precision**self.exponent)
 
 
@@ -67,10 +67,9 @@ class NotesBleu:
 
     @property
     def value(self) -> float:
-        """The brevity penalty times all factors; 0 where nothing matches."""
-        return (
-            self.brevity_penalty * math.prod(one.factor for one in self.ngrams[: self.k]) if self.k else 0.0
-        )
+        """The brevity penalty times all factors; 0 if nothing matches."""
+        factors = math.prod(one.factor for one in self.ngrams[: self.k])
+        return self.brevity_penalty * factors if self.k else 0.0
 
 
 def ngram_precision(prediction: Sequence[str], label: Sequence[str], n: int) -> float:
@@ -96,7 +95,7 @@ def notes_bleu_steps(prediction: Sequence[str], label: Sequence[str], k: int | N
     for n in range(1, longest + 1):
         ngrams.append(NgramMatches.count(prediction, label, n))
         if k is None and not ngrams[-1].matches:
-            break  # where no n-gram of a length matches, no longer one does
+            break  # if no n-gram of this length matches, no longer one does
     chosen = longest if k is not None else sum(one.matches > 0 for one in ngrams)
     return NotesBleu(len(prediction), len(label), chosen, tuple(ngrams))
 
@@ -104,8 +103,8 @@ def notes_bleu_steps(prediction: Sequence[str], label: Sequence[str], k: int | N
 def notes_bleu(prediction: Sequence[str], label: Sequence[str], k: int | None = None) -> float:
     r"""exp(min(0, 1 - len_label / len_pred)) \prod_{n=1}^{k} p_n^{1/2^n}
 
-    k is the longest matching n where it is not given, and at most the prediction's length where it is. A
-    prediction that is empty, or matches nothing, scores 0.
+    By default, k is the length of the longest matching n-gram; a given k is at most the length of the
+    prediction. A prediction that is empty or matches nothing scores 0.
 
     >>> round(notes_bleu("ABBCD", "ABCDEF", k=2), 4), round(notes_bleu("ABBCD", "ABCDEF", k=3), 4)
     (0.6815, 0.594)
