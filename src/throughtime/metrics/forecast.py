@@ -56,7 +56,7 @@ def smape(y: npt.ArrayLike, forecast: npt.ArrayLike, axis: Axis = None) -> Any:
 
 
 def mase(y: npt.ArrayLike, forecast: npt.ArrayLike, scale: npt.ArrayLike, axis: Axis = None) -> Any:
-    """Mean absolute scaled error: mean |y - f| / scale, with the `seasonal_scale` of the history of each series.
+    """Mean absolute scaled error: mean |y - f| / scale, with the `seasonal_scale` of each history.
 
     A value below 1 is better than the seasonal-naive forecast, one step ahead, in the history. Series whose
     scale is zero or NaN are ignored.
