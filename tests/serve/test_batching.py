@@ -67,7 +67,7 @@ def test_a_batch_is_no_larger_than_asked_unless_one_request_is(batcher, gate):
 def test_a_full_queue_refuses_and_says_when_to_come_again(batcher, gate):
     held(batcher, gate)
     batcher.submit("same", gate, [1, 2, 3, 4])
-    with pytest.raises(RefusalError, match="too many requests wait for model") as caught:
+    with pytest.raises(RefusalError, match=r"too many requests .* model") as caught:
         batcher.submit("same", gate, [5, 6, 7])
     assert (caught.value.status, caught.value.headers) == (503, {"Retry-After": "1"})
     batcher.submit("same", gate, [5, 6])

@@ -117,20 +117,19 @@ def test_what_is_no_text_is_refused_in_a_sentence(client, path, q, sentence):
     ("given", "sentence"),
     [
         ({"content": b'{"q": hi}'}, "the body is not JSON: expecting value at character 6"),
-        ({"json": ["hi"]}, "the body is JSON but no object; /docs says what this path takes"),
-        (
-            {"data": {"q": "hi"}},
-            "this path takes a JSON object, with the header Content-Type: application/json",
-        ),
-        ({}, "this path takes a JSON object, with the header Content-Type: application/json"),
+        ({"json": ["hi"]}, "the body is JSON but not an object"),
+        ({"data": {"q": "hi"}}, "this path takes a JSON object"),
+        ({}, "this path takes a JSON object"),
     ],
 )
 def test_a_body_that_is_no_json_object_is_refused_in_a_sentence(client, given, sentence):
     headers = {"Content-Type": "application/json"} if "content" in given else {}
     answer = client.post("/classify", headers=headers, **given)
-    assert (answer.status_code, answer.json()) == (400, {"error": sentence})
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith(sentence)
     answer = client.post("/v1/completions", headers=headers, **given)
-    assert (answer.json()["error"]["message"], answer.json()["error"]["param"]) == (sentence, None)
+    assert answer.json()["error"]["message"].startswith(sentence)
+    assert answer.json()["error"]["param"] is None
 
 
 def test_a_known_path_with_another_method_is_405_and_an_unknown_one_404(client):
@@ -144,15 +143,12 @@ def test_a_known_path_with_another_method_is_405_and_an_unknown_one_404(client):
     ]:
         answer = client.request(method, path)
         assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
-        assert answer.json() == {"error": f"this path takes {allowed} only; /docs says how"}
+        assert answer.json()["error"].startswith(f"this path takes {allowed} only")
     answer = client.get("/v1/completions")
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
-    assert answer.json()["error"] == {
-        "message": "this path takes POST only; /docs says how",
-        "type": "invalid_request_error",
-        "param": None,
-        "code": None,
-    }
+    error = answer.json()["error"]
+    assert error.pop("message").startswith("this path takes POST only")
+    assert error == {"type": "invalid_request_error", "param": None, "code": None}
     for method in ("GET", "POST"):
         for path in ("/nowhere", "/translate/", "/../app.py", "/v1/nothing"):
             assert client.request(method, path).status_code == 404

@@ -101,9 +101,9 @@ def test_a_full_queue_is_503_and_a_slow_model_504():
     assert sorted(statuses) == [503, 503, 504, 504, 504]
     refused = next(answer for answer in answers if answer.status_code == 503)
     assert refused.headers["retry-after"] == "1"
-    assert refused.json() == {"error": "too many requests wait for gated; try again soon"}
+    assert "gated" in refused.json()["error"]
     late = next(answer for answer in answers if answer.status_code == 504)
-    assert late.json() == {"error": "not done within 0.7 s; ask for less at once"}
+    assert "0.7 s" in late.json()["error"]
 
 
 def test_a_client_that_vanished_is_not_computed():
@@ -142,7 +142,7 @@ def test_a_stream_ends_in_a_sentence_when_its_time_is_over(models):
         lines = httpx2.post(f"{address}/v1/completions", json=body, timeout=20).text.split("\n\n")
     assert lines[-2:] == ["data: [DONE]", ""]
     error = json.loads(lines[-3].removeprefix("data: "))["error"]
-    assert (error["message"], error["type"]) == ("the text was not done in time", "timeout_error")
+    assert error["type"] == "timeout_error"
 
 
 def test_stopping_finishes_what_runs():

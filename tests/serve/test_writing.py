@@ -174,7 +174,7 @@ def test_who_has_left_takes_no_place_in_the_queue(counted):
         gone = [draft(counted, "the", SamplingOptions(max_tokens=1), whole) for _ in range(2)]
         writer.submit(gone)
         late = draft(counted, "the", SamplingOptions(max_tokens=1), whole)
-        with pytest.raises(RefusalError, match="too many requests wait"):
+        with pytest.raises(RefusalError, match="too many requests"):
             writer.submit([late])
         for one in gone:
             one.left = True

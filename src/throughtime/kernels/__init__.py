@@ -1,1 +1,1 @@
-"""CUDA kernels as text, compiled on the machine that runs them by the compiler torch brings along."""
+"""CUDA kernels as source text, compiled where they run with the compiler that comes with torch."""

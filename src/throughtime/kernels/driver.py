@@ -18,15 +18,15 @@ from throughtime.kernels.cache import cached
 
 FOLDER = Path(__file__).parent
 LEAST = (8, 0)
-"""The compute capability from which on the matrix instructions used here exist."""
+"""The lowest compute capability that has the matrix instructions used here."""
 
 Kernel = Callable[[int, "ctypes.Structure | ctypes.Array[ctypes.c_longlong]"], None]
-"""Launch so many blocks with these arguments."""
+"""Launches this number of blocks with these arguments."""
 
 
 @functools.cache
 def unavailable(device: int) -> str | None:
-    """Why kernels cannot be compiled and run on this GPU; None where they can."""
+    """Return why kernels cannot be compiled and run on this GPU, or None if they can."""
     if torch.version.cuda is None:
         return "this torch was built without CUDA"
     if torch.cuda.get_device_capability(device) < LEAST:
@@ -40,7 +40,7 @@ def unavailable(device: int) -> str | None:
 
 @functools.cache
 def limits(device: int) -> tuple[int, int]:
-    """How many multiprocessors the GPU has, and how many bytes of shared memory a block may have."""
+    """Return the number of multiprocessors of the GPU, and the bytes of shared memory a block may have."""
     torch.cuda.init()
     handle, found = ctypes.c_int(), (ctypes.c_int(), ctypes.c_int())
     _check(_driver().cuDeviceGet(ctypes.byref(handle), device))
@@ -52,10 +52,10 @@ def limits(device: int) -> tuple[int, int]:
 def build(
     name: str, files: tuple[str, ...], constants: Mapping[str, int], device: int, *, together: bool = False
 ) -> Kernel:
-    """The kernel `name` out of these files, with these constants, ready to be launched on a GPU.
+    """Compile the kernel `name` from these files with these constants, and load it on a GPU.
 
-    `together`: its blocks wait for each other. The driver then runs all of them at once or refuses to, so
-    that none waits for one that never comes.
+    `together` says that its blocks wait for each other: the driver then runs all of them at once or refuses,
+    so that no block waits for one that never starts.
     """
     return _built(name, files, tuple(sorted(constants.items())), device, together)
 
@@ -85,7 +85,7 @@ def _built(
             return
         if not hasattr(_thread, "entered"):
             _enter(device)
-        # torch.cuda.current_stream would make an object at each launch, for the same number.
+        # torch.cuda.current_stream would build an object at each launch for the same number.
         stream = ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(device))
         given = pointers(ctypes.addressof(arguments))
         _check(start(function, blocks, 1, 1, threads, 1, 1, shared, stream, given, *extra))
@@ -98,7 +98,7 @@ _thread = threading.local()
 
 
 def _enter(device: int) -> None:
-    """Make the GPU's context that of this thread: a backward pass runs in a thread of its own."""
+    """Make the context of the GPU current in this thread; a backward pass runs in another thread."""
     context, handle = ctypes.c_void_p(), ctypes.c_int()
     _check(_driver().cuCtxGetCurrent(ctypes.byref(context)))
     if not context.value:
@@ -109,12 +109,12 @@ def _enter(device: int) -> None:
 
 
 def text(files: tuple[str, ...]) -> str:
-    """The files, one after the other."""
+    """Return the concatenated text of these files."""
     return "\n".join((FOLDER / file).read_text(encoding="utf-8") for file in files)
 
 
 def machine_code(source: str, constants: Mapping[str, int], capability: tuple[int, int]) -> bytes:
-    """The compiled source, from the cache of earlier runs where it is there."""
+    """Return the compiled source, from the cache if an earlier run has stored it."""
     options = [f"--gpu-architecture=sm_{capability[0]}{capability[1]}", "--std=c++17"]
     options += [f"-D{name}={value}" for name, value in sorted(constants.items())]
     version = (ctypes.c_int * 2)()
@@ -143,10 +143,10 @@ def _compile(source: str, options: list[str]) -> bytes:
 
 def _check(code: int) -> None:
     if code:
-        said = ctypes.c_char_p()
-        _driver().cuGetErrorString(code, ctypes.byref(said))
-        reason = (said.value or b"unknown error").decode()
-        raise ThroughtimeError(f"the CUDA driver says: {reason} (error {code})")
+        message = ctypes.c_char_p()
+        _driver().cuGetErrorString(code, ctypes.byref(message))
+        reason = (message.value or b"unknown error").decode()
+        raise ThroughtimeError(f"the CUDA driver failed: {reason} (error {code})")
 
 
 @functools.cache
@@ -156,7 +156,7 @@ def _driver() -> Any:
 
 @functools.cache
 def _nvrtc() -> Any:
-    """NVRTC as torch brings it: in torch's own folder or in a neighbouring package."""
+    """Load the NVRTC that comes with torch, in its own folder or in a package beside it."""
     major = (torch.version.cuda or "0").split(".")[0]
     name = f"libnvrtc.so.{major}"
     packages = Path(torch.__file__).parents[1]

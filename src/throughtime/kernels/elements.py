@@ -1,4 +1,4 @@
-"""The elements of tensors, as kernels know them (elements.cuh)."""
+"""The element types of tensors, as the kernels number them (elements.cuh)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 class Kind(IntEnum):
-    """What is multiplied: float32 exactly, float32 rounded to tf32, bfloat16, float16."""
+    """How numbers are multiplied: exact float32, float32 rounded to tf32, bfloat16, float16."""
 
     FLOAT = 0
     TF32 = 1

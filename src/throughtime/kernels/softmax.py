@@ -1,7 +1,7 @@
-"""What a softmax says of labels, and the gradient of that, on an NVIDIA GPU: logits are read once.
+"""The softmax loss and its gradient on an NVIDIA GPU, with one pass over the logits.
 
-Torch goes through them several times, for a maximum, a sum, a logarithm and their gradients, and where the
-number of words is odd its products do not run at full speed either: see `widened`.
+Torch reads them several times, for a maximum, a sum, a logarithm and their gradients; and with an odd number
+of words its products do not run at full speed (see `widened`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 FILES = ("primitives.cuh", "elements.cuh", "softmax.cu")
 WARPS = (4, 8, 16, 32)
-"""A block has as few as will do."""
+"""Possible numbers of warps per block; the smallest that holds a row is used."""
 MOST_VECTORS = 9
-"""16 bytes of a row that a thread keeps in registers, so often."""
+"""Maximum number of 16-byte vectors of a row that a thread keeps in registers."""
 
 
 class _Softmax(ctypes.Structure):
@@ -34,10 +34,10 @@ class _Softmax(ctypes.Structure):
 
 
 class Surprisals(NamedTuple):
-    """Of each row's target, in float32. [C]"""
+    """The surprisal and the logit of the target of each row, in float32: [C]."""
 
     surprisals: Tensor
-    at_target: Tensor  # the logit
+    at_target: Tensor
 
 
 def fits(words: int, dtype: torch.dtype) -> bool:
@@ -46,10 +46,10 @@ def fits(words: int, dtype: torch.dtype) -> bool:
 
 
 def softmax_(scores: Tensor, targets: Tensor, words: int, smoothing: float, errors: bool) -> Surprisals:
-    """The surprisal of each row's target under the softmax of its first so many scores. [C, P], [C]
+    """Return the surprisal of each row's target under the softmax of its first `words` scores. [C, P], [C]
 
-    Where `errors` are wanted, they come in place of the scores: the gradients of the smoothed surprisals,
-    and zeros past the words. Else the scores stay. P is a multiple of 8.
+    With `errors`, the scores are replaced by the gradients of the smoothed surprisals, and by zeros past the
+    words. P is a multiple of 8.
     """
     rows, pitch = scores.shape
     targets = targets.to(torch.int64).contiguous()

@@ -1,4 +1,4 @@
-"""A cell run through time."""
+"""Running a cell through time."""
 
 from throughtime.recurrence.backend import Backend, Result
 from throughtime.recurrence.choice import BACKENDS

@@ -1,4 +1,4 @@
-"""The parallel scan: all steps of a cell that is linear in its state, in some log T calls."""
+"""The parallel scan: all steps of a cell that is linear in its state, in about log T calls."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from throughtime.recurrence.backend import Result, first_order
 CHUNK = 16
 """Steps taken one after the other inside each chunk, for all chunks at once."""
 BLOCK_NUMBERS = 2**20
-"""How many numbers a block of time holds: memory of such a size is used again; larger pieces come from the
-system each time, page by page, which made a training step 1.3 to 1.5 times slower."""
+"""Numbers in one block of time. Memory of this size is reused; larger pieces are requested from the system
+each time, page by page, which made a training step 1.3 to 1.5 times slower."""
 
 
 class Associative:
@@ -36,7 +36,7 @@ class Associative:
     name = "associative"
 
     def refuses(self, cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None) -> str | None:
-        """It serves cells that are linear in their state."""
+        """It runs cells that are linear in their state."""
         if isinstance(cell, LinearCell):
             return None
         return "this cell is not linear in its state, so its steps cannot be taken in parallel"
@@ -44,7 +44,7 @@ class Associative:
     def run(
         self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
     ) -> Result:
-        """Block after block of time: decays and drives of all its steps, then one scan."""
+        """Run block after block of time: the decays and drives of all its steps, then one scan."""
         assert isinstance(cell, LinearCell)
         last, outputs = state[0], []
         block = max(8 * CHUNK, BLOCK_NUMBERS // last.numel())
@@ -150,7 +150,7 @@ def _scan_chunks(decay: Tensor, drive: Tensor, state: Tensor, outputs: Tensor, *
 
 
 def _scratch(like: Tensor) -> Tensor:
-    """Memory that is written before it is read; the tests fill it with NaN."""
+    """Return uninitialised memory; the tests fill it with NaN."""
     return torch.empty_like(like)
 
 

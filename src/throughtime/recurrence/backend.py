@@ -1,4 +1,4 @@
-"""What a backend is, and the one that all others are tested against: a cell's equations in a loop."""
+"""The interface of backends, and the reference that all are tested against: the equations in a loop."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Backend(Protocol):
     name: str
 
     def refuses(self, cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None) -> str | None:
-        """Why it cannot serve this, in words; None where it can."""
+        """Return why it cannot run this call, in words, or None if it can."""
         ...
 
     def run(
         self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
     ) -> Result:
-        """All steps of x [T, B, I] from left to right."""
+        """Run all steps of x [T, B, I] from left to right."""
         ...
 
 
@@ -40,11 +40,11 @@ Gradients = tuple[Tensor | None, ...]
 
 
 def first_order(backward: Callable[..., Gradients]) -> Callable[..., Gradients]:
-    """Refuse second derivatives with a sentence.
+    """Raise an error for second derivatives.
 
-    torch's `once_differentiable` refuses only where the incoming gradient depends on something; elsewhere it
-    gives gradients that pretend to be constant. A backward pass runs with gradients enabled if it is to
-    be differentiated (`create_graph=True`), so this asks for that.
+    torch's `once_differentiable` raises one only if the incoming gradient requires a gradient; otherwise it
+    silently returns constants. A backward pass that will be differentiated (`create_graph=True`) runs with
+    gradients enabled, so this is what is checked.
     """
 
     @functools.wraps(backward)
@@ -60,18 +60,18 @@ def first_order(backward: Callable[..., Gradients]) -> Callable[..., Gradients]:
 
 
 class Reference:
-    """One step after the other, as the equations are written."""
+    """Runs one step after another, as the equations are written."""
 
     name = "reference"
 
     def refuses(self, cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None) -> str | None:
-        """It serves every cell."""
+        """It runs every cell."""
         return None
 
     def run(
         self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
     ) -> Result:
-        """Step by step; past a row's length the state freezes and the output is zero."""
+        """Run step by step; past a row's length the state is kept and the output is zero."""
         outputs = []
         # Not projected[t]: the gradient of each such index would be as large as all steps.
         for t, projected in enumerate(cell.project(x).unbind()):
@@ -105,6 +105,6 @@ class _ScaleGradient(torch.autograd.Function):
 
 
 def scale_gradient(state: State, factor: Tensor) -> State:
-    """The same state; gradients through it are multiplied by `factor`, one number a row. [B]"""
+    """Return the same state, with gradients through it multiplied by `factor`, one number per row: [B]."""
     scaled: State = tuple(_ScaleGradient.apply(value, factor) for value in state)  # type: ignore[no-untyped-call]
     return scaled

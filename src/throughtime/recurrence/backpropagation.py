@@ -1,4 +1,4 @@
-"""How far the gradient goes back through time, and all the way in little memory."""
+"""Full, truncated and randomised back-propagation through time, and full gradients in little memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Truncated:
     tau: int
 
     def __post_init__(self) -> None:
-        """Refuse what means nothing."""
+        """Check the values."""
         if self.tau < 1:
             raise InputError("tau", f"is {self.tau}, expected 1 or more")
 
@@ -44,29 +44,29 @@ class Randomised:
 
     .. math:: \xi_t = 0 \text{ with probability } 1 - \pi_t, \quad 1/\pi_t \text{ with probability } \pi_t
 
-    As :math:`E[\xi_t] = 1` the gradient is right on average; it pays with variance (Tallec and Ollivier,
-    2017). `pi` is one number or one a step.
+    As :math:`E[\xi_t] = 1`, the gradient is unbiased, at the cost of variance (Tallec and Ollivier, 2017).
+    `pi` is one number, or one per step.
     """
 
     pi: float | Sequence[float]
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what means nothing."""
+        """Check the values."""
         for value in self.pi if isinstance(self.pi, Sequence) else (self.pi,):
             if not 0 < value <= 1:
                 raise InputError("pi", f"is {value}, expected more than 0 and at most 1")
 
     def generator(self) -> torch.Generator:
-        """A stream of draws that starts at the seed; training takes one and keeps it."""
+        """Return a random generator that starts at the seed."""
         return torch.Generator().manual_seed(self.seed)
 
     def probabilities(self, steps: int) -> Tensor:
-        """pi of each step: [T]"""
+        """Return pi of each step: [T]."""
         pi = torch.as_tensor(self.pi, dtype=torch.float64)
         if pi.dim() and len(pi) != steps:
             raise InputError(
-                "pi", f"has {len(pi)} values for {steps} steps, expected one number or one a step"
+                "pi", f"has {len(pi)} values for {steps} steps, expected one number or one per step"
             )
         return pi.expand(steps)
 
@@ -83,9 +83,9 @@ def carries(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
 ) -> Tensor | None:
-    """The factors for `scan(..., carry=)`, [T, B]; None where every gradient passes as it is.
+    """Return the factors for `scan(..., carry=)`: [T, B], or None if gradients are not changed.
 
-    Without a generator the draws start at the strategy's seed, at every call anew.
+    Without a generator, every call draws from the seed of the strategy again.
 
     >>> carries(Truncated(2), steps=5, batch=1).T.tolist()
     [[1.0, 1.0, 0.0, 1.0, 0.0]]
@@ -150,11 +150,11 @@ def scan_in_chunks(
     carry: Tensor | None = None,
     backend: str = "auto",
 ) -> Result:
-    r"""What `scan` gives, and its full gradient, for the memory of a few chunks of time.
+    r"""Return what `scan` returns, with its full gradient, in the memory of a few chunks of time.
 
-    Only the inputs and the state that enters each chunk are kept; what the gradient needs besides is computed
-    again, a chunk at a time, when the backward pass gets there. That costs one more forward pass. A chunk of
-    :math:`\sqrt T` steps, the default, keeps as many states as it has steps.
+    Only the inputs and the state before each chunk are kept. What else the gradient needs is computed again,
+    chunk by chunk, in the backward pass, which costs one more forward pass. With the default, chunks of
+    :math:`\sqrt T` steps, there are as many chunks as steps in a chunk.
 
     >>> from throughtime.cells import LSTM
     >>> cell, x = LSTM(3, 4), torch.randn(100, 2, 3)
@@ -186,10 +186,10 @@ def scan_in_chunks(
 
 
 class _Recomputed(torch.autograd.Function):
-    """One chunk, of which only what enters it is kept; its own graph is made when its gradient is asked for.
+    """One chunk that keeps only its inputs; its graph is built when its gradient is needed.
 
-    `torch.utils.checkpoint` keeps the nodes of that graph, emptied of their tensors: where a cell runs in a
-    loop of 100,000 steps these alone are 2 GB.
+    `torch.utils.checkpoint` keeps the nodes of that graph without their tensors, which alone are 2 GB for a
+    loop of 100,000 steps.
     """
 
     @staticmethod

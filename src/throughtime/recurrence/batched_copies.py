@@ -1,4 +1,4 @@
-"""Copies that one launch makes together: each alone would cost the host more than it costs the GPU."""
+"""Copies made together by one launch: each alone would cost the host more than the GPU."""
 
 from __future__ import annotations
 
@@ -15,29 +15,28 @@ if TYPE_CHECKING:
 
 FILES = ("primitives.cuh", "moves.cu")
 FEW, MOST, FIELDS = 8, 40, 12
-"""Copies that one launch can make: of most layers, and as many as fit the 4 KB of a kernel's arguments; and
-numbers that describe one."""
+"""Maximum number of copies of a small and of a large launch (the arguments of a kernel take 4 KB), and the
+number of integers that describe one copy."""
 TILE, WARPS = 64, 8
 FILLED = 1 << 16
-"""Bytes that one block makes void."""
+"""Bytes that one block marks as not written."""
 
 _Arguments = {most: ctypes.c_longlong * (most * FIELDS) for most in (FEW, MOST)}
 _NOTHING = [0] * (MOST * FIELDS)
 
 
 class Moves:
-    """Copies of matrices whose elements have so many bytes, on one GPU, all made by `launch` or before, in no
-    order.
+    """Collects copies of matrices on one GPU, and makes them in any order, at the latest in `launch`.
 
-    Rows of `size` numbers are tight, those padded with zeros to `width` numbers are wide. What a method
-    returns has no contents before `launch`.
+    `element` is the size of an element in bytes. Rows of `size` numbers are *tight*; rows padded with zeros
+    to `width` numbers are *wide*. The tensors that methods return have no content before `launch`.
     """
 
     def __init__(self, element: int, device: int) -> None:
         self.element, self.device = element, device
         self._numbers: list[int] = []
         self._blocks = 0
-        self._read: list[Tensor] = []  # kept alive until they have been
+        self._read: list[Tensor] = []  # kept alive until they have been read
 
     def void(self, address: int, size: int) -> None:
         """Mark this number of bytes, a multiple of 16, as not written yet."""
@@ -49,9 +48,9 @@ class Moves:
         self._copy(into.data_ptr(), into, (rows, width), (0, 0), (width, width))
 
     def wide(self, tensor: Tensor, size: int, width: int, into: Tensor | None = None) -> Tensor:
-        """Rows of `size` numbers, of which the last dimension may hold several, made wide.
+        """Make rows of `size` numbers wide; the last dimension may hold several rows.
 
-        Without `into` a tensor that lacks nothing and begins on a boundary of 16 bytes is not copied.
+        Without `into`, a tensor that is wide already and aligned to 16 bytes is not copied.
         """
         tensor = tensor.contiguous()
         if into is None:
@@ -66,7 +65,7 @@ class Moves:
         return into
 
     def tight(self, tensor: Tensor, size: int, width: int) -> Tensor:
-        """The way back."""
+        """Make wide rows tight."""
         *others, last = tensor.shape
         into = tensor.new_empty(*others, last // width * size)
         rows = into.numel() // size
@@ -74,7 +73,7 @@ class Moves:
         return into
 
     def wide_gates(self, weight: Tensor, size: int, width: int, columns: int) -> Tensor:
-        """Each gate's rows, and all columns: [G * size, C] -> [G * width, columns]."""
+        """Make the rows of each gate and all columns wide: [G * size, C] -> [G * width, columns]."""
         many, given = weight.shape
         if size == width:
             return self.wide(weight, given, columns)
@@ -84,7 +83,7 @@ class Moves:
         return into
 
     def tight_gates(self, weight: Tensor, size: int, width: int, columns: int, first: int = 0) -> Tensor:
-        """The way back; the gate at `first` becomes the first, those before it the last."""
+        """Make them tight; the gate at `first` becomes the first, those before it the last."""
         gates, given = len(weight) // width, weight.shape[1]
         into = weight.new_empty(gates * size, columns)
         shapes = (size, columns), (width, given), (columns, given)
@@ -95,7 +94,7 @@ class Moves:
         return into
 
     def turned(self, address: int, weight: Tensor, first: int, end: int, pitch: int) -> None:
-        """These rows of a weight become columns at this address, in rows of `pitch` numbers."""
+        """Write these rows of a weight as columns at this address, in rows of `pitch` numbers."""
         shape = (end - first, weight.shape[1])
         self._copy(address, weight, shape, shape, (1, shape[1]), column=pitch, skipped=first)
 

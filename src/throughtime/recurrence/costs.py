@@ -1,8 +1,7 @@
-"""What was measured on GPUs: where a kernel of ours is faster than torch's, and how it is best dealt out.
+"""Measurements on GPUs: where our kernels are faster than torch's, and which plan suits them best.
 
-`costs.json` has the figures of known GPUs; `throughtime doctor --measure` writes those of this machine into
-the user's cache folder, where they count before the others. Where nothing was measured, `auto` leaves a call
-to torch.
+`costs.json` has the figures of known GPUs. `throughtime doctor --measure` writes those of this machine into
+the user's cache folder, and they take precedence. Without measurements, `auto` leaves a call to torch.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ NAMES: dict[type[Cell], str] = {RNN: "rnn", GRU: "gru", LSTM: "lstm", MinGRU: "m
 
 
 def pays_from(backend: str, cell: Cell, x: Tensor, trains: bool, layers: int = 1) -> int:
-    """From how many steps on this backend was faster than torch here, at the nearest measured shape.
+    """Return the number of steps from which this backend is faster than torch, at the nearest measured shape.
 
-    `layers` is how many of torch's layers one of ours competes with: torch runs several side by side.
+    `layers` is the number of layers that torch would run side by side.
     """
     if backend not in GPU_ONLY:
         return 0
@@ -46,16 +45,16 @@ def pays_from(backend: str, cell: Cell, x: Tensor, trains: bool, layers: int = 1
 
 @functools.cache
 def _steps(name: str, backend: str, use: str, hidden: int, batch: int, layers: int) -> int:
-    """`pays_from`, looked up once: every call of `scan` asks."""
+    """Look up `pays_from` once: every call of `scan` asks."""
     return nearest(figures(name).get(backend, {}).get(use, []), hidden, batch, layers)
 
 
 def nearest(rows: list[list[Any]], hidden: int, batch: int, layers: int = 1) -> int:
-    """The steps of the row whose shape is nearest.
+    """Return the steps of the row whose shape is nearest.
 
     A row is hidden size, batch, and the steps with one layer, with two, and with three or more (null: at no
-    length). Rows of three numbers are of files that were measured before layers counted: theirs serve all.
-    Sizes that are no multiple of 8 are far from those that are: torch is much slower there.
+    length). In rows of three numbers the steps hold for any number of layers. Sizes that are not a multiple
+    of 8 are far from those that are, as torch is much slower there.
 
     >>> rows = [[256, 16, 35, 128, None], [1024, 16, 128, 128, 128]]
     >>> nearest(rows, hidden=300, batch=20), nearest(rows, hidden=300, batch=20, layers=2)
@@ -76,33 +75,33 @@ def nearest(rows: list[list[Any]], hidden: int, batch: int, layers: int = 1) -> 
 
 
 def use(cell: Cell, dtype: torch.dtype, trains: bool) -> str:
-    """The name under which figures of such calls are kept."""
+    """Return the name under which figures of such calls are stored."""
     reset = getattr(cell, "reset", "after")
     name = NAMES.get(type(cell), type(cell).__name__) + ("-before" if reset == "before" else "")
     return f"{name} {str(dtype).removeprefix('torch.')} {'trained' if trains else 'forward'}"
 
 
 def plan(device: int, task: Task) -> Plan | None:
-    """The plan that was measured to be best for just this task on this GPU."""
+    """Return the plan measured as the best for exactly this task on this GPU, or None."""
     numbers = figures(gpu(device)).get("plans", {}).get(plan_name(task))
     return None if numbers is None else Plan(**numbers)
 
 
 def plan_name(task: Task) -> str:
-    """The name under which a task's best plan is kept."""
+    """Return the name under which the best plan of a task is stored."""
     way = "backward" if task.backward else "forward"
     return f"{task.form.name} {task.kind.name} {way} {task.width} {task.batch}"
 
 
 @functools.cache
 def gpu(device: int) -> str:
-    """The name of a GPU, asked for once."""
+    """Return the name of a GPU."""
     return torch.cuda.get_device_name(device)
 
 
 @functools.cache
 def figures(name: str) -> dict[str, Any]:
-    """All that was measured on GPUs of this name: the user's own figures before those that come along."""
+    """Return all measurements on GPUs of this name; the user's own take precedence."""
     found: dict[str, Any] = {}
     for path in (Path(__file__).with_name("costs.json"), own_file()):
         if path.exists():
@@ -111,11 +110,11 @@ def figures(name: str) -> dict[str, Any]:
 
 
 def forget() -> None:
-    """Read the figures anew at the next question: they have been measured again."""
+    """Read the files again at the next use, after a new measurement."""
     figures.cache_clear()
     _steps.cache_clear()
 
 
 def own_file() -> Path:
-    """Where `throughtime doctor --measure` keeps what it found."""
+    """Return the file that `throughtime doctor --measure` writes."""
     return cache_folder() / "costs.json"

@@ -1,4 +1,4 @@
-"""Where the rows of a ragged batch lie, so that no step works on padding and no product sees it."""
+"""The memory layout of a ragged batch: no step and no product works on padding."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from torch import Tensor
 
 
 def scratch(shape: tuple[int, ...], like: Tensor) -> Tensor:
-    """Memory that is written before it is read. Every buffer comes from here, so that tests can poison it."""
+    """Return uninitialised memory. Every buffer comes from here, so that tests can fill it with NaN."""
     return like.new_empty(shape)
 
 
 class Part(NamedTuple):
-    """Some steps that follow each other, and the rows that enter them."""
+    """Consecutive steps, and the rows that enter them."""
 
     steps: slice
     rows: slice
 
     @property
     def extent(self) -> int:
-        """How many rows."""
+        """The number of rows."""
         return int(self.rows.stop - self.rows.start)
 
     def backwards(self) -> list[tuple[int, int]]:
-        """From the last step to the first: its place in the part, and its place in the sequence."""
+        """Return the steps, the last first: their index in the part and in the sequence."""
         return list(enumerate(range(self.steps.start, self.steps.stop)))[::-1]
 
 
@@ -58,12 +58,12 @@ class Layout:
 
     @classmethod
     def dense(cls, steps: int, batch: int) -> Layout:
-        """All rows are equally long: nothing moves."""
+        """The layout of rows of equal length, where nothing moves."""
         return cls((steps, batch), [batch] * steps)
 
     @classmethod
     def ragged(cls, lengths: Tensor, steps: int) -> Layout:
-        """Rows of these lengths. What follows the longest row is not looked at."""
+        """The layout of rows of these lengths. Steps after the longest row are ignored."""
         batch, device = len(lengths), lengths.device
         length, order = lengths.clamp(0, steps).sort(descending=True)
         longest = max(1, int(length[0]))
@@ -87,25 +87,25 @@ class Layout:
 
     @property
     def entering(self) -> list[int]:
-        """The rows in each step's block."""
+        """The number of rows in the block of each step."""
         return [self.shape[1], *self.living[:-1]]
 
     @property
     def rows(self) -> int:
-        """All rows that enter all steps."""
+        """The number of rows that enter all steps."""
         return sum(self.entering)
 
     def enter(self, x: Tensor) -> Tensor:
-        """The rows that enter each step: [T, B, I] -> [rows, I]. Dead rows are zero."""
+        """Gather the rows that enter each step: [T, B, I] -> [rows, I]. Dead rows are zero."""
         flat = x.reshape(-1, x.shape[2])
         return flat if self.origin is None else self.bury(flat.index_select(0, self.origin))
 
     def leave(self, rows: Tensor) -> Tensor:
-        """The way back, for gradients: [rows, I] -> [T, B, I]."""
+        """The inverse of `enter`, for gradients: [rows, I] -> [T, B, I]."""
         return self._placed(rows, self.origin)
 
     def outputs(self, states: Tensor) -> Tensor:
-        """What each step gave, zero on padding: [B + living rows, H] -> [T, B, H]."""
+        """The outputs of all steps, zero on padding: [B + living rows, H] -> [T, B, H]."""
         return self._placed(states[self.shape[1] :], self.written)
 
     def _placed(self, rows: Tensor, at: Tensor | None) -> Tensor:
@@ -120,7 +120,7 @@ class Layout:
         return states[-self.shape[1] :].clone() if self.ended is None else states.index_select(0, self.ended)
 
     def states(self, initial: Tensor) -> Tensor:
-        """Room for the states before and after all steps, the first already there: [B + living rows, H]."""
+        """Allocate the states before and after all steps and fill in the first: [B + living rows, H]."""
         batch, size = initial.shape
         states = scratch((batch + sum(self.living), size), like=initial)
         states[:batch] = initial if self.order is None else initial.index_select(0, self.order)
@@ -147,14 +147,14 @@ class Layout:
         return torch.empty_like(first).index_copy_(0, self.order, first)
 
     def bury(self, rows: Tensor, start: int = 0) -> Tensor:
-        """Make the dead among entering rows zero, in place; `start` says where among all these rows begin."""
+        """Set the dead among entering rows to zero in place; `start` is the index of the first of `rows`."""
         if self.dead is None:
             return rows
         at = self.dead - start
         return rows.index_fill_(0, at[(at >= 0) & (at < len(rows))], 0.0)
 
     def parts(self, least: int) -> list[Part]:
-        """The steps in order, in parts of at least so many rows, the last part perhaps of fewer."""
+        """Split the steps into parts of at least `least` rows; the last part may have fewer."""
         parts, first, start, stop = [], 0, 0, 0
         for step, count in enumerate(self.entering):
             stop += count
@@ -164,7 +164,7 @@ class Layout:
         return parts
 
     def blocks(self, rows: Tensor, part: Part | None = None) -> list[Tensor]:
-        """For each step, of all or of a part, its living rows of what is laid out as entering rows."""
+        """Return for each step, of all or of a part, its living rows of a tensor of entering rows."""
         steps = slice(None) if part is None else part.steps
         return [
             block if len(block) == count else block[:count]
@@ -172,15 +172,15 @@ class Layout:
         ]
 
     def entered(self, states: Tensor) -> list[Tensor]:
-        """For each step the state that its living rows enter with."""
+        """Return for each step the state before it, of its living rows."""
         return self.blocks(states[: self.rows])
 
     def left(self, states: Tensor) -> list[Tensor]:
-        """For each step the state that it gives."""
+        """Return for each step the state after it."""
         return list(states[self.shape[1] :].split(self.living))
 
     def factors(self, carry: Tensor | None) -> list[Tensor | None]:
-        """For each step its living rows of `carry` [T, B], as columns; None for each where there is none."""
+        """Return for each step its living rows of `carry` [T, B] as columns, or None without `carry`."""
         if carry is None:
             return [None] * len(self.living)
         column = (carry if self.order is None else carry.index_select(1, self.order))[:, :, None]
@@ -188,7 +188,7 @@ class Layout:
 
 
 class InputGradients:
-    """The gradients of x, weight_ih and bias, gathered from the gradients of the gates' sums."""
+    """Accumulates the gradients of x, weight_ih and bias from the gradients of the sums of the gates."""
 
     def __init__(self, layout: Layout, entering: Tensor, weight: Tensor, wanted: bool) -> None:
         self.layout, self.entering, self.weight = layout, entering, weight
@@ -196,7 +196,7 @@ class InputGradients:
         self.into_weight, self.into_bias = torch.zeros_like(weight), weight.new_zeros(len(weight))
 
     def add(self, sums: Tensor, start: int = 0) -> None:
-        """Take in the gradients of the sums of the rows from `start` on. [rows, G*H]"""
+        """Add the gradients of the sums of rows from `start` on: [rows, G*H]."""
         rows = slice(start, start + len(sums))
         if self.into_rows is not None:
             torch.mm(sums, self.weight, out=self.into_rows[rows])
@@ -204,6 +204,6 @@ class InputGradients:
         self.into_bias += sums.sum(0)
 
     def result(self) -> tuple[Tensor | None, Tensor, Tensor]:
-        """The gradients of x, weight_ih and bias."""
+        """Return the gradients of x, weight_ih and bias."""
         x = None if self.into_rows is None else self.layout.leave(self.into_rows)
         return x, self.into_weight, self.into_bias

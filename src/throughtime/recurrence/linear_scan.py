@@ -34,7 +34,7 @@ class _Linear(ctypes.Structure):
 
 
 class Settings(NamedTuple):
-    """All that is no tensor. Pairs are for the forward and the backward pass."""
+    """All arguments that are not tensors. Pairs are for the forward and the backward pass."""
 
     cell: int
     kind: Kind
@@ -84,7 +84,7 @@ class LinearScan:
     name = "linear"
 
     def refuses(self, cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None) -> str | None:
-        """It needs an NVIDIA GPU and a cell whose gates it knows."""
+        """It needs an NVIDIA GPU, and minGRU or minLSTM."""
         if x.device.type != "cuda":
             return "it runs on NVIDIA GPUs only"
         if type(cell) not in CELLS:
@@ -97,7 +97,7 @@ class LinearScan:
             return "one step of the whole batch is larger than 2 GB"
         from throughtime.kernels import driver
 
-        return driver.unavailable(_device(x))
+        return driver.unavailable(x.get_device())
 
     def run(
         self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
@@ -108,7 +108,7 @@ class LinearScan:
             state[0].to(torch.float32),
             None if lengths is None else lengths.to(torch.int32),
             None if carry is None else carry.to(torch.float32).contiguous(),
-            Settings(CELLS[type(cell)], KINDS[x.dtype], _device(x)),
+            Settings(CELLS[type(cell)], KINDS[x.dtype], x.get_device()),
         )
         return Result(outputs, (last.to(x.dtype),))
 
@@ -163,10 +163,6 @@ class Scan(torch.autograd.Function):
 
 
 def _addresses(**tensors: Tensor | None) -> list[int | None]:
-    """In the order of the kernel's arguments; what is not given is nowhere."""
+    """Return addresses in the order of the kernel's arguments; None for a tensor that is not given."""
     found = {name: tensor.data_ptr() for name, tensor in tensors.items() if tensor is not None}
     return [found.get(name) for name in TENSORS]
-
-
-def _device(x: Tensor) -> int:
-    return x.get_device()

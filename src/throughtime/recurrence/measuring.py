@@ -1,4 +1,4 @@
-"""Clock recurrences on a GPU beside torch's own modules, as `doctor --measure` and the benchmarks do."""
+"""Time recurrences on a GPU against torch's modules, for `doctor --measure` and the benchmarks."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ MAKERS: dict[str, Callable[[int, int], Cell]] = {
     "minlstm": MinLSTM,
 }
 MODULES: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
-"""Torch's module beside each."""
+"""The module of torch to compare with."""
 OTHERWISE = {"gru-before": "reference", "mingru": "associative", "minlstm": "associative"}
-"""What runs the others where our kernel does not."""
+"""The backend to compare with where torch has no module."""
 SIZES, COARSE = (256, 512, 650, 768, 1024, 1150, 1152, 1500, 1536), (256, 768, 1152, 1536)
-"""Hidden sizes that are measured; fewer where torch has no module, for there ours wins nearly everywhere."""
+"""Hidden sizes to measure; fewer where torch has no module, as ours is nearly always faster there."""
 BATCHES, STEPS = (8, 20, 64, 128), (35, 128, 1024)
 LARGEST = 2**27
-"""Numbers of an input beyond which a long sequence is not tried: what training keeps of it must fit."""
+"""Maximum number of values of an input: what training keeps of it must fit in memory."""
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 SURVEYED = 0.02
-"""Seconds for which each call of the survey is clocked."""
+"""Seconds for which each call is timed."""
 CALLED = 1.03
-"""How many times as fast as torch's single layer ours must be, called: the clock wavers by as much."""
+"""Minimum speed-up over one layer of torch when called from the host; timings vary by as much."""
 REPLAYED = (1.03, 1.35, 1.9)
 """The same replayed, in a stack of one layer, of two, and of three or more.
 
@@ -56,7 +56,7 @@ waits for the host and gains little from it.
 
 @dataclass(frozen=True)
 class Case:
-    """What is clocked: the input is as wide as the state."""
+    """One configuration to time; the input is as wide as the state."""
 
     cell: str
     dtype: torch.dtype
@@ -67,7 +67,7 @@ class Case:
     trains: bool = True
 
     def data(self) -> tuple[Tensor, Tensor]:
-        """An input and the gradient of the outputs."""
+        """Return an input and the gradient of the outputs."""
         source = torch.Generator("cuda").manual_seed(0)
         shape = (self.steps, self.batch, self.hidden)
         x, gradient = (torch.randn(shape, device="cuda", generator=source).to(self.dtype) for _ in range(2))
@@ -75,27 +75,27 @@ class Case:
 
     @property
     def backend(self) -> str:
-        """Which of our kernels runs it."""
+        """The backend of ours that runs it."""
         return backend_of(self.cell)
 
     def cells(self) -> list[Cell]:
-        """New cells, the lowest first."""
+        """Return new cells, the lowest first."""
         return [MAKERS[self.cell](self.hidden, self.hidden) for _ in range(self.layers)]
 
     def ours(self, backend: str) -> Call:
-        """`step` of one cell, run by this backend; whoever clocks several builds the stack."""
+        """Return `step` of a single cell on this backend."""
         (cell,) = self.cells()
         return self.step(cell, partial(scan, cell, backend=backend))
 
     def theirs(self) -> Call:
-        """The same of torch's module, or where it has none of what would run it."""
+        """Return `step` of torch's module, or of the backend to compare with."""
         if self.cell not in MODULES:
             return self.ours(OTHERWISE[self.cell])
         module = MODULES[self.cell](self.hidden, self.hidden, self.layers)
         return self.step(module, module)
 
     def step(self, owner: nn.Module, forward: Callable[[Tensor], tuple[Tensor, Any]]) -> Call:
-        """One forward pass, or one training step without the optimiser, of what has the owner's weights."""
+        """Return a function that runs one forward pass, or one training step without the optimiser."""
         owner.to("cuda", self.dtype)
         x, gradient = self.data()
         wanted = [x, *owner.parameters()]
@@ -110,7 +110,7 @@ class Case:
 
 
 def replayed(call: Call) -> Call:
-    """The same call recorded in a CUDA graph, to be replayed."""
+    """Record a call in a CUDA graph; return a function that replays it."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -129,7 +129,7 @@ def replayed(call: Call) -> Call:
 
 
 def microseconds(call: Call, seconds: float = 0.1, least: int = 5) -> float:
-    """The median time of a call, clocked by the GPU."""
+    """Return the median time of a call, measured by the GPU."""
     for _ in range(3):
         call()
     torch.cuda.synchronize()
@@ -177,17 +177,17 @@ def _times_as_fast(ours: Call, theirs: Call) -> float:
 
 
 def backend_of(cell: str) -> str:
-    """Which of our kernels runs a cell."""
+    """Return the backend of ours that runs a cell."""
     return "linear" if form_of(MAKERS[cell](1, 1)) is None else "persistent"
 
 
 def sizes_of(cell: str) -> tuple[int, ...]:
-    """The hidden sizes at which a cell is measured."""
+    """Return the hidden sizes at which to measure a cell."""
     return SIZES if cell in MODULES else COARSE
 
 
 def survey() -> Iterator[tuple[str, str, list[Any]]]:
-    """Backend, use, and its rows: hidden size, batch, and steps from which it pays by number of layers."""
+    """Yield backend, use and rows: hidden size, batch, and the steps from which it pays, by layers."""
     for name, make in MAKERS.items():
         for dtype in DTYPES:
             for trains in (True, False):
@@ -200,7 +200,7 @@ def survey() -> Iterator[tuple[str, str, list[Any]]]:
 
 
 def measure(say: Callable[[str], None]) -> dict[str, Any]:
-    """Survey this machine's GPU and keep what was found where `auto` looks for it."""
+    """Measure the GPU of this machine and store the results where `auto` finds them."""
     if not torch.cuda.is_available():
         raise InputError("measure", "there is no GPU on this machine to measure")
     say("compiling ...")
@@ -232,7 +232,7 @@ Work = tuple[str, tuple[tuple[str, int], ...], tuple[int, int]]
 
 
 def compile_ahead(tasks: Iterable[Task], plans: int = 1) -> None:
-    """The kernels of these tasks, each with the given number of plans that are expected to be fastest."""
+    """Compile the kernels of these tasks, each with the plans expected to be fastest."""
     from throughtime.kernels import driver
 
     limits = driver.limits(torch.cuda.current_device())

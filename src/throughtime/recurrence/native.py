@@ -24,12 +24,12 @@ FAR = 1e4
 
 
 class Native:
-    """What torch has a kernel for: the plain network, the GRU that resets after the product, the LSTM."""
+    """Runs the cells that torch has kernels for: RNN, GRU with reset after the product, and LSTM."""
 
     name = "native"
 
     def refuses(self, cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None) -> str | None:
-        """torch has kernels for few cells, and lets no one into its backward pass."""
+        """torch has kernels for few cells, and its backward pass cannot be changed."""
         if carry is not None:
             return "torch's kernels cannot multiply the gradient between steps (carry)"
         if type(cell) is RNN:
@@ -44,7 +44,7 @@ class Native:
     def run(
         self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
     ) -> Result:
-        """One call of torch's kernel, whichever the lengths."""
+        """Run one call of torch's kernel."""
         return run_layers([[cell]], x, state, lengths)
 
 
@@ -54,10 +54,10 @@ BACKEND = Native()
 def run_layers(
     layers: Sequence[Sequence[Cell]], x: Tensor, state: State | None, lengths: Tensor | None
 ) -> Result:
-    """Layers that are `alike`, each reading what the one below wrote, in one call of torch's kernel.
+    """Run a stack of layers that are `alike` in one call of torch's kernel.
 
-    A layer is a cell that reads from the left, and perhaps one beside it that reads from the right. The state
-    is flat, cell after cell; None stands for zeros.
+    A layer is a cell that reads from the left, with or without a second one that reads from the right. The
+    state is flat, cell after cell; None means zeros.
     """
     cells = [cell for layer in layers for cell in layer]
     kernel = _kernel(cells[0], len(layers), bidirectional=len(layers[0]) > 1)
@@ -93,7 +93,7 @@ Kernel = Callable[[Tensor | PackedSequence, Stacked, list[Tensor]], tuple[Tensor
 
 
 def _kernel(cell: Cell, layers: int, bidirectional: bool) -> Kernel:
-    """Torch's function for so many layers of such cells."""
+    """Return torch's function for this number of layers of such cells."""
     function: Callable[..., tuple[Tensor, ...]]
     projected = isinstance(cell, ProjectedLSTM)
     if projected or isinstance(cell, LSTM):
@@ -137,14 +137,14 @@ def _hush() -> None:
 
 
 def _zeros(cells: Sequence[Cell], x: Tensor) -> Stacked:
-    """The state of cells that begin with nothing. No one writes into it, so parts of one size are one."""
+    """Return a zero state. Nothing writes into it, so parts of equal size share one tensor."""
     first, *others = cells[0].state_sizes
     h = x.new_zeros(len(cells), x.shape[1], first)
     return [h, *(h if size == first else x.new_zeros(len(cells), x.shape[1], size) for size in others)]
 
 
 def _stacked(cells: Sequence[Cell], state: State) -> Stacked:
-    """A flat state as torch has it. Of one cell nothing need be copied."""
+    """Convert a flat state to torch's form; for one cell without a copy."""
     if len(cells) == 1:
         return [part.unsqueeze(0).contiguous() for part in state]
     kinds = len(cells[0].state_sizes)
@@ -152,14 +152,14 @@ def _stacked(cells: Sequence[Cell], state: State) -> Stacked:
 
 
 def _flat(stacked: Sequence[Tensor]) -> State:
-    """Cell after cell again."""
+    """Convert a state in torch's form to a flat one."""
     if stacked[0].shape[0] == 1:
         return tuple([kind.squeeze(0) for kind in stacked])
     return tuple(chain.from_iterable(zip(*[kind.unbind() for kind in stacked], strict=True)))
 
 
 def _weights(cells: Sequence[Cell]) -> list[Tensor]:
-    """In torch's order: ih, hh, both biases, the projection; cell after cell."""
+    """List the weights in torch's order: ih, hh, both biases, the projection; cell after cell."""
     own = [cell.weights() for cell in cells]
     listed: list[Tensor] = []
     for w, second in zip(own, _second_biases(own), strict=True):

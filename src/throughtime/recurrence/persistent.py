@@ -15,7 +15,7 @@ from throughtime.cells.base import Cell, State
 from throughtime.cells.elman import RNN
 from throughtime.cells.gru import GRU
 from throughtime.cells.lstm import LSTM
-from throughtime.kernels.elements import Kind, widened
+from throughtime.kernels.elements import KINDS, Kind, widened
 from throughtime.recurrence import costs, persistent_layer
 from throughtime.recurrence.backend import Result, first_order
 from throughtime.recurrence.batched_copies import Moves
@@ -31,19 +31,19 @@ AS_IT_IS = contextlib.nullcontext()
 
 
 class Settings(NamedTuple):
-    """All that is no tensor."""
+    """All arguments that are not tensors."""
 
     form: Form
     kind: Kind
     size: int  # hidden units
     device: int
-    keeps: bool = True  # what a backward pass needs; the function cannot ask whether one will follow
+    keeps: bool = True  # whether to keep what a backward pass needs
     plans: tuple[Plan, Plan] | None = None  # forward and backward, in place of the best known
 
 
 @functools.cache
 def _prepared(settings: Settings, batch: int, backward: bool) -> tuple[driver.Kernel, int, int]:
-    """The kernel for these settings, how many blocks it wants, and how long they pause."""
+    """Return the kernel for these settings, the number of its blocks, and how long they pause."""
     from throughtime.kernels import driver
 
     task = Task(settings.form, settings.kind, widened(settings.size), batch, backward)
@@ -59,10 +59,10 @@ def _prepared(settings: Settings, batch: int, backward: bool) -> tuple[driver.Ke
 
 
 class Recurrence(torch.autograd.Function):
-    """Layers of RNN, GRU or LSTM, each over all steps of what the one below it wrote.
+    """A stack of RNN, GRU or LSTM layers, each over all steps of the one below.
 
-    Units are padded with zeros to a multiple of 8, and stay so from layer to layer. Layers are one function
-    because each call of a function costs the host more than a short sequence costs the GPU.
+    Units are padded with zeros to a multiple of 8, and stay padded from layer to layer. All layers are one
+    function, because each call of a function costs the host more than a short sequence costs the GPU.
     """
 
     @staticmethod
@@ -74,13 +74,13 @@ class Recurrence(torch.autograd.Function):
         x: Tensor,
         *own: Tensor | None,
     ) -> tuple[Tensor, ...]:
-        """The outputs [T, B, H] of the last layer, and the last state of each layer, each part [B, H].
+        """Return the outputs [T, B, H] of the last layer, and the last state of each layer, each part [B, H].
 
-        `own` is what each layer has of `OWN`, the lowest first.
+        `own` has the tensors named in `OWN` of each layer, the lowest first.
         """
         form, size, keeps = settings.form, settings.size, settings.keeps
         (steps, batch, given), width = x.shape, widened(size)
-        inputs = widened(given)  # rows that begin on no such boundary are multiplied at half the speed
+        inputs = widened(given)  # rows that are not aligned are multiplied at half the speed
         moves = Moves(x.element_size(), settings.device)
         entering = rows = moves.wide(x.reshape(steps * batch, given), given, inputs)
         layers = []
@@ -120,7 +120,7 @@ class Recurrence(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        """From the top layer down: a launch for the gradients of all sums, a product for each weight."""
+        """Go from the top layer down: one launch for the gradients of all sums, one product per weight."""
         settings: Settings = ctx.settings
         form, size, given, wanted = settings.form, settings.size, ctx.given, ctx.needs_input_grad
         entering, lengths, carry, *kept = ctx.saved_tensors
@@ -166,7 +166,7 @@ class Recurrence(torch.autograd.Function):
 
 
 def _precision(kind: Kind) -> contextlib.AbstractContextManager[None]:
-    """Multiply in the large as in the recurrence."""
+    """Use the precision of the recurrence for torch's products too."""
     if kind > Kind.TF32 or torch.backends.cuda.matmul.allow_tf32 == (kind is Kind.TF32):
         return AS_IT_IS
     return _changed(kind is Kind.TF32)
@@ -189,22 +189,22 @@ FORMS: dict[tuple[type[Cell], str], Form] = {
     (LSTM, ""): Form.LSTM,
 }
 VARIED: dict[type[Cell], str] = {RNN: "activation", GRU: "reset"}
-"""The attribute that says which equations a cell has, where it may have several."""
+"""The attribute that selects the equations of a cell with several variants."""
 
 
 class Persistent:
-    """One launch a sequence: no step waits for the host, and no step reads the weights again.
+    """Runs a sequence in one launch: no step waits for the host or reads the weights again.
 
-    torch launches several kernels a step and reads the recurrent weights from memory in each. Here every
-    multiprocessor holds the weights of some units for the whole sequence, and the state goes from one to
-    all others through the cache (`kernels/product.cuh` says how). The input's product before the loop and the
-    weights' gradients after it are single products. Sums and an LSTM's memory are float32 throughout.
+    torch launches several kernels per step, each of which reads the recurrent weights from memory. Here every
+    multiprocessor holds the weights of some units for the whole sequence, and exchanges the state with the
+    others through the cache (`kernels/product.cuh` explains how). The product with the input before the loop
+    and the gradients of the weights after it are single products. Sums and the memory of an LSTM are float32.
     """
 
     name = "persistent"
 
     def refuses(self, cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None) -> str | None:
-        """It needs an NVIDIA GPU with room for every block at once, and a cell it knows."""
+        """It needs an NVIDIA GPU with room for all blocks at once, and RNN, GRU or LSTM."""
         if x.device.type != "cuda":
             return "it runs on NVIDIA GPUs only"
         from throughtime.kernels import driver
@@ -225,7 +225,7 @@ class Persistent:
     def run(
         self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
     ) -> Result:
-        """The input's product, one launch, and for training the same backwards."""
+        """Run the product with the input and one launch; for training, the same backwards."""
         return run_layers([[cell]], x, state, lengths, carry)
 
 
@@ -239,9 +239,9 @@ def run_layers(
     lengths: Tensor | None,
     carry: Tensor | None = None,
 ) -> Result:
-    """Layers that are `alike`, of one cell that is not refused, each reading what the one below wrote.
+    """Run a stack of layers that are `alike`, with one cell each that `Persistent` does not refuse.
 
-    The state is flat, cell after cell; None stands for zeros.
+    The state is flat, cell after cell; None means zeros.
     """
     cells = [cell for (cell,) in layers]
     form, kind = form_of(cells[0]), kind_of(x)
@@ -267,25 +267,25 @@ def run_layers(
 
 
 def form_of(cell: Cell) -> Form | None:
-    """Which equations these are; None where the kernels do not know them."""
+    """Return the equations of a cell, or None if the kernels do not have them."""
     varied = VARIED.get(type(cell))
     variant = getattr(cell, varied) if varied is not None else ""
     return FORMS.get((type(cell), variant)) if isinstance(variant, str) else None
 
 
 def kind_of(x: Tensor) -> Kind | None:
-    """How to multiply: float32 as torch's own recurrent kernels do, in tf32 unless that is forbidden."""
+    """Return how to multiply: float32 as torch's recurrent kernels do, in tf32 unless that is disabled."""
     if x.dtype is torch.float32:
         return Kind.TF32 if torch.backends.cudnn.allow_tf32 else Kind.FLOAT
-    return {torch.bfloat16: Kind.BF16, torch.float16: Kind.F16}.get(x.dtype)
+    return KINDS.get(x.dtype)
 
 
 def task_of(form: Form, kind: Kind, cell: Cell, batch: int, backward: bool) -> Task:
-    """What is to be planned for this call."""
+    """Return the task to plan for this call."""
     return Task(form, kind, widened(cell.hidden_size), batch, backward)
 
 
 @functools.cache
 def _fits(form: Form, kind: Kind, size: int, batch: int, limits: tuple[int, int]) -> bool:
-    """Whether there is a plan for both ways."""
+    """Whether there is a plan for both the forward and the backward pass."""
     return all(best(Task(form, kind, widened(size), batch, way), *limits) for way in (False, True))

@@ -1,4 +1,4 @@
-"""One layer of a persistent recurrence: what its two launches read and write, and what its weights get."""
+"""One layer of a persistent recurrence: the arguments of its launches, and the gradients of its weights."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from throughtime.recurrence.batched_copies import Moves
 from throughtime.recurrence.persistent_plan import Form
 
 OWN = ("weight_ih", "weight_hh", "bias", "bias_hn", "h", "c")
-"""What a layer is given: weights, and the state before the first step. bias_hn is a GRU's that resets after
-the product, c an LSTM's; without h and c the state is zeros."""
+"""The inputs of a layer: weights, and the state before the first step. Only a GRU with reset after has
+bias_hn, only an LSTM has c; without h and c the state is zero."""
 
 
 class Layer(NamedTuple):
-    """A layer's tensors, all rows wide; the last three are filled by its launch."""
+    """The tensors of a layer, all rows wide; its launch fills the last three."""
 
     into_gates: Tensor  # [gates * width, inputs]
     recurrent: Tensor  # [gates * width, width]
@@ -32,7 +32,7 @@ class Layer(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What a layer keeps for the backward pass."""
+    """What the backward pass of a layer needs."""
 
     into_gates: Tensor
     recurrent: Tensor
@@ -43,7 +43,7 @@ class Kept(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What the launch of a backward pass writes, and what it needs that others write."""
+    """What the launch of a backward pass reads and writes."""
 
     gradients: Tensor  # of all sums [T * B, slots * width]
     initial: Tensor  # of the state before the first step [1 or 2, B, width]
@@ -54,7 +54,7 @@ class Sums(NamedTuple):
 def laid_out(
     moves: Moves, form: Form, size: int, own: Sequence[Tensor | None], x: Tensor, inputs: int, keeps: bool
 ) -> Layer:
-    """Room for a layer over the steps of x [T, B, ...], and its own tensors made wide by the next launch."""
+    """Allocate a layer for the steps of x [T, B, ...]; the next launch of `moves` makes its tensors wide."""
     weight_ih, weight_hh, bias, bias_hn, h, c = own
     assert weight_ih is not None
     assert weight_hh is not None
@@ -82,7 +82,7 @@ def laid_out(
 
 
 def _begun(moves: Moves, first: Tensor | None, size: int, into: Tensor) -> Tensor:
-    """The first of these states, as given or zero."""
+    """Fill in the first of these states, as given or with zeros."""
     _, batch, width = into.shape
     if first is None:
         moves.zero(into, batch, width)
@@ -97,7 +97,7 @@ _FORWARD, _BACKWARD = ctypes.c_longlong * 15, ctypes.c_longlong * 18
 def forward_arguments(
     numbers: _Numbers, form: Form, layer: Layer, gates: Tensor, ends: Sequence[Tensor], lengths: Tensor | None
 ) -> ctypes.Array[ctypes.c_longlong]:
-    """As `Forward` in forward.cu has them."""
+    """Return the arguments in the order of `Forward` in forward.cu."""
     recurrent, states, memories = layer.recurrent, layer.states, layer.memories
     return _FORWARD.from_buffer(
         array(
@@ -121,7 +121,7 @@ def forward_arguments(
 
 
 def turned(moves: Moves, form: Form, layer: Kept, ends: Sequence[Tensor | None]) -> Sums:
-    """Room for the gradients of a layer's sums; its recurrent weights are transposed by the next launch."""
+    """Allocate the gradients of the sums; the next launch of `moves` transposes the recurrent weights."""
     states, recurrent = layer.states, layer.recurrent
     after, batch, width = states.shape
     gradients = states.new_empty((after - 1) * batch, form.slots * width)
@@ -149,7 +149,7 @@ def backward_arguments(
     lengths: Tensor | None,
     carry: Tensor | None,
 ) -> ctypes.Array[ctypes.c_longlong]:
-    """As `Backward` in backward.cu has them."""
+    """Return the arguments in the order of `Backward` in backward.cu."""
     memories, initial, has_memory = layer.memories, sums.initial, layer.memories is not None
     return _BACKWARD.from_buffer(
         array(
@@ -177,7 +177,7 @@ def backward_arguments(
 
 
 def of_weights(form: Form, layer: Kept, sums: Sums, rows: Tensor) -> list[Tensor | None]:
-    """The gradients of the weights, wide, from those of all sums and the rows that entered the layer."""
+    """Return the gradients of the weights, wide, from those of all sums and the inputs of the layer."""
     states, gradients = layer.states, sums.gradients
     width, after = states.shape[2], form is Form.GRU_AFTER
     before, fed = states[:-1].view(-1, width), into_sums(form, gradients).t()
@@ -198,7 +198,7 @@ def of_weights(form: Form, layer: Kept, sums: Sums, rows: Tensor) -> list[Tensor
 
 
 def into_sums(form: Form, gradients: Tensor) -> Tensor:
-    """The gradients of those sums that the input enters: all, but for q of a GRU that resets after."""
+    """Return the gradients of the sums that the input enters: all but q of a GRU with reset after."""
     if form is not Form.GRU_AFTER:
         return gradients
     width = gradients.shape[1] // 4
@@ -208,7 +208,7 @@ def into_sums(form: Form, gradients: Tensor) -> Tensor:
 def tightened(
     moves: Moves, form: Form, size: int, given: int, weights: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
-    """Gradients of weights as the cell has them, by the next launch: of `size` units and `given` inputs."""
+    """Make the gradients of weights tight at the next launch: `size` units and `given` inputs."""
     into_ih, into_hh, into_bias, into_bias_hn = weights
     assert into_ih is not None
     assert into_hh is not None
@@ -225,12 +225,12 @@ def tightened(
 
 
 def _second(form: Form, weight: Tensor) -> int:
-    """Where the weights of n begin, which a GRU that resets before the product has for themselves."""
+    """Return the address of the weights of n, which only a GRU with reset before has separately; else 0."""
     return weight[2 * weight.shape[1] :].data_ptr() if form is Form.GRU_BEFORE else 0
 
 
 def _behind_first(states: Tensor | None) -> int:
-    """Where the second of several states is, or would be."""
+    """Return the address of the second of several states; 0 without states."""
     return 0 if states is None else states.data_ptr() + states.stride(0) * states.element_size()
 
 

@@ -1,4 +1,4 @@
-"""How a persistent recurrence is dealt out to a GPU: which block holds which weights and which rows."""
+"""Plans for a persistent recurrence on a GPU: which block holds which weights and which rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from throughtime.kernels.elements import Kind
 
 LANES = 32
 CHUNK = 64
-"""Bytes of a product's inner dimension that one warp takes at once."""
+"""Bytes of the inner dimension of a product that one warp processes at once."""
 
 
 class Form(IntEnum):
-    """The equations the kernels know."""
+    """The equations that the kernels have."""
 
     TANH = 0
     RELU = 1
@@ -25,28 +25,28 @@ class Form(IntEnum):
 
     @property
     def gates(self) -> int:
-        """Sums a unit has."""
+        """Number of sums per unit."""
         return (1, 1, 3, 3, 4)[self]
 
     @property
     def slots(self) -> int:
-        """Gradients of sums that a unit leaves behind: a GRU that resets after the product has one more."""
+        """Number of gradients of sums per unit: a GRU with reset after the product has one more."""
         return 4 if self is Form.GRU_AFTER else self.gates
 
     @property
     def parts(self) -> int:
-        """Tensors of the state: an LSTM has a memory besides."""
+        """Number of tensors of the state: an LSTM has two."""
         return 2 if self is Form.LSTM else 1
 
     @property
     def fed(self) -> int:
-        """Gates that the state feeds at once."""
+        """Number of gates that the state feeds in the first product."""
         return 2 if self is Form.GRU_BEFORE else self.gates
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be run, forward or backward."""
+    """What to run, forward or backward."""
 
     form: Form
     kind: Kind
@@ -56,11 +56,11 @@ class Task:
 
     @property
     def tiles(self) -> int:
-        """Gates of a unit that one product yields."""
+        """Number of gates per unit that one product yields."""
         return 1 if self.backward else self.form.fed
 
     def depths(self) -> tuple[int, int]:
-        """Bytes of the inner dimension of a step's product, and of its second one (0: there is none)."""
+        """Bytes of the inner dimension of the product of a step, and of its second product (0 if none)."""
         state = self.width * self.kind.size
         return state * (self.form.fed if self.backward else 1), state * (self.form is Form.GRU_BEFORE)
 
@@ -82,41 +82,41 @@ class Plan:
     pause: int = 0  # clock cycles before a block first looks for what the others give
 
     def blocks(self, task: Task) -> int:
-        """All blocks of a launch."""
+        """Number of blocks of a launch."""
         return self.unit_blocks(task) * -(-task.batch // (self.rows * self.passes))
 
     def unit_blocks(self, task: Task) -> int:
-        """Blocks that share the units of one group of rows."""
+        """Number of blocks that share the units of one group of rows."""
         return -(-task.width // self.units)
 
     def each(self, depth: int) -> int:
-        """Chunks of the inner dimension a warp has."""
+        """Number of chunks of the inner dimension per warp."""
         return -(-depth // (CHUNK * self.warps))
 
     def chunk_bytes(self, gates: int) -> int:
-        """Shared memory for one chunk of every warp's weights."""
+        """Bytes of shared memory for one chunk of the weights of every warp."""
         return gates * self.units // 16 * 2 * self.warps * LANES * 16
 
     def unstaged(self, task: Task) -> int:
-        """Shared memory without weights: the warps' shares, running values, the ends of rows."""
+        """Bytes of shared memory without weights: partial sums of the warps, running values, row lengths."""
         tiles, row_tiles = self.units // 16, self.rows // 8
         shares = self.warps * task.tiles * tiles * row_tiles * 2 * LANES * 8
         return shares + 2 * self.passes * tiles * row_tiles * 2 * LANES * 8 + self.passes * self.rows * 4
 
     def shared(self, task: Task) -> int:
-        """All shared memory of a block."""
+        """Bytes of shared memory of a block."""
         first, second = task.depths()
         weights = self.chunk_bytes(task.tiles) * self._kept(self.each(first), self.held, self.staged)
         weights += self.chunk_bytes(1) * self._kept(self.each(second), self.held_n, self.staged_n)
         return self.unstaged(task) + weights
 
     def _kept(self, each: int, held: int, staged: int) -> int:
-        """Chunks in shared memory, those of the ring among them."""
+        """Number of chunks in shared memory, including the ring."""
         left = max(0, each - held)
         return left if left <= staged else staged + self.ring
 
     def constants(self, task: Task) -> dict[str, int]:
-        """What the kernel's source asks for."""
+        """The constants that the source of the kernel needs."""
         return {
             "CELL": int(task.form),
             "KIND": int(task.kind),
@@ -140,13 +140,13 @@ WORKING, WORKING_PER_TILE, WORKING_ROLLED, WORKING_AHEAD = 56, 6, 8, 12
 """Registers a thread needs beside weights, sums and loads; for each 8 rows; for a loop over what registers do
 not hold; for looking ahead with three passes or more. With these few plans spill, and some words only."""
 LOADS = 48
-"""Registers for the state under way."""
+"""Registers for the part of the state that is being loaded."""
 RING_BYTES = 32768
-"""Shared memory through which weights stream that do not fit the chip."""
+"""Bytes of shared memory through which weights stream that do not fit on the chip."""
 
 
 def fitted(task: Task, units: int, rows: int, passes: int, warps: int, shared_limit: int) -> Plan | None:
-    """A plan that keeps as much of the weights on the chip as fits; None where not even the rest fits."""
+    """Return a plan that keeps as many weights on the chip as fit, or None if nothing fits."""
     plan = Plan(units, rows, passes, warps)
     first, second = task.depths()
     tiles, row_tiles = units // 16, rows // 8
@@ -178,12 +178,12 @@ def fitted(task: Task, units: int, rows: int, passes: int, warps: int, shared_li
 
 
 def _loads(batch: int, row_tiles: int, each: int) -> int:
-    """Registers for the state under way: one batch while another is multiplied, where there is another."""
+    """Return the registers for loading the state: one batch loads while another is multiplied."""
     return batch * row_tiles * 4 * (2 if each > batch else 1)
 
 
 def candidates(task: Task, multiprocessors: int, shared_limit: int) -> list[Plan]:
-    """Every plan whose blocks all have a multiprocessor of their own, the one expected fastest first."""
+    """Return all plans with one multiprocessor per block, those expected to be fastest first."""
     found = []
     for units in (16, 32):
         for rows in (8, 16, 24, 32):
@@ -202,7 +202,7 @@ def candidates(task: Task, multiprocessors: int, shared_limit: int) -> list[Plan
 
 
 def _pause(task: Task, plan: Plan) -> int:
-    """How long a first look is put off; a block with several passes comes late enough by itself."""
+    """Return the pause before a block first looks for the state; with several passes it needs none."""
     if plan.passes > 1:
         return 0
     return next(pause for most, pause in PAUSES if microseconds(task, plan) < most)
@@ -210,7 +210,7 @@ def _pause(task: Task, plan: Plan) -> int:
 
 @functools.cache
 def best(task: Task, multiprocessors: int, shared_limit: int) -> Plan | None:
-    """The plan expected to be fastest, or None where no plan fits the GPU."""
+    """Return the plan expected to be fastest, or None if no plan fits the GPU."""
     found = candidates(task, multiprocessors, shared_limit)
     return found[0] if found else None
 
@@ -223,11 +223,11 @@ INSTRUCTIONS, STAGED_BYTES, SHARED_BYTES = 3.63e-3, 2.62e-6, 1.18e-5
 matrix instruction of a quarter of a multiprocessor, of a byte of staged weights and of the warps' shares:
 fitted to 183 plans measured on an H200, which they meet within 13 % (one standard deviation)."""
 PAUSES = ((1.4, 200), (2.0, 400), (math.inf, 700))
-"""Clock cycles to pause where a step takes less than so many microseconds."""
+"""Clock cycles to pause, by the upper bound on the microseconds of a step."""
 
 
 def microseconds(task: Task, plan: Plan) -> float:
-    """What a step is expected to take: `candidates` sorts by it."""
+    """Return the expected time of a step, by which `candidates` sorts."""
     total = 0.0
     for gates, depth, held, staged in zip(
         (task.tiles, 1), task.depths(), (plan.held, plan.held_n), (plan.staged, plan.staged_n), strict=True

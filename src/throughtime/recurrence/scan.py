@@ -1,4 +1,4 @@
-"""`scan`: the one entry to every recurrence; `scan_layers` where several can run as one."""
+"""`scan` runs a cell through time; `scan_layers` runs several layers in one call."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def scan(
     batch_first: bool = False,
     backend: str = "auto",
 ) -> Result:
-    """Run a cell through time: outputs [T, B, H] and the last state of each row.
+    """Run a cell through time; return the outputs [T, B, H] and the last state of each row.
 
-    `lengths` [B] says how long each row really is: past it the state freezes and outputs are zero. `reverse`
-    reads each row from its own end and gives the outputs back in order. `carry` [T, B] multiplies the
-    gradient that flows from step t back into the state before it. `auto` takes the fastest backend that does
-    not refuse; a named one that refuses says why.
+    `lengths` [B] are the lengths of the rows: past its length a row keeps its state and its outputs are zero.
+    `reverse` reads each row from its own end and returns the outputs in the original order. `carry` [T, B]
+    multiplies the gradient that flows from step t back into the state before it. `auto` uses the fastest
+    backend that can run the call; a named backend that cannot raises an error with the reason.
 
     >>> from throughtime.cells import LSTM
     >>> y, (h, c) = scan(LSTM(16, 32), torch.zeros(7, 2, 16))
@@ -73,11 +73,10 @@ def scan(
 def scan_layers(
     layers: Sequence[Sequence[Cell]], x: Tensor, state: State | None = None, lengths: Tensor | None = None
 ) -> Result | None:
-    """All layers through all steps in one call, or None where one scan after another is faster.
+    """Run all layers through all steps in one call; return None if one scan after another is faster.
 
-    The layers must be `alike`; each is a cell that reads from the left, and perhaps one that reads from the
-    right. The state is flat, cell after cell, and so is that of the result; without one, each cell begins
-    with its own.
+    The layers must be `alike`. Each is a cell that reads from the left, with or without a second one that
+    reads from the right. States are flat, cell after cell; without one, each cell starts from its own.
     """
     device = x.device.type
     narrow = torch.is_autocast_enabled(device)
@@ -121,7 +120,7 @@ def _autocast(
     state: State | None,
     run: Callable[[Tensor, State | None], Result],
 ) -> Result:
-    """A run in autocast's precision; the state that leaves it is as precise as the weights again."""
+    """Run in the precision of autocast; the returned state has the precision of the weights."""
     device = x.device.type
     dtype = torch.get_autocast_dtype(device)
     own = next(cells[0].parameters()).dtype
@@ -137,7 +136,7 @@ def _autocast(
 def named(
     name: str, cell: Cell, x: Tensor, lengths: Tensor | None = None, carry: Tensor | None = None
 ) -> Backend:
-    """The backend of this name, or for `auto` the one that serves this best."""
+    """Return the backend of this name, or for `auto` the fastest that can run the call."""
     if name == "auto":
         return choose_backend(cell, x, lengths, carry)
     if name not in BACKENDS:
@@ -148,7 +147,7 @@ def named(
 
 
 def reversal(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """For each position the one it changes places with: [T, B]; padding stays where it is.
+    """Return for each position the one it changes places with: [T, B]; padding stays in place.
 
     >>> reversal(torch.zeros(4, 2, 1), torch.tensor([4, 2])).T.tolist()
     [[3, 2, 1, 0], [1, 0, 2, 3]]
@@ -166,10 +165,10 @@ def _reordered(x: Tensor, order: Tensor) -> Tensor:
 def _trimmed(
     x: Tensor, lengths: Tensor | None, carry: Tensor | None
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """The same without the steps past the longest row; no lengths where all rows are equally long."""
+    """Drop the steps past the longest row, and the lengths if all rows are equally long."""
     if lengths is None:
         return x, None, carry
-    if lengths.device.type != "cpu":  # what they are, the host would have to wait for
+    if lengths.device.type != "cpu":  # reading them would make the host wait
         return x, lengths.to(x.device), carry
     longest = max(1, int(lengths.max()))
     ragged = None if bool((lengths == longest).all()) else lengths.to(x.device)
@@ -177,7 +176,7 @@ def _trimmed(
 
 
 def _filled(outputs: Tensor, steps: int) -> Tensor:
-    """The outputs with zeros where steps were trimmed away."""
+    """Append zeros for the steps that were trimmed."""
     padding = steps - outputs.shape[0]
     return pad(outputs, (0, 0, 0, 0, 0, padding)) if padding else outputs
 
@@ -201,7 +200,7 @@ def _check_shape(cell: Cell, x: Tensor, layout: str) -> None:
 
 
 def checked_state(cell: Cell, x: Tensor, state: State | Tensor | None) -> State:
-    """The state to begin with, or a sentence that names the shapes it must have."""
+    """Return the initial state, or raise an error that names the expected shapes."""
     batch = x.shape[1]
     if state is None:
         return cell.initial_state(batch)
@@ -217,7 +216,7 @@ def checked_state(cell: Cell, x: Tensor, state: State | Tensor | None) -> State:
 
 
 def _check_like(x: Tensor, state: State) -> None:
-    """Refuse a state of another type or on another device than x; autocast makes all types its own."""
+    """Refuse a state of another type or device than x; autocast converts types itself."""
     for part in state:
         if part.device != x.device:
             raise InputError("state", f"is on {part.device} but x is on {x.device}; move one with .to()")
@@ -226,7 +225,7 @@ def _check_like(x: Tensor, state: State) -> None:
 
 
 def checked_carry(x: Tensor, carry: Tensor | None) -> Tensor | None:
-    """The factors on the recurrent gradient, or a sentence that names the shape they must have."""
+    """Return the factors on the recurrent gradient, or raise an error that names their shape."""
     if carry is not None and carry.shape != x.shape[:2]:
         wanted = list(x.shape[:2])
         raise InputError("carry", f"has shape {list(carry.shape)}, expected [time, batch] = {wanted}")
@@ -234,15 +233,15 @@ def checked_carry(x: Tensor, carry: Tensor | None) -> Tensor | None:
 
 
 def checked_lengths(x: Tensor, lengths: Tensor | None) -> Tensor | None:
-    """The lengths, or a sentence that says what they must be."""
+    """Return the lengths, or raise an error that says what is expected."""
     if lengths is None:
         return None
-    wanted = f"expected one whole number a row: [{x.shape[1]}] of torch.int64"
+    wanted = f"expected one whole number per row: [{x.shape[1]}] of torch.int64"
     if not isinstance(lengths, Tensor):
         raise InputError("lengths", f"is a {type(lengths).__name__}, not a tensor; {wanted}")
     if lengths.shape != x.shape[1:2] or lengths.dtype not in (torch.int32, torch.int64):
         raise InputError("lengths", f"has shape {list(lengths.shape)} of {lengths.dtype}, {wanted}")
-    # On another device the check would make the host wait.
+    # On another device, this check would make the host wait.
     if lengths.device.type == "cpu" and (int(lengths.min()) < 0 or int(lengths.max()) > x.shape[0]):
         wrong = next(length for length in lengths.tolist() if not 0 <= length <= x.shape[0])
         raise InputError("lengths", f"holds {wrong}, expected each to lie in 0..{x.shape[0]}")

@@ -1,4 +1,4 @@
-"""The application: endpoints, limits, the page at /docs, and what an error looks like."""
+"""The ASGI application: endpoints, limits, the page at /docs, and the form of errors."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from throughtime.version import __version__
 
 PAGE = Path(__file__).with_name("page")
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"description": "Bad request, in one sentence"},
+    400: {"description": "Bad request; the error says what is wrong"},
     401: {"description": "The API key is missing or wrong (under /v1)"},
     403: {"description": "The API key is missing or wrong"},
     404: {"description": "No such model"},
-    413: {"description": "Too much at once"},
-    429: {"description": "Too often; Retry-After says when to come again"},
-    503: {"description": "Too many wait; Retry-After says when to come again"},
-    504: {"description": "Not done in time"},
+    413: {"description": "The request is too large"},
+    429: {"description": "Too many requests; see Retry-After"},
+    503: {"description": "Too many requests are waiting; see Retry-After"},
+    504: {"description": "Not finished in time"},
 }
 EXAMPLES: dict[str, dict[str, Any]] = {
     "/translate": {"q": "Where is the station?", "source": "en", "target": "fr", "alternatives": 2},
@@ -58,7 +58,7 @@ summary { cursor: pointer; padding: .3rem 0 } summary code { font-weight: 600 }
 pre { background: #8881; padding: .8rem; overflow-x: auto } table { border-collapse: collapse }
 td, th { text-align: left; padding: .15rem 1rem .15rem 0; vertical-align: top }
 """
-UNSERVED = "nothing is served at this path; /docs lists all that is"
+UNSERVED = "nothing is served at this path; /docs lists all endpoints"
 
 state = APIRouter(tags=["server"])
 
@@ -68,7 +68,7 @@ def create_app(
     options: Options = Options(),  # noqa: B008 - it is frozen
     log: TextIO | None = None,
 ) -> FastAPI:
-    """An ASGI application that serves these models.
+    """Build an ASGI application that serves these models.
 
     Files under `serve/page` are served at `/`. The access log goes to `log`, or to stderr.
     """
@@ -117,10 +117,10 @@ def create_app(
 
 
 class Page(StaticFiles):
-    """Files where no endpoint is; a method that they do not take is refused only where there is one."""
+    """Serves files at paths without an endpoint; other methods than GET and HEAD are refused."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """The file, or 404, or 405."""
+        """Return the file, or raise 404 or 405."""
         found = await super().get_response(path, {**scope, "method": "GET"})
         if scope["method"] not in ("GET", "HEAD"):
             raise HTTPException(405, headers={"Allow": "GET, HEAD"})
@@ -129,14 +129,14 @@ class Page(StaticFiles):
 
 @state.get("/health")
 async def health(request: Request) -> dict[str, Any]:
-    """The state of the server, and the models that it could not open."""
+    """The state of the server, and the models that could not be opened."""
     left_out = [one.name for one in get_service(request).models.left_out]
     return {"status": "ok", **({"left_out": left_out} if left_out else {})}
 
 
 @state.get("/models")
 async def listed(request: Request) -> list[dict[str, Any]]:
-    """All models with their tasks."""
+    """All models with their tasks and abilities."""
     return [one.values() for one in get_service(request).models]
 
 
@@ -148,13 +148,13 @@ async def metrics(request: Request) -> Response:
 
 @state.get("/docs", include_in_schema=False)
 async def docs(request: Request) -> HTMLResponse:
-    """Every endpoint with what it takes and gives, and how to call it."""
+    """Every endpoint with its fields, and how to call it."""
     address = str(request.base_url).rstrip("/")
     return HTMLResponse(docs_page(request.app.openapi(), address))
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
-    """Any error as one sentence in the shape of its contract."""
+    """Return an error as one sentence, in the form that the clients of this path expect."""
     path = request.url.path
     match error:
         case RefusalError():
@@ -169,15 +169,15 @@ async def _answer_error(request: Request, error: Exception) -> Response:
         case HTTPException():
             sentence = UNSERVED if error.status_code == 404 else str(error.detail)
             if error.status_code == 405 and error.headers:
-                sentence = f"this path takes {error.headers['Allow']} only; /docs says how"
+                sentence = f"this path takes {error.headers['Allow']} only; see /docs"
             return refusal(path, error.status_code, sentence, error.headers)
         case ClientDisconnect():
-            return refusal(path, CLIENT_LEFT, "the client has left")
+            return refusal(path, CLIENT_LEFT, "the client has disconnected")
     return refusal(path, 500, "the server failed; its log says why")
 
 
 def without_validation_errors(describe: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-    """The description without status 422, which FastAPI adds everywhere and this server never gives."""
+    """Remove status 422, which FastAPI adds to every endpoint and this server never returns."""
 
     def described() -> dict[str, Any]:
         description = describe()
@@ -190,7 +190,7 @@ def without_validation_errors(describe: Callable[[], dict[str, Any]]) -> Callabl
 
 
 def docs_page(description: dict[str, Any], address: str) -> str:
-    """Every endpoint with what it takes, from the OpenAPI description; the page loads nothing else."""
+    """Return a page of all endpoints, from the OpenAPI description; it loads nothing else."""
     groups: dict[str, list[str]] = {}
     for path, operations in description["paths"].items():
         for method in ("get", "post"):
@@ -209,7 +209,7 @@ def docs_page(description: dict[str, Any], address: str) -> str:
 
 
 def curl(path: str, method: str, address: str) -> str:
-    """How to call an endpoint from a shell.
+    """Return a command that calls an endpoint.
 
     >>> curl("/health", "get", "http://127.0.0.1:8000")
     'curl http://127.0.0.1:8000/health'

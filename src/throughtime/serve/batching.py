@@ -1,4 +1,4 @@
-"""One thread for each model, and the queue that batches what is asked of it."""
+"""A thread for each model, with a queue that groups requests into batches."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any
 from throughtime.serve.requests import RefusalError
 
 Left = Callable[[], bool]
-"""Whether nobody waits any more for what is being computed."""
+"""Returns whether nobody waits for the result any more."""
 Compute = Callable[[list[Any], Left], Sequence[Any]]
-"""One result for each item, in their order."""
+"""Returns one result for each item, in their order."""
 
 
 class AbandonedError(Exception):
-    """Raised by what computes, when nobody waits for it any more."""
+    """Raised by a computation when nobody waits for its result any more."""
 
 
 class Worker:
-    """A thread with a queue. What waits there has a `size`, and is `left` once nobody waits for it."""
+    """A thread with a queue. Entries have a `size`, and `left` is set when nobody waits for them."""
 
     def __init__(self, name: str, queue: int, kind: str) -> None:
         self.name, self.queue = name, queue
@@ -35,25 +35,25 @@ class Worker:
 
     @property
     def waiting(self) -> int:
-        """Items that somebody waits for and that are not begun yet."""
+        """Number of items that are waited for and not begun."""
         with self._changed:
             return self._wanted()
 
     def close(self) -> None:
-        """Finish what waits, take nothing new, and stop."""
+        """Finish the queue, accept nothing new, and stop."""
         with self._changed:
             self._closing = True
             self._changed.notify()
         self._thread.join()
 
     def _put(self, entries: Sequence[Any]) -> None:
-        """Join the queue, or be refused where it is full; what is alone there is always taken."""
+        """Add entries to the queue, or refuse them if it is full; an empty queue accepts any number."""
         with self._changed:
             if self._closing:
                 raise RefusalError(503, "the server is shutting down", retry_after=5)
             waiting = self._wanted()
             if waiting and waiting + sum(entry.size for entry in entries) > self.queue:
-                sentence = f"too many requests wait for {self.name}; try again soon"
+                sentence = f"too many requests are waiting for {self.name}; try again soon"
                 raise RefusalError(503, sentence, retry_after=1)
             self._queue.extend(entries)
             self._changed.notify()
@@ -67,7 +67,7 @@ class Worker:
 
 @dataclass(eq=False)
 class Job:
-    """The items of one request. `left` is set when the client has gone or waited too long."""
+    """The items of one request. `left` is set when the client has disconnected or waited too long."""
 
     key: Hashable
     compute: Compute
@@ -102,7 +102,7 @@ class Batcher(Worker):
         super().__init__(name, queue, "batches")
 
     def submit(self, key: Hashable, compute: Compute, items: Sequence[Any]) -> Job:
-        """Join the queue, or be refused where it is full."""
+        """Add a job to the queue, or refuse it if the queue is full."""
         job = Job(key, compute, list(items))
         self._put([job])
         return job
@@ -115,7 +115,7 @@ class Batcher(Worker):
                 self.observe(sum(job.size for job in batch))
 
     def _next(self) -> list[Job]:
-        """The jobs to compute together; none when the queue is closed and empty."""
+        """Return the jobs to compute together; empty when the queue is closed and empty."""
         with self._changed:
             while True:
                 self._queue = deque(job for job in self._queue if not job.left)
@@ -133,7 +133,7 @@ class Batcher(Worker):
                 self._changed.wait(rest)
 
     def _alike(self) -> list[Job]:
-        """The first job and those behind it that can be computed with it."""
+        """Return the first job and those after it that can be computed together with it."""
         first, *others = self._queue
         batch, items = [first], first.size
         for job in others:

@@ -1,4 +1,4 @@
-"""Language models behind OpenAI's completions."""
+"""Language models with OpenAI's completions API."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Ids = Annotated[list[int], Field(min_length=1)]
 
 
 class StreamOptions(BaseModel):
-    """What a stream tells at its end."""
+    """What a stream reports at its end."""
 
     include_usage: bool = False
 
 
 class CompletionRequest(BaseModel):
-    """What to go on from, and how. A prompt may be given as token ids of the model's own vocabulary."""
+    """Prompts to continue, and how. A prompt may be given as token ids of the vocabulary of the model."""
 
     model: Text
     prompt: (
@@ -66,7 +66,7 @@ class CompletionRequest(BaseModel):
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """What ends a text."""
+        """The strings that end a text."""
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
     @property
@@ -76,11 +76,11 @@ class CompletionRequest(BaseModel):
 
     @property
     def tokens(self) -> int:
-        """The maximum of tokens of a text; OpenAI's own default."""
+        """Maximum number of tokens of a text; the default is OpenAI's."""
         return 16 if self.max_tokens is None else self.max_tokens
 
     def sampling(self, number: int) -> SamplingOptions:
-        """How the text of this number is written: each has random numbers of its own."""
+        """Return the options for the text of this number; each has its own random numbers."""
         return SamplingOptions(
             max_tokens=self.tokens,
             temperature=1.0 if self.temperature is None else self.temperature,
@@ -93,7 +93,7 @@ class CompletionRequest(BaseModel):
         )
 
     def check(self, options: Options) -> None:
-        """Refuse what is too much, and what would be ignored in silence."""
+        """Refuse requests that are too large, and options that would be silently ignored."""
         texts = [prompt for prompt in self.prompts if isinstance(prompt, str)]
         check_texts([*texts, self.suffix or "", *self.stops], options)
         ids = sum(len(prompt) for prompt in self.prompts if not isinstance(prompt, str))
@@ -122,7 +122,7 @@ def _refuse(param: str, sentence: str) -> NoReturn:
 
 @router.get("/models")
 async def models(request: Request) -> dict[str, Any]:
-    """All models; language models complete, models that fill blanks complete with a suffix."""
+    """All models; language models complete texts, models that fill blanks complete with a suffix."""
     return {"object": "list", "data": [_model(one) for one in admit(request).models]}
 
 
@@ -134,7 +134,7 @@ async def model(request: Request, name: str) -> dict[str, Any]:
 
 @router.post("/completions", response_model=None)
 async def completions(request: Request, asked: CompletionRequest) -> Response:
-    """Go on from a prompt, or fill what is missing before a suffix; with `stream`, as server-sent events."""
+    """Continue a prompt, or fill the gap before a suffix; with `stream`, as server-sent events."""
     service = admit(request)
     asked.check(service.options)
     named = service.models.get(asked.model)
@@ -158,7 +158,7 @@ async def completions(request: Request, asked: CompletionRequest) -> Response:
 
 
 class Completion:
-    """The texts that one request asks for."""
+    """The texts of one request."""
 
     def __init__(self, service: Service, served: Served, asked: CompletionRequest) -> None:
         self.service, self.served, self.asked = service, served, asked
@@ -173,7 +173,7 @@ class Completion:
         ]
 
     async def whole(self, request: Request) -> dict[str, Any]:
-        """The answer at once."""
+        """Return the whole answer."""
         if self.asked.tokens:
             await self.service.write(request, self.served, self.drafts)
         prompt_scores: list[list[float]] = [[]] * len(self.prompts)
@@ -197,7 +197,7 @@ class Completion:
         return self.head | {"choices": choices, "usage": self._usage()} | self.warnings
 
     async def stream(self) -> AsyncIterator[dict[str, Any]]:
-        """The answer in pieces, each as soon as it is written; the writing stops when nobody reads on."""
+        """Yield the answer in pieces as they are written; writing stops when the client disconnects."""
         loop, news = asyncio.get_running_loop(), asyncio.Event()
 
         def notify(draft: Draft) -> None:
@@ -256,7 +256,7 @@ class Completion:
         return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
     def _log_probs(self, draft: Draft, prompt_scores: Sequence[float]) -> dict[str, Any]:
-        """ln P of every token; those of an echoed prompt come first, the first of them unknown."""
+        """Return ln P of every token; those of an echoed prompt come first, and its first is unknown."""
         echoed = len(prompt_scores)
         skip = self.framing.given if echoed else 0
         ids = [*draft.prompt, *(one.token for one in draft.tokens)]
@@ -278,7 +278,7 @@ class Completion:
         }
 
     def _likely(self, before: list[int], piece: str, written: WrittenToken) -> dict[str, float | None]:
-        """The likeliest tokens, spelled as in `tokens`; by their names where two are spelled alike."""
+        """Return the likeliest tokens, spelled as in `tokens`; by their names if two are spelled alike."""
         found: dict[str, float | None] = {}
         for number, score in (dict(written.likely) | {written.token: written.log_prob}).items():
             own = piece if number == written.token else self.framing.addition(before, number)
@@ -289,7 +289,7 @@ class Completion:
 
 
 async def _wait_for_news(news: asyncio.Event, deadline: float, drafts: Sequence[Draft]) -> None:
-    """Wait for more text, at most until the deadline; what is written to its end may be read at leisure."""
+    """Wait for more text until the deadline; finished texts may be read after it."""
     if not all(draft.over for draft in drafts):
         await asyncio.wait_for(news.wait(), max(0.0, deadline - time.monotonic()))
         if time.monotonic() > deadline:
@@ -301,13 +301,13 @@ async def _wait_for_news(news: asyncio.Event, deadline: float, drafts: Sequence[
 
 
 async def _events(first: dict[str, Any], pieces: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
-    """Server-sent events, to the last one that OpenAI's clients wait for; a failure is one of them."""
+    """Yield server-sent events, the last as OpenAI's clients expect it; a failure is an event, too."""
     try:
         yield _event(first)
         async for piece in pieces:
             yield _event(piece)
     except TimeoutError:
-        yield _event(error_body("/v1/", 504, "the text was not done in time"))
+        yield _event(error_body("/v1/", 504, "the text was not finished in time"))
     except Exception:
         yield _event(error_body("/v1/", 500, "the model failed; the server's log says why"))
         raise

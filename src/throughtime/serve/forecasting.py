@@ -1,4 +1,4 @@
-"""Forecasters behind plain JSON: series in, the rows after them out."""
+"""The endpoint of forecasters: series in, the rows after them out."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ForecastRequest(BaseModel):
 
 @router.post("/forecast")
 async def forecast(request: Request, asked: ForecastRequest) -> dict[str, Any]:
-    """The next rows of each series: their mean, and the ends of an interval for each level."""
+    """Forecast the next rows of each series: the mean, and an interval for each level."""
     service = admit(request)
     served = service.models.choose(asked.model, "forecast")
     _check(asked, service.options)
@@ -76,7 +76,7 @@ async def forecast(request: Request, asked: ForecastRequest) -> dict[str, Any]:
 
 
 def _forecasting(served: Served, levels: Sequence[float]) -> ForecastModel:
-    """Who forecasts at these levels: the model, or the model with its saved intervals."""
+    """Return what forecasts at these levels: the model, or the model with its saved intervals."""
     forecaster: ForecastModel = served.model
     if not levels or served.model.has_own_intervals:
         return forecaster
@@ -90,7 +90,7 @@ def _forecasting(served: Served, levels: Sequence[float]) -> ForecastModel:
 
 
 def panel_of(given: Sequence[SeriesRequest], date_format: str | None = None) -> Panel:
-    """The series of a request on their common grid, sorted by time."""
+    """Return the series of a request on a common grid, sorted by time."""
     names = [one.unique_id for one in given]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -107,7 +107,7 @@ def panel_of(given: Sequence[SeriesRequest], date_format: str | None = None) -> 
 
 
 def _values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
-    """A forecast for JSON, with its quantiles as the ends of intervals."""
+    """Return a forecast for JSON, with quantiles as the ends of intervals."""
     found = one.to_dict()
     intervals = {}
     for level in levels:
@@ -124,9 +124,9 @@ def _values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
 def _check(asked: ForecastRequest, options: Options) -> None:
     rows = sum(len(one.y) for one in asked.series)
     if rows > options.max_rows:
-        raise RefusalError(413, f"{rows:,} rows at once; at most {options.max_rows:,} are taken")
+        raise RefusalError(413, f"the request has {rows:,} rows, expected at most {options.max_rows:,}")
     if asked.h is not None and asked.h > options.max_horizon:
-        raise RefusalError(400, f"h is {asked.h}, at most {options.max_horizon} rows are forecast")
+        raise RefusalError(400, f"h is {asked.h}, expected at most {options.max_horizon}")
 
 
 def _series(given: SeriesRequest, form: DateForm) -> Series:
@@ -144,7 +144,7 @@ def _series(given: SeriesRequest, form: DateForm) -> Series:
 
 
 def _read_iso(text: str) -> datetime | None:
-    """The time of a text in ISO format, converted to UTC, or None."""
+    """Read a time in ISO format and convert it to UTC; None for other text."""
     try:
         moment = datetime.fromisoformat(text)
         return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)

@@ -1,4 +1,4 @@
-"""What the page asks to see: attention, the search, gates, the next token, a forecaster's own history."""
+"""Endpoints of the page: attention, search trees, gates, next tokens, the data of a forecaster."""
 
 from __future__ import annotations
 
@@ -24,46 +24,46 @@ from throughtime.serve.translation import MOST_ALTERNATIVES, search_translations
 
 router = APIRouter(prefix="/inspect", tags=["inspection"])
 MOST_TEXT = 2_000
-"""Characters of a text that is looked into: each of its tokens is drawn."""
+"""Maximum characters of a text to inspect: each of its tokens is drawn."""
 
 Sentence = Annotated[str, Field(max_length=MOST_TEXT)]
 
 
 class TextRequest(BaseModel):
-    """A text to look at, and the model to ask."""
+    """A text to inspect, and the model to use."""
 
     q: Sentence
     model: str | None = None
 
 
 class AttentionRequest(TextRequest):
-    """A text to translate, and how many translations besides the best to tell."""
+    """A text to translate, and the number of alternatives to the best translation."""
 
     alternatives: int = Field(0, ge=0, le=MOST_ALTERNATIVES)
 
 
 class BeamRequest(TextRequest):
-    """A sentence to translate, and the width of the beam; the model's own if not given."""
+    """A sentence to translate, and the width of the beam; by default that of the model."""
 
     num_beams: int | None = Field(None, ge=1, le=20)
 
 
 class GatesRequest(TextRequest):
-    """A text to read, the number of a layer from 0, and how many of its units to tell."""
+    """A text to read, the number of a layer from 0, and the number of units to return."""
 
     layer: int = Field(0, ge=0)
     units: int = Field(48, ge=2, le=256)
 
 
 class NextRequest(TextRequest):
-    """A text, and how many of the likeliest next tokens to tell."""
+    """A text, and the number of likeliest next tokens to return."""
 
     q: Sentence = ""
     k: int = Field(10, ge=1, le=50)
 
 
 class HistoryRequest(BaseModel):
-    """A forecaster, and how many of the last rows of its own data to tell."""
+    """A forecaster, and the number of last rows of its training data to return."""
 
     model: str | None = None
     rows: int = Field(200, ge=1, le=5_000)
@@ -71,9 +71,9 @@ class HistoryRequest(BaseModel):
 
 @router.post("/attention")
 async def attention(request: Request, asked: AttentionRequest) -> dict[str, Any]:
-    """The best translations of a text, each with the source words that its words looked at.
+    """Translations of a text, each with the source words that its words attended to.
 
-    The alignment is null where a model has no attention.
+    The alignment is null for a model without attention.
     """
     served = admit(request, [asked.q]).models.choose(asked.model, "translate")
 
@@ -87,7 +87,7 @@ async def attention(request: Request, asked: AttentionRequest) -> dict[str, Any]
 
 @router.post("/beam")
 async def beam(request: Request, asked: BeamRequest) -> dict[str, Any]:
-    """The tree of a beam search: every token it weighed, whether it was kept or cut, and why."""
+    """The tree of a beam search: every candidate token, whether it was kept, and why."""
     served = admit(request, [asked.q]).models.choose(asked.model, "translate")
 
     def look(text: str, left: Left) -> dict[str, Any]:
@@ -98,14 +98,16 @@ async def beam(request: Request, asked: BeamRequest) -> dict[str, Any]:
 
 @router.post("/gates")
 async def gates(request: Request, asked: GatesRequest) -> dict[str, Any]:
-    """The gates of the units of one layer at each token, those that remember longest first."""
+    """The gates of the units of one layer at each token, units that remember longest first."""
     kind = "a model that reads text with gates"
     served = admit(request, [asked.q]).models.choose(asked.model, "gates", kind)
 
     def look(text: str, left: Left) -> dict[str, Any]:
         layers = unit_gates(served.model, text)
         if asked.layer >= len(layers):
-            raise RefusalError(400, f"layer is {asked.layer}, the model has {len(layers)}, counted from 0")
+            raise RefusalError(
+                400, f"layer is {asked.layer}, the model has {len(layers)} layers, counted from 0"
+            )
         names = [{"name": one.name, "cell": one.cell, "units": len(one.order)} for one in layers]
         return {"layers": names, "layer": asked.layer, **layers[asked.layer].to_dict(asked.units)}
 
@@ -114,7 +116,7 @@ async def gates(request: Request, asked: GatesRequest) -> dict[str, Any]:
 
 @router.post("/next")
 async def following(request: Request, asked: NextRequest) -> dict[str, Any]:
-    """The likeliest next tokens after a text, and how much each token of it surprised the model, in bits."""
+    """The likeliest next tokens after a text, and the surprisal of each of its tokens in bits."""
     served = admit(request, [asked.q]).models.choose(asked.model, "generate")
 
     def look(text: str, left: Left) -> dict[str, Any]:
@@ -125,7 +127,7 @@ async def following(request: Request, asked: NextRequest) -> dict[str, Any]:
 
 @router.post("/history")
 async def history(request: Request, asked: HistoryRequest) -> dict[str, Any]:
-    """The last rows of the first series that a forecaster was trained on, where its data are at hand."""
+    """The last rows of the first series that a forecaster was trained on, if its data are available."""
     served = admit(request).models.choose(asked.model, "forecast")
 
     def look(text: str, left: Left) -> dict[str, Any]:
@@ -134,7 +136,7 @@ async def history(request: Request, asked: HistoryRequest) -> dict[str, Any]:
             dataset = served.model.open_data(download=False)
             panel = panel_of(dataset, config.roles)
         except (InputError, OSError):
-            sentence = f"the data that {served.name} was trained on are not here; paste some"
+            sentence = f"the training data of {served.name} are not available; paste some data"
             raise RefusalError(404, sentence) from None
         one = panel.series[0]
         last = one.ds[-asked.rows :]
@@ -153,7 +155,7 @@ async def _look(
     text: str,
     warn: bool = False,
 ) -> dict[str, Any]:
-    """What is seen of one text, computed on the model's own thread; `warn` warns of an empty one, too."""
+    """Compute `look` of a text on the thread of the model; with `warn`, warn of an empty text, too."""
 
     def compute(items: list[str], left: Left) -> list[dict[str, Any]]:
         try:

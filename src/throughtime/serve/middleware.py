@@ -1,4 +1,4 @@
-"""What every request passes: limits of rate and size, the access log, and the metrics."""
+"""Middleware for every request: limits of rate and size, the access log, and metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAST = 0.0
 
 
 class Metrics:
-    """What Prometheus reads of one application; changed from any thread."""
+    """Metrics of one application for Prometheus; safe to change from any thread."""
 
     def __init__(self) -> None:
         self.registry = own = CollectorRegistry()
@@ -51,22 +51,22 @@ class Metrics:
 
 
 class Ending:
-    """Once begun, requests that have arrived are finished and the others given up; hurried, all are."""
+    """The shutdown: once begun, requests that have arrived are finished; once hurried, none are."""
 
     def __init__(self) -> None:
         self.begun = self.hurried = False
         self._waits: set[asyncio.Timeout] = set()
 
     def begin(self) -> None:
-        """Give up every request that has not arrived whole. To be called in the event loop."""
+        """Abort every request that has not fully arrived. Call this in the event loop."""
         self.begun = True
         for wait in self._waits:
             if not wait.expired():
                 wait.reschedule(PAST)
 
     async def receive(self, receive: Receive, deadline: float) -> Message:
-        """The next message of a request; TimeoutError at the deadline, and once the end has begun."""
-        # What lies ready is still taken then: it comes before the timeout has its turn.
+        """Return the next message of a request; TimeoutError at the deadline, or once shutdown has begun."""
+        # A message that is ready is still received: it comes before the timeout.
         async with asyncio.timeout_at(PAST if self.begun else deadline) as wait:
             self._waits.add(wait)
             try:
@@ -76,7 +76,7 @@ class Ending:
 
 
 class Rates:
-    """A limit of requests per minute and client: a bucket that fills evenly and holds a minute's worth.
+    """Limits the requests per minute of each client with a token bucket that holds one minute.
 
     >>> rates = Rates(2, clock=iter([0.0, 0.0, 0.0, 31.0]).__next__)
     >>> [rates.seconds_to_wait("one") for _ in range(4)]
@@ -88,7 +88,7 @@ class Rates:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, and when
 
     def seconds_to_wait(self, client: str) -> int:
-        """Take one request off the client's bucket; where it is empty, how long until it is not."""
+        """Count one request of a client; return 0, or the seconds until its next request is allowed."""
         now = self.clock()
         left, then = self._buckets.pop(client, (float(self.most), now))
         left = min(self.most, left + (now - then) * self.most / 60)
@@ -100,9 +100,9 @@ class Rates:
 
 
 class Limits:
-    """Refuses what is too much before it is read: 429 by rate, 413 by size, 408 where a body never ends.
+    """Refuses requests before they are read: 429 for their rate, 413 for their size, 408 if a body is late.
 
-    When the server stops, a body that is not whole is 503.
+    During shutdown, an incomplete body is answered with 503.
     """
 
     def __init__(self, app: ASGIApp, options: Options, ending: Ending) -> None:
@@ -119,7 +119,7 @@ class Limits:
         length = dict(scope["headers"]).get(b"content-length", b"")
         if length.isdigit() and int(length) > self.options.max_bytes:
             answer = refusal(scope["path"], 413, self.too_large)
-        if self.rates is not None and scope["method"] == "POST":  # what only looks costs nothing
+        if self.rates is not None and scope["method"] == "POST":  # only POST requests compute
             wait = self.rates.seconds_to_wait(_client(scope))
             if wait:
                 sentence = f"more than {self.options.rate_limit} requests in a minute; wait {wait} s"
@@ -127,7 +127,7 @@ class Limits:
         await answer(scope, self._limited(receive), send)
 
     def _limited(self, receive: Receive) -> Receive:
-        """The same messages, cut off where a body is too large or too late, or the server stops."""
+        """Return the same messages, until a body is too large or too late, or the server stops."""
         size, whole = 0, False
         deadline = asyncio.get_running_loop().time() + self.options.timeout
 
@@ -141,7 +141,7 @@ class Limits:
                 if self.ending.begun:
                     retry = {"Retry-After": "5"}
                     raise HTTPException(503, "the server is shutting down", headers=retry) from None
-                raise HTTPException(408, "the request did not arrive whole in time") from None
+                raise HTTPException(408, "the request did not arrive completely in time") from None
             size += len(message.get("body", b""))
             whole = not message.get("more_body", False)
             if size > self.options.max_bytes:
@@ -152,7 +152,7 @@ class Limits:
 
 
 class AccessLog:
-    """Logs and counts every request, and names each in `X-Request-Id`. Texts and keys are never logged."""
+    """Logs and counts every request, with an id in `X-Request-Id`. Texts and keys are never logged."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, lines: bool, stream: TextIO | None = None) -> None:
         self.app, self.metrics, self.lines, self.stream = app, metrics, lines, stream
@@ -181,7 +181,7 @@ class AccessLog:
         finally:
             seconds = time.monotonic() - began
             method = scope["method"] if scope["method"] in METHODS else "other"
-            # Paths that nobody serves are countless; one word for all keeps the counters few.
+            # Unknown paths share one label, so that the number of counters stays small.
             path = getattr(scope.get("route"), "path", None) or "other"
             self.metrics.requests.labels(method, path, status).inc()
             self.metrics.seconds.labels(path).observe(seconds)

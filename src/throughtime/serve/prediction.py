@@ -1,4 +1,4 @@
-"""Taggers, classifiers, models that fill blanks and models that compose, behind plain JSON."""
+"""Endpoints of taggers, classifiers, models that fill blanks and models that compose texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_RESULTS, MOST_CHOICES, MOST_BEAMS = 100, 16, 20
 MOST_BLANKS = 4
-"""A fill-in model puts one token in each blank; at most this number of blanks is tried."""
+"""A model fills each blank with one token; a gap before a suffix has at most this number of blanks."""
 
 router = APIRouter(tags=["prediction"])
 Vector = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
@@ -31,34 +31,34 @@ Vectors = Vector | Annotated[list[Vector], Field(min_length=1)]
 
 
 class TextsRequest(BaseModel):
-    """Texts, and the model to ask; the first of its task if not given."""
+    """Texts, and the model to use; by default the first of its task."""
 
     q: Texts
     model: Text | None = None
 
 
 class TagRequest(TextsRequest):
-    """Sentences; `tokenize` cuts them into words: space for words apart by spaces, unicode for raw text."""
+    """Sentences; `tokenize` splits them into words: `space` at spaces, `unicode` for raw text."""
 
     tokenize: Text = "space"
 
 
 class ClassifyRequest(TextsRequest):
-    """Texts, and how many of the likeliest labels to tell; all if not given."""
+    """Texts, and the number of likeliest labels to return; all by default."""
 
     k: int | None = Field(None, ge=1)
 
 
 class FillRequest(TextsRequest):
-    """Texts with blanks, written ___ or [MASK], and how many fillings of each to tell."""
+    """Texts with blanks, written ___ or [MASK], and the number of fillings to return for each."""
 
     k: int = Field(5, ge=1, le=MOST_RESULTS)
 
 
 class ComposeRequest(BaseModel):
-    """A label or a vector to write from, or a list of them; `num_return_sequences` texts for each.
+    """Labels or vectors to write texts from, `num_return_sequences` for each.
 
-    Temperature 0 takes the most likely token at each step.
+    Temperature 0 takes the likeliest token at each step.
     """
 
     label: Texts | None = None
@@ -76,7 +76,7 @@ class ComposeRequest(BaseModel):
 
 
 class Results(BaseModel):
-    """One result for each text, in their order, and the model that gave them.
+    """One result for each text, in their order, and the name of the model.
 
     `warnings` names texts that the model knows little about; the field is absent if there are none.
     """
@@ -107,12 +107,12 @@ async def fill(request: Request, asked: FillRequest) -> Results:
 async def _predict(
     request: Request, asked: TextsRequest, task: str, predict: Callable[[Any, list[str]], Iterable[Any]]
 ) -> Results:
-    """What a model of the task predicts for each text, batched with requests of the same options."""
+    """Predict for each text with a model of the task, in batches with requests of the same options."""
     texts = as_list(asked.q)
     service = admit(request, texts)
     served = service.models.choose(asked.model, task)
     if isinstance(asked, TagRequest):
-        tokenizer(asked.tokenize)  # an unknown one is refused before it waits
+        tokenizer(asked.tokenize)  # refuses an unknown name
 
     def compute(items: list[str], left: Left) -> list[Any]:
         return [one.to_dict() for one in predict(served.model, items)]
@@ -145,7 +145,7 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
     if asked.seed is None:
         found = await service.compute(request, served, key, compute, conditions)
     else:
-        # A draw depends on the number of its condition, so a request with a seed is a batch of its own.
+        # Draws depend on the number of their condition, so a request with a seed is a separate batch.
         (found,) = await service.compute(
             request, served, key, lambda items, left: [compute(item, left) for item in items], [conditions]
         )
@@ -156,7 +156,7 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
 
 
 def _conditions(asked: ComposeRequest, served: Served) -> list[Condition]:
-    """The labels or vectors, checked before they are batched with those of other requests."""
+    """Return the labels or vectors, checked before they join those of other requests."""
     labels, width = served.model.labels, served.model.width
     if (asked.label is None) == (asked.vector is None):
         raise RefusalError(400, "give either label or vector")
@@ -181,7 +181,7 @@ def _conditions(asked: ComposeRequest, served: Served) -> list[Condition]:
 
 
 def _check_composing(asked: ComposeRequest, conditions: Sequence[Condition], options: Options) -> None:
-    """Refuse a request for more than the limits of the server."""
+    """Refuse a request that exceeds the limits of the server."""
     check_texts([one for one in conditions if isinstance(one, str)], options)
     texts = len(conditions) * (asked.num_return_sequences or 1)
     if texts > options.max_texts:
@@ -193,9 +193,9 @@ def _check_composing(asked: ComposeRequest, conditions: Sequence[Condition], opt
 async def infill(
     request: Request, named: Served, prompts: list[str | list[int]], suffix: str, most: int, choices: int
 ) -> dict[str, Any]:
-    """Choices and usage of a completion with a suffix, by a model that fills blanks.
+    """Return choices and usage of a completion with a suffix, by a model that fills blanks.
 
-    Gaps of one token, of two and so on are filled; the best is the one whose tokens are likeliest on average.
+    Gaps of one token, two tokens and so on are tried; the best has the likeliest tokens on average.
     """
     service = get_service(request)
     fillers = [named] if "fill" in named.abilities else service.models.able_to("fill")
@@ -219,7 +219,7 @@ async def infill(
     written = read = 0
     for text in texts:
         own = [filling for _ in gaps for best in (next(found),) for filling in (best, *best.alternatives)]
-        for one in sorted(own, key=_mean_surprise)[:choices]:
+        for one in sorted(own, key=_mean_surprisal)[:choices]:
             filled = between(text, suffix, one.text)
             answers.append({"index": len(answers), "text": filled, "logprobs": None, "finish_reason": "stop"})
             written += len(one.tokens)
@@ -230,7 +230,7 @@ async def infill(
 
 
 def with_blanks(prompt: str, suffix: str, blanks: int) -> str:
-    """The text with this number of blanks between prompt and suffix.
+    """Return the text with this number of blanks between prompt and suffix.
 
     >>> with_blanks("I am", ".", 1), with_blanks("I ", "a cow", 2)
     ('I am ___.', 'I ___ ___ a cow')
@@ -241,7 +241,7 @@ def with_blanks(prompt: str, suffix: str, blanks: int) -> str:
 
 
 def between(prompt: str, suffix: str, whole: str) -> str:
-    """What was put in, with its spaces.
+    """Return the text between prompt and suffix, with its spaces.
 
     >>> between("I am", ".", "I am hungry.")
     ' hungry'
@@ -250,7 +250,7 @@ def between(prompt: str, suffix: str, whole: str) -> str:
     return whole[start : len(whole) - len(suffix)]
 
 
-def _mean_surprise(filling: Filling) -> float:
+def _mean_surprisal(filling: Filling) -> float:
     return -math.log(max(filling.probability, 1e-300)) / len(filling.tokens)
 
 

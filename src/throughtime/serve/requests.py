@@ -1,4 +1,4 @@
-"""What a request may hold, and how it is refused: options of the server, texts, bodies, keys."""
+"""Reading, checking and refusing requests: options of the server, texts, bodies, API keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 @dataclass(frozen=True)
 class Options:
-    """Who may ask, how much, and how requests are batched. Times are in seconds."""
+    """Access, limits and batching of a server. Times are in seconds."""
 
     api_key: str | None = None
     cors: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Options:
 
 
 class RefusalError(Exception):
-    """One sentence with its status; `param` and `code` are for clients of OpenAI's contract."""
+    """An error with an HTTP status; `param` and `code` are for clients of OpenAI's API."""
 
     def __init__(
         self,
@@ -64,14 +64,14 @@ class RefusalError(Exception):
 def error_body(
     path: str, status: int, sentence: str, param: str | None = None, code: str | None = None
 ) -> dict[str, Any]:
-    """The body of a refusal: nested under /v1, as OpenAI's clients read it, flat elsewhere.
+    """Return the body of an error: nested under /v1, as OpenAI's clients expect it, flat elsewhere.
 
     >>> error_body("/translate", 400, "q is missing")
     {'error': 'q is missing'}
     >>> error_body("/v1/completions", 404, "no such model", "model")["error"]["type"]
     'invalid_request_error'
     """
-    # What a client sent may be quoted here, and need not be text that can be sent back.
+    # Quoted input of a client need not be valid Unicode.
     sentence = sentence.encode("utf-8", "replace").decode()
     if not path.startswith("/v1/"):
         return {"error": sentence}
@@ -82,12 +82,12 @@ def error_body(
 def refusal(
     path: str, status: int, sentence: str, headers: Mapping[str, str] | None = None, **more: str | None
 ) -> JSONResponse:
-    """The response of a refusal; `more` is `param` and `code`."""
+    """Return the response of an error; `more` is `param` and `code`."""
     return JSONResponse(error_body(path, status, sentence, **more), status, headers=dict(headers or {}))
 
 
 def check_key(request: Request, options: Options, given: str | None = None) -> None:
-    """Refuse a request without the key: as a bearer token, or in the field `api_key` of LibreTranslate."""
+    """Refuse a request without the API key, as a bearer token or in LibreTranslate's field `api_key`."""
     if options.api_key is None:
         return
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -101,25 +101,29 @@ def check_key(request: Request, options: Options, given: str | None = None) -> N
 
 
 def check_texts(texts: Sequence[str], options: Options) -> None:
-    """Refuse more texts, or longer ones, than the server takes at once."""
+    """Refuse more or longer texts than the server accepts."""
     if len(texts) > options.max_texts:
-        raise RefusalError(413, f"{len(texts):,} texts at once; at most {options.max_texts:,} are taken")
+        raise RefusalError(
+            413, f"the request has {len(texts):,} texts, expected at most {options.max_texts:,}"
+        )
     size = sum(map(len, texts))
     if size > options.max_characters:
-        raise RefusalError(413, f"{size:,} characters of text; at most {options.max_characters:,} are taken")
+        raise RefusalError(
+            413, f"the texts have {size:,} characters, expected at most {options.max_characters:,}"
+        )
 
 
 def _check_unicode(text: str) -> str:
-    """Refuse half of a pair of surrogates: JSON can spell it, but it is no text."""
+    """Refuse half of a surrogate pair, which JSON can contain but which is not valid text."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("this is no valid text: it has half a surrogate pair") from None
+        raise ValueError("is not valid text: it has half a surrogate pair") from None
     return text
 
 
 def _check_type(q: Any) -> Any:
-    """Refuse what is no text and no list of texts; LibreTranslate refuses an empty list likewise."""
+    """Refuse values other than a text or a list of texts; LibreTranslate refuses an empty list, too."""
     if q == []:
         raise ValueError("the list is empty; give at least one text")
     if not all(isinstance(text, str) for text in (q if isinstance(q, list) else [q])):
@@ -134,12 +138,12 @@ Body = TypeVar("Body", bound=BaseModel)
 
 
 def as_list(q: str | list[str]) -> list[str]:
-    """A text as a list of one."""
+    """Return a list, with one element for a single text."""
     return [q] if isinstance(q, str) else q
 
 
 async def read_body(request: Request, kind: type[Body]) -> Body:
-    """The body of a request, sent as JSON or as a form; what a form leaves out may stand in the query."""
+    """Read the body of a request, sent as JSON or as a form; a form may be completed by the query."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media in FORMS:
         async with request.form() as form:
@@ -158,14 +162,14 @@ async def read_body(request: Request, kind: type[Body]) -> Body:
 
 
 def form_schema(kind: type[BaseModel]) -> dict[str, Any]:
-    """What OpenAPI says of a body that may be JSON or a form."""
+    """Return the OpenAPI description of a body that may be JSON or a form."""
     schema = kind.model_json_schema()
     content = {media: {"schema": schema} for media in ("application/json", *FORMS)}
     return {"requestBody": {"required": True, "content": content}}
 
 
 def explain(errors: Any) -> str:
-    """The first thing that is wrong with a body, in one sentence.
+    """Describe the first error of a body in one sentence.
 
     >>> explain([{"loc": ("body", "h"), "msg": "Input should be a valid integer"}])
     'h: input should be a valid integer'
@@ -175,18 +179,18 @@ def explain(errors: Any) -> str:
         reason = str(first["ctx"]["error"])
         return f"the body is not JSON: {reason[:1].lower()}{reason[1:]} at character {first['loc'][-1]}"
     if first["loc"] in ((), ("body",)):
-        # Bytes are what was not read as JSON, such as a form.
+        # Bytes are a body that was not read as JSON, such as a form.
         if first.get("type") == "missing" or isinstance(first.get("input"), bytes):
             return "this path takes a JSON object, with the header Content-Type: application/json"
-        return "the body is JSON but no object; /docs says what this path takes"
+        return "the body is JSON but not an object; see /docs"
     message = str(first["msg"]).removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
-    # Where a field may be of several types, their names stand among the places.
+    # For a field of several types, their names are part of the location.
     named = (str(part) for part in first["loc"] if part not in ("body", "str", "int", "float"))
     place = ".".join(part for part in named if "[" not in part)
     return f"{place}: {message}" if place else message
 
 
 def _fields(given: ImmutableMultiDict[str, Any]) -> dict[str, Any]:
-    """A list where a field is given several times."""
+    """Return the fields; one that is given several times is a list."""
     return {name: own[0] if len(own := given.getlist(name)) == 1 else own for name in given}

@@ -1,4 +1,4 @@
-"""The server process: a socket, uvicorn on it, and an orderly end."""
+"""The server process: its socket, uvicorn, and an orderly shutdown."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from throughtime.serve.middleware import Ending
 
 CONNECTIONS, BACKLOG = 1_000, 512
 GRACE = 5.0
-"""Seconds that requests get to end after their time limit, when the server stops."""
+"""Seconds after the time limit of requests that shutdown waits for them."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a socket that listens there; an error says in one sentence why it cannot."""
+    """Open a listening socket; an error says why it is not possible."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError:
-        raise InputError("host", f"{host!r} is no address of this machine") from None
+        raise InputError("host", f"{host!r} is not an address of this machine") from None
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -36,20 +36,20 @@ def listen(host: str, port: int) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             raise ThroughtimeError(f"port {port} is in use; choose another one") from None
         if error.errno == errno.EACCES:
-            raise ThroughtimeError(f"port {port} needs more rights; choose one above 1023") from None
-        raise InputError("host", f"{host!r} is no address of this machine") from None
+            raise ThroughtimeError(f"port {port} needs administrator rights; choose one above 1023") from None
+        raise InputError("host", f"{host!r} is not an address of this machine") from None
     return listener
 
 
 def address_of(listener: socket.socket) -> str:
-    """The address that people can click on."""
+    """Return the address as a link."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches this address.
+    """Whether only this machine can reach this address.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -58,9 +58,9 @@ def is_loopback(host: str) -> bool:
 
 
 class Server(uvicorn.Server):
-    """uvicorn that finishes what has arrived at the first signal, and closes connections at the second.
+    """uvicorn that finishes requests at the first signal, and closes connections at the second.
 
-    It also closes the connection of a client that has not read an answer after `patience` seconds.
+    It also closes the connection of a client that has not read its answer after `patience` seconds.
     """
 
     def __init__(self, app: FastAPI, timeout: float) -> None:
@@ -78,21 +78,20 @@ class Server(uvicorn.Server):
         self.patience = timeout + GRACE
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take a signal. uvicorn would note it, and raise it again after the end."""
+        """Handle a signal. uvicorn would raise it again after the shutdown."""
         if self.should_exit and sig == signal.SIGINT:
             self.ending.hurried = True
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Give up what has not arrived, and finish the rest or close its connections."""
+        """Abort requests that have not arrived, and finish the others or close their connections."""
         self.ending.begin()
         finished = asyncio.ensure_future(super().shutdown(sockets))
         last = time.monotonic() + self.patience
         while not (finished.done() or self.ending.hurried or time.monotonic() > last):
             await asyncio.wait({finished}, timeout=0.05)
         if not finished.done():
-            # Requests end by themselves when their clients have left; cancelling them would be logged as
-            # failures.
+            # Requests end when their connections close; cancelling them would be logged as failures.
             self.ending.hurried = True
             for connection in list(self.server_state.connections):
                 connection.transport.abort()

@@ -1,4 +1,4 @@
-"""The models of a server with their threads, and the way from a request to them and back."""
+"""The models of a server with their threads, and how requests reach them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDS = 3_000
 
 
 class Service:
-    """What every endpoint gets from `admit`, or from `get_service` without a check."""
+    """What endpoints use; they get it from `admit`, or from `get_service` without a check."""
 
     def __init__(self, models: Models, options: Options) -> None:
         self.models, self.options, self.metrics, self.ending = models, options, Metrics(), Ending()
@@ -59,9 +59,9 @@ class Service:
     async def compute(
         self, request: Request, served: Served, key: Hashable, compute: Compute, items: Sequence[Any]
     ) -> list[Any]:
-        """A result for each item, from the model's own thread, batched with others of an equal key.
+        """Compute a result for each item on the thread of the model, in batches with others of equal key.
 
-        Items of a client that leaves or waits too long are taken out of the queue, or given up.
+        Items of a client that disconnects or waits too long are removed or abandoned.
         """
         if not items:
             return []
@@ -73,7 +73,7 @@ class Service:
         return found
 
     async def write(self, request: Request, served: Served, drafts: Sequence[Draft]) -> None:
-        """Return when all drafts are whole."""
+        """Write these drafts; return when all are complete."""
         loop = asyncio.get_running_loop()
         whole: asyncio.Future[None] = loop.create_future()
         unfinished = len(drafts)
@@ -98,39 +98,39 @@ class Service:
                 raise draft.failure
 
     def start(self, served: Served, drafts: Sequence[Draft], notify: Callable[[Draft], None]) -> None:
-        """Have a language model write these drafts."""
+        """Queue these drafts for the language model."""
         for draft in drafts:
             draft.notify = notify
         self.writers[served.name].submit(drafts)
 
     def leave(self, served: Served, drafts: Sequence[Draft]) -> None:
-        """Wait for these drafts no longer, and count what was written."""
+        """Stop waiting for these drafts, and count their tokens."""
         for draft in drafts:
             draft.left = True
         self.metrics.tokens.labels(served.name).inc(sum(len(draft.tokens) for draft in drafts))
 
     async def _wait_for(self, request: Request, future: asyncio.Future[Any]) -> Any:
-        """The future's result, unless the client leaves or the time is over before."""
+        """Return the result of the future, unless the client disconnects or the time is over."""
         gone = asyncio.ensure_future(_disconnected(request))
         try:
             await asyncio.wait({future, gone}, timeout=self.options.timeout, return_when="FIRST_COMPLETED")
             if future.done():
                 return future.result()
             if gone.done():
-                raise RefusalError(CLIENT_LEFT, "the client has left")
-            raise RefusalError(504, f"not done within {self.options.timeout:g} s; ask for less at once")
+                raise RefusalError(CLIENT_LEFT, "the client has disconnected")
+            raise RefusalError(504, f"not finished within {self.options.timeout:g} s; send a smaller request")
         finally:
             gone.cancel()
             future.cancel()
 
     async def close(self) -> None:
-        """Finish what runs and waits, and stop all threads; return at once where the end is hurried."""
+        """Finish all work and stop all threads; return at once if the shutdown is hurried."""
 
         def close() -> None:
             for worker in self._workers():
                 worker.close()
 
-        # A daemon thread: a hurried end does not wait for what a model still computes, for nobody.
+        # A daemon thread: a hurried shutdown does not wait for models that still compute.
         closing = threading.Thread(target=close, name="closing", daemon=True)
         closing.start()
         while closing.is_alive() and not self.ending.hurried:
@@ -144,10 +144,9 @@ class Service:
 
 
 def language_samples(translators: Iterable[Served]) -> dict[str, Sequence[str]]:
-    """Text in each language of these translators, for languages that have any.
+    """Return text in each language of these translators, for languages that have any.
 
-    A model folder holds no text: without a sample of a language, the vocabulary of its side is used, unless
-    both sides share one.
+    Without a sample of a language, the vocabulary of its side is used, unless both sides share one.
     """
     texts: dict[str, list[str]] = {}
     for served in translators:
@@ -162,13 +161,13 @@ def language_samples(translators: Iterable[Served]) -> dict[str, Sequence[str]]:
 
 
 def get_service(request: Request) -> Service:
-    """The service of the application that a request came to."""
+    """Return the service of the application that received a request."""
     service: Service = request.app.state.service
     return service
 
 
 def admit(request: Request, texts: Sequence[str] = (), key: str | None = None) -> Service:
-    """The service, for a request with the right API key and not too much text; others are refused."""
+    """Return the service, after checking the API key and the size of the texts."""
     service = get_service(request)
     check_key(request, service.options, key)
     check_texts(texts, service.options)
@@ -176,6 +175,6 @@ def admit(request: Request, texts: Sequence[str] = (), key: str | None = None) -
 
 
 async def _disconnected(request: Request) -> None:
-    """Return when the client closes its connection; its request was read whole before."""
+    """Return when the client closes its connection; its request has been read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

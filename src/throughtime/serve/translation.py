@@ -1,4 +1,4 @@
-"""Translators behind LibreTranslate's contract, for texts and for HTML pages."""
+"""Translators with LibreTranslate's API, for texts and for HTML pages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ router = APIRouter(tags=["translation"])
 
 
 class TranslateRequest(BaseModel):
-    """What to translate. `source` may be "auto"; `model` chooses among translators of one direction."""
+    """Texts to translate. `source` may be "auto"; `model` selects one of several translators."""
 
     q: Texts
     source: Text
@@ -44,21 +44,21 @@ class TranslateRequest(BaseModel):
     model: Text | None = None
 
     def sentences(self, texts: Sequence[str]) -> list[str]:
-        """The texts to translate; of an HTML page only its sentences, without tags and code."""
+        """Return the texts to translate; for an HTML page its sentences, without tags and code."""
         if self.format == "text":
             return list(texts)
         return [" ".join(segment.text for segment in HtmlPage(text).segments) for text in texts]
 
 
 class DetectRequest(BaseModel):
-    """A text, or several of them as one, in an unknown language."""
+    """A text in an unknown language; several are joined."""
 
     q: Texts
     api_key: Text | None = None
 
 
 class Translated(BaseModel):
-    """The translation; lists where `q` was one.
+    """The translation; lists if `q` is a list.
 
     `warnings` names texts that the model knows little about; the field is absent if there are none.
     """
@@ -124,7 +124,7 @@ async def translate(request: Request) -> Translated:
 
 @router.get("/languages")
 async def languages(request: Request) -> list[dict[str, Any]]:
-    """The languages, and to which each can be translated."""
+    """The languages, and the targets of each."""
     targets: dict[str, set[str]] = {}
     for served in get_service(request).models.able_to("translate"):
         targets.setdefault(served.source, {served.source}).add(served.target)
@@ -136,7 +136,7 @@ async def languages(request: Request) -> list[dict[str, Any]]:
 
 @router.post("/detect", openapi_extra=form_schema(DetectRequest))
 async def detect(request: Request) -> list[dict[str, Any]]:
-    """Which of the languages here a text is in, the likeliest first, with confidences from 0 to 100."""
+    """Detect the language of a text: the likeliest first, with confidences from 0 to 100."""
     asked = await read_body(request, DetectRequest)
     texts = as_list(asked.q)
     service = admit(request, texts, asked.api_key)
@@ -146,7 +146,7 @@ async def detect(request: Request) -> list[dict[str, Any]]:
 
 @router.get("/frontend/settings")
 async def settings(request: Request) -> dict[str, Any]:
-    """What LibreTranslate's own page asks first."""
+    """Settings that the page of LibreTranslate requests."""
     service = get_service(request)
     language = {
         side: {"code": code, "name": language_name(code)}
@@ -177,7 +177,7 @@ def _best_guess(service: Service, text: str) -> Guess:
 
 
 def _choose_translator(service: Service, asked: TranslateRequest, source: str) -> Served | None:
-    """The translator; None where a text is in the target language already."""
+    """Return the translator; None if a text is in the target language already."""
     direction = (source, asked.target)
     if asked.model is not None:
         chosen = service.models.choose(asked.model, "translate")
@@ -215,7 +215,7 @@ Translate = Callable[[Sequence[str], bool], Awaitable[list[list[LinkedText]]]]
 async def _translations(
     request: Request, served: Served, asked: TranslateRequest, texts: list[str]
 ) -> list[list[str]]:
-    """The best translation of each text and the alternatives, batched with those of other requests."""
+    """Return the best translation of each text and the alternatives, in batches with other requests."""
 
     options = asked.model_dump(include={"num_beams", "length_penalty", "num_return_sequences"})
 
@@ -247,7 +247,7 @@ def search_translations(
     num_return_sequences: int = 1,
     **options: Any,
 ) -> list[Translation]:
-    """The best translation of each text and the alternatives; given up as soon as all have left."""
+    """Translate each text, with alternatives; abandoned as soon as nobody waits."""
 
     def watch(moment: Moment) -> None:
         if left():
@@ -261,7 +261,7 @@ def search_translations(
 
 
 async def translate_pages(pages: Sequence[str], translate: Translate) -> list[list[str]]:
-    """The translation of each page and its alternatives: as many as the sentence with the most has."""
+    """Return the translations of each page: as many as its sentence with the most alternatives has."""
     parsed = [HtmlPage(page) for page in pages]
     segments = [segment for page in parsed for segment in page.segments]
     found: dict[int, list[LinkedText]] = {}
@@ -279,7 +279,7 @@ async def translate_pages(pages: Sequence[str], translate: Translate) -> list[li
 
 
 def _with_rank(page: HtmlPage, found: Sequence[Sequence[LinkedText]], rank: int) -> str:
-    """The page with the translations of this rank; a sentence with fewer translations uses its last."""
+    """Return the page with the translations of this rank; a sentence with fewer uses its last."""
     chosen = [own[min(rank, len(own) - 1)] for own in found]
     return page.with_segments(
         [segment.translated(one.text, one.links) for segment, one in zip(page.segments, chosen, strict=True)]

@@ -25,9 +25,9 @@ TORN = "\ufffd"  # what the first bytes of a character decode to
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """How a text is written. `seed` None draws anew each time; temperature 0 takes the likeliest token.
+    """How to write a text. Without `seed`, draws differ each time; temperature 0 takes the likeliest token.
 
-    It is the text of this number for the prompt of this number: `choice` and `sentence`.
+    `sentence` is the number of the prompt, and `choice` the number of the text for this prompt.
     """
 
     max_tokens: int = 16
@@ -41,7 +41,7 @@ class SamplingOptions:
 
 
 class WrittenToken(NamedTuple):
-    """One token with ln P of it and of the likeliest ones."""
+    """One token, its ln P, and the likeliest tokens with theirs."""
 
     token: int
     log_prob: float
@@ -49,7 +49,7 @@ class WrittenToken(NamedTuple):
 
 
 class Spelling:
-    """The text that each token adds to a prompt; a character of several bytes comes when it is whole."""
+    """Returns the text that each token adds; characters of several tokens come when complete."""
 
     def __init__(self, framing: Framing, prompt: Sequence[int]) -> None:
         self.framing = framing
@@ -57,13 +57,13 @@ class Spelling:
         self.spelled = len(self.ids)
 
     def add(self, token: int) -> str:
-        """What this token adds, together with those that were held back before it."""
+        """Return the text that this token adds, with that of tokens held back before it."""
         self.ids.append(token)
         before, longer = self._texts()
         return "" if longer.endswith(TORN) else self._spell(before, longer)
 
     def rest(self) -> str:
-        """What was held back, when nothing more comes."""
+        """Return what was held back, at the end."""
         return self._spell(*self._texts()) if self.spelled < len(self.ids) else ""
 
     def _texts(self) -> tuple[str, str]:
@@ -79,7 +79,7 @@ class Spelling:
 
 
 class Stops:
-    """Holds text back as long as it may be the beginning of a stop.
+    """Holds text back while it may be the beginning of a stop string.
 
     >>> stops = Stops(["END"])
     >>> [stops.add(piece) for piece in ("the ", "E", "gg ", "EN", "D of it")], stops.stopped
@@ -92,7 +92,7 @@ class Stops:
         self.stopped = False
 
     def add(self, text: str) -> str:
-        """What can be written for sure; nothing any more once a stop was met."""
+        """Add text; return what is certain to be written."""
         whole = self.held + text
         found = [place for stop in self.stops if (place := whole.find(stop)) >= 0]
         if found:
@@ -103,22 +103,22 @@ class Stops:
         return whole[:sure]
 
     def rest(self) -> str:
-        """What was held back, when nothing more comes."""
+        """Return what was held back, at the end."""
         held, self.held = self.held, ""
         return held
 
 
 def _begun(whole: str, stop: str) -> int:
-    """The number of last characters that may be the beginning of the stop."""
+    """Return the number of last characters that may begin the stop."""
     most = min(len(whole), len(stop) - 1)
     return next((size for size in range(most, 0, -1) if whole.endswith(stop[:size])), 0)
 
 
 @dataclass(eq=False)
 class Draft:
-    """A text that is being written. `notify` is called in the model's thread after each of its tokens.
+    """A text that is being written. `notify` is called in the thread of the model after each token.
 
-    `finish` is why it ended: "stop" by the end token or a stop, "length" at its maximum of tokens.
+    `finish` is why it ended: "stop" by the end token or a stop string, "length" at `max_tokens`.
     """
 
     prompt: list[int]
@@ -133,14 +133,14 @@ class Draft:
     size = 1
 
     def __post_init__(self) -> None:
-        """Its own random numbers, and its own watch for stops."""
+        """Set up the random numbers and the stop strings."""
         options = self.options
         self.stops = Stops(options.stop)
         self.draws = iter(Draws(options.seed, np.array([options.sentence]), np.array([options.choice])))
 
     @property
     def over(self) -> bool:
-        """Whether nothing more comes."""
+        """Whether the text is finished or has failed."""
         return self.finish is not None or self.failure is not None
 
     @property
@@ -151,7 +151,7 @@ class Draft:
     def take(
         self, token: int, log_prob: float, likely: Sequence[tuple[int, float]], end_id: int | None
     ) -> None:
-        """One more token; the end token is no part of the text."""
+        """Add a token; the end token is not part of the text."""
         ended = token == end_id
         if not ended:
             self.tokens.append(WrittenToken(token, log_prob, tuple(likely)))
@@ -161,7 +161,7 @@ class Draft:
             self._write(self.spelling.rest())
             self.pieces.append(self.stops.rest())
         if ended or full or self.stops.stopped:
-            # Last of all: whoever sees it, in another thread, finds the text whole.
+            # Set last: another thread that sees it finds the text complete.
             self.finish = "stop" if ended or self.stops.stopped else "length"
 
     def _write(self, text: str) -> None:
@@ -170,7 +170,7 @@ class Draft:
 
 
 class Writer(Worker):
-    """One thread that writes all texts asked of a language model, at most `most` at once."""
+    """A thread that writes the texts of a language model, at most `most` at once."""
 
     def __init__(self, name: str, language: LanguageModel, *, most: int = 64, queue: int = 256) -> None:
         self.language, self.most = language, most
@@ -178,7 +178,7 @@ class Writer(Worker):
         super().__init__(name, queue, "texts")
 
     def submit(self, drafts: Sequence[Draft]) -> None:
-        """Join the queue, or be refused where it is full."""
+        """Add drafts to the queue, or refuse them if it is full."""
         self._put(drafts)
 
     def _work(self) -> None:
@@ -198,7 +198,7 @@ class Writer(Worker):
             self.writing = len(page.drafts)
 
     def _admit(self, most: int, wait: bool) -> list[Draft]:
-        """Drafts to begin; with `wait`, at least one unless the queue is closed and empty."""
+        """Return drafts to begin; with `wait`, at least one unless the queue is closed and empty."""
         chosen: list[Draft] = []
         with self._changed:
             while True:
@@ -212,7 +212,7 @@ class Writer(Worker):
 
 
 class _Page:
-    """The drafts that go on, and the state of each: rows of the same tensors."""
+    """The current drafts and their states, as rows of the same tensors."""
 
     def __init__(self, language: LanguageModel) -> None:
         self.model, self.end_id = language.model, language.framing.end_id
@@ -222,7 +222,7 @@ class _Page:
 
     @torch.inference_mode()
     def join(self, fresh: Sequence[Draft]) -> None:
-        """Read the prompts of new drafts, each once however many texts go on from it."""
+        """Read the prompts of new drafts, each once for all of its texts."""
         if not fresh:
             return
         prompts = {tuple(draft.prompt): None for draft in fresh}
@@ -238,7 +238,7 @@ class _Page:
 
     @torch.inference_mode()
     def step(self) -> None:
-        """One more token for every draft; those that are over, or that nobody waits for, leave."""
+        """Write one more token of every draft; drop those that are over or no longer waited for."""
         if not self.drafts:
             return
         step = self.model.step(self.last, self.state, Memory.empty(len(self.drafts), self.last.device))
@@ -258,7 +258,7 @@ class _Page:
 
 
 def draw_tokens(log_probs: Tensor, options: Sequence[SamplingOptions], points: Sequence[float]) -> Tensor:
-    """A token for each row, drawn with its own options at its own point in [0, 1), as `Sampling` draws it.
+    """Draw a token for each row with its own options, at its own point in [0, 1), as `Sampling` does.
 
     >>> table = torch.tensor([[0.1, 0.6, 0.3]] * 2).log()
     >>> cold, narrow = SamplingOptions(temperature=0), SamplingOptions(top_p=0.5)

@@ -1,7 +1,7 @@
-"""Checkpoints: safetensors and JSON, checksummed, whole or not there at all.
+"""Checkpoints: safetensors and JSON with checksums, written whole or not at all.
 
-RUN/checkpoints/step-00001234/tensors.safetensors   all that is a tensor
-RUN/checkpoints/step-00001234/state.json            all other values, and the checksums
+RUN/checkpoints/step-00001234/tensors.safetensors   all tensors
+RUN/checkpoints/step-00001234/state.json            all other values, and checksums
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where training stood after `step` updates."""
+    """The state of training after `step` updates."""
 
     path: Path
     step: int
@@ -42,16 +42,16 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The checkpoints of one run, of which the newest `keep` stay. Only one process may save."""
+    """The checkpoints of one run; the newest `keep` are kept. Only one process may save."""
 
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder, self.keep = folder, keep
 
     def save(self, step: int, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> Path:
-        """Write a checkpoint and drop those that are too old.
+        """Write a checkpoint and delete those that are too old.
 
-        `values` is JSON; floats, infinities and NaN too, come back exactly. A step that is already saved is
-        left as it is, unless it is damaged: then it is written anew.
+        `values` are stored as JSON; floats are restored exactly, infinities and NaN too. A step that is saved
+        already is written again only if it is damaged.
         """
         path = self.folder / f"step-{step:08d}"
         if path.exists():
@@ -61,34 +61,34 @@ class Checkpoints:
             except _DamageError:
                 self._drop(path)
         with whole_folder(path) as temporary:
-            _write_tensors(_apart(tensors), temporary / TENSORS)
-            _settle(temporary / TENSORS)
+            _write_tensors(_separate(tensors), temporary / TENSORS)
+            _flush(temporary / TENSORS)
             state = _sealed(step, sha256_of(temporary / TENSORS), values)
             (temporary / STATE).write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
-            _settle(temporary / STATE)
-            _settle(temporary)
-        _settle(self.folder)
+            _flush(temporary / STATE)
+            _flush(temporary)
+        _flush(self.folder)
         others = [name for name in self.names() if name != path.name]
         for name in others[: max(0, len(others) - (self.keep - 1))]:
             self._drop(self.folder / name)
         return path
 
     def sweep(self) -> None:
-        """Remove what a killed process left half-written or half-dropped. Only who saves may do so."""
+        """Remove what a killed process left half written or half deleted; for the saving process only."""
         for leftover in self.folder.glob(".step-*.part"):
             shutil.rmtree(leftover)
 
     def names(self) -> list[str]:
-        """The checkpoints' names, oldest first. What a killed process left half-written is none."""
+        """Return the names of the checkpoints, oldest first; half-written ones are not listed."""
         if not self.folder.is_dir():
             return []
         found = [entry.name for entry in self.folder.iterdir() if _NAME.fullmatch(entry.name)]
         return sorted(found, key=_step)
 
     def latest(self, name: str | None = None) -> Checkpoint | None:
-        """The newest checkpoint, or the one of this name; None where none was saved.
+        """Read the newest checkpoint, or the one of this name; None if there are none.
 
-        What is damaged or foreign is refused with a sentence that offers the checkpoint before it.
+        The error for a damaged checkpoint suggests the one before it.
         """
         names = self.names()
         if name is None and not names:
@@ -111,7 +111,7 @@ class Checkpoints:
         return Checkpoint(self.folder / chosen, step, tensors, values)
 
     def _drop(self, path: Path) -> None:
-        # Renamed first: a process killed while it deletes leaves half a checkpoint, but not under its name.
+        # Renamed first: a process killed while deleting must not leave half a checkpoint under this name.
         doomed = path.with_name(f".{path.name}.old.part")
         path.rename(doomed)
         shutil.rmtree(doomed)
@@ -129,7 +129,7 @@ def _sealed(step: int, tensors_digest: str, values: Mapping[str, Any]) -> dict[s
 
 
 def _read_state(path: Path) -> tuple[int, dict[str, Any]]:
-    """The step and the values of a checkpoint whose two files have the contents that were written."""
+    """Return the step and the values of a checkpoint, after checking both of its files."""
     state = _read_json(path / STATE)
     if state.get("format") != FORMAT:
         raise _DamageError(path / STATE, f"is of another format ({state.get('format')!r})")
@@ -180,8 +180,8 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
         raise _DamageError(path, f"is no safetensors file ({error})") from None
 
 
-def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors on the CPU, each contiguous and in memory of its own, as safetensors wants them."""
+def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors on the CPU, contiguous and without shared memory, as safetensors needs them."""
     apart: dict[str, Tensor] = {}
     places: set[int] = set()
     for name, tensor in tensors.items():
@@ -194,13 +194,13 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _digest_of_body(body: Mapping[str, Any]) -> str:
-    # Through JSON once, so that what is hashed is what a reader will find (keys are strings, tuples lists).
+    # Through JSON once, to hash what a reader will find: keys as strings, tuples as lists.
     settled = json.loads(json.dumps(body))
     return hashlib.sha256(json.dumps(settled, sort_keys=True).encode()).hexdigest()
 
 
-def _settle(path: Path) -> None:
-    """Have a file or a folder on the disk itself, so that a power cut does not undo what comes after."""
+def _flush(path: Path) -> None:
+    """Flush a file or a folder to the disk, so that it survives a power cut."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

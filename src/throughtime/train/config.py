@@ -1,4 +1,4 @@
-"""How any model is trained: one flat table of typed settings, each with its default and its reason."""
+"""The settings of the trainer, with their types, defaults and descriptions."""
 
 from __future__ import annotations
 

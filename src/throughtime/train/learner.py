@@ -1,6 +1,6 @@
-"""A model that learns, update by update: its weights, their optimiser and their averages, on one device.
+"""One update of the weights: loss, gradients, clipping, optimiser and averages, on one device.
 
-An update is: sum the losses of its batches, divide by their count, go back through time, clip, step.
+An update sums the losses of its batches, divides by their count, back-propagates, clips and steps.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from throughtime.train.cuda_graphs import CudaGraphs
 
 LARGE = 128 * 2**20
-"""Bytes of weights from which on an update takes so long that giving memory back costs nothing beside it."""
+"""Bytes of weights above which an update takes so long that returning memory costs nothing in comparison."""
 
 
 class Learner:
-    """Updates the weights of a model. It knows nothing of epochs, schedules and files."""
+    """Updates the weights of a model; epochs, schedules and files are left to the trainer."""
 
     def __init__(
         self, objective: Objective, config: TrainingConfig, processes: Processes, say: Callable[[str], None]
@@ -88,7 +88,7 @@ class Learner:
         return self._learn([batch], carried, count)
 
     def _learn(self, batches: Sequence[Batch], carried: State, count: int) -> State:
-        """Forward, back through time, clip, step. Nothing in here waits for the device."""
+        """Run forward, backward, clip and step, without waiting for the device."""
         self._optimizer.zero_grad(set_to_none=True)
         total = torch.zeros((), device=self.device)
         # DistributedDataParallel gives the mean of the processes' gradients; the loss is a sum over them.
@@ -110,7 +110,7 @@ class Learner:
         return bool(largest.isfinite().all())
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that the next update depends on, for a checkpoint. All processes must call this together."""
+        """Return all that the next update depends on, for a checkpoint. All processes must call this."""
         carried = self._processes.gather_state(self._carried, self.device)
         return {
             **{f"model.{name}": weight for name, weight in named_weights(self._model).items()},
@@ -216,47 +216,46 @@ class Tally:
 
 
 class _LossModule(nn.Module):
-    """The loss as a module, as DistributedDataParallel wants it, of the rows at hand, which may be none."""
+    """The loss as a module, as DistributedDataParallel needs it; a process may have no rows."""
 
     def __init__(self, objective: Objective) -> None:
         super().__init__()
         self.model, self._objective = objective.model, objective
 
     def forward(self, batch: Batch, carried: State) -> tuple[Loss, State]:
-        """The loss, and what the batch hands on."""
+        """Return the loss, and what the batch passes to the next."""
         if batch.rows:
             return self._objective.loss(batch, carried)
-        # A process without a row in a small batch still takes part in the sum of gradients, with zeros. It
-        # needs one weight for that; what no process uses stays without a gradient, as it does in one.
+        # A process without rows still takes part in the sum of gradients, with a zero for one weight;
+        # weights that no process uses have no gradient, as with one process.
         return Loss(next(self.model.parameters()).sum() * 0), carried
 
 
 def _loss_module(objective: Objective, processes: Processes) -> nn.Module:
-    """The loss, its gradients exchanged where there are several processes."""
+    """Return the loss as a module; several processes exchange its gradients."""
     module = _LossModule(objective)
     if processes.world_size == 1:
         return module
-    # torch's C++ warns in every process, past Python's filters, where the first batch happens to use all
-    # weights. Here is one that none uses: what comes of it is nothing but the silence.
+    # torch's C++ warns in every process, past Python's filters, if the first batch happens to use all
+    # weights. A weight that is never used prevents this.
     module.unused = nn.Parameter(next(objective.model.parameters()).new_zeros(1))
-    # A learned first state has no gradient where the state is carried over, for one; a process without rows
-    # uses one weight only.
+    # Not all weights have gradients: a learned initial state has none where the state is carried over.
     return DistributedDataParallel(module, find_unused_parameters=True)
 
 
 def _exchange(module: nn.Module, last: bool) -> contextlib.AbstractContextManager[object]:
-    """Processes add up their gradients once an update, with its last batch."""
+    """Return a context in which gradients are exchanged only with the last batch of an update."""
     if isinstance(module, DistributedDataParallel) and not last:
         return module.no_sync()
     return contextlib.nullcontext()
 
 
 def memory_trimmer(weights: int, device: torch.device) -> Callable[[], object]:
-    """What to call after each update of a model of `weights` bytes: gives freed memory back to the system.
+    """Return a function to call after each update, which returns freed memory to the system.
 
-    The C library keeps what was freed in pieces below 32 MB, and in an order that differs from update to
-    update: over a few hundred of them a large model grows by a tenth. Elsewhere than with glibc nothing is
-    done, nor for small models, whose freed memory is better used again at once.
+    `weights` is the size of the model in bytes. The C library keeps freed pieces below 32 MB, in an order
+    that differs between updates, so that a large model grows by a tenth over a few hundred updates. The
+    function does nothing without glibc, and for small models, which had better reuse their memory.
     """
     if device.type != "cpu" or weights < LARGE or not sys.platform.startswith("linux"):
         return lambda: None

@@ -1,4 +1,4 @@
-"""The learning-rate finder: one update at each of many rising rates, and which of them to take."""
+"""The learning-rate finder: one update at each of many rising rates, and the best of them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
 
 UPDATES = {"sgd": 300, "nt-asgd": 300, "adam": 100, "adamw": 100}
-"""Rates to try: plain descent is slow to learn more than how frequent each word is."""
+"""Number of rates to try: plain SGD needs more updates to get beyond word frequencies."""
 SPAN = 1e6
 HIGHEST = {"sgd": 1e3, "nt-asgd": 1e3, "adam": 1.0, "adamw": 1.0}
-"""Rates above these are of no use; Adam's step is as long as its rate, whatever the gradient."""
+"""The highest rate to try; the step of Adam is as long as its rate, whatever the gradient."""
 
 _FEWEST = 10
 _SMOOTHING = 0.9  # of the exponential average, for a hundred rates
@@ -31,7 +31,7 @@ _NOTICEABLE = 4.0  # a fall of fewer standard errors is noise
 
 @dataclass(frozen=True)
 class RateSearch:
-    """The rates that were tried, the loss at each, and which one to take."""
+    """The rates that were tried, the loss at each, and the suggested rate."""
 
     rates: list[float]
     losses: list[float]
@@ -41,7 +41,7 @@ class RateSearch:
 def find_learning_rate(
     objective: Objective, config: TrainingConfig, updates: int | None = None
 ) -> RateSearch:
-    """Train with a rate that rises from one update to the next, until the loss breaks away."""
+    """Train with a rate that rises from update to update, until the loss diverges."""
     updates = updates or UPDATES[config.optimizer]
     high = HIGHEST[config.optimizer]
     rates = [high / SPAN * SPAN ** (number / (updates - 1)) for number in range(updates)]
@@ -63,7 +63,7 @@ def find_learning_rate(
 
 
 def suggest_rate(rates: Sequence[float], losses: Sequence[float]) -> float:
-    """The rate at which the loss falls most steeply against the logarithm of the rate, before its minimum.
+    """Return the rate at which the loss falls most steeply against its logarithm, before the minimum.
 
     `rates` rise; `losses` were measured one after another at these rates and may end in infinity or NaN.
 
@@ -80,7 +80,7 @@ def suggest_rate(rates: Sequence[float], losses: Sequence[float]) -> float:
     x, y = _before_divergence(x, y)
     if len(y) < _FEWEST:
         raise ThroughtimeError(
-            f"the loss diverged after {len(y)} rates, too few to judge; start from a smaller learning rate"
+            f"the loss diverged after {len(y)} rates, too few to decide; start from a smaller learning rate"
         )
     # Averaged both ways: over the past alone it lags, and would suggest a rate that is too large.
     smooth = _average(y, _kernel(len(y)))

@@ -1,4 +1,4 @@
-"""What training measures: the file `metrics.jsonl`, the best validation, divergence, and the summary."""
+"""Measurements of training: the file `metrics.jsonl`, the best validation, divergence, and the summary."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ DIVERGENCE_FACTOR = 1_000.0
 
 
 class Metrics:
-    """Appends lines to `metrics.jsonl`; where TensorBoard is installed, `tensorboard/` gets the same values.
+    """Appends lines to `metrics.jsonl`, and the same values to `tensorboard/` if TensorBoard is installed.
 
-    Nothing is opened before the first line, so that a run that fails early leaves nothing behind.
+    Files are opened with the first line, so that a run that fails before leaves none.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -33,7 +33,7 @@ class Metrics:
         self._started = time.monotonic()
 
     def write(self, kind: str, step: int, epoch: int, values: Mapping[str, float | int | str | None]) -> None:
-        """Add one line, on disk when this returns. `seconds` counts the training before a resume too."""
+        """Add one line and flush it. `seconds` includes the training before a resume."""
         seconds = round(self._before + time.monotonic() - self._started, 3)
         line: dict[str, Any] = {"kind": kind, "step": step, "epoch": epoch, "seconds": seconds}
         if reserved := line.keys() & values.keys():
@@ -64,10 +64,10 @@ class Metrics:
         self._purge = step + 1
 
     def close(self) -> None:
-        """Let go of the files; writing again opens them anew."""
+        """Close the files; writing opens them again."""
         if self._file is not None:
             file, self._file = self._file, None
-            with name_in_errors(self._path):  # what could not be written before is tried once more
+            with name_in_errors(self._path):  # closing writes what is still buffered
                 file.close()
         if self._board is not None:
             self._board.close()
@@ -80,7 +80,7 @@ class Metrics:
 
 
 def read_metrics(path: Path | str) -> list[dict[str, Any]]:
-    """The lines of a `metrics.jsonl`; a last one torn by a kill, and what is no measurement, is left out."""
+    """Read the lines of a `metrics.jsonl`, without an incomplete last line and lines of other kinds."""
     lines = Path(path).read_bytes().split(b"\n")
     while lines and not lines[-1].strip():
         lines.pop()
@@ -100,12 +100,12 @@ def read_metrics(path: Path | str) -> list[dict[str, Any]]:
 
 
 def _finite(value: float | int | str | None) -> float | int | str | None:
-    """JSON has no infinity and no NaN: they become null."""
+    """Replace infinity and NaN, which JSON does not have, by None."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _board(folder: Path, purge: int | None) -> Any:
-    """A writer for TensorBoard that hides earlier events from step `purge` on; None where it is missing."""
+    """Return a writer for TensorBoard that hides earlier events from step `purge` on; None without it."""
     if importlib.util.find_spec("tensorboard") is None:
         return None
     try:
@@ -116,7 +116,7 @@ def _board(folder: Path, purge: int | None) -> Any:
 
 
 class Record:
-    """The scores of all validations, lower being better whatever is measured, and the measures of the best.
+    """The scores of all validations (lower is better, whatever the measure), and the measures of the best.
 
     `every` is the number of epochs between validations; the last epoch is always validated. A measure that
     is not finite is never the best, and the model is `broken` until the next validation.
@@ -137,7 +137,7 @@ class Record:
         self.validated_at = 0  # the update after which the model was last validated
 
     def add(self, valid: dict[str, float], train: dict[str, float], step: int) -> bool:
-        """Whether this validation, after update `step`, is the best so far; without data each one is."""
+        """Add a validation after update `step`; return whether it is the best. Without data each one is."""
         self.validated_at = step
         figures = [valid[self._measure]] if valid else [*train.values()]
         self.broken = not all(map(math.isfinite, figures))
@@ -145,7 +145,7 @@ class Record:
         if valid:
             score = math.inf if self.broken else self._sign * figures[0]
             least = min(self.scores, default=math.inf)
-            # Where nothing is right yet, as BLEU 0 says of every epoch, a smaller loss is progress.
+            # While the measure does not change, such as BLEU 0 in early epochs, a smaller loss is progress.
             closer = valid.get("loss", math.inf) < self.best.get("loss", math.inf)
             better = score < least or (score == least < math.inf and closer)
             if better:
@@ -169,14 +169,14 @@ class Record:
         return {"scores": self.scores, "best": self.best, "best_at": self._best_at}
 
     def restore(self, values: dict[str, Any], step: int) -> None:
-        """Go on from a checkpoint after update `step`."""
+        """Restore the values of a checkpoint after update `step`."""
         self.scores, self.best, self._best_at = values["scores"], values["best"], values["best_at"]
         self.validated_at = step
         self.broken = self.scores[-1:] == [math.inf]
 
 
 def divergence_error(problem: str, place: str, rate: float, checkpoints: Sequence[str]) -> ThroughtimeError:
-    """The error of a run that diverged: what happened and where, what to do, and where to resume."""
+    """Return the error of a run that diverged: what happened and where, and what to do."""
     start = f"from {checkpoints[-1]}, which is kept" if checkpoints else "from the beginning"
     return ThroughtimeError(
         f"training diverged: {problem} at {place}; lower lr (it was {rate:.3g}), set or lower clip, or scale "

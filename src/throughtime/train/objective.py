@@ -1,4 +1,4 @@
-"""What the trainer minimises: a model, its batches, a loss that is a sum, and a measure."""
+"""The interface between the trainer and a task: a model, its batches, a summed loss, and a measure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 State = tuple[Tensor, ...]
-"""What one batch hands to the next: each tensor [rows, ...], empty where nothing is handed on."""
+"""What one batch passes to the next: tensors [rows, ...]; empty if nothing is passed."""
 
 
 class Loss(NamedTuple):
-    """Sums over the rows at hand, never means: the trainer divides by the count of the whole batch.
+    """Sums over the rows of this process, never means: the trainer divides by the count of the whole batch.
 
-    `total` is what is measured (nats, squared errors), `penalty` what is minimised besides and not measured.
-    A total without a gradient is measured only: so label smoothing minimises something in its place.
+    `total` is reported (nats, squared errors) and minimised; `penalty` is minimised but not reported. A total
+    without a gradient is only reported: with label smoothing, the penalty is minimised in its place.
     """
 
     total: Tensor
@@ -42,23 +42,23 @@ class Objective(Protocol):
 
     @property
     def model(self) -> nn.Module:
-        """What is trained."""
+        """The network to train."""
         ...
 
     def batches(self, rank: int, world_size: int) -> Batches[Any, Any]:
-        """The training batches, epoch after epoch, with a position that can be saved."""
+        """Return the training batches, epoch after epoch, with a position that can be saved."""
         ...
 
     def count(self, batch: Batch) -> int:
-        """How many targets the batch has over all processes."""
+        """Return the number of targets of the batch over all processes."""
         ...
 
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
-        """The loss of a batch with at least one row; `carried` is empty or what the last batch handed on."""
+        """Return the loss of a batch with at least one row, and what to carry to the next batch."""
         ...
 
     def validate(self, rank: int, world_size: int) -> Mapping[str, float]:
-        """Sums over this process's share of the validation data; empty where there is none."""
+        """Return sums over the validation data of this process; empty without such data."""
         ...
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
@@ -66,9 +66,9 @@ class Objective(Protocol):
         ...
 
     def training_measures(self, mean: float) -> dict[str, float]:
-        """What people read in a mean training loss: a perplexity, a squared error."""
+        """Return what to report for a mean training loss, such as a perplexity."""
         ...
 
     def sample(self) -> str | None:
-        """Something that the model produces with its present weights, to show after each validation."""
+        """Return an example of what the model produces now, to show after each validation."""
         ...

@@ -1,4 +1,4 @@
-"""Updates of the weights: clipping, torch's optimisers, averages, and their state as named tensors."""
+"""Optimisers, clipping and averages of weights, and their state as named tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PREFIX = "optimizer."
 AVERAGE_PREFIX = "average."
 COUNT = "average.count"
 YOUNG = 10
-"""A young exponential average looks back on the last tenth of its updates."""
+"""An exponential average covers at most the last tenth of its updates."""
 
 OPTIMIZERS: dict[str, type[SGD | Adam]] = {
     "sgd": SGD,
@@ -42,10 +42,10 @@ def build_optimizer(
 ) -> Optimizer:
     """Build the optimiser of this name over these parameters, which lie on `device`.
 
-    `sparse` says that some gradients will be rows of their parameters; see `supports_sparse_rows`.
+    `sparse` says that some gradients will be sparse rows; see `supports_sparse_rows`.
 
-    On a GPU the rate is a tensor there, so that a CUDA graph sees it change. Capture a step only after a
-    first one has been taken: that one makes the optimiser's state.
+    On a GPU the rate is a tensor on the device, so that a CUDA graph sees it change. Record a step only after
+    a first one, which creates the state of the optimiser.
     """
     if name not in OPTIMIZERS:
         raise unknown("optimizer", name, OPTIMIZERS)
@@ -62,16 +62,16 @@ def build_optimizer(
 
 
 def supports_sparse_rows(name: str, *, momentum: float, weight_decay: float, device: torch.device) -> bool:
-    """Whether an update leaves weights without a gradient as they are: plain SGD alone does.
+    """Whether an update does not change weights with a zero gradient, as with plain SGD.
 
-    Then an embedding need only give the rows that it looked up, which is the same update with less memory.
-    Not on a GPU, where the host would wait to learn how many rows there are.
+    An embedding then needs gradients only for the rows that it looked up, which saves memory. Not on a GPU,
+    where the host would wait for the number of rows.
     """
     return OPTIMIZERS.get(name) is SGD and not momentum and not weight_decay and device.type == "cpu"
 
 
 def use_sparse_rows(model: nn.Module, rows: bool) -> None:
-    """Let embeddings give the gradient of looked-up rows alone, but for tables that an output shares."""
+    """Let embeddings return sparse gradients, except for tables shared with an output."""
     uses = Counter(id(weight) for _, weight in model.named_parameters(remove_duplicate=False))
     for part in model.modules():
         if isinstance(part, nn.Embedding):
@@ -107,9 +107,9 @@ def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
 
 
 def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Restore the state that `optimizer_tensors` gave; other names are ignored.
+    """Restore the state from `optimizer_tensors`; other names are ignored.
 
-    Refuses, before anything is changed, what does not fit these parameters.
+    State that does not fit these parameters is refused before anything is changed.
     """
     kind, parameters = type(optimizer).__name__, _parameters(optimizer)
     states: list[dict[str, Tensor]] = [{} for _ in parameters]
@@ -233,9 +233,9 @@ class Averaging:
         return bool(self._averages)
 
     def begin(self) -> None:
-        """Average from the next update on; nothing happens where that is so already.
+        """Average from the next update on; does nothing if averaging has begun.
 
-        A CUDA graph of `update` that was captured before does not know of it: capture again.
+        A CUDA graph of `update` that was recorded before does not include it: record again.
         """
         if self.active or self._kind == "none":
             return
@@ -245,7 +245,7 @@ class Averaging:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take in the parameters as the optimiser's step left them. Nothing is read back from the device."""
+        """Add the parameters after a step of the optimiser, without waiting for the device."""
         if not self.active:
             return
         self._count += 1
@@ -259,7 +259,7 @@ class Averaging:
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """Put the averages into the parameters for the length of the block; nothing where not active."""
+        """Put the averages into the parameters for the length of the block, if averaging is active."""
         if self._swapped:
             raise RuntimeError("the averages are applied already")
         self._swap()
@@ -271,7 +271,7 @@ class Averaging:
             self._swap()
 
     def tensors(self) -> dict[str, Tensor]:
-        """The averages for a checkpoint; nothing where not active."""
+        """Return the averages for a checkpoint; empty if averaging is not active."""
         if self._swapped:
             raise RuntimeError("the averages are applied: leave that block before saving them")
         if not self.active:
@@ -281,7 +281,7 @@ class Averaging:
 
     @torch.no_grad()
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from what `tensors` gave; names that are not the averages' are passed over."""
+        """Restore the averages from `tensors`; other names are ignored."""
         saved = {name: value for name, value in tensors.items() if name.startswith(AVERAGE_PREFIX)}
         if not saved:
             return
@@ -299,8 +299,8 @@ class Averaging:
 
     @torch.no_grad()
     def _swap(self) -> None:
-        # By value, one tensor at a time: what holds a parameter's memory (a CUDA graph, an optimiser, a view)
-        # stays right, and no second set of weights is needed.
+        # By value, one tensor at a time: references to the memory of a parameter (CUDA graph, optimiser,
+        # view) stay valid, and no second set of weights is needed.
         for index, average in enumerate(self._averages):
             held = self._parameters[index].clone()
             self._parameters[index].copy_(average)

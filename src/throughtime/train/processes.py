@@ -19,7 +19,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among those that train one model; alone unless torchrun started it."""
+    """This process among those that train one model; a single one unless started by torchrun."""
 
     rank: int = 0
     world_size: int = 1
@@ -41,11 +41,11 @@ class Processes:
         """Gather the rows of all processes in the order of the whole batch: row i belongs to rank i mod n."""
         if self.world_size == 1:
             return rows
-        most = torch.tensor([len(rows)], device=rows.device)
-        distributed.all_reduce(most, op=distributed.ReduceOp.MAX)
-        padded = rows.new_zeros(int(most), *rows.shape[1:])
+        longest = torch.tensor([len(rows)], device=rows.device)
+        distributed.all_reduce(longest, op=distributed.ReduceOp.MAX)
+        padded = rows.new_zeros(int(longest), *rows.shape[1:])
         padded[: len(rows)] = rows
-        counts = [torch.zeros_like(most) for _ in range(self.world_size)]
+        counts = [torch.zeros_like(longest) for _ in range(self.world_size)]
         distributed.all_gather(counts, torch.tensor([len(rows)], device=rows.device))
         parts = [torch.zeros_like(padded) for _ in range(self.world_size)]
         distributed.all_gather(parts, padded)
@@ -61,7 +61,7 @@ class Processes:
         return [self.gather_rows(part) for part in state or nothing]
 
     def own_rows(self, rows: Tensor) -> Tensor:
-        """This process's rows of a whole batch's."""
+        """Return the rows of this process out of those of the whole batch."""
         return rows[self.rank :: self.world_size].clone()
 
     def barrier(self) -> None:
@@ -93,7 +93,7 @@ class Meetings:
     """
 
     SECONDS = 1.0
-    MOST_UPDATES = 100  # maximum between two meetings, as updates may become slower
+    MAX_UPDATES = 100  # maximum between two meetings, as updates may become slower
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
@@ -112,7 +112,7 @@ class Meetings:
         *counts, seconds = self._processes.sum([*map(float, flags), since], device)
         pace = seconds / self._processes.world_size / max(step - self._last, 1)
         updates = self.SECONDS / pace if pace else 1.0
-        self._last, self._next = step, step + int(min(max(updates, 1.0), self.MOST_UPDATES))
+        self._last, self._next = step, step + int(min(max(updates, 1.0), self.MAX_UPDATES))
         self._held = now
         return [one > 0 for one in counts]
 

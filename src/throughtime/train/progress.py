@@ -35,7 +35,7 @@ class Reporter:
     """Receives the progress of a training. This base class reports nothing; a subclass overrides methods."""
 
     def begin(self, title: str, epochs: int, steps_per_epoch: int, step: int) -> None:
-        """Training starts, after `step` updates of a run that is resumed."""
+        """Training starts; a resumed run has done `step` updates."""
 
     def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
         """One more update with this number of targets was submitted; the device has completed `step`.
@@ -44,12 +44,12 @@ class Reporter:
         """
 
     def update(self, report: Report) -> None:
-        """Some updates are done."""
+        """Training reports its state, every `report_every` updates."""
 
     def epoch(self, epoch: int, train: Measures, valid: Measures, best: bool, sample: str | None) -> None:
-        """An epoch has ended. The first measure of each kind, other than the loss, is shown.
+        """An epoch has been validated. The first measure of each kind, other than the loss, is shown.
 
-        The first of `valid` is what decides; where training has another, its validation is shown too.
+        The first of `valid` decides which model is best.
         """
 
     def say(self, message: str) -> None:
@@ -62,7 +62,7 @@ class Reporter:
 def progress_reporter(kind: Literal["auto", "bars", "notebook", "lines", "none"] = "auto") -> Reporter:
     """Build a reporter of this kind.
 
-    `auto` takes `notebook` in a Jupyter notebook, `bars` where stderr is a terminal, and `lines` elsewhere.
+    `auto` is `notebook` in a Jupyter notebook, `bars` if stderr is a terminal, and `lines` elsewhere.
 
     >>> progress_reporter("none").say("nothing is printed")
     """
@@ -82,7 +82,7 @@ def _in_notebook() -> bool:
 
 
 class Lines(Reporter):
-    """Plain lines on stderr: one at the end of each epoch, and one after ten seconds without."""
+    """Plain lines on stderr: one per epoch, and one whenever there was none for ten seconds."""
 
     def __init__(self, clock: Now = time.monotonic) -> None:
         self._clock, self._pace = clock, Pace(clock)
@@ -90,7 +90,7 @@ class Lines(Reporter):
         self._total = 0
 
     def begin(self, title: str, epochs: int, steps_per_epoch: int, step: int) -> None:
-        """Say what is trained."""
+        """Write the title."""
         self._total = epochs
         self._pace.begin(epochs, steps_per_epoch, step)
         self.say(_opening(title, epochs, steps_per_epoch, step))
@@ -108,7 +108,7 @@ class Lines(Reporter):
             self.say(f"    {_printable(line)}")
 
     def say(self, message: str) -> None:
-        """Write one line at once."""
+        """Write a line."""
         print(message, file=sys.stderr, flush=True)
         self._last = self._clock()
 
@@ -163,7 +163,7 @@ class Notebook(Lines):
 
 
 class Bars(Reporter):
-    """A bar for all epochs, one for the steps of the present epoch and the values, below what was said."""
+    """A bar for all epochs, one for the steps of the current epoch, and the values, below the messages."""
 
     def __init__(self, console: Console | None = None, clock: Now = time.monotonic) -> None:
         from rich.console import Console
@@ -189,7 +189,7 @@ class Bars(Reporter):
         self._live: Live | None = None
 
     def begin(self, title: str, epochs: int, steps_per_epoch: int, step: int) -> None:
-        """Show empty bars, or those of a resumed run where it stood."""
+        """Show the bars at the current position."""
         from rich.live import Live
 
         self._total, self._steps_per_epoch = epochs, max(steps_per_epoch, 1)
@@ -198,7 +198,7 @@ class Bars(Reporter):
         self._console.print(_opening(title, epochs, steps_per_epoch, step), markup=False, highlight=False)
         done, inside = divmod(step, self._steps_per_epoch)
         self._place = (min(done + 1, epochs), inside)
-        # Results go to stdout as ever; what others write on stderr appears above the bars.
+        # stdout is not redirected; what others write on stderr appears above the bars.
         self._live = Live(
             console=self._console,
             get_renderable=self._rendered,
@@ -226,7 +226,7 @@ class Bars(Reporter):
         self._values = line  # replaced whole: the refreshing thread may be reading the old one
 
     def epoch(self, epoch: int, train: Measures, valid: Measures, best: bool, sample: str | None) -> None:
-        """Leave one line above the bars, and the first lines of the sample as far as they fit."""
+        """Write one line above the bars, and the first lines of the sample, cut to the width."""
         from rich.text import Text
 
         line = Text(_closing(epoch, self._total, train, valid, self._pace.epoch()))
@@ -243,13 +243,13 @@ class Bars(Reporter):
         self._console.print(message, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
-        """Take the bars away; what was said stays."""
+        """Remove the bars; messages stay."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
     def _rendered(self) -> RenderableType:
-        """The bars as they stand now; called at every refresh, so that they move between reports."""
+        """Return the bars; called at every refresh, so that they move between reports."""
         from rich.console import Group
 
         (epoch, inside), steps = self._place, self._steps_per_epoch
@@ -302,10 +302,10 @@ def _closing(
 
 
 def _first(measures: Measures) -> str | None:
-    """The measure that people follow: the loss only where there is no other."""
+    """Return the first measure other than the loss; the loss if there is no other."""
     return min(measures, key=lambda name: name == "loss", default=None)
 
 
 def _printable(text: str) -> str:
-    """Replace what is not printable: an escape sequence in a sample must not reach the terminal."""
+    """Replace characters that are not printable: escape sequences must not reach the terminal."""
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)

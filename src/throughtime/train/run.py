@@ -43,17 +43,17 @@ _FREE, _TAKEN, _BUSY = range(3)
 
 
 class Trainable(Protocol):
-    """A model for people that can be trained and saved."""
+    """A predictor that can be trained and saved."""
 
     config: Any
     model: Any
 
     def save_description(self, folder: ModelFolder) -> None:
-        """Write all files of the model but its weights and its card."""
+        """Write all files of the model except its weights and its card."""
         ...
 
     def card(self, values: Mapping[str, Any]) -> str:
-        """README.md of the folder."""
+        """Return the text of README.md."""
         ...
 
 
@@ -69,10 +69,10 @@ def fit(
     checkpoint: str | None = None,
     skip_bad: bool = False,
 ) -> dict[str, Any]:
-    """Train a model into the folder `out`, and return what was measured, by name.
+    """Train a model into the folder `out`, and return the results by name.
 
-    With `resume` a run that is there goes on from its last checkpoint, or from the one named `checkpoint`.
-    `skip_bad` records that bad records were left out of the data, for a later evaluation on them.
+    With `resume`, an existing run continues from its last checkpoint, or from the one named `checkpoint`.
+    `skip_bad` notes in the folder that bad records were skipped, for later evaluations.
     """
     processes, reporter = processes or Processes(), reporter or Reporter()
     config: TrainingConfig = trainable.config
@@ -82,7 +82,7 @@ def fit(
 
     def begin(place: Path) -> None:
         trainable.save_description(ModelFolder(place))
-        # The seed alone does not give them: they may be another run's, or depend on the data.
+        # The seed does not determine them: they may come from another run, or depend on the data.
         (place / FIRST).mkdir()
         save_weights(model, ModelFolder(place / FIRST))
 
@@ -97,7 +97,7 @@ def fit(
         if resume:
             lock.resume()
         found = saved.latest(checkpoint) if resume else None
-        # Only now, when nothing is left to refuse: a corrected call must not find the folder taken.
+        # Last, when nothing can be refused any more: a corrected call must not find the folder taken.
         lock.create(begin)
         if processes.first and skip_bad:
             folder.write_skipping()
@@ -120,7 +120,7 @@ def fit(
         values = {"run": str(out), **asdict(summary), "parameters": weights, "device": str(trainer.device)}
         values |= getattr(objective, "facts", {})
         if processes.first:
-            trainable.save_description(folder)  # a run that went on may have been told other epochs
+            trainable.save_description(folder)  # a resumed run may have other settings
             folder.write_card(trainable.card(values))
             folder.write_json(FINISHED, {name: value for name, value in values.items() if name != "run"})
             shutil.rmtree(out / FIRST, ignore_errors=True)
@@ -129,7 +129,7 @@ def fit(
 
 
 def finish_reason(out: Path, config: TrainingConfig) -> str | None:
-    """Why a run is complete, or None where it is not, such as with new settings for how long to train."""
+    """Return why a run is complete, or None if it is not, such as with settings to train longer."""
     if not (out / FINISHED).is_file():
         return None
     folder = ModelFolder.at(out)
@@ -146,7 +146,7 @@ def finish_reason(out: Path, config: TrainingConfig) -> str | None:
 
 
 def _draw(out: Path, objective: Objective, reporter: Reporter) -> None:
-    """The learning curve; no picture where matplotlib is missing."""
+    """Draw the learning curve, unless matplotlib is missing."""
     try:
         from throughtime.plots.learning import learning_curve
 
@@ -156,14 +156,14 @@ def _draw(out: Path, objective: Objective, reporter: Reporter) -> None:
             learning_curve(lines, objective.measure, objective.better, path=out / "learning-curve.png")
     except ThroughtimeError:
         return
-    except Exception as error:  # whatever it is: a picture is not worth the training that it shows
+    except Exception as error:  # no error of a picture may cost the training
         reporter.say(f"The learning curve could not be drawn: {error}")
 
 
 class RunLock:
-    """Keeps a run's folder for all processes of one training, until the block ends or they do.
+    """Locks the folder of a run for all processes of one training, until the block or the process ends.
 
-    The folder itself is locked: no file is left behind, and the lock of a killed process is gone with it.
+    The folder itself is locked, so no lock file remains after a process is killed.
     """
 
     def __init__(self, out: Path, processes: Processes, device: torch.device) -> None:
@@ -217,7 +217,7 @@ class RunLock:
         return _FREE
 
     def _agree(self, found: int) -> None:
-        """Refuse in all processes what the first has found; the others would wait for it in vain."""
+        """Raise the error of the first process in all of them; the others would wait for it."""
         (code,) = self._processes.sum([float(found)], self._device)
         if code == _TAKEN:
             raise InputError(

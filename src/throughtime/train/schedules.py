@@ -1,4 +1,4 @@
-"""Learning rates as pure functions of where training stands, so that nothing of them has to be saved."""
+"""Learning-rate schedules as pure functions of the progress of training: they have no state to save."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from throughtime.train.config import TrainingConfig
 
 @dataclass(frozen=True)
 class Standing:
-    """Where training stands before update number `step`, counted from 0.
+    """The progress of training before update number `step`, counted from 0.
 
-    `scores` are the validation measures so far, one an epoch; less is better.
+    `scores` are the validation measures so far, lower is better.
     """
 
     step: int
@@ -64,14 +64,14 @@ def step(config: TrainingConfig, standing: Standing) -> float:
 
 def plateau(config: TrainingConfig, standing: Standing) -> float:
     """One decay each time that `plateau_patience` + 1 epochs in a row brought no new best."""
-    best, borne, decays = math.inf, 0, 0
+    best, stalled, decays = math.inf, 0, 0
     for score in standing.scores:
         if score < best:
-            best, borne = score, 0
-        elif borne == config.plateau_patience:
-            borne, decays = 0, decays + 1
+            best, stalled = score, 0
+        elif stalled == config.plateau_patience:
+            stalled, decays = 0, decays + 1
         else:
-            borne += 1
+            stalled += 1
     return config.decay**decays
 
 

@@ -1,4 +1,4 @@
-"""The speed of a run, the time that is left, and such numbers as people read them."""
+"""The speed and remaining time of a run, and how numbers are formatted for people."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LIVE_SECONDS = 0.5  # after this time without a report, the speed is estimated 
 
 
 class Clock:
-    """Wall time against time inside the model; on a GPU the latter is read from events, without waiting."""
+    """Measures wall time, and time inside the model; on a GPU the latter comes from events."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -31,7 +31,7 @@ class Clock:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """The block belongs to the model: forward, backward, update."""
+        """Count the time of the block as inside the model: forward, backward, update."""
         if self._device.type != "cuda":
             began = time.perf_counter()
             yield
@@ -46,28 +46,28 @@ class Clock:
         self._events.append((start, end))
 
     def unfinished(self) -> int:
-        """Number of updates that the device has not finished yet; does not wait for it."""
+        """Return the number of updates that the device has not finished, without waiting for it."""
         while self._events and self._events[0][1].query():
             start, end = self._events.popleft()
             self._inside += start.elapsed_time(end) / 1000
         return len(self._events)
 
     def lap(self) -> tuple[float, float]:
-        """Seconds since the last lap, and the share of them that was spent outside the model."""
+        """Return the seconds since the last lap, and the share of them outside the model."""
         seconds, inside = self.state()
         outside = max(0.0, 1 - inside / seconds) if seconds else 0.0
         self.restore([0.0, 0.0])
         return seconds, outside
 
     def state(self) -> list[float]:
-        """Seconds since the last lap, and those of them inside the model: what a checkpoint keeps."""
+        """Return the seconds since the last lap and those inside the model, for a checkpoint."""
         if self._events:
             self._events[-1][1].synchronize()
             self.unfinished()
         return [self._before + time.perf_counter() - self._began, self._inside]
 
     def restore(self, state: list[float]) -> None:
-        """Go on from such a state; time begins to count now."""
+        """Continue from such a state; time counts from now on."""
         self._before, self._inside = state
         self._began, self._events = time.perf_counter(), deque()
 
@@ -141,7 +141,7 @@ class Pace:
             self.remaining = (now - began) / (step - before) * max(self._total - step, 0)
 
     def epoch(self) -> tuple[float, str | None]:
-        """The seconds and the speed of the epoch that ends now."""
+        """Return the seconds and the speed of the epoch that ends now."""
         now, began, speeds = self._clock(), self._epoch_began, self._speeds
         self._epoch_began, self._speeds = now, []
         # The speed of the next epoch starts here, after validation and checkpoints.
@@ -150,12 +150,12 @@ class Pace:
 
 
 def speed_text(value: float, unit: str | None) -> str:
-    """The speed with its unit, which may not be known yet."""
+    """Format a speed with its unit, if that is known."""
     return f"{format_speed(value)} {unit}/s" if unit else f"{format_speed(value)}/s"
 
 
 def format_measure(value: float) -> str:
-    """A loss or a perplexity, to four digits.
+    """Format a loss or a perplexity with four digits.
 
     >>> [format_measure(value) for value in (91.2, 812.345, 1.00449, 9999.7, 123456, 0.00001234)]
     ['91.20', '812.3', '1.004', '10,000', '123,500', '1.234e-5']
@@ -170,7 +170,7 @@ def format_measure(value: float) -> str:
 
 
 def format_rate(value: float) -> str:
-    """A learning rate.
+    """Format a learning rate.
 
     >>> [format_rate(value) for value in (0.0012, 2e-3, 30, 0.25, 0)]
     ['1.2e-3', '2e-3', '30', '0.25', '0']
@@ -181,7 +181,7 @@ def format_rate(value: float) -> str:
 
 
 def format_speed(value: float) -> str:
-    """Things a second.
+    """Format a number per second.
 
     >>> [format_speed(value) for value in (950.4, 12_345, 999_600, 1_234_567)]
     ['950', '12.3k', '1.00M', '1.23M']
@@ -195,7 +195,7 @@ def format_speed(value: float) -> str:
 
 
 def format_duration(seconds: float | None) -> str:
-    """Minutes and seconds, with hours and days where they are due.
+    """Format a duration as minutes and seconds, with hours and days if needed.
 
     >>> [format_duration(seconds) for seconds in (7.4, 200, 3800, 100_000, None)]
     ['0:07', '3:20', '1:03:20', '1 d 3:46:40', '?']
@@ -211,7 +211,7 @@ def format_duration(seconds: float | None) -> str:
 
 
 def _rounded(value: float, digits: int) -> float:
-    """Rounded before its size is looked at: 9999.7 is a number of five digits."""
+    """Round before the size is determined: 9999.7 becomes a number of five digits."""
     return float(f"{value:.{digits - 1}e}")
 
 

@@ -1,8 +1,8 @@
-"""The training loop, from the first batch to the saved model. An objective brings model, data and loss.
+"""The training loop, from the first batch to the saved model. An objective has the model, data and loss.
 
-The learner updates the weights; when, at which rate, and what is validated, reported and saved, is decided
-here. All random numbers of an update follow from (seed, update, process), and batches have a position, so a
-run that was killed and resumed from its checkpoint ends with the same weights as one that never was.
+The learner updates the weights; the trainer sets the rate, validates, reports and saves. All random numbers
+of an update follow from (seed, update, process), and batches have a position, so a run that is killed and
+resumed from its checkpoint ends with the same weights as one that was never interrupted.
 """
 
 from __future__ import annotations
@@ -25,14 +25,7 @@ from throughtime.layers.devices import autocast, matmul_precision
 from throughtime.train.checkpoint import Checkpoint, Checkpoints
 from throughtime.train.config import TrainingConfig
 from throughtime.train.learner import Learner
-from throughtime.train.metrics import (
-    LossLimits,
-    Metrics,
-    Record,
-    Summary,
-    divergence_error,
-    validation_loss,
-)
+from throughtime.train.metrics import LossLimits, Metrics, Record, Summary, divergence_error, validation_loss
 from throughtime.train.objective import Objective
 from throughtime.train.optimizers import first_trigger
 from throughtime.train.prefetch import PreparedBatch, own_stream, prefetch
@@ -65,7 +58,7 @@ class Trainer:
         self.checkpoints = Checkpoints(run / "checkpoints", config.keep)
         self.metrics = Metrics(run / "metrics.jsonl") if self.processes.first else None
 
-        # Epochs may differ by a batch, as each begins at another token; schedules count in the first one's.
+        # Epochs may differ by a batch, as each begins at another token; schedules use the first.
         self.steps_per_epoch = -(-len(self.batches) // config.accumulate)
         self.step = self.resumed_at = 0
         self.rate_of: Callable[[Standing], float] = partial(rate, config)
@@ -83,7 +76,7 @@ class Trainer:
         self.seconds_before = 0.0
 
     def fit(self) -> Summary:
-        """Train until all epochs are done, time is up or nothing improves; Ctrl-C saves and raises."""
+        """Train until all epochs are done, the time is over or nothing improves; Ctrl-C saves and raises."""
         self.began = self.saved_at = time.monotonic()
         if self.processes.first:
             self.checkpoints.sweep()
@@ -92,7 +85,8 @@ class Trainer:
             self.interrupts = stack.enter_context(listen_for_interrupts())
             stack.enter_context(matmul_precision(self.learner.precision))
             stack.enter_context(own_stream(self.device))
-            stack.callback(self._close)
+            if self.metrics is not None:
+                stack.callback(self.metrics.close)
             while (why := self._stop_reason()) is None:
                 self._epoch()
             if self.position["batch"]:
@@ -121,7 +115,7 @@ class Trainer:
             self._close_epoch()
 
     def _agree(self) -> bool:
-        """Agree over all processes whether to stop, and whether to save; returns the latter."""
+        """Agree with all processes whether to stop and whether to save; return the latter."""
         if not self.meetings.due(self.step):
             return False
         now, minutes = time.monotonic(), self.config.checkpoint_minutes
@@ -153,7 +147,7 @@ class Trainer:
         with self.clock.inside():
             self.learner.update([one.batch for one in group], count)
         if "training" not in self.limits.first:
-            # Read once, at the first update: the mean of a first report may be astray already.
+            # Read at the first update: by the first report, training may have diverged already.
             _, _, total, targets, *_ = self.learner.tally.state(self.processes)
             self.limits.problem("training", total / max(targets, 1))
         self.step += 1
@@ -165,7 +159,7 @@ class Trainer:
         self.reporter.advance(epoch, max(inside - ahead, 0), self.step - ahead, count)
 
     def _report(self) -> None:
-        """Read back what the device has summed up: the one place where the host waits for it."""
+        """Report the updates since the last report. Only here the host waits for the device."""
         lap = self.learner.tally.lap(self.processes)
         self._refuse_bad_numbers()
         if not lap.targets:
@@ -198,19 +192,19 @@ class Trainer:
         self._refuse_divergence("training", loss, epoch)
 
     def _place(self) -> tuple[int, int]:
-        """The epoch, counted from 1, and the number of its updates that are done."""
+        """Return the epoch, counted from 1, and the number of its completed updates."""
         return self.position["epoch"] + 1, -(-self.position["batch"] // self.config.accumulate)
 
     def _refuse_divergence(self, part: str, loss: float, epoch: int) -> None:
         if (problem := self.limits.problem(part, loss)) is not None:
             where = f"update {self.step} (epoch {epoch})"
-            # The schedule may have lowered the present rate to almost 0.
+            # The schedule may have lowered the rate to almost 0 since.
             rate = max((rate for _, rate in self.recent), default=self.rate)
             raise divergence_error(problem, where, rate, self.checkpoints.names())
 
     def _refuse_bad_numbers(self) -> None:
         bad = self.learner.tally.bad_update()
-        # Without clipping nobody looked at the gradient of the last update; it shows in the weights.
+        # The last update may have broken the weights though its gradient was finite.
         if bad is None and (self.step == self.resumed_at or self.learner.is_finite()):
             return
         update = self.step if bad is None else self.resumed_at + bad + 1
@@ -266,7 +260,7 @@ class Trainer:
             better = self.record.add(valid, self.last_train, self.step)
             if better and self.processes.first:
                 self.improved(self.record.best)
-            shown = self.processes.first and not self.record.broken  # which could write nothing
+            shown = self.processes.first and not self.record.broken  # a broken model has no sample
             sample = self.objective.sample() if shown else None
         if self.metrics is not None:
             self.metrics.write("valid", self.step, epoch, valid)
@@ -281,10 +275,10 @@ class Trainer:
             return
         if first_trigger(self.record.scores, self.config.nonmono) is not None:
             averaging.begin()
-            self.reporter.say("Validation stalls: from here on weights are averaged.")
+            self.reporter.say("Validation stalls: weights are averaged from now on.")
 
     def _save(self) -> Path | None:
-        """Write a checkpoint of everything that the rest of the run depends on; never after divergence."""
+        """Write a checkpoint of all that the rest of the run depends on; never after divergence."""
         self._refuse_bad_numbers()
         self.saved_at = time.monotonic()
         tensors, tally = self.learner.tensors(), self.learner.tally.state(self.processes)
@@ -323,12 +317,12 @@ class Trainer:
             self.metrics.rewind(checkpoint.step, [*later, *["train"] * self.learner.tally.pending])
 
     def start_afresh(self) -> None:
-        """Start from the beginning, as there is no checkpoint: drop the metrics of the earlier attempt."""
+        """Start from the beginning without a checkpoint: drop the metrics of the earlier attempt."""
         if self.metrics is not None:
             self.metrics.rewind(0)
 
     def _stop_reason(self) -> str | None:
-        """Why no further epoch is needed, or None."""
+        """Return why training stops, or None to go on."""
         if self.position["epoch"] >= self.config.epochs:
             return "all epochs done"
         patience = self.config.early_stopping
@@ -346,7 +340,3 @@ class Trainer:
 
     def _seconds(self) -> float:
         return self.seconds_before + time.monotonic() - self.began
-
-    def _close(self) -> None:
-        if self.metrics is not None:
-            self.metrics.close()
