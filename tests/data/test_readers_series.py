@@ -378,3 +378,12 @@ def test_a_comma_before_three_digits_may_be_either(tmp_path: Path) -> None:
         read_panel(file)
     with pytest.raises(InputError, match=r"'5-7'$"):
         read_panel(table(file, "ds,y\n2022-01-03,5-7\n"))
+
+
+def test_columns_with_text_are_found_beside_the_target(tmp_path: Path) -> None:
+    file = table(
+        tmp_path / "a.csv",
+        "ds,y,town,heat,wind\n2020-01,1,Rome,3,\n2020-02,x,Oslo,2,low\n2020-03,2,Oslo,,4\n",
+    )
+    # Only the bad second row has text in the column wind; a missing value is no text.
+    assert SeriesTable(missing=True).columns_with_text(file, "y") == ("town",)
