@@ -286,7 +286,7 @@ def test_texts_with_vectors_are_refused_for_what_they_are(classifier, tmp_path):
         lambda: classifier.evaluate(dataset, split="all"),
         lambda: Classifier.create(classifier.config, dataset),
     ):
-        with pytest.raises(InputError, match=r"weather\.jsonl: has records with a vector and no label"):
+        with pytest.raises(InputError, match=r"weather\.jsonl: .* vector"):
             refused()
 
 

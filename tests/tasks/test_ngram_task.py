@@ -81,7 +81,7 @@ def test_a_vocabulary_that_is_not_that_of_the_counts_is_refused(corpus, tmp_path
     trained(corpus).save(tmp_path / "run")
     words = tmp_path / "run" / "vocabulary.txt"
     words.write_text("".join(words.read_text().splitlines(keepends=True)[:5]))
-    with pytest.raises(InputError, match=r"run: has a vocabulary of 5 tokens but counts of 14; .* damaged"):
+    with pytest.raises(InputError, match=r"run: .* 5 tokens .* 14"):
         tt.load(tmp_path / "run")
 
 
@@ -160,7 +160,7 @@ def test_words_are_forbidden_and_required(corpus):
         model.generate(require=["zebra"])
     with pytest.raises(InputError, match=r"^num_return_sequences: is 2"):
         model.generate(search="exact", num_return_sequences=2)
-    with pytest.raises(InputError, match=r"^require: needs a model that writes left to right"):
+    with pytest.raises(InputError, match=r"^require: .*left to right"):
         trained(corpus, backward=True).generate(require=["man"])
     with pytest.raises(InputError, match=r"^require: needs a model of lines"):
         trained(corpus, layout="stream").generate(require=["man"])

@@ -220,7 +220,7 @@ def test_the_cuts_stay_where_the_warm_up_has_no_gradient(task):  # R42
 def test_warm_up_leaves_something_to_learn(task):
     with pytest.raises(InputError, match=r"warm_up: is 8.*only 8 steps"):
         task(warm_up=8)
-    with pytest.raises(InputError, match=r"warm_up: is 5, but a block has only tau=5 steps.*raise tau"):
+    with pytest.raises(InputError, match=r"^warm_up: is 5, .*tau=5"):
         task(warm_up=5, truncation="truncated", tau=5)
     assert task(warm_up=5, tau=5).count(batches(task(), 1)[0]) == 3 * 3  # no blocks, so tau is no bound
 
@@ -317,12 +317,12 @@ def test_a_softmax_begins_with_the_frequencies_of_what_is_learned_from(task, tex
 def test_what_the_text_has_not_is_refused_by_name(task, text):
     settings = {"sampling": "overlapping", "max_tokens": 60}  # 52 windows of 8 steps
     assert len(task(**settings, train_windows=50, valid_windows=2).batches(0, 1)) == 17
-    with pytest.raises(InputError, match="train_windows: is 53, but the text has 52 windows of 8 steps"):
+    with pytest.raises(InputError, match=r"^train_windows: is 53, .*52.* 8 steps"):
         task(**settings, train_windows=53)
-    with pytest.raises(InputError, match="valid_windows: is 3, but the text has 2 windows after"):
+    with pytest.raises(InputError, match=r"^valid_windows: is 3, .* 2 windows"):
         task(**settings, train_windows=50, valid_windows=3)
     for sampling in ("sequential", "rotated", "random", "overlapping"):
-        with pytest.raises(InputError, match=rf"{text}, split train: has 2 tokens, but one batch needs"):
+        with pytest.raises(InputError, match=rf"{text}, split train: has 2 tokens"):
             task(sampling=sampling, max_tokens=2)
 
 
