@@ -79,8 +79,7 @@ class Predictor:
 
     def training_task(self, dataset: Dataset) -> TrainingTask:
         """Return the batches, loss and validation of this model on these data, for the trainer."""
-        objective: TrainingTask = TASKS[self.task].part("objective")(self, dataset)
-        return objective
+        return cast("TrainingTask", TASKS[self.task].part("objective")(self, dataset))
 
     def describe(self) -> Description:
         """Describe the model in words."""

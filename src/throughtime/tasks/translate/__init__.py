@@ -22,6 +22,7 @@ class Translate(Task):
     data = "pairs"
     config = "throughtime.tasks.translate.config:TranslateConfig"
     predictor = "throughtime.tasks.translate.predictor:Translator"
+    objective = "throughtime.tasks.translate.training:prepare_training"
     exporter = "throughtime.tasks.translate.export:build_export"
     runner = "throughtime.tasks.translate.runner:TranslatorRunner"
     route = "throughtime.serve.translation:router"

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from throughtime.search.generate import StepModel
     from throughtime.tasks.description import Description
     from throughtime.tasks.translate.evaluation import TranslationScorer
-    from throughtime.tasks.translate.training import TranslateTask
     from throughtime.text.codec import Codec
 
 
@@ -91,12 +90,6 @@ class Translator(SentenceTranslator, Predictor):
             from throughtime.tasks.translate.training import count_targets
 
             self.model.head.begin_with(count_targets(self, dataset))
-
-    def training_task(self, dataset: Dataset) -> TranslateTask:
-        """Return the batches, loss and validation on these pairs."""
-        from throughtime.tasks.translate.training import prepare_training
-
-        return prepare_training(self, dataset)
 
     @property
     def step_model(self) -> StepModel:
