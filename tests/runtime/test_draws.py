@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from scipy import stats
 
-from throughtime.runtime.draws import Draws, philox, uniform
+from throughtime.runtime.draws import Draws, philox, uniform, uniform_table
 from throughtime.runtime.search import ArraySampling
 from throughtime.search.sampling import Sampling
 
@@ -35,6 +35,16 @@ def test_numbers_are_uniform_along_every_axis():
         numbers = uniform(*given)
         assert stats.kstest(numbers, "uniform").pvalue > 0.001
         assert abs(np.corrcoef(numbers[1:], numbers[:-1])[0, 1]) < 0.03
+
+
+def test_tables_are_uniform_and_a_row_does_not_depend_on_the_others():
+    sentences, places = np.repeat(np.arange(40), 5), np.tile(np.arange(5), 40)
+    table = uniform_table(3, 2, sentences, places, 101)
+    assert stats.kstest(table.ravel(), "uniform").pvalue > 0.001
+    assert len(np.unique(table)) == table.size
+    assert np.array_equal(table[77:78], uniform_table(3, 2, sentences[77:78], places[77:78], 101))
+    for other in (uniform_table(4, 2, sentences, places, 101), uniform_table(3, 3, sentences, places, 101)):
+        assert not (table == other).any()
 
 
 def test_steps_at_once_are_those_one_by_one():

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.runtime.draws import uniform, whole_seed
+from throughtime.runtime.draws import uniform_table, whole_seed
 from throughtime.search.beam import Beam, BeamRows, Candidates, best_candidates, highest, rank_results
 from throughtime.search.generate import Finished, Hypotheses
 from throughtime.search.strategies import (
@@ -152,9 +152,9 @@ class StochasticBeam(Beam):
 
     def _perturb(self, log_probs: Tensor, rows: BeamRows, step: int) -> Tensor:
         """Add Gumbel noise: one number for each sentence, step, place in the beam and token."""
-        sentence, place = (x[:, None].cpu().numpy() for x in (rows.sentence, rows.cell % self.width))
-        tokens = np.arange(log_probs.shape[1])
-        points = uniform(self._seed, step, self.first_sentence + sentence, tokens, place)
+        sentences, places = (x.cpu().numpy() for x in (rows.sentence, rows.cell % self.width))
+        sentences = sentences + self.first_sentence
+        points = uniform_table(self._seed, step, sentences, places, log_probs.shape[1])
         noise = -np.log(-np.log(points + 2**-54))  # half of the smallest point above 0: none is 0 or 1
         return log_probs + torch.from_numpy(noise).to(log_probs)
 
