@@ -307,7 +307,7 @@ def test_inspect_markov_of_lines_begins_and_ends_with_them(run, throughtime):
         ([], "--steps"),
         (["--steps", 1, "--most-likely", 2], "--steps"),
         (["--most-likely", 2, "--top", 3], "--top"),
-        (["--most-likely", 10**8], "length: is 100,000,000"),
+        (["--most-likely", 10**8], "--most-likely: is 100,000,000"),
     ],
 )
 def test_inspect_markov_refuses_in_one_sentence(run, throughtime, options, problem):

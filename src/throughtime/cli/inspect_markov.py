@@ -91,7 +91,10 @@ def _sequence(
     chain: MarkovChain, framing: Framing, context: list[int], length: int
 ) -> tuple[dict[str, Any], list[Any]]:
     """The most likely sequence, up to the end of the text if it reaches one."""
-    ids, log_prob = chain.most_likely(length, context)
+    try:
+        ids, log_prob = chain.most_likely(length, context)
+    except InputError as error:
+        raise InputError("--most-likely", error.problem) from None
     if log_prob == -math.inf:
         raise InputError("--most-likely", f"is {length}, but no sequence of that length can follow here")
     if framing.end_id in ids:
