@@ -367,3 +367,40 @@ def test_examples_in_docstrings(module: ModuleType) -> None:
     tried = doctest.testmod(module)
     assert tried.attempted
     assert not tried.failed
+
+
+def read_row(name: str) -> Any:
+    """The measured row of a recipe, measured with its present settings."""
+    row = json.loads((HERE / "measured.json").read_text())[name]
+    assert row["fingerprint"] == read_recipes()[name].fingerprint
+    return row
+
+
+@pytest.mark.parametrize("name", ["timemachine-notes-gru", "timemachine-notes-lstm"])
+def test_the_notes_models_learn_the_text_by_heart(name: str) -> None:  # R59
+    config = read_recipes()[name].config
+    assert (config["embedding"], config["optimizer"], config["lr"]) == ("one-hot", "sgd", 1)
+    assert (config["batch_size"], config["num_steps"], config["hidden_size"]) == (32, 35, 256)
+    assert (config["epochs"], config["max_tokens"]) == (500, 10_000)
+    assert read_row(name)["value"] <= 1.1
+
+
+def test_the_notes_model_of_windows() -> None:  # R60
+    config = read_recipes()["timemachine-notes-windows-gru"].config
+    assert (config["embedding"], config["cell"], config["init"]) == ("one-hot", "gru-before", "scratch")
+    assert (config["batch_size"], config["num_steps"], config["hidden_size"]) == (1024, 32, 32)
+    assert (config["lr"], config["epochs"], config["clip"]) == (4, 50, 1)
+    assert read_row("timemachine-notes-windows-gru")["value"] <= 6.8
+
+
+def test_a_plain_network_beats_the_bigram() -> None:  # R40
+    assert read_recipes()["timemachine-rnn"].config["cell"] == "rnn"
+    assert read_row("timemachine-rnn")["value"] < read_row("timemachine-bigram")["value"]
+
+
+def test_the_notes_application_learns_its_sentences() -> None:  # R104
+    config, row = read_recipes()["hsk-en-zh-notes"].config, read_row("hsk-en-zh-notes")
+    assert (config["lowercase"], config["tokens"], config["max_size"]) == (True, "wordpiece", 1000)
+    assert row["also"]["training loss"] <= 1.28
+    assert "嘿，蓝迪，你吃午饭了吗？" in row["said"]["hey, randy, have you had your lunch yet?"]
+    assert row["trained_on"] == ["Hey, Randy, have you had your lunch yet?"]
