@@ -1,6 +1,6 @@
-"""Typed configuration: a default lives once, an unknown key names its nearest neighbour.
+"""Typed configuration: each default is written once, and an unknown key gets the nearest known one.
 
-A setting that would change nothing is refused, not passed over.
+A setting that would have no effect is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Effect:
     """The setting `key` changes something where `counts` holds of the whole configuration.
 
-    `without` goes on from "has no effect": where that is so, and what to do. A setting's name in braces
+    `without` continues "has no effect": when that is so, and what to do. A setting's name in braces
     stands for its value.
     """
 
@@ -73,7 +73,7 @@ class Config(BaseModel):
         }
 
     def arguments_for(self, function: Callable[..., Any]) -> dict[str, Any]:
-        """The settings that are parameters of a function, by name: so a setting is written down once.
+        """The settings that are parameters of a function, by name.
 
         >>> class Oven(Config):
         ...     degrees: int = 180
@@ -176,7 +176,7 @@ def check_config(kind: type[Config], values: Mapping[str, Any], where: str) -> N
 
 
 def refuse_idle(config: Config, given: Collection[str]) -> None:
-    """Refuse a setting that somebody gave and that changes nothing; its default may be spelt out.
+    """Refuse settings that were given but have no effect; giving the default value is allowed.
 
     >>> from throughtime.train.config import TrainingConfig
     >>> refuse_idle(TrainingConfig(ema_decay=0.9), ["ema_decay"])
@@ -227,7 +227,7 @@ def _expected(error: ErrorDetails) -> str:
         return f"at most {_items(context['max_length'])}"
     if kind in _EXPECTED:
         return _EXPECTED[kind].format(**{name: _number(value) for name, value in context.items()})
-    # int_type, int_parsing, int_from_float and so on: all say that it is no int.
+    # int_type, int_parsing, int_from_float and so on: all say that it is not an int.
     plain = _TYPES.get(kind.split("_")[0])
     return plain or error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
 

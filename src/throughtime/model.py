@@ -152,7 +152,7 @@ class Model(Protocol):
         progress: Progress | None = None,
         **options: Any,
     ) -> Evaluation:
-        """Measure the model on a split of its own data, or of others."""
+        """Measure the model on a split of its own or of other data."""
         ...
 
     def save(self, path: Path | str) -> None:

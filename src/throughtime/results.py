@@ -196,7 +196,7 @@ class Tagged(Answer):
         return tuple(word.tag for word in self.words)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything by name; a label only where there is one."""
+        """Everything by name; a label only if there is one."""
         words = [{**word._asdict(), "likely": dict(word.likely)} for word in self.words]
         chunks = [{"type": kind, "text": text} for kind, text in self.chunks]
         label = {"label": self.label, "label_probability": self.label_probability} if self.label else {}

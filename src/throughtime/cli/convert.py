@@ -128,7 +128,7 @@ def _open_records(
 
 
 def _is_file(path: Path) -> bool:
-    """Whether a reader can take it; a suffix means a file even where there is none, for the better error."""
+    """Whether a path is for a reader; one with a suffix is, even if it does not exist, for a better error."""
     if not path_exists(path):
         return bool(path.suffix)
     return not path.is_dir() or (path / "seq.in").exists()

@@ -1,4 +1,4 @@
-"""`throughtime data`: what corpora there are, what is known of one, and how to get it."""
+"""`throughtime data`: list corpora, show one, and download it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def fetch(
 ) -> Outcome:
     """Check the SHA-256 of a corpus's files, and fetch those that are missing or wrong.
 
-    Files go to the cache folder (THROUGHTIME_CACHE); an interrupted download goes on where it stopped.
+    Files go to the cache folder (THROUGHTIME_CACHE); an interrupted download continues where it stopped.
 
     Example: throughtime data fetch ptb
     """
@@ -147,7 +147,7 @@ def _file(corpus: Corpus, file: CorpusFile) -> dict[str, Any]:
 
 
 def _sample(corpus: Corpus, part: Part) -> list[dict[str, Any]]:
-    """The first records, where the files are on this machine."""
+    """The first records, if the files are on this machine."""
     from throughtime.data.catalogue import files_of, locate
 
     name = corpus.name_of(part)

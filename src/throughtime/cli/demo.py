@@ -106,7 +106,7 @@ def shown(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
     rows = [(source, one.text) for source, one in zip(NEW, translated, strict=True)]
     table = build_table("English, never seen in training", "French, as the model writes it", rows=rows)
     drawing = values["plot"]
-    looked_at = f"What the first translation looked at is drawn in {drawing}.\n" if drawing else ""
+    looked_at = f"The attention of the first translation is drawn in {drawing}.\n" if drawing else ""
     return [
         Rule("How good it is", align="left"),
         f"BLEU on {values['sentences']:,} held-out pairs: [bold]{values['bleu']:.1f}[/bold] "
@@ -120,7 +120,7 @@ def shown(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
             [
                 'translate {run} "My mother is writing a letter." --num-return-sequences 3 --search diverse',
                 "evaluate {run} --split test",
-                "serve {run}    # look inside it, on a page of its own",
+                "serve {run}    # look inside it on a web page",
                 "train translate --data YOUR.tsv --source en --target fr --out runs/mine",
             ],
             values["run"],

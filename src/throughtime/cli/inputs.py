@@ -117,8 +117,8 @@ def answer_texts(
 def read_blocks(file: Path | None) -> Iterator[list[str]]:
     """The lines of the file, or of stdin, many at a time; at a keyboard one at a time.
 
-    A file without lines is refused, as somebody named it. An empty stdin gets a message and is no error: a
-    filter that is given nothing returns nothing.
+    A file without lines is refused. An empty stdin gets a message and is not an error: a filter that is given
+    nothing returns nothing.
     """
     if file is not None:
         from throughtime.data.source import read_lines

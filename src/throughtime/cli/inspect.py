@@ -19,7 +19,7 @@ from throughtime.files import path_exists
 
 
 class RunOrCommand(TyperGroup):
-    """What is no command here is the folder of a model: `inspect RUN ...` is `inspect model RUN ...`."""
+    """A group in which any other word is a model folder: `inspect RUN ...` is `inspect model RUN ...`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the command that was left out before a run."""

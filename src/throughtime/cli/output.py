@@ -122,7 +122,7 @@ def _shown_warnings() -> Iterator[None]:
 def name_options(error: InputError, command: Callable[..., None]) -> InputError:
     """The error of the library as the command says it: a parameter is called by the name of its option.
 
-    A setting of `train` without an option of its own is given with `--set`. Arguments, files and the rest of
+    A setting of `train` without an option is given with `--set`. Arguments, files and the rest of
     the sentence stay as they are.
     """
     options = option_names(command)

@@ -112,7 +112,7 @@ def serve(
         server.run(sockets=[listener])
     service = app.state.service
     if service.ending.hurried:
-        # A model may still compute, in a thread of its own; torch aborts if the interpreter ends before it.
+        # A model may still compute in its thread; torch aborts if the interpreter ends before it.
         atexit.register(os._exit, 0)
     requests = service.metrics.request_count
     say(f"Stopped after {requests:,} requests.")

@@ -52,6 +52,11 @@ class Command(TyperCommand):
             param.min = param.max = None
         super().format_help(ctx, formatter)
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words of the usage line, without braces; a name that ends in dots needs no more of them."""
+        pieces = [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+        return [re.sub(r"(\.{3}\]?)\.{3}$", r"\1", piece) for piece in pieces]
+
     def default_of(self, param: Any) -> Any:
         """The default of an option, as its help shows it; None for one without."""
         return None if param.required or callable(param.default) else param.default
