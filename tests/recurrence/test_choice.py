@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -77,3 +80,20 @@ def test_the_reference_serves_all(name):
     cell = CELLS[name](3, 4)
     assert scan(cell, torch.zeros(3, 2, 3), backend="reference").outputs.shape[:2] == (3, 2)
     assert list(BACKENDS)[-1] == "reference"
+
+
+def test_on_a_cpu_no_code_for_gpus_is_imported():
+    code = """
+import sys, torch
+from throughtime.cells import GRU, LSTM, MinGRU
+from throughtime.layers.stack import Stack
+from throughtime.train import learner, trainer
+for cell in (GRU(3, 4), LSTM(3, 4), MinGRU(3, 4)):
+    cell(torch.zeros(20, 2, 3, requires_grad=True))
+Stack("lstm", 3, 4, 2)(torch.zeros(20, 2, 3))
+print(*(name for name in sys.modules if name.startswith("throughtime.")))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    gpu = ("kernels", "recurrence.persistent", "recurrence.linear_scan", "recurrence.costs")
+    gpu = (*gpu, "recurrence.batched_copies", "train.cuda_graphs")
+    assert [name for name in done.stdout.split() if name.removeprefix("throughtime.").startswith(gpu)] == []
