@@ -66,8 +66,11 @@ def test_lowercase_reads_and_writes_small_letters(tokens: str) -> None:  # R104
     assert codec.encode("HEY") == codec.encode("hey")
 
 
-def test_a_tokenizer_that_keeps_case_refuses_lowercase() -> None:
+def test_a_tokenizer_that_keeps_case_refuses_lowercase(tmp_path) -> None:
     with pytest.raises(InputError, match=r"lowercase.*space"):
         Codec.build(["A b"], "space", lowercase=True)
+    Codec.build(["Abc abd"] * 9, "bpe", max_size=300).save(tmp_path)
+    with pytest.raises(InputError, match="lowercase"):
+        Codec.build(["A b"], str(tmp_path / "tokenizer.json"), lowercase=True)
     model = tt.train("translate", PAIRS, **{**TINY, "tokens": "wordpiece"}, lowercase=True)
     assert model.translate("GO.") == model.translate("go.")

@@ -73,8 +73,6 @@ class Codec:
 
             size = max_size or SUBWORD_SIZE
             tokenizer = train_subword(tokenizer, _check_visible(texts, where), size, lowercase=lowercase)
-        if isinstance(tokenizer, SubwordTokenizer):
-            return cls(tokenizer, subword_vocabulary(tokenizer))
         if isinstance(tokenizer, str):
             options: dict[str, Any] = {"normaliser": normaliser} if normaliser != "none" else {}
             if lowercase and tokenizer in LOWERCASE:
@@ -83,6 +81,8 @@ class Codec:
         if lowercase and tokenizer.normalise("A") != "a":
             known = ", ".join([*LOWERCASE, *SUBWORDS])
             raise InputError("lowercase", f"does not go with tokens {tokenizer.name!r}; choose {known}")
+        if isinstance(tokenizer, SubwordTokenizer):
+            return cls(tokenizer, subword_vocabulary(tokenizer))
         counts: Counter[str] = Counter()
         coverage = TokenizerCoverage(tokenizer, where)
         for text in texts:
