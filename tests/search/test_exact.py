@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,9 +15,8 @@ from tests.search.tables import exhaustive
 from throughtime.errors import InputError, ThroughtimeWarning
 from throughtime.search.beam import Beam
 from throughtime.search.constraints import forbidden, minimum_length, no_repeated_ngram, no_token
-from throughtime.search.exact import ExactResult, exact
+from throughtime.search.exact import ExactResult, Frontier, Read, exact
 from throughtime.search.exhaustive import search_errors
-from throughtime.search.frontier import Frontier
 from throughtime.search.generate import Finished, Memory, Step, generate
 from throughtime.search.sampling import Greedy
 from throughtime.search.strategies import build_strategy
@@ -106,16 +106,23 @@ def test_no_budget_lets_a_sentence_pass_for_resolved_that_is_not(seed, budget, a
 
 def test_a_wide_vocabulary_does_not_fill_the_memory():
     model = Recurrent(9, vocabulary=3_000, ending=-12.0)
-    last, state, memory = model.start([[0], [1]])
-    frontier = Frontier(last, state, budget=50)
-    while taken := frontier.take(4):
-        log_probs, state, _ = model.step(taken.token, taken.state, memory.follow(taken.sentence))
+    last, state, memory = model.start([[0]])
+    frontier = Frontier(Read((), (state[0][0], state[1][0])), int(last), budget=50)
+    while len(taken := frontier.take(4)):
+        parents = taken["parent"]
+        entering = tuple(map(torch.stack, zip(*(one.state for one in parents), strict=True)))
+        tokens, before = (torch.tensor(taken[name].copy()) for name in ("token", "log_prob"))
+        log_probs, state, _ = model.step(tokens, entering, memory.follow(torch.zeros(len(taken)).long()))
         row, token = (log_probs > -30).nonzero().unbind(1)
-        assert len(row) > 5_000
-        frontier.put(taken, state, row, token, taken.log_prob[row] + log_probs[row, token])
-        assert int(frontier.height.max()) <= 100
-    assert frontier.expansions.tolist() == [50, 50]
-    assert frontier.decided(torch.tensor([-1.0, 0.0])).tolist() == [False, False]
+        assert len(row) > 2_500
+        total = before[row] + log_probs[row, token]
+        read = np.empty(len(taken), dtype=object)
+        read[:] = [Read((*one.tokens, 0), rows) for one, *rows in zip(parents, *state, strict=True)]
+        frontier.put(read[row.numpy()], token.numpy(), total.numpy())
+        assert len(frontier.waiting) <= 100
+    assert frontier.expansions == 50
+    assert not frontier.is_decided(-1.0)
+    assert not frontier.is_decided(0.0)
 
 
 def test_a_batch_is_each_sentence_alone():

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from throughtime.errors import InputError, ThroughtimeWarning
 from throughtime.search.beam import Beam
 from throughtime.search.constraints import forced_prefix
-from throughtime.search.frontier import ROOT, Frontier, Prefixes
 from throughtime.search.generate import (
     Constraint,
     Finished,
     Hypotheses,
     Moment,
+    State,
     StepModel,
     apply_constraints,
     generate,
@@ -76,36 +79,146 @@ def exact(
     if not prompts:
         return []
     last, state, memory = model.start(prompts)
-    best = _Best(first, last.device, end_id, max_new_tokens)
-    frontier = Frontier(last, state, budget)
-    alive = torch.arange(len(prompts), device=last.device)
-    while taken := frontier.take(at_once):
-        memory = memory.follow(torch.searchsorted(alive, taken.sentence))
-        alive = torch.unique_consecutive(taken.sentence)
-        log_probs, state, _ = model.step(taken.token, taken.state, memory)
+    dtypes, device = [part.dtype for part in state], last.device
+    starts = [Read((), tuple(part[row] for part in state)) for row in range(len(prompts))]
+    fit = [_fits(one, end_id, max_new_tokens) for one in first]
+    best = [
+        replace(one, score=one.log_prob) if fits else IMPOSSIBLE for one, fits in zip(first, fit, strict=True)
+    ]
+    frontiers = [Frontier(*start, budget) for start in zip(starts, last.tolist(), strict=True)]
+    alive = torch.arange(len(prompts), device=device)
+    while len(taken := np.concatenate(parts := [frontier.take(at_once) for frontier in frontiers])):
+        owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        prefixes = [
+            (*parent.tokens, token) for parent, token in zip(taken["parent"], taken["token"], strict=True)
+        ]
+        sentence, token, log_prob = (
+            torch.from_numpy(np.ascontiguousarray(x)).to(device)
+            for x in (owners, taken["token"], taken["log_prob"])
+        )
+        memory = memory.follow(torch.searchsorted(alive, sentence))
+        alive = torch.unique_consecutive(sentence)
+        entering = zip(*(parent.state for parent in taken["parent"]), strict=True)
+        log_probs, state, _ = model.step(token, tuple(map(torch.stack, entering)), memory)
         if constraints:
-            log_probs = _constrain(log_probs, taken, frontier, constraints, end_id)
-        if best.improve(taken, log_probs):
-            frontier.prune(best.log_prob)
-        frontier.put(taken, state, *best.worth_while(taken, log_probs))
-    resolved, expansions = frontier.decided(best.log_prob).tolist(), frontier.expansions.tolist()
-    return [ExactResult(*one) for one in zip(best.found(frontier), resolved, expansions, strict=True)]
+            log_probs = _constrain(log_probs, sentence, prefixes, log_prob, constraints, end_id)
+        goes_on = torch.tensor([len(prefix) < max_new_tokens for prefix in prefixes], device=device)
+        if end_id is None:
+            gained, final = log_probs.max(dim=1)
+            gained = gained.masked_fill(goes_on, -torch.inf)
+        else:
+            gained, final = log_probs[:, end_id], torch.full_like(token, end_id)
+        complete = zip(owners, prefixes, final.tolist(), (log_prob + gained).tolist(), strict=True)
+        for owner, (_, *tokens), end, total in complete:
+            if total > best[owner].log_prob:
+                said = tokens if end_id is not None else [*tokens, end]
+                best[owner] = Finished(tuple(said), total, total, ended=end_id is not None)
+
+        bound = log_prob.new_tensor([best[owner].log_prob for owner in owners])
+        row, following, total = _worth_while(log_probs, log_prob, bound, goes_on, end_id)
+        parents = np.empty(len(prefixes), dtype=object)
+        for at in np.unique(row):
+            own = (part[at].to(dtype, copy=True) for part, dtype in zip(state, dtypes, strict=True))
+            parents[at] = Read(prefixes[at], tuple(own))
+        of_sentence = np.searchsorted(owners[row], np.arange(len(prompts) + 1))
+        for owner in np.unique(owners):
+            at = slice(*of_sentence[owner : owner + 2])
+            frontiers[owner].put(parents[row[at]], following[at], total[at], best[owner].log_prob)
+    return [
+        ExactResult(one, frontier.is_decided(one.log_prob), frontier.expansions)
+        for one, frontier in zip(best, frontiers, strict=True)
+    ]
+
+
+def _fits(first: Finished, end_id: int | None, max_new_tokens: int) -> bool:
+    """Whether a sequence is one of those that the optimum is over."""
+    if end_id is None:
+        return len(first.tokens) == max_new_tokens
+    return first.ended and len(first.tokens) < max_new_tokens
+
+
+def _worth_while(
+    log_probs: Tensor, before: Tensor, bound: Tensor, goes_on: Tensor, end_id: int | None
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The continuations that may still beat the bound of their row: row, token, log-probability."""
+    # This drops most tokens, in the model's precision and with a bound that is a little lower.
+    least = torch.nextafter((bound - before).to(log_probs.dtype), log_probs.new_tensor(-torch.inf))
+    worth = log_probs > least.masked_fill(~goes_on, torch.inf)[:, None]
+    if end_id is not None:
+        worth[:, end_id] = False
+    row, token = worth.nonzero().unbind(1)
+    total = before[row] + log_probs[row, token]
+    above = total > bound[row]
+    return row[above].cpu().numpy(), token[above].cpu().numpy(), total[above].cpu().numpy()
 
 
 def _constrain(
     log_probs: Tensor,
-    taken: Prefixes,
-    frontier: Frontier,
+    sentence: Tensor,
+    prefixes: Sequence[tuple[int, ...]],
+    log_prob: Tensor,
     constraints: Sequence[Constraint],
     end_id: int | None,
 ) -> Tensor:
-    """Apply constraints, one depth after another, because they expect hypotheses of one length."""
-    for depth in taken.depth.unique().tolist():
-        rows = (taken.depth == depth).nonzero().flatten()
-        prefixes = frontier.prefixes(taken.node[rows], depth)
-        hypotheses = Hypotheses(taken.sentence[rows], taken.log_prob[rows], depth, (), prefixes)
+    """Apply constraints, one length after another, because they expect hypotheses of one length."""
+    lengths = torch.tensor([len(prefix) - 1 for prefix in prefixes], device=log_probs.device)
+    for length in lengths.unique().tolist():
+        rows = (lengths == length).nonzero().flatten()
+        tokens = rows.new_tensor([prefixes[row][1:] for row in rows.tolist()]).view(len(rows), length)
+        hypotheses = Hypotheses(sentence[rows], log_prob[rows], length, (), tokens)
         log_probs[rows] = apply_constraints(log_probs[rows], hypotheses, constraints, end_id)
     return log_probs
+
+
+@dataclass(frozen=True)
+class Read:
+    """A prefix that the model has read, beginning with its first input; all its continuations share it."""
+
+    tokens: tuple[int, ...]
+    state: State  # one row of each tensor, after these tokens
+
+
+WAITING = np.dtype([("parent", object), ("token", np.int64), ("log_prob", np.float64)])
+
+
+class Frontier:
+    """The prefixes of one sentence that exact search has yet to continue: a stack.
+
+    A prefix waits as (parent, token, log_prob): the token will be fed to the parent's state. Of the prefixes
+    that were put in together, the likeliest comes out first. A stack that grows beyond twice the budget of
+    expansions forgets its least likely prefixes. This loses nothing: a search that needs them would first
+    have to take all likelier ones, which are more than the budget.
+    """
+
+    def __init__(self, start: Read, token: int, budget: int) -> None:
+        self.budget, self.expansions = budget, 0
+        self.waiting = np.array([(start, token, 0.0)], dtype=WAITING)
+        self._forgotten = -math.inf
+
+    def take(self, most: int) -> NDArray[Any]:
+        """Take up to `most` prefixes within the budget, the likeliest first."""
+        left = max(len(self.waiting) - most, len(self.waiting) - self.budget + self.expansions, 0)
+        taken, self.waiting = self.waiting[left:][::-1], self.waiting[:left]
+        self.expansions += len(taken)
+        return taken
+
+    def put(
+        self, parents: NDArray[Any], tokens: NDArray[Any], log_probs: NDArray[Any], bound: float = -math.inf
+    ) -> None:
+        """Add continuations, and drop all prefixes that are not likelier than the bound."""
+        new = np.empty(len(tokens), dtype=WAITING)
+        new["parent"], new["token"], new["log_prob"] = parents, tokens, log_probs
+        new = new[np.argsort(log_probs, kind="stable")]
+        waiting = np.concatenate([self.waiting[self.waiting["log_prob"] > bound], new])
+        if len(waiting) > 2 * self.budget:
+            order = np.argsort(waiting["log_prob"], kind="stable")
+            self._forgotten = max(self._forgotten, waiting["log_prob"][order[-self.budget - 1]])
+            waiting = waiting[np.sort(order[-self.budget :])]
+        self.waiting = waiting
+
+    def is_decided(self, bound: float) -> bool:
+        """Whether no waiting or forgotten prefix is likelier than the bound."""
+        return not len(self.waiting) and self._forgotten <= bound
 
 
 class Exact(Beam):
@@ -169,80 +282,6 @@ class Exact(Beam):
             constraints=[forced_prefix(ways)],
             watch=watch,
         )
-
-
-class _Best:
-    """The best sequence of each sentence so far."""
-
-    def __init__(
-        self, first: Sequence[Finished], device: torch.device, end_id: int | None, max_new_tokens: int
-    ) -> None:
-        self.end_id, self.max_new_tokens = end_id, max_new_tokens
-        self.first = [one if self._eligible(one) else IMPOSSIBLE for one in first]
-        log_prob = [one.log_prob for one in self.first]
-        self.log_prob = torch.tensor(log_prob, dtype=torch.float64, device=device)  # [S]
-        self.node = torch.full((len(first),), ROOT, device=device)  # [S], ROOT while it is the one of `first`
-        self.token = torch.zeros_like(self.node)  # [S], what follows the node's prefix
-
-    def improve(self, taken: Prefixes, log_probs: Tensor) -> bool:
-        """Return whether a prefix that is completed now beats the best sequence of its sentence."""
-        if self.end_id is None:
-            gained, token = log_probs.max(dim=1)
-            gained = gained.masked_fill(self._goes_on(taken), -torch.inf)
-        else:
-            gained, token = log_probs[:, self.end_id], torch.full_like(taken.token, self.end_id)
-        total = taken.log_prob + gained  # [rows]
-        highest = self.log_prob.scatter_reduce(0, taken.sentence, total, "amax")
-        rows = (
-            ((total > self.log_prob[taken.sentence]) & (total == highest[taken.sentence])).nonzero().flatten()
-        )
-        self.log_prob = highest
-        if not len(rows):
-            return False
-        sentence = taken.sentence[rows]
-        new = torch.ones_like(rows, dtype=torch.bool)
-        new[1:] = sentence[1:] != sentence[:-1]  # one winner per sentence
-        self.node[sentence[new]], self.token[sentence[new]] = taken.node[rows[new]], token[rows[new]]
-        return True
-
-    def worth_while(self, taken: Prefixes, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The continuations that may still beat the best sequence: row, token, log-probability."""
-        bound = self.log_prob[taken.sentence]
-        # This drops most tokens, in the model's precision and with a bound that is a little lower.
-        least = torch.nextafter(
-            (bound - taken.log_prob).to(log_probs.dtype), log_probs.new_tensor(-torch.inf)
-        )
-        worth = log_probs > least.masked_fill(~self._goes_on(taken), torch.inf)[:, None]
-        if self.end_id is not None:
-            worth[:, self.end_id] = False
-        row, token = worth.nonzero().unbind(1)
-        total = taken.log_prob[row] + log_probs[row, token]
-        above = total > bound[row]
-        return row[above], token[above], total[above]
-
-    def found(self, frontier: Frontier) -> list[Finished]:
-        """The best sequence of each sentence."""
-        results = []
-        for first, log_prob, node, token in zip(
-            self.first, self.log_prob.tolist(), self.node.tolist(), self.token.tolist(), strict=True
-        ):
-            if node == ROOT:
-                results.append(replace(first, score=first.log_prob))
-                continue
-            tokens = frontier.tokens(node)
-            if self.end_id is None:
-                tokens = (*tokens, token)
-            results.append(Finished(tokens, log_prob, log_prob, ended=self.end_id is not None))
-        return results
-
-    def _goes_on(self, taken: Prefixes) -> Tensor:
-        """Which prefixes have room for a token that is not their last. [rows]"""
-        return taken.depth + 1 < self.max_new_tokens
-
-    def _eligible(self, first: Finished) -> bool:
-        if self.end_id is None:
-            return len(first.tokens) == self.max_new_tokens
-        return first.ended and len(first.tokens) < self.max_new_tokens
 
 
 class BestPath(NamedTuple):

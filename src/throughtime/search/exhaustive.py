@@ -14,7 +14,6 @@ from throughtime.errors import InputError
 from throughtime.runtime.search import check_beam
 from throughtime.search.beam import normalise_score
 from throughtime.search.exact import ExactResult
-from throughtime.search.frontier import order_by_sentence
 from throughtime.search.generate import Finished, Hypotheses, StepModel, Strategy, generate
 from throughtime.search.strategies import LengthPenalty, NumReturnSequences
 
@@ -77,9 +76,12 @@ class Exhaustive:
     def _among_best(self, sentence: Tensor, score: Tensor, of: Tensor) -> Tensor:
         """Which of the rows in the mask `of` are among the `n_best` of their sentence. [rows]"""
         rows = of.nonzero().flatten()
-        order, place = order_by_sentence(sentence[rows], -score[rows])
+        rows = rows[score[rows].sort(descending=True, stable=True).indices]
+        rows = rows[sentence[rows].sort(stable=True).indices]  # sentence by sentence, best first
+        place = torch.arange(len(rows), device=rows.device)
+        place -= torch.searchsorted(sentence[rows], sentence[rows])
         best = torch.zeros_like(of)
-        best[rows[order[place < self.n_best]]] = True
+        best[rows[place < self.n_best]] = True
         return best
 
     def _refuse(self, sentences: int, vocabulary: int) -> None:
