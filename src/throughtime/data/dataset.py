@@ -5,62 +5,25 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from throughtime.data.records import Labelled, Line, Observation, Pair, blocks
+from throughtime.data.records import Labelled, Observation, Pair, blocks
 from throughtime.data.source import BadRecords, MemoryFile, Place, name_items
 from throughtime.data.splits import HELDOUT, SPLITS, bounds, lot, lots_of
 from throughtime.errors import InputError, unknown
 
 if TYPE_CHECKING:
-    from throughtime.data.catalogue import Part
     from throughtime.data.memory import MemoryReader
     from throughtime.data.readers import Reader
-
-
-class FileStore:
-    """Records of files that one reader understands, by split."""
-
-    def __init__(self, reader: Reader | MemoryReader, files: Mapping[str, tuple[Place, ...]]) -> None:
-        self.reader, self.files, self.kind = reader, files, str(reader.kind)
-
-    @property
-    def signature(self) -> str:
-        """The reader and its options."""
-        return f"{self.reader.name} {sorted(vars(self.reader).items())}"
-
-    def records(self, split: str, bad: BadRecords) -> Iterator[Any]:
-        """Yield the records of a split that is a key of `files`, in the order and direction of the files."""
-        try:
-            yield from self.reader.read(self.files[split], bad)
-        except InputError as error:
-            raise name_items(error, self.files[split][0]) from None
-
-
-class EmbeddedStore:
-    """Records that the package generates; it has splits, but no files."""
-
-    def __init__(self, part: Part) -> None:
-        self.name, self.kind = part.name, part.kind
-        self.files: Mapping[str, tuple[Place, ...]] = dict.fromkeys(part.splits, ())
-        self.signature = f"embedded {part.name}"
-
-    def records(self, split: str, bad: BadRecords) -> Iterator[Any]:
-        """Return the pairs, lines or observations of a split."""
-        from throughtime.data import embedded
-
-        if self.kind == "pairs":
-            return iter(embedded.pairs(self.name, split))
-        if self.kind == "series":
-            values = embedded.series(self.name)
-            return (Observation(self.name, str(time), float(y)) for time, y in enumerate(values, start=1))
-        return map(Line, embedded.english(split))
 
 
 SIDES = ("source", "target")
 
 
+@dataclass(eq=False, repr=False)
 class Dataset:
     """Records of one kind, in splits. Nothing is held in memory: every iteration reads the files again.
 
@@ -71,32 +34,27 @@ class Dataset:
     `label_columns` are the columns of a table that hold its texts and labels.
     """
 
-    def __init__(
-        self,
-        name: str,
-        store: FileStore | EmbeddedStore,
-        *,
-        layout: str = "lines",
-        tokens: str = "unicode",
-        normaliser: str = "none",
-        languages: tuple[str, ...] = (),
-        reverse: bool = False,
-        label_columns: tuple[str, str] | None = None,
-        skip_bad: bool = False,
-    ) -> None:
-        self.name, self.kind, self.layout = name, store.kind, layout
-        self.tokens, self.normaliser, self.languages = tokens, normaliser, languages
-        self.label_columns = label_columns
-        self.bad = BadRecords(skip_bad)
-        self.date_format: str | None = None
-        self._store, self._reverse = store, reverse
-        self._count: Counter[str] | None = None
+    name: str
+    reader: Reader | MemoryReader
+    stored: Mapping[str, tuple[Place, ...]]  # the files of each split, or of `all`
+    layout: str = "lines"
+    tokens: str = "unicode"
+    normaliser: str = "none"
+    languages: tuple[str, ...] = ()
+    reverse: bool = False  # whether pairs are given as (target, source)
+    label_columns: tuple[str, str] | None = None
+    bad: BadRecords = field(default_factory=BadRecords)
+    date_format: str | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Take the kind of the records from the reader."""
+        self.kind = str(self.reader.kind)
         self._lots: dict[str, range] = {}
 
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits that exist, apart from `heldout` and `all`."""
-        return SPLITS if "all" in self._store.files else tuple(self._store.files)
+        return SPLITS if "all" in self.stored else tuple(self.stored)
 
     def normaliser_for(self, tokens: str) -> str:
         """Return the normaliser suggested for a tokenizer: it applies to characters only."""
@@ -105,11 +63,12 @@ class Dataset:
     @property
     def signature(self) -> str:
         """How it is read: what its texts depend on apart from the content of its files."""
-        return f"{self._store.signature} {self.layout} {self.bad.skip} {self._reverse}"
+        reader = f"{self.reader.name} {sorted(vars(self.reader).items())}"
+        return f"{reader} {self.layout} {self.bad.skip} {self.reverse}"
 
     def files(self, split: str = "all") -> tuple[Path, ...]:
         """Return the files that a split is read from; a part of a file counts as the whole file."""
-        stored = (path for own in self._own(split) for path in self._store.files[own])
+        stored = (path for own in self._own(split) for path in self.stored[own])
         given = (path for path in stored if not isinstance(path, MemoryFile))
         # A reader may take a folder, as the reader of slots does.
         return tuple(file for path in given for file in (sorted(path.iterdir()) if path.is_dir() else [path]))
@@ -117,14 +76,14 @@ class Dataset:
     @property
     def tables(self) -> tuple[Place, ...]:
         """The files, or tables in memory, that all splits are read from."""
-        return tuple(itertools.chain.from_iterable(self._store.files.values()))
+        return tuple(itertools.chain.from_iterable(self.stored.values()))
 
     def __repr__(self) -> str:
         """Its name, kind and splits, with their sizes if nothing has to be read for them."""
         held = [self.kind, *(["-".join(self.languages)] if all(self.languages) and self.languages else [])]
         sizes = {
             split: sum(len(file.items) for file in files if isinstance(file, MemoryFile))
-            for split, files in self._store.files.items()
+            for split, files in self.stored.items()
         }
         shown = [f"{split} ({sizes[split]:,})" if sizes.get(split) else split for split in self.splits]
         if self.kind != "series" and sizes.get("all"):
@@ -144,12 +103,12 @@ class Dataset:
         if self.kind in ("pairs", "cards", "labelled", "described"):
             # The side that comes first in a file decides, so that both directions have the same splits.
             if split not in self._lots:
-                known = (lot(record[0]) for record in self._store.records("all", BadRecords(self.bad.skip)))
+                known = (lot(record[0]) for record in self._stored_records("all", BadRecords(self.bad.skip)))
                 self._lots[split] = lots_of(split, known)
             wanted = self._lots[split]
-            stored = self._store.records("all", self.bad)
+            stored = self._stored_records("all", self.bad)
             return (self._direct(record) for record in stored if lot(record[0]) in wanted)
-        first, after = bounds(split, self._counts()[""])
+        first, after = bounds(split, self._counts[""])
         return itertools.islice(self._read("all", self.bad), first, after)
 
     def texts(self, split: str = "all", side: str | None = None) -> Iterator[str]:
@@ -182,7 +141,7 @@ class Dataset:
             return self.records(split)
         if self.kind == "cards":
             cards = ((card.english, card.mandarin) for card in self.records(split))
-            return (Pair(*(sides[::-1] if self._reverse else sides)) for sides in cards)
+            return (Pair(*(sides[::-1] if self.reverse else sides)) for sides in cards)
         raise InputError(self.name, f"holds {self.kind}, not pairs of sentences.")
 
     def labelled(self, split: str = "all") -> Iterator[Labelled]:
@@ -201,35 +160,38 @@ class Dataset:
         """Read the dates of series in this format of `strptime`, such as %d.%m.%Y."""
         from throughtime.data.readers.series import SeriesTable
 
-        if isinstance(self._store, EmbeddedStore):
-            raise InputError("date_format", f"is for tables in files, not for {self.name}; leave it out")
         if any(isinstance(table, MemoryFile) and table.dated for table in self.tables):
             return
-        if not isinstance(self._store.reader, SeriesTable):
-            raise InputError("date_format", f"is for tables of series, not for {self.kind}; leave it out")
-        self._store.reader.set_date_format(date_format)
+        if not isinstance(self.reader, SeriesTable):
+            raise InputError("date_format", f"is for tables of series, not for {self.name}; leave it out")
+        self.reader.set_date_format(date_format)
         self.date_format = date_format
 
     def stretch(self, split: str, steps: int) -> slice:
         """Return the part of a series of `steps` values that belongs to a split."""
         return slice(*bounds(split, steps)) if self._own(split) == ("all",) else slice(steps)
 
+    def _stored_records(self, split: str, bad: BadRecords) -> Iterator[Any]:
+        """Yield the records of a split that is a key of `stored`, in the direction of the files."""
+        try:
+            yield from self.reader.read(self.stored[split], bad)
+        except InputError as error:
+            raise name_items(error, self.stored[split][0]) from None
+
     def _read(self, part: str, bad: BadRecords) -> Iterator[Any]:
-        return map(self._direct, self._store.records(part, bad))
+        return map(self._direct, self._stored_records(part, bad))
 
     def _direct(self, record: Any) -> Any:
         """Return a stored record in the direction that was asked for."""
-        return Pair(record.target, record.source) if self._reverse and self.kind == "pairs" else record
+        return Pair(record.target, record.source) if self.reverse and self.kind == "pairs" else record
 
+    @cached_property
     def _counts(self) -> Counter[str]:
-        """Return the number of records in the one file, per series; this reads the file once more."""
-        if self._count is None:
-            records = self._read("all", BadRecords(self.bad.skip))
-            self._count = Counter(_group(record) for record in records)
-        return self._count
+        """The number of records in the one file, per series; this reads the file once more."""
+        return Counter(map(_group, self._read("all", BadRecords(self.bad.skip))))
 
     def _cut_along_time(self, split: str) -> Iterator[Any]:
-        limits = {group: bounds(split, count) for group, count in self._counts().items()}
+        limits = {group: bounds(split, count) for group, count in self._counts.items()}
         seen: Counter[str] = Counter()
         for record in self._read("all", self.bad):
             group = _group(record)
@@ -240,7 +202,7 @@ class Dataset:
 
     def _own(self, split: str) -> tuple[str, ...]:
         """Return the stored splits that make up `split`."""
-        stored = self._store.files
+        stored = self.stored
         if "all" in stored and split in (*SPLITS, "heldout", "all"):
             return ("all",)
         if split == "all":

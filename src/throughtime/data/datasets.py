@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from throughtime.data import catalogue
+from throughtime.data import catalogue, embedded
 from throughtime.data.catalogue import CORPORA
-from throughtime.data.dataset import Dataset, EmbeddedStore, FileStore
+from throughtime.data.dataset import Dataset
 from throughtime.data.memory import KINDS, MEMORY, MemoryReader, read_objects
 from throughtime.data.readers import Reader, build_reader, reader_for
 from throughtime.data.readers.tables import TABLES, column_names, label_columns, usual_columns
-from throughtime.data.source import BadRecords, text_suffix
+from throughtime.data.source import BadRecords, MemoryFile, Place, text_suffix
 from throughtime.data.splits import folder_splits, language_of
 from throughtime.errors import InputError, unknown
 from throughtime.files import path_exists
@@ -104,16 +104,19 @@ def _open_objects(
     if reader is not None:
         raise InputError("reader", "is for data in files; leave it out")
     objects = read_objects(data, kind, source, target)
-    if objects.kind == "series":
-        store = FileStore(build_reader("series"), objects.files)
-    else:
-        store = FileStore(MemoryReader(objects.kind), objects.files)
-        for split in () if skip_bad else objects.files:
-            deque(store.records(split, BadRecords()), maxlen=0)  # raises an error for the first bad record
+    reader_of = build_reader("series") if objects.kind == "series" else MemoryReader(objects.kind)
     languages = (source, target) if objects.kind == "pairs" and source and target else ()
-    return Dataset(
-        objects.name, store, languages=languages, label_columns=objects.label_columns, skip_bad=skip_bad
+    dataset = Dataset(
+        objects.name,
+        reader_of,
+        objects.files,
+        languages=languages,
+        label_columns=objects.label_columns,
+        bad=BadRecords(skip_bad),
     )
+    if objects.kind != "series" and not skip_bad:
+        deque(dataset.records(), maxlen=0)  # raises an error for the first bad record
+    return dataset
 
 
 def _is_path(name: str) -> bool:
@@ -146,23 +149,25 @@ def _open_catalogued(
     named = {split: part.paths(split, *languages) for split in part.splits}
     wanted = itertools.chain.from_iterable(named.values())
     places = iter(catalogue.require(entry.corpus, wanted, fetch_missing=download, progress=progress))
-    files = {split: tuple(itertools.islice(places, len(paths))) for split, paths in named.items()}
-    store: FileStore | EmbeddedStore
+    files: dict[str, tuple[Place, ...]]
     if part.reader == "embedded":
-        store = EmbeddedStore(part)
+        built: Reader | MemoryReader = MemoryReader(part.kind)
+        files = {split: (MemoryFile(embedded.records(part.kind, part.name, split)),) for split in part.splits}
     else:
-        store = FileStore(build_reader(reader) if reader else build_reader(part.reader, part.options), files)
+        built = build_reader(reader) if reader else build_reader(part.reader, part.options)
+        files = {split: tuple(itertools.islice(places, len(paths))) for split, paths in named.items()}
     # Files named by language come in the order asked for; the columns of a single file may need swapping.
     by_language = any("{source}" in path for paths in part.splits.values() for path in paths)
     return Dataset(
         entry.name,
-        store,
+        built,
+        files,
         layout=part.layout,
         tokens=part.tokens,
         normaliser=part.normaliser,
         languages=languages,
         reverse=not by_language and languages != part.languages,
-        skip_bad=skip_bad,
+        bad=BadRecords(skip_bad),
     )
 
 
@@ -206,7 +211,7 @@ def _open_path(
         columns = _label_columns(built, files, source, target)
         if columns is not None:
             built = _labelled_reader(columns)
-        return Dataset(name, FileStore(built, splits), label_columns=columns, skip_bad=skip_bad)
+        return Dataset(name, built, splits, label_columns=columns, bad=BadRecords(skip_bad))
     if reader is None and built.name == "series" and {source, target} <= set(column_names(files[0])):
         built = build_reader("csv")  # columns chosen as source and target are pairs, even of dates or numbers
     if built.name in ("jsonl", "csv") and source is None and target is None:
@@ -219,7 +224,7 @@ def _open_path(
         built = build_reader(built.name, {"text": source, "label": target})
     if not languages and source and target:
         languages = (source, target)
-    return Dataset(name, FileStore(built, splits), languages=languages, skip_bad=skip_bad)
+    return Dataset(name, built, splits, languages=languages, bad=BadRecords(skip_bad))
 
 
 def _labelled_reader(columns: tuple[str, str]) -> Reader:

@@ -11,7 +11,7 @@ import hashlib
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from throughtime.data.records import Pair
+from throughtime.data.records import Line, Observation, Pair
 from throughtime.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -85,3 +85,12 @@ def series(name: str, length: int = 1000, seed: int = 0) -> Values:
     # numpy guarantees the numbers of RandomState, but not those of default_rng.
     noise: Values = np.random.RandomState(seed).standard_normal(length)
     return curve + SERIES[name] * noise
+
+
+def records(kind: str, name: str, split: str) -> list[Any]:
+    """Return the pairs, observations or lines of a split, as a reader would yield them."""
+    if kind == "pairs":
+        return list(pairs(name, split))
+    if kind == "series":
+        return [Observation(name, str(time), float(y)) for time, y in enumerate(series(name), start=1)]
+    return [Line(sentence) for sentence in english(split)]

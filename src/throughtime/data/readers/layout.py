@@ -100,9 +100,9 @@ class Layout:
         """Whether the times are dates, not whole numbers."""
         return self.time is not None and not self.whole
 
-    def series_name(self, unique_id: str, column: str) -> str:
-        """Return the name of the series in one column; in a long table, the row's name comes first."""
-        if len(self.columns) == 1:
+    def series_name(self, unique_id: str, column: str, of: int) -> str:
+        """Return the name of the series in one `of` several columns; a long table's own name comes first."""
+        if of == 1:
             return unique_id
         return column if self.identifier is None else f"{unique_id}/{column}"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from throughtime.data.memory import MemoryReader
 from throughtime.data.panel import YEARS, Panel, Series, Times, make_regular
 from throughtime.data.readers.layout import Layout, Row
 from throughtime.data.readers.series import SeriesTable
@@ -38,16 +39,15 @@ def panel_of(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noqa: B008
             "data",
             f"{dataset.name} holds {dataset.kind}; forecasting needs series, as in a table of ds and y",
         )
-    tables = dataset.tables
-    if len(tables) == 1:
-        dataset.bad = BadRecords(dataset.bad.skip)
-        return read_panel(tables[0], roles, dataset.bad, dataset.date_format)
-    if tables:
-        raise InputError(
-            "data", f"{dataset.name} has {len(tables)} tables; give one, which is split along time"
-        )
-    values = [observation.y for observation in dataset.records()]
-    return make_regular([Series.of(dataset.name.partition("/")[2], values, np.arange(1, len(values) + 1))])
+    if isinstance(dataset.reader, MemoryReader):  # an embedded series
+        values = [observation.y for observation in dataset.records()]
+        times = np.arange(1, len(values) + 1)
+        return make_regular([Series.of(dataset.name.partition("/")[2], values, times)])
+    if len(dataset.tables) > 1:
+        problem = f"{dataset.name} has {len(dataset.tables)} tables; give one, which is split along time"
+        raise InputError("data", problem)
+    dataset.bad = BadRecords(dataset.bad.skip)
+    return read_panel(dataset.tables[0], roles, dataset.bad, dataset.date_format)
 
 
 def read_panel(
@@ -158,15 +158,9 @@ def _series(unique_id: str, layout: Layout, rows: Sequence[Row], targets: int, r
         return [Series(unique_id, ds, np.full(len(ds), np.nan), known, past)]
     names = layout.columns[:targets]
     return [
-        Series(_name(layout, unique_id, column, targets), ds, values[:, place], known, past)
+        Series(layout.series_name(unique_id, column, targets), ds, values[:, place], known, past)
         for place, column in enumerate(names)
     ]
-
-
-def _name(layout: Layout, unique_id: str, column: str, targets: int) -> str:
-    if targets == 1:
-        return unique_id
-    return column if layout.identifier is None else f"{unique_id}/{column}"
 
 
 def _times(layout: Layout, rows: Sequence[Row]) -> Times:

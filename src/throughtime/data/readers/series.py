@@ -72,7 +72,9 @@ class SeriesTable:
         for path in paths:
             for layout, row in self.rows(path, bad):
                 for column, value in zip(layout.columns, row.values, strict=True):
-                    yield Observation(layout.series_name(row.unique_id, column), row.ds, value)
+                    yield Observation(
+                        layout.series_name(row.unique_id, column, len(row.values)), row.ds, value
+                    )
 
     def rows(self, path: Place, bad: BadRecords) -> Iterator[tuple[Layout, Row]]:
         """Yield the good rows of a file, each later than the one before it in its series."""
