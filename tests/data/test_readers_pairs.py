@@ -263,7 +263,7 @@ def test_options_are_checked() -> None:
         build_reader("moses", {"source": "en"})
     columns = build_reader("columns", {"tag": "-2", "separator": "\\t", "comments": "yes"})
     assert vars(columns) == {"word": 0, "tag": -2, "separator": "\t", "comments": True}
-    assert build_reader("series", {"values": "a, b"}).chosen.values == ("a", "b")  # type: ignore[attr-defined]
+    assert build_reader("series", {"values": "a, b"}).values == ("a", "b")  # type: ignore[attr-defined]
 
 
 def test_the_table_names_each_reader_by_its_name() -> None:

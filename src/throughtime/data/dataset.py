@@ -44,7 +44,6 @@ class Dataset:
     reverse: bool = False  # whether pairs are given as (target, source)
     label_columns: tuple[str, str] | None = None
     bad: BadRecords = field(default_factory=BadRecords)
-    date_format: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """Take the kind of the records from the reader."""
@@ -156,16 +155,21 @@ class Dataset:
             self.name, f"holds {self.kind}, not labelled texts; give a table with columns text and label."
         )
 
+    @property
+    def date_format(self) -> str | None:
+        """The format of the dates of series, as in `strptime`; None if it is found by itself."""
+        return getattr(self.reader, "date_format", None)
+
     def read_dates_as(self, date_format: str) -> None:
         """Read the dates of series in this format of `strptime`, such as %d.%m.%Y."""
+        from throughtime.data.readers.dates import check_date_format
         from throughtime.data.readers.series import SeriesTable
 
         if any(isinstance(table, MemoryFile) and table.dated for table in self.tables):
             return
         if not isinstance(self.reader, SeriesTable):
             raise InputError("date_format", f"is for tables of series, not for {self.name}; leave it out")
-        self.reader.set_date_format(date_format)
-        self.date_format = date_format
+        self.reader.date_format = check_date_format(date_format)
 
     def stretch(self, split: str, steps: int) -> slice:
         """Return the part of a series of `steps` values that belongs to a split."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from throughtime.data import catalogue, embedded
 from throughtime.data.catalogue import CORPORA
 from throughtime.data.dataset import Dataset
-from throughtime.data.memory import KINDS, MEMORY, MemoryReader, read_objects
+from throughtime.data.memory import KINDS, MEMORY, MemoryReader, open_objects
 from throughtime.data.readers import Reader, build_reader, reader_for
 from throughtime.data.readers.tables import TABLES, column_names, label_columns, usual_columns
 from throughtime.data.source import BadRecords, MemoryFile, Place, text_suffix
@@ -71,12 +70,15 @@ def open_dataset(
     >>> open_dataset([("a fine day", "good"), ("rain again", "bad")] * 50, kind="labelled")
     Dataset('<memory e51f1198>': 100 labelled; train, valid, test)
     """
+    bad = BadRecords(skip_bad)
     if kind is not None and kind not in KINDS:
         raise unknown("kind of data", kind, KINDS)
     if isinstance(data, Dataset):
         return data
     if not isinstance(data, str | os.PathLike):
-        dataset = _open_objects(data, kind, reader, source, target, skip_bad)
+        if reader is not None:
+            raise InputError("reader", "is for data in files; leave it out")
+        dataset = open_objects(data, kind, source, target, bad)
     elif (name := str(data)).startswith(MEMORY):
         raise InputError(
             "data",
@@ -84,38 +86,17 @@ def open_dataset(
         )
     elif _is_path(name):
         reader = "series" if date_format is not None and reader is None else reader
-        dataset = _open_path(name, reader, source, target, kind in ("labelled", "described"), skip_bad)
+        dataset = _open_path(name, reader, source, target, kind in ("labelled", "described"), bad)
     else:
         if kind in ("labelled", "described"):
             source = target = None  # corpora of the catalogue know their columns
-        dataset = _open_catalogued(name, reader, source, target, skip_bad, download, progress)
+        dataset = _open_catalogued(name, reader, source, target, bad, download, progress)
     if date_format is not None:
         dataset.read_dates_as(date_format)
     if layout is not None:
         if layout not in LAYOUTS:
             raise unknown("layout", layout, LAYOUTS)
         dataset.layout = layout
-    return dataset
-
-
-def _open_objects(
-    data: Any, kind: str | None, reader: str | None, source: str | None, target: str | None, skip_bad: bool
-) -> Dataset:
-    if reader is not None:
-        raise InputError("reader", "is for data in files; leave it out")
-    objects = read_objects(data, kind, source, target)
-    reader_of = build_reader("series") if objects.kind == "series" else MemoryReader(objects.kind)
-    languages = (source, target) if objects.kind == "pairs" and source and target else ()
-    dataset = Dataset(
-        objects.name,
-        reader_of,
-        objects.files,
-        languages=languages,
-        label_columns=objects.label_columns,
-        bad=BadRecords(skip_bad),
-    )
-    if objects.kind != "series" and not skip_bad:
-        deque(dataset.records(), maxlen=0)  # raises an error for the first bad record
     return dataset
 
 
@@ -139,7 +120,7 @@ def _open_catalogued(
     reader: str | None,
     source: str | None,
     target: str | None,
-    skip_bad: bool,
+    bad: BadRecords,
     download: bool,
     progress: catalogue.FileProgress | None,
 ) -> Dataset:
@@ -167,7 +148,7 @@ def _open_catalogued(
         normaliser=part.normaliser,
         languages=languages,
         reverse=not by_language and languages != part.languages,
-        bad=BadRecords(skip_bad),
+        bad=bad,
     )
 
 
@@ -193,7 +174,7 @@ def _direction(name: str, known: tuple[str, ...], source: str | None, target: st
 
 
 def _open_path(
-    name: str, reader: str | None, source: str | None, target: str | None, labelled: bool, skip_bad: bool
+    name: str, reader: str | None, source: str | None, target: str | None, labelled: bool, bad: BadRecords
 ) -> Dataset:
     paths = _pieces(name)
     if absent := [path for path in paths if not path_exists(path)]:
@@ -211,7 +192,7 @@ def _open_path(
         columns = _label_columns(built, files, source, target)
         if columns is not None:
             built = _labelled_reader(columns)
-        return Dataset(name, built, splits, label_columns=columns, bad=BadRecords(skip_bad))
+        return Dataset(name, built, splits, label_columns=columns, bad=bad)
     if reader is None and built.name == "series" and {source, target} <= set(column_names(files[0])):
         built = build_reader("csv")  # columns chosen as source and target are pairs, even of dates or numbers
     if built.name in ("jsonl", "csv") and source is None and target is None:
@@ -224,7 +205,7 @@ def _open_path(
         built = build_reader(built.name, {"text": source, "label": target})
     if not languages and source and target:
         languages = (source, target)
-    return Dataset(name, built, splits, languages=languages, bad=BadRecords(skip_bad))
+    return Dataset(name, built, splits, languages=languages, bad=bad)
 
 
 def _labelled_reader(columns: tuple[str, str]) -> Reader:

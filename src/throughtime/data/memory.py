@@ -5,9 +5,12 @@ from __future__ import annotations
 import datetime
 import hashlib
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
+from throughtime.data.dataset import Dataset
+from throughtime.data.readers import build_reader
 from throughtime.data.readers.tables import (
     LABEL,
     TEXT,
@@ -46,24 +49,6 @@ FORMS = {
 }
 
 
-class Objects(NamedTuple):
-    """Records in memory by split, or the rows of tables of series."""
-
-    kind: str
-    files: dict[str, tuple[MemoryFile, ...]]
-    label_columns: tuple[str, str] | None
-
-    @property
-    def name(self) -> str:
-        """A name made from a hash of the data."""
-        digest = hashlib.sha256(self.kind.encode())
-        for split, (file,) in self.files.items():
-            digest.update(split.encode())
-            for item in file.items:
-                digest.update(repr(item).encode("utf-8", "backslashreplace"))
-        return f"{MEMORY} {digest.hexdigest()[:8]}>"
-
-
 class MemoryReader:
     """Yields records that are in memory; errors among them go to `bad`."""
 
@@ -82,12 +67,13 @@ class MemoryReader:
                     yield item
 
 
-def read_objects(data: Any, kind: str | None, source: str | None, target: str | None) -> Objects:
-    """Return the records of Python objects, as `open_dataset` accepts them.
+def open_objects(
+    data: Any, kind: str | None, source: str | None, target: str | None, bad: BadRecords
+) -> Dataset:
+    """Return the records of Python objects, as `open_dataset` accepts them; raise for the first bad one.
 
-    >>> [pair] = read_objects([("Go.", "Va !")], None, None, None).files["all"][0].items
-    >>> pair
-    Pair(source='Go.', target='Va !')
+    >>> list(open_objects([("Go.", "Va !")], None, None, None, BadRecords()).records())
+    [Pair(source='Go.', target='Va !')]
     """
     parts = {"all": data}
     if isinstance(data, Mapping) and data and all(str(name).lower() in ALIASES for name in data):
@@ -102,7 +88,23 @@ def read_objects(data: Any, kind: str | None, source: str | None, target: str | 
         kinds.append(found)
         if found != kinds[0]:
             raise InputError(where, f"holds {found}, but the split before it holds {kinds[0]}")
-    return Objects(kinds[0], files, columns)
+    digest = hashlib.sha256(kinds[0].encode())
+    for split, (file,) in files.items():
+        digest.update(split.encode())
+        for item in file.items:
+            digest.update(repr(item).encode("utf-8", "backslashreplace"))
+    series = kinds[0] == "series"
+    dataset = Dataset(
+        f"{MEMORY} {digest.hexdigest()[:8]}>",
+        build_reader("series") if series else MemoryReader(kinds[0]),
+        files,
+        languages=(source, target) if kinds[0] == "pairs" and source and target else (),
+        label_columns=columns,
+        bad=bad,
+    )
+    if not series and not bad.skip:
+        deque(dataset.records(), maxlen=0)
+    return dataset
 
 
 def _read(

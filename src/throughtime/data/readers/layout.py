@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from throughtime.data.readers.dates import (
@@ -19,7 +20,7 @@ from throughtime.data.readers.dates import (
     named_date,
 )
 from throughtime.data.readers.tables import DECIMAL_COMMA, place, ragged
-from throughtime.data.source import Place
+from throughtime.data.source import Place, text_stem
 from throughtime.errors import InputError
 
 GROUPED = re.compile(r"[-+]?\d{1,3}([., '’_\u00a0\u202f]\d{3})+([.,]\d+)?", re.ASCII)
@@ -38,20 +39,10 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Columns:
-    """The columns that the user chose by name; `find_layout` finds the others."""
-
-    time: str | None = None
-    identifier: str | None = None
-    values: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Layout:
-    """The positions of the columns in one file; `name` is the name of a series without such a column."""
+    """The positions of the columns in one file."""
 
     path: Place
-    name: str
     width: int
     header: bool
     identifier: int | None
@@ -61,6 +52,11 @@ class Layout:
     columns: tuple[str, ...]
     form: DateForm = ISO
     missing: bool = False  # whether a value may be missing; it is NaN then
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the series if no column names it: that of the file."""
+        return text_stem(self.path)
 
     def row(self, line: int, cells: list[str]) -> Row:
         """Read one row, or raise what is wrong with it."""
@@ -88,12 +84,6 @@ class Layout:
         except InputError:
             return False
         return True
-
-    def is_value(self, text: str) -> bool:
-        """Return whether a cell holds a finite number, or nothing where values may be missing."""
-        number = as_number(text)
-        missing = self.missing and text.strip().lower() in MISSING
-        return missing or (number is not None and math.isfinite(number))
 
     @property
     def dated(self) -> bool:
@@ -134,41 +124,42 @@ class Layout:
 
 
 def find_layout(
-    path: Place, name: str, chosen: Columns, first: list[str], second: list[str], form: DateForm = ISO
+    path: Place,
+    first: list[str],
+    second: list[str],
+    *,
+    time: str | None,
+    identifier: str | None,
+    values: tuple[str, ...],
+    form: DateForm = ISO,
+    missing: bool = False,
 ) -> Layout:
-    """Return the layout of a file, judging by its first two rows; the second may be empty."""
+    """Return the layout of a file, judging by its first two rows; the second may be empty.
+
+    `time`, `identifier` and `values` are the columns that the user chose by name, if any.
+    """
     header = not all(
         as_number(cell) is not None or like_date(cell) or named_date(cell) or form.read(cell)
         for cell in first
     )
     names = [cell.strip() for cell in first] if header else [""] * len(first)
     sample = second if header else first
-    if header:
-        _check_names(path, names)
-    identifier = _identifier(path, names, chosen.identifier)
-    time = _time(path, names, sample, chosen.time, identifier, form)
-    if chosen.values:
-        values = tuple(place(path, names, column) for column in chosen.values)
-    else:
-        values = tuple(each for each in range(len(names)) if each not in (identifier, time))
-    if not values:
+    if twice := [name for name in names if name and names.count(name) > 1]:
+        raise InputError(str(path), f"names the column {twice[0]!r} twice; rename one", line=1)
+    identifier = "unique_id" if identifier is None and "unique_id" in names else identifier
+    owner = None if identifier is None else place(path, names, identifier)
+    clock = _time(path, names, sample, time, owner, form)
+    chosen = tuple(place(path, names, column) for column in values)
+    chosen = chosen or tuple(each for each in range(len(names)) if each not in (owner, clock))
+    if not chosen:
         raise InputError(str(path), "has no column of values", line=1)
-    if header and not all(names[each] for each in values):
+    if header and not all(names[each] for each in chosen):
         problem = "has a column without a name; name it, or choose columns with the option values"
         raise InputError(str(path), problem, line=1)
-    numbered = ("y",) if len(values) == 1 else tuple(f"y{each}" for each in range(len(values)))
-    return Layout(
-        path=path,
-        name=name,
-        width=len(first),
-        header=header,
-        identifier=identifier,
-        time=time,
-        whole=time is not None and form.format is None and _whole(sample[time:]),
-        values=values,
-        columns=tuple(names[each] for each in values) if header else numbered,
-        form=form,
-    )
+    numbered = ("y",) if len(chosen) == 1 else tuple(f"y{each}" for each in range(len(chosen)))
+    whole = clock is not None and form.format is None and any(map(_is_whole, sample[clock : clock + 1]))
+    columns = tuple(names[each] for each in chosen) if header else numbered
+    return Layout(path, len(first), header, owner, clock, whole, chosen, columns, form, missing)
 
 
 def as_number(text: str) -> float | None:
@@ -215,21 +206,8 @@ def _hint(text: str) -> str:
     return f"; write {' and '.join(ways)}" if ways else ""
 
 
-def _whole(cells: Sequence[str]) -> bool:
-    """Return whether the first of these cells exists and is a whole number."""
-    return any(WHOLE.fullmatch(cell.strip()) for cell in cells[:1])
-
-
-def _check_names(path: Place, names: Sequence[str]) -> None:
-    twice = [name for name in names if name and names.count(name) > 1]
-    if twice:
-        raise InputError(str(path), f"names the column {twice[0]!r} twice; rename one", line=1)
-
-
-def _identifier(path: Place, names: list[str], chosen: str | None) -> int | None:
-    if chosen is not None:
-        return place(path, names, chosen)
-    return names.index("unique_id") if "unique_id" in names else None
+def _is_whole(cell: str) -> bool:
+    return WHOLE.fullmatch(cell.strip()) is not None
 
 
 def _time(

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from throughtime.data.readers.tables import (
     USUAL_NAMES,
     csv_rows,
+    first_row,
     good_rows,
     json_records,
     place,
@@ -44,10 +45,7 @@ class CsvPairs:
         """Yield one `Pair` for each row of each file."""
         for path in paths:
             rows = csv_rows(path)
-            number, first = next(rows, (1, []))
-            # Without a readable first row, nothing in a table can be trusted: skipping does not help.
-            if isinstance(first, InputError):
-                raise first
+            number, first = first_row(path, rows)
             source, target = self._places(path, first)
             left = rows if self.header else itertools.chain([(number, first)], rows)
             for _, row in good_rows(path, left, len(first), bad):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from throughtime.data.readers.dates import (
     COMPACT,
@@ -19,10 +19,10 @@ from throughtime.data.readers.dates import (
     like_date,
     settle_form,
 )
-from throughtime.data.readers.layout import WHOLE, Columns, Layout, Row, find_layout
-from throughtime.data.readers.tables import NumberedRow, number_rows
+from throughtime.data.readers.layout import WHOLE, Layout, Row, find_layout
+from throughtime.data.readers.tables import NumberedRow, first_row, number_rows
 from throughtime.data.records import Kind, Observation
-from throughtime.data.source import BadRecords, Place, text_stem
+from throughtime.data.source import BadRecords, Place
 from throughtime.errors import InputError
 
 
@@ -57,15 +57,9 @@ class SeriesTable:
             raise InputError(
                 "the reader series", f"option delimiter is {delimiter!r}, expected one character"
             )
-        self.chosen = Columns(time, identifier, values)
+        self.time, self.identifier, self.values = time, identifier, values
         self.delimiter, self.missing = delimiter, missing
-        self.date_format: str | None = None
-        if date_format is not None:
-            self.set_date_format(date_format)
-
-    def set_date_format(self, date_format: str) -> None:
-        """Read dates in this format of `strptime`."""
-        self.date_format = check_date_format(date_format)
+        self.date_format = None if date_format is None else check_date_format(date_format)
 
     def read(self, paths: Sequence[Place], bad: BadRecords) -> Iterator[Observation]:
         """Yield one `Observation` for each value; several columns of a row are series of their own."""
@@ -109,13 +103,16 @@ class SeriesTable:
         """Return the columns beside `target` that hold more than numbers in a row that is good otherwise."""
         lines = number_rows(path, self.delimiter)
         layout, waiting = self._layout(path, lines)
-        places = dict(zip(layout.columns, layout.values, strict=True))
-        alone = replace(layout, values=(places.pop(target),), columns=(target,))
+        alone = {
+            name: replace(layout, values=(each,), columns=(name,))
+            for name, each in zip(layout.columns, layout.values, strict=True)
+        }
+        good = alone.pop(target).is_good
         found: set[str] = set()
         for number, cells in chain(waiting, lines):
-            if isinstance(cells, list) and alone.is_good(number, cells):
-                found |= {name for name, each in places.items() if not layout.is_value(cells[each])}
-        return tuple(name for name in places if name in found)
+            if isinstance(cells, list) and good(number, cells):
+                found |= {name for name, own in alone.items() if not own.is_good(number, cells)}
+        return tuple(name for name in alone if name in found)
 
     def _dates(self, path: Place, layout: Layout) -> Iterator[DateCell]:
         """Yield the dates of a whole file, as they are written."""
@@ -130,8 +127,8 @@ class SeriesTable:
         names = [cell.strip() for cell in first]
         if not sample or any(map(like_date, sample)):
             return None
-        usual = [name for name in names if name.lower() in TIME_NAMES and name != self.chosen.identifier]
-        name = self.chosen.time or ("ds" if "ds" in usual else next(iter(usual), None))
+        usual = [name for name in names if name.lower() in TIME_NAMES and name != self.identifier]
+        name = self.time or ("ds" if "ds" in usual else next(iter(usual), None))
         if name not in usual or len(names) < 2 or not compact_date(sample[names.index(name)]):
             return None
         rows = (cells for _, cells in number_rows(path, self.delimiter) if isinstance(cells, list))
@@ -140,10 +137,7 @@ class SeriesTable:
 
     def _layout(self, path: Place, lines: Iterator[NumberedRow]) -> tuple[Layout, list[NumberedRow]]:
         """Return the layout, and the lines read to find it that still have to be processed."""
-        number, first = next(lines, (1, InputError(str(path), "has no rows")))
-        # Without a readable first row, nothing in a table can be trusted: skipping does not help.
-        if isinstance(first, InputError):
-            raise first
+        number, first = first_row(path, lines)
         waiting: list[NumberedRow] = []
         sample: list[str] = []
         for line in lines:
@@ -152,16 +146,15 @@ class SeriesTable:
                 sample = line[1]
                 break
         form = ISO if self.date_format is None else DateForm(format=self.date_format)
-        chosen = self.chosen
+        time = self.time
         if form == ISO and (named := self._compact(path, first, sample)) is not None:
-            chosen, form = replace(chosen, time=named), DateForm(format=COMPACT)
-        layout = find_layout(path, text_stem(path), chosen, first, sample, form)
+            time, form = named, DateForm(format=COMPACT)
+        options: dict[str, Any] = {"identifier": self.identifier, "values": self.values}
+        layout = find_layout(path, first, sample, time=time, form=form, missing=self.missing, **options)
         place, values = layout.time, sample if layout.header else first
         unread = place is not None and place < len(values) and not as_date(values[place])
         if form == ISO and layout.dated and unread:
             layout = replace(layout, form=settle_form(self._dates(path, layout), str(path)))
-        if self.missing:
-            layout = replace(layout, missing=True)
         if not layout.header:
             return layout, [(number, first), *waiting]
         if not waiting:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import re
@@ -95,6 +96,14 @@ def tab_rows(path: Path) -> Iterator[NumberedRow]:
             yield number, line
         elif line.strip():
             yield number, line.split("\t")
+
+
+def first_row(path: Place, rows: Iterator[NumberedRow]) -> tuple[int, list[str]]:
+    """Return the first row; without a readable one, nothing in a table can be trusted."""
+    number, row = next(rows, (1, InputError(str(path), "has no rows")))
+    if isinstance(row, InputError):
+        raise row
+    return number, row
 
 
 def good_rows(
@@ -216,11 +225,8 @@ def column_names(path: Place) -> list[str]:
         return [name.strip() for name in header] if isinstance(header, list) else []
     if suffix == ".jsonl":
         _, line = next(lines_or_errors(path))
-        try:
-            fields = json.loads(line) if isinstance(line, str) else None
-        except (ValueError, RecursionError):
-            fields = None
-        return list(fields) if isinstance(fields, dict) else []
+        with contextlib.suppress(ValueError):
+            return list(_json_object(line)) if isinstance(line, str) else []
     return []
 
 

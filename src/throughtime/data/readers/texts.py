@@ -14,6 +14,7 @@ from throughtime.data.readers.tables import (
     VECTOR,
     NumberedRow,
     csv_rows,
+    first_row,
     good_rows,
     json_records,
     place,
@@ -62,10 +63,7 @@ class LabelledText:
                 yield from self._of_rows(path, rows, bad)
 
     def _of_rows(self, path: Path, rows: Iterator[NumberedRow], bad: BadRecords) -> Iterator[Labelled]:
-        _, header = next(rows, (1, InputError(str(path), "has no rows")))
-        # Without a readable header, nothing in a table can be trusted: skipping does not help.
-        if isinstance(header, InputError):
-            raise header
+        _, header = first_row(path, rows)
         names = [name.strip() for name in header]
         text, label = (place(path, names, column) for column in (self.text, self.label))
         for number, row in good_rows(path, rows, len(names), bad):
