@@ -22,6 +22,16 @@ class AbandonedError(Exception):
     """Raised by a computation when nobody waits for its result any more."""
 
 
+def watch_for(left: Left) -> Callable[[object], None]:
+    """Return a function for a search to call at each step; it raises once nobody waits for the result."""
+
+    def watch(moment: object) -> None:
+        if left():
+            raise AbandonedError
+
+    return watch
+
+
 class Worker:
     """A thread with a queue. Entries have a `size`, and `left` is set when nobody waits for them."""
 

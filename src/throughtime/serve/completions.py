@@ -174,8 +174,7 @@ class Completion:
 
     async def whole(self, request: Request) -> dict[str, Any]:
         """Return the whole answer."""
-        if self.asked.tokens:
-            await self.service.write(request, self.served, self.drafts)
+        await self.service.wait_for(request, asyncio.ensure_future(self._finish()))
         prompt_scores: list[list[float]] = [[]] * len(self.prompts)
         if self.asked.echo and self.asked.logprobs is not None:
             score = self.served.model.model.log_probs
@@ -196,13 +195,17 @@ class Completion:
             choices.append(_choice(index, text, draft.finish or "length", log_probs))
         return self.head | {"choices": choices, "usage": self._usage()} | self.warnings
 
+    async def _finish(self) -> None:
+        async for _ in self.stream():
+            pass
+
     async def stream(self) -> AsyncIterator[dict[str, Any]]:
         """Yield the answer in pieces as they are written; writing stops when the client disconnects."""
         loop, news = asyncio.get_running_loop(), asyncio.Event()
 
         def notify(draft: Draft) -> None:
             # A reader that has not come round to the last news finds all of them when it does.
-            if not draft.left and not news.is_set():
+            if (self.asked.stream or draft.over) and not draft.left and not news.is_set():
                 loop.call_soon_threadsafe(news.set)
 
         sent = dict.fromkeys(self.drafts, 0)

@@ -17,9 +17,8 @@ from throughtime.inspection.next_tokens import next_tokens
 from throughtime.inspection.translation import beam_tree
 from throughtime.results import format_times
 from throughtime.serve.batching import Left
-from throughtime.serve.models import Served
-from throughtime.serve.requests import RefusalError
-from throughtime.serve.service import admit, get_service
+from throughtime.serve.requests import RefusalError, TextsRequest
+from throughtime.serve.service import admit, ask
 from throughtime.serve.translation import MOST_ALTERNATIVES, search_translations
 
 router = APIRouter(prefix="/inspect", tags=["inspection"])
@@ -29,11 +28,10 @@ MOST_TEXT = 2_000
 Sentence = Annotated[str, Field(max_length=MOST_TEXT)]
 
 
-class TextRequest(BaseModel):
+class TextRequest(TextsRequest):
     """A text to inspect, and the model to use."""
 
     q: Sentence
-    model: str | None = None
 
 
 class AttentionRequest(TextRequest):
@@ -75,35 +73,31 @@ async def attention(request: Request, asked: AttentionRequest) -> dict[str, Any]
 
     The alignment is null for a model without attention.
     """
-    served = admit(request, [asked.q]).models.choose(asked.model, "translate")
 
-    def look(text: str, left: Left) -> dict[str, Any]:
-        (best,) = search_translations(served.model, [text], asked.alternatives, left, align=True)
+    def look(model: Any, text: str, left: Left) -> dict[str, Any]:
+        (best,) = search_translations(model, [text], asked.alternatives, left, align=True)
         found = [replace(best, alternatives=()), *best.alternatives]
         return {"source": text, "translations": [one.to_dict() for one in found]}
 
-    return await _look(request, served, ("attention", asked.alternatives), look, asked.q, warn=True)
+    return await _look(request, asked, "translate", look)
 
 
 @router.post("/beam")
 async def beam(request: Request, asked: BeamRequest) -> dict[str, Any]:
     """The tree of a beam search: every candidate token, whether it was kept, and why."""
-    served = admit(request, [asked.q]).models.choose(asked.model, "translate")
 
-    def look(text: str, left: Left) -> dict[str, Any]:
-        return beam_tree(served.model, text, asked.num_beams).to_dict()
+    def look(model: Any, text: str, left: Left) -> dict[str, Any]:
+        return beam_tree(model, text, asked.num_beams).to_dict()
 
-    return await _look(request, served, ("beam", asked.num_beams), look, asked.q)
+    return await _look(request, asked, "translate", look)
 
 
 @router.post("/gates")
 async def gates(request: Request, asked: GatesRequest) -> dict[str, Any]:
     """The gates of the units of one layer at each token, units that remember longest first."""
-    kind = "a model that reads text with gates"
-    served = admit(request, [asked.q]).models.choose(asked.model, "gates", kind)
 
-    def look(text: str, left: Left) -> dict[str, Any]:
-        layers = unit_gates(served.model, text)
+    def look(model: Any, text: str, left: Left) -> dict[str, Any]:
+        layers = unit_gates(model, text)
         if asked.layer >= len(layers):
             raise RefusalError(
                 400, f"layer is {asked.layer}, the model has {len(layers)} layers, counted from 0"
@@ -111,61 +105,57 @@ async def gates(request: Request, asked: GatesRequest) -> dict[str, Any]:
         names = [{"name": one.name, "cell": one.cell, "units": len(one.order)} for one in layers]
         return {"layers": names, "layer": asked.layer, **layers[asked.layer].to_dict(asked.units)}
 
-    return await _look(request, served, ("gates", asked.layer, asked.units), look, asked.q)
+    return await _look(request, asked, "gates", look, "a model that reads text with gates")
 
 
 @router.post("/next")
 async def following(request: Request, asked: NextRequest) -> dict[str, Any]:
     """The likeliest next tokens after a text, and the surprisal of each of its tokens in bits."""
-    served = admit(request, [asked.q]).models.choose(asked.model, "generate")
 
-    def look(text: str, left: Left) -> dict[str, Any]:
-        return next_tokens(served.model, text, asked.k).to_dict()
+    def look(model: Any, text: str, left: Left) -> dict[str, Any]:
+        return next_tokens(model, text, asked.k).to_dict()
 
-    return await _look(request, served, ("next", asked.k), look, asked.q)
+    return await _look(request, asked, "generate", look)
 
 
 @router.post("/history")
 async def history(request: Request, asked: HistoryRequest) -> dict[str, Any]:
     """The last rows of the first series that a forecaster was trained on, if its data are available."""
-    served = admit(request).models.choose(asked.model, "forecast")
+    service = admit(request)
+    served = service.models.choose(asked.model, "forecast")
 
-    def look(text: str, left: Left) -> dict[str, Any]:
-        config = served.model.config
+    def compute(items: list[None], left: Left) -> list[dict[str, Any]]:
         try:
-            dataset = served.model.open_data(download=False)
-            panel = panel_of(dataset, config.roles)
-        except (InputError, OSError):
+            panel = panel_of(served.model.open_data(download=False), served.model.config.roles)
+        except (ThroughtimeError, OSError):
             sentence = f"the training data of {served.name} are not available; paste some data"
             raise RefusalError(404, sentence) from None
         one = panel.series[0]
         last = one.ds[-asked.rows :]
         ds = format_times(last) if last.dtype.kind == "M" else last.tolist()
         y = [float(value) if np.isfinite(value) else None for value in one.y[-asked.rows :]]
-        return {"unique_id": one.unique_id, "ds": ds, "y": y}
+        return [{"model": served.name, "unique_id": one.unique_id, "ds": ds, "y": y}] * len(items)
 
-    return await _look(request, served, ("history", asked.rows), look, "")
+    (found,) = await service.compute(request, served, ("history", asked.rows), compute, [None])
+    return dict(found)
 
 
 async def _look(
     request: Request,
-    served: Served,
-    key: tuple[Any, ...],
-    look: Callable[[str, Left], dict[str, Any]],
-    text: str,
-    warn: bool = False,
+    asked: TextRequest,
+    ability: str,
+    look: Callable[[Any, str, Left], dict[str, Any]],
+    kind: str | None = None,
 ) -> dict[str, Any]:
-    """Compute `look` of a text on the thread of the model; with `warn`, warn of an empty text, too."""
+    """Return `look(model, text, left)`, computed on the thread of the model, and warnings about the text."""
 
-    def compute(items: list[str], left: Left) -> list[dict[str, Any]]:
+    def compute(model: Any, texts: list[str], left: Left) -> list[dict[str, Any]]:
         try:
-            return [look(item, left) for item in items]
+            return [look(model, text, left) for text in texts]
         except InputError:
             raise
         except ThroughtimeError as error:
             raise RefusalError(400, str(error)) from error
 
-    service = get_service(request)
-    (found,) = await service.compute(request, served, key, compute, [text])
-    warnings = await service.warnings(served, [text]) if text or warn else {}
-    return {"model": served.name, **found} | warnings
+    served, (found,), warnings = await ask(request, asked, ability, compute, kind)
+    return {"model": served.name, **found, **warnings}

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from throughtime.results import Composed, Filling
-from throughtime.serve.batching import AbandonedError, Left
+from throughtime.serve.batching import Left, watch_for
 from throughtime.serve.models import Served
-from throughtime.serve.requests import Options, RefusalError, Text, Texts, as_list, check_texts
-from throughtime.serve.service import admit, get_service
+from throughtime.serve.requests import Options, RefusalError, Text, Texts, TextsRequest, as_list, check_texts
+from throughtime.serve.service import admit, ask, get_service
 from throughtime.text.blanks import BLANK
 from throughtime.text.tokenizer import tokenizer
 
 if TYPE_CHECKING:
-    from throughtime.search.generate import Moment
     from throughtime.tasks.compose.predictor import Composer, Condition
 
 MOST_RESULTS, MOST_CHOICES, MOST_BEAMS = 100, 16, 20
@@ -28,13 +27,6 @@ MOST_BLANKS = 4
 router = APIRouter(tags=["prediction"])
 Vector = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
 Vectors = Vector | Annotated[list[Vector], Field(min_length=1)]
-
-
-class TextsRequest(BaseModel):
-    """Texts, and the model to use; by default the first of its task."""
-
-    q: Texts
-    model: Text | None = None
 
 
 class TagRequest(TextsRequest):
@@ -89,37 +81,32 @@ class Results(BaseModel):
 @router.post("/tag", response_model_exclude_unset=True)
 async def tag(request: Request, asked: TagRequest) -> Results:
     """The tag of each word, with its probability and the likeliest tags."""
-    return await _predict(request, asked, "tag", lambda model, q: model.tag(q, tokenize=asked.tokenize))
+    return await _predict(request, asked, "tag")
 
 
 @router.post("/classify", response_model_exclude_unset=True)
 async def classify(request: Request, asked: ClassifyRequest) -> Results:
     """The likeliest label of each text, and the probabilities of the others."""
-    return await _predict(request, asked, "classify", lambda model, q: model.classify(q, k=asked.k))
+    return await _predict(request, asked, "classify")
 
 
 @router.post("/fill", response_model_exclude_unset=True)
 async def fill(request: Request, asked: FillRequest) -> Results:
     """The likeliest words for the blanks of each text, filled in together."""
-    return await _predict(request, asked, "fill", lambda model, q: model.fill(q, k=asked.k))
+    return await _predict(request, asked, "fill")
 
 
-async def _predict(
-    request: Request, asked: TextsRequest, task: str, predict: Callable[[Any, list[str]], Iterable[Any]]
-) -> Results:
-    """Predict for each text with a model of the task, in batches with requests of the same options."""
-    texts = as_list(asked.q)
-    service = admit(request, texts)
-    served = service.models.choose(asked.model, task)
+async def _predict(request: Request, asked: TextsRequest, command: str) -> Results:
+    """Call the method of this name for the texts, in batches with requests of the same options."""
     if isinstance(asked, TagRequest):
         tokenizer(asked.tokenize)  # refuses an unknown name
+    options = asked.model_dump(exclude={"q", "model"})
 
-    def compute(items: list[str], left: Left) -> list[Any]:
-        return [one.to_dict() for one in predict(served.model, items)]
+    def predict(model: Any, texts: list[str], left: Left) -> list[Any]:
+        return [one.to_dict() for one in getattr(model, command)(texts, **options)]
 
-    key = (task, *asked.model_dump(exclude={"q", "model"}).values())
-    found = await service.compute(request, served, key, compute, texts)
-    return Results(model=served.name, results=found, **await service.warnings(served, texts))
+    served, found, warnings = await ask(request, asked, command, predict)
+    return Results(model=served.name, results=found, **warnings)
 
 
 @router.post("/compose", response_model_exclude_unset=True)
@@ -135,11 +122,7 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
         options |= {"greedy": True, "temperature": None, "top_p": None}
 
     def compute(given: Sequence[Condition], left: Left) -> list[Composed]:
-        def watch(moment: Moment) -> None:
-            if left():
-                raise AbandonedError
-
-        return composer.compose(given, watch=watch, **options)
+        return composer.compose(given, watch=watch_for(left), **options)
 
     key = ("compose", *options.values())
     if asked.seed is None:

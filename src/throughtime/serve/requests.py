@@ -137,6 +137,13 @@ Texts = Annotated[Text | Annotated[list[Text], Field(min_length=1)], BeforeValid
 Body = TypeVar("Body", bound=BaseModel)
 
 
+class TextsRequest(BaseModel):
+    """Texts, and the model to use; by default the first of its task."""
+
+    q: Texts
+    model: Text | None = None
+
+
 def as_list(q: str | list[str]) -> list[str]:
     """Return a list, with one element for a single text."""
     return [q] if isinstance(q, str) else q

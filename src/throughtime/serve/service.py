@@ -12,10 +12,18 @@ from typing import Any
 from starlette.requests import Request
 
 from throughtime.ngram.detection import SAMPLES, Detector
-from throughtime.serve.batching import Batcher, Compute, Worker
+from throughtime.serve.batching import Batcher, Compute, Left, Worker
 from throughtime.serve.middleware import Ending, Metrics
 from throughtime.serve.models import Models, Served
-from throughtime.serve.requests import CLIENT_LEFT, Options, RefusalError, check_key, check_texts
+from throughtime.serve.requests import (
+    CLIENT_LEFT,
+    Options,
+    RefusalError,
+    TextsRequest,
+    as_list,
+    check_key,
+    check_texts,
+)
 from throughtime.serve.writing import Draft, Writer
 from throughtime.text.languages import plain_code
 
@@ -67,35 +75,10 @@ class Service:
             return []
         job = self.batchers[served.name].submit(key, compute, items)
         try:
-            found: list[Any] = await self._wait_for(request, asyncio.wrap_future(job.future))
+            found: list[Any] = await self.wait_for(request, asyncio.wrap_future(job.future))
         finally:
             job.left = True
         return found
-
-    async def write(self, request: Request, served: Served, drafts: Sequence[Draft]) -> None:
-        """Write these drafts; return when all are complete."""
-        loop = asyncio.get_running_loop()
-        whole: asyncio.Future[None] = loop.create_future()
-        unfinished = len(drafts)
-
-        def finish() -> None:
-            nonlocal unfinished
-            unfinished -= 1
-            if not unfinished and not whole.done():
-                whole.set_result(None)
-
-        def notify(draft: Draft) -> None:
-            if draft.over:
-                loop.call_soon_threadsafe(finish)
-
-        try:
-            self.start(served, drafts, notify)
-            await self._wait_for(request, whole)
-        finally:
-            self.leave(served, drafts)
-        for draft in drafts:
-            if draft.failure is not None:
-                raise draft.failure
 
     def start(self, served: Served, drafts: Sequence[Draft], notify: Callable[[Draft], None]) -> None:
         """Queue these drafts for the language model."""
@@ -109,7 +92,7 @@ class Service:
             draft.left = True
         self.metrics.tokens.labels(served.name).inc(sum(len(draft.tokens) for draft in drafts))
 
-    async def _wait_for(self, request: Request, future: asyncio.Future[Any]) -> Any:
+    async def wait_for(self, request: Request, future: asyncio.Future[Any]) -> Any:
         """Return the result of the future, unless the client disconnects or the time is over."""
         gone = asyncio.ensure_future(_disconnected(request))
         try:
@@ -118,7 +101,10 @@ class Service:
                 return future.result()
             if gone.done():
                 raise RefusalError(CLIENT_LEFT, "the client has disconnected")
-            raise RefusalError(504, f"not finished within {self.options.timeout:g} s; send a smaller request")
+            raise TimeoutError
+        except TimeoutError:
+            sentence = f"not finished within {self.options.timeout:g} s; send a smaller request"
+            raise RefusalError(504, sentence) from None
         finally:
             gone.cancel()
             future.cancel()
@@ -172,6 +158,27 @@ def admit(request: Request, texts: Sequence[str] = (), key: str | None = None) -
     check_key(request, service.options, key)
     check_texts(texts, service.options)
     return service
+
+
+async def ask(
+    request: Request,
+    asked: TextsRequest,
+    ability: str,
+    compute: Callable[[Any, list[str], Left], Sequence[Any]],
+    kind: str | None = None,
+) -> tuple[Served, list[Any], dict[str, list[str]]]:
+    """Return a model with this ability, what it computes of each text, and its warnings about them.
+
+    `compute(model, texts, left)` runs in batches with requests to the same path of equal options.
+    """
+    texts = as_list(asked.q)
+    service = admit(request, texts)
+    served = service.models.choose(asked.model, ability, kind)
+    key = (request.url.path, *asked.model_dump(exclude={"q", "model"}).values())
+    found = await service.compute(request, served, key, partial(compute, served.model), texts)
+    # No warning for an empty prompt: a language model can start from nothing.
+    silent = ability == "generate" and not any(texts)
+    return served, found, {} if silent else await service.warnings(served, texts)
 
 
 async def _disconnected(request: Request) -> None:

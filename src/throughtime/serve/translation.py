@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from throughtime.ngram.detection import Guess
-from throughtime.serve.batching import AbandonedError, Left
+from throughtime.serve.batching import Left, watch_for
 from throughtime.serve.models import Served
 from throughtime.serve.requests import RefusalError, Text, Texts, as_list, form_schema, read_body
 from throughtime.serve.service import Service, admit, get_service
@@ -21,7 +22,6 @@ from throughtime.text.languages import language_name
 
 if TYPE_CHECKING:
     from throughtime.results import Translation
-    from throughtime.search.generate import Moment
     from throughtime.tasks.translate.translation import SentenceTranslator
 
 MOST_ALTERNATIVES, MOST_BEAMS = 10, 20
@@ -107,17 +107,12 @@ async def translate(request: Request) -> Translated:
             warnings += (await service.warnings(served, plain, numbers=places)).get("warnings", [])
         for number, one in zip(numbers, translated, strict=True):
             found[number] = one
-    single = isinstance(asked.q, str)
-    languages = [_values(guess) for guess in guesses]
-    others = [one[1:] for one in found]
+    shaped: Callable[[list[Any]], Any] = itemgetter(0) if isinstance(asked.q, str) else list
+    others = asked.alternatives or asked.num_return_sequences > 1
     return Translated(
-        translatedText=found[0][0] if single else [one[0] for one in found],
-        alternatives=None
-        if not (asked.alternatives or asked.num_return_sequences > 1)
-        else others[0]
-        if single
-        else others,
-        detectedLanguage=None if not guesses else languages[0] if single else languages,
+        translatedText=shaped([one[0] for one in found]),
+        alternatives=shaped([one[1:] for one in found]) if others else None,
+        detectedLanguage=shaped([_values(guess) for guess in guesses]) if guesses else None,
         warnings=warnings or None,
     )
 
@@ -248,15 +243,10 @@ def search_translations(
     **options: Any,
 ) -> list[Translation]:
     """Translate each text, with alternatives; abandoned as soon as nobody waits."""
-
-    def watch(moment: Moment) -> None:
-        if left():
-            raise AbandonedError
-
     search = "diverse" if alternatives else "beam"
     count = alternatives + 1 if alternatives else num_return_sequences
     return translator.translate(
-        texts, search=search, num_return_sequences=count, align=align, watch=watch, **options
+        texts, search=search, num_return_sequences=count, align=align, watch=watch_for(left), **options
     )
 
 
