@@ -37,7 +37,7 @@ def written(writer, language, asked):
     whole = threading.Semaphore(0)
     drafts = [draft(language, prompt, manner, whole) for prompt, manner in asked]
     for one in drafts:
-        writer.submit([one])
+        writer.put([one])
     for _ in drafts:
         assert whole.acquire(timeout=10)
     return drafts
@@ -89,12 +89,12 @@ def test_a_text_that_nobody_waits_for_is_given_up(runs):
             enough.set()
 
     endless.notify = hear
-    writer.submit([endless])
+    writer.put([endless])
     assert enough.wait(10)
     writer.close()
     assert len(endless.tokens) == 5
     with pytest.raises(RefusalError, match="shutting down"):
-        writer.submit([endless])
+        writer.put([endless])
 
 
 def test_a_failing_model_fails_its_texts_and_goes_on(counted, monkeypatch):
@@ -108,7 +108,7 @@ def test_a_failing_model_fails_its_texts_and_goes_on(counted, monkeypatch):
         return step(last, state, memory)
 
     monkeypatch.setattr(counted.model, "step", broken)
-    writer.submit([ill])
+    writer.put([ill])
     assert whole.acquire(timeout=10)
     assert str(ill.failure) == "no such word"
     assert written(writer, counted, [("the cat", SamplingOptions(temperature=0))])[0].text == " sleeps ."
@@ -168,18 +168,18 @@ def test_who_has_left_takes_no_place_in_the_queue(counted):
 
     ids = counted.framing.ids("the", end=False)
     try:
-        writer.submit([Draft(ids, SamplingOptions(max_tokens=1), Spelling(counted.framing, ids), held_up)])
+        writer.put([Draft(ids, SamplingOptions(max_tokens=1), Spelling(counted.framing, ids), held_up)])
         assert began.wait(10)
         whole = threading.Semaphore(0)
         gone = [draft(counted, "the", SamplingOptions(max_tokens=1), whole) for _ in range(2)]
-        writer.submit(gone)
+        writer.put(gone)
         late = draft(counted, "the", SamplingOptions(max_tokens=1), whole)
         with pytest.raises(RefusalError, match="too many requests"):
-            writer.submit([late])
+            writer.put([late])
         for one in gone:
             one.left = True
         assert writer.waiting == 0
-        writer.submit([late])
+        writer.put([late])
         assert writer.waiting == 1
         go_on.set()
         assert whole.acquire(timeout=10)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from throughtime.config import build_config
 from throughtime.errors import InputError
 from throughtime.train.config import TrainingConfig
 from throughtime.train.optimizers import (
@@ -39,15 +40,8 @@ def network(width: int = 5) -> nn.Module:
 
 
 def optimizer_of(name: str, model: nn.Module, *, momentum: float = 0.9, device: str = "cpu"):
-    return build_optimizer(
-        name,
-        model.parameters(),
-        lr=0.1,
-        momentum=momentum,
-        betas=(0.8, 0.99),
-        weight_decay=0.01,
-        device=torch.device(device),
-    )
+    config = TrainingConfig(optimizer=name, lr=0.1, momentum=momentum, betas=(0.8, 0.99), weight_decay=0.01)
+    return build_optimizer(config, model.parameters(), torch.device(device))
 
 
 def train(model: nn.Module, optimizer: torch.optim.Optimizer, updates: int, seed: int = 0) -> None:
@@ -65,7 +59,7 @@ def weights(model: nn.Module) -> torch.Tensor:
 def test_every_optimizer_that_can_be_configured_is_there():
     assert set(typing.get_args(TrainingConfig.model_fields["optimizer"].annotation)) == set(OPTIMIZERS)
     with pytest.raises(InputError, match="did you mean 'adamw'"):
-        optimizer_of("adamww", network())
+        build_config(TrainingConfig, {"optimizer": "adamww"}, "settings")
 
 
 @pytest.mark.parametrize("name", NAMES)

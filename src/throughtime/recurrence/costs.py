@@ -17,17 +17,12 @@ import torch
 from torch import Tensor
 
 from throughtime.cells.base import Cell
-from throughtime.cells.elman import RNN
-from throughtime.cells.gru import GRU
-from throughtime.cells.lstm import LSTM
-from throughtime.cells.minimal import MinGRU, MinLSTM
 from throughtime.files import cache_folder
 from throughtime.recurrence.choice import GPU_ONLY
 from throughtime.recurrence.persistent_plan import Plan, Task
 
 NEVER = sys.maxsize
 ALIGNED = 8
-NAMES: dict[type[Cell], str] = {RNN: "rnn", GRU: "gru", LSTM: "lstm", MinGRU: "mingru", MinLSTM: "minlstm"}
 
 
 def pays_from(backend: str, cell: Cell, x: Tensor, trains: bool, layers: int = 1) -> int:
@@ -77,7 +72,7 @@ def nearest(rows: list[list[Any]], hidden: int, batch: int, layers: int = 1) -> 
 def use(cell: Cell, dtype: torch.dtype, trains: bool) -> str:
     """Return the name under which figures of such calls are stored."""
     reset = getattr(cell, "reset", "after")
-    name = NAMES.get(type(cell), type(cell).__name__) + ("-before" if reset == "before" else "")
+    name = type(cell).__name__.lower() + ("-before" if reset == "before" else "")
     return f"{name} {str(dtype).removeprefix('torch.')} {'trained' if trains else 'forward'}"
 
 

@@ -9,7 +9,7 @@ the gradients of all sums, from which the gradient of each weight is one product
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -54,7 +54,7 @@ class Fused:
         carry = None if carry is None else carry.to(x.dtype)
         w = cell.weights()
         weights = (w["weight_ih"], w["weight_hh"], w["bias"], w.get("bias_hn"))
-        equations: Equations
+        equations: Elman | ResetAfter | ResetBefore
         if isinstance(cell, RNN):
             equations = Elman(rectified=cell.activation == "relu")
         else:
@@ -67,12 +67,16 @@ BACKEND = Fused()
 
 
 class _Fused(torch.autograd.Function):
-    """All steps of a cell with these equations."""
+    """All steps of a cell with these equations.
+
+    `equations.forward` fills in the states after all steps and returns what its `backward` needs besides;
+    that fills in the gradients of states and inputs, and returns those of weight_hh and bias_hn.
+    """
 
     @staticmethod
     def forward(
         ctx: Any,
-        equations: Equations,
+        equations: Elman | ResetAfter | ResetBefore,
         layout: Layout,
         carry: Tensor | None,
         x: Tensor,
@@ -137,20 +141,6 @@ class Weights(NamedTuple):
     hh: Tensor
     bias: Tensor
     bias_hn: Tensor | None
-
-
-class Equations(Protocol):
-    """The steps of one cell, and their gradients."""
-
-    def forward(self, layout: Layout, entering: Tensor, states: Tensor, w: Weights) -> tuple[Tensor, ...]:
-        """Fill in the states after all steps; return what the backward pass needs besides."""
-        ...
-
-    def backward(
-        self, flow: Flow, into_input: InputGradients, states: Tensor, weight: Tensor, *kept: Tensor
-    ) -> tuple[Tensor, Tensor | None]:
-        """Fill in the gradients of states and inputs; return those of weight_hh and bias_hn."""
-        ...
 
 
 class Elman:

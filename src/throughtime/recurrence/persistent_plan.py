@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 
 from throughtime.kernels.elements import Kind
@@ -117,22 +117,9 @@ class Plan:
 
     def constants(self, task: Task) -> dict[str, int]:
         """The constants that the source of the kernel needs."""
-        return {
-            "CELL": int(task.form),
-            "KIND": int(task.kind),
-            "WIDTH": task.width,
-            "UNITS": self.units,
-            "ROWS": self.rows,
-            "PASSES": self.passes,
-            "WARPS": self.warps,
-            "HELD": self.held,
-            "STAGED": self.staged,
-            "HELD_N": self.held_n,
-            "STAGED_N": self.staged_n,
-            "RING": self.ring,
-            "BATCH": self.batch,
-            "SHARED_BYTES": self.shared(task),
-        }
+        own = {name.upper(): value for name, value in asdict(self).items() if name != "pause"}
+        given = {"CELL": int(task.form), "KIND": int(task.kind), "WIDTH": task.width}
+        return {**given, **own, "SHARED_BYTES": self.shared(task)}
 
 
 REGISTERS = 65536

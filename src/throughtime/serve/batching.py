@@ -56,7 +56,7 @@ class Worker:
             self._changed.notify()
         self._thread.join()
 
-    def _put(self, entries: Sequence[Any]) -> None:
+    def put(self, entries: Sequence[Any]) -> None:
         """Add entries to the queue, or refuse them if it is full; an empty queue accepts any number."""
         with self._changed:
             if self._closing:
@@ -114,7 +114,7 @@ class Batcher(Worker):
     def submit(self, key: Hashable, compute: Compute, items: Sequence[Any]) -> Job:
         """Add a job to the queue, or refuse it if the queue is full."""
         job = Job(key, compute, list(items))
-        self._put([job])
+        self.put([job])
         return job
 
     def _work(self) -> None:

@@ -211,8 +211,10 @@ class Completion:
         sent = dict.fromkeys(self.drafts, 0)
         deadline = time.monotonic() + self.service.options.timeout
         try:
+            for draft in self.drafts:
+                draft.notify = notify
             if self.asked.tokens:
-                self.service.start(self.served, self.drafts, notify)
+                self.service.writers[self.served.name].put(self.drafts)
             for index in range(len(self.drafts)):
                 first = self.warnings if not index else {}
                 yield self._piece(index, self._echo(index // self.asked.choices), None) | first
@@ -230,7 +232,9 @@ class Completion:
             if self.asked.stream_options is not None and self.asked.stream_options.include_usage:
                 yield self.head | {"choices": [], "usage": self._usage()}
         finally:
-            self.service.leave(self.served, self.drafts)
+            for draft in self.drafts:
+                draft.left = True
+            self.service.metrics.tokens.labels(self.served.name).inc(self._usage()["completion_tokens"])
 
     def _ids(self, prompt: str | list[int]) -> list[int]:
         if isinstance(prompt, str):

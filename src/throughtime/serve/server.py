@@ -23,22 +23,18 @@ GRACE = 5.0
 def listen(host: str, port: int) -> socket.socket:
     """Open a listening socket; an error says why it is not possible."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError:
         raise InputError("host", f"{host!r} is not an address of this machine") from None
-    listener = socket.socket(family, kind, protocol)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        return socket.create_server(address, family=family, backlog=BACKLOG, dualstack_ipv6=both)
     except OSError as error:
-        listener.close()
         if error.errno == errno.EADDRINUSE:
             raise ThroughtimeError(f"port {port} is in use; choose another one") from None
         if error.errno == errno.EACCES:
             raise ThroughtimeError(f"port {port} needs administrator rights; choose one above 1023") from None
         raise InputError("host", f"{host!r} is not an address of this machine") from None
-    return listener
 
 
 def address_of(listener: socket.socket) -> str:

@@ -24,7 +24,7 @@ from throughtime.serve.requests import (
     check_key,
     check_texts,
 )
-from throughtime.serve.writing import Draft, Writer
+from throughtime.serve.writing import Writer
 from throughtime.text.languages import plain_code
 
 WORDS = 3_000
@@ -79,18 +79,6 @@ class Service:
         finally:
             job.left = True
         return found
-
-    def start(self, served: Served, drafts: Sequence[Draft], notify: Callable[[Draft], None]) -> None:
-        """Queue these drafts for the language model."""
-        for draft in drafts:
-            draft.notify = notify
-        self.writers[served.name].submit(drafts)
-
-    def leave(self, served: Served, drafts: Sequence[Draft]) -> None:
-        """Stop waiting for these drafts, and count their tokens."""
-        for draft in drafts:
-            draft.left = True
-        self.metrics.tokens.labels(served.name).inc(sum(len(draft.tokens) for draft in drafts))
 
     async def wait_for(self, request: Request, future: asyncio.Future[Any]) -> Any:
         """Return the result of the future, unless the client disconnects or the time is over."""

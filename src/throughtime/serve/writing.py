@@ -177,10 +177,6 @@ class Writer(Worker):
         self.writing = 0  # texts that are begun and not over
         super().__init__(name, queue, "texts")
 
-    def submit(self, drafts: Sequence[Draft]) -> None:
-        """Add drafts to the queue, or refuse them if it is full."""
-        self._put(drafts)
-
     def _work(self) -> None:
         page = _Page(self.language)
         while True:

@@ -42,30 +42,18 @@ class Learner:
         self.device = self._parameters[0].device
         self.precision = choose_precision(config.precision, self.device)
         alone = processes.world_size == 1
-        rows = alone and optimizers.supports_sparse_rows(
-            config.optimizer, momentum=config.momentum, weight_decay=config.weight_decay, device=self.device
-        )
+        rows = alone and optimizers.supports_sparse_rows(config, self.device)
         optimizers.use_sparse_rows(objective.model, rows)
-        self._optimizer = optimizers.build_optimizer(
-            config.optimizer,
-            self._parameters,
-            lr=config.lr,
-            momentum=config.momentum,
-            betas=config.betas,
-            weight_decay=config.weight_decay,
-            device=self.device,
-            sparse=rows,
-        )
+        self._optimizer = optimizers.build_optimizer(config, self._parameters, self.device, sparse=rows)
         kind = "uniform" if config.optimizer == "nt-asgd" else config.average
         self.averaging = optimizers.Averaging(self._parameters, kind, config.ema_decay)
         self.tally = Tally(self.device, config.clip)
         self._loss = _loss_module(objective, processes)
-        captures = config.capture and objective.fixed_shapes and self.device.type == "cuda" and alone
         self.cuda_graphs: CudaGraphs | None = None
-        if captures:
+        if config.capture and objective.fixed_shapes and self.device.type == "cuda" and alone:
             from throughtime.train.cuda_graphs import CudaGraphs
 
-            self.cuda_graphs = CudaGraphs(self._learn_one, say)
+            self.cuda_graphs = CudaGraphs(lambda batch, *rest: self._learn([batch], *rest), say)
         self._carried: State = ()
         size = sum(weight.numel() * weight.element_size() for weight in self._parameters)
         self._trim_memory = memory_trimmer(size, self.device)
@@ -83,9 +71,6 @@ class Learner:
         self.averaging.update()
         self.tally.count(count)
         self._trim_memory()
-
-    def _learn_one(self, batch: Batch, carried: State, count: int) -> State:
-        return self._learn([batch], carried, count)
 
     def _learn(self, batches: Sequence[Batch], carried: State, count: int) -> State:
         """Run forward, backward, clip and step, without waiting for the device."""
@@ -207,8 +192,7 @@ class Tally:
 
     def restore(self, state: list[float], processes: Processes) -> None:
         """Resume an epoch that was interrupted."""
-        epoch, epoch_targets, lap, lap_targets, *gradients = state
-        norms, clipped, updates = gradients or (0.0, 0.0, 0)  # runs begun before these were measured
+        epoch, epoch_targets, lap, lap_targets, norms, clipped, updates = state
         self._totals[0], self._totals[1] = lap / processes.world_size, epoch / processes.world_size
         self._targets = [int(lap_targets), int(epoch_targets)]
         self._gradients[0], self._gradients[1] = norms, clipped

@@ -13,7 +13,8 @@ from torch.nn import Parameter
 from torch.nn.utils import get_total_norm
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from throughtime.errors import InputError, unknown
+from throughtime.errors import InputError
+from throughtime.train.config import TrainingConfig
 
 PREFIX = "optimizer."
 AVERAGE_PREFIX = "average."
@@ -30,44 +31,36 @@ OPTIMIZERS: dict[str, type[SGD | Adam]] = {
 
 
 def build_optimizer(
-    name: str,
-    parameters: Iterable[Parameter],
-    *,
-    lr: float,
-    momentum: float,
-    betas: tuple[float, float],
-    weight_decay: float,
-    device: torch.device,
-    sparse: bool = False,
+    config: TrainingConfig, parameters: Iterable[Parameter], device: torch.device, *, sparse: bool = False
 ) -> Optimizer:
-    """Build the optimiser of this name over these parameters, which lie on `device`.
+    """Build the configured optimiser over these parameters, which lie on `device`.
 
     `sparse` says that some gradients will be sparse rows; see `supports_sparse_rows`.
 
     On a GPU the rate is a tensor on the device, so that a CUDA graph sees it change. Record a step only after
     a first one, which creates the state of the optimiser.
     """
-    if name not in OPTIMIZERS:
-        raise unknown("optimizer", name, OPTIMIZERS)
-    on_gpu = device.type == "cuda"
+    kind, on_gpu = OPTIMIZERS[config.optimizer], device.type == "cuda"
     # Fused is also the fastest on a CPU: a third of the time of foreach for Adam, three fifths for SGD with
     # momentum, the same for plain SGD. There it reads each gradient as if it lay in memory as its parameter
     # does, which `backward` sees to. Fused kernels take no rows; torch's loop is as fast without momentum.
-    options: dict[str, Any] = {"weight_decay": weight_decay, "fused": not sparse}
-    if OPTIMIZERS[name] is SGD:
-        options["momentum"] = momentum
+    options: dict[str, Any] = {"weight_decay": config.weight_decay, "fused": not sparse}
+    if kind is SGD:
+        options["momentum"] = config.momentum
     else:
-        options |= {"betas": betas, "capturable": on_gpu}
-    return OPTIMIZERS[name](list(parameters), lr=torch.tensor(lr, device=device) if on_gpu else lr, **options)
+        options |= {"betas": config.betas, "capturable": on_gpu}
+    lr = torch.tensor(config.lr, device=device) if on_gpu else config.lr
+    return kind(list(parameters), lr=lr, **options)
 
 
-def supports_sparse_rows(name: str, *, momentum: float, weight_decay: float, device: torch.device) -> bool:
+def supports_sparse_rows(config: TrainingConfig, device: torch.device) -> bool:
     """Whether an update does not change weights with a zero gradient, as with plain SGD.
 
     An embedding then needs gradients only for the rows that it looked up, which saves memory. Not on a GPU,
     where the host would wait for the number of rows.
     """
-    return OPTIMIZERS.get(name) is SGD and not momentum and not weight_decay and device.type == "cpu"
+    plain = OPTIMIZERS[config.optimizer] is SGD and not config.momentum and not config.weight_decay
+    return plain and device.type == "cpu"
 
 
 def use_sparse_rows(model: nn.Module, rows: bool) -> None:
@@ -91,8 +84,7 @@ def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
     """The optimiser's state for a checkpoint, the counts of its steps included.
 
     >>> weight = Parameter(torch.ones(2))
-    >>> optimizer = build_optimizer("adam", [weight], lr=0.1, momentum=0, betas=(0.9, 0.999), weight_decay=0,
-    ...                             device=torch.device("cpu"))
+    >>> optimizer = build_optimizer(TrainingConfig(optimizer="adam"), [weight], torch.device("cpu"))
     >>> weight.sum().backward()
     >>> optimizer.step()
     >>> list(optimizer_tensors(optimizer))
@@ -112,21 +104,20 @@ def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> No
     State that does not fit these parameters is refused before anything is changed.
     """
     kind, parameters = type(optimizer).__name__, _parameters(optimizer)
-    states: list[dict[str, Tensor]] = [{} for _ in parameters]
-    for name, value in tensors.items():
-        if name.startswith(PREFIX):
-            number, _, key = name.removeprefix(PREFIX).partition(".")
-            if not number.isdecimal() or int(number) >= len(parameters):
-                raise _misfit(f"{name}: the model has {len(parameters)} parameters to train")
-            shape = _state_shapes(optimizer, parameters[int(number)]).get(key)
-            if shape is None:
-                raise _misfit(f"{name}: {kind} has no such state")
-            _check_shape(name, value, shape)
-            states[int(number)][key] = value
-    for index, (parameter, state) in enumerate(zip(parameters, states, strict=True)):
-        for key in _state_shapes(optimizer, parameter) if state else ():
-            if key not in state:
-                raise _misfit(f"{PREFIX}{index}.{key}: it is missing, and {kind} needs it")
+    shapes = [_state_shapes(optimizer, parameter) for parameter in parameters]
+    states: list[dict[str, Tensor]] = []
+    unknown = {name for name in tensors if name.startswith(PREFIX)}
+    for index, own in enumerate(shapes):
+        names = {key: f"{PREFIX}{index}.{key}" for key in own}
+        unknown -= set(names.values())
+        states.append({key: tensors[name] for key, name in names.items() if name in tensors})
+        for key, shape in own.items() if states[-1] else ():
+            if key not in states[-1]:
+                raise _misfit(f"{names[key]}: it is missing, and {kind} needs it")
+            _check_shape(names[key], states[-1][key], shape)
+    if unknown:
+        held = f"{kind} has no such state, and the model has {len(parameters)} parameters to train"
+        raise _misfit(f"{min(unknown)}: {held}")
     for parameter, saved in zip(parameters, states, strict=True):
         state = optimizer.state[parameter]
         for key in state.keys() - saved.keys():
