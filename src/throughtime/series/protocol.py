@@ -31,6 +31,10 @@ class ForecastModel(ABC):
     """A model that forecasts every series of a panel; `name` heads the columns of its output."""
 
     name: str
+    lookback: int = 1
+    """Number of rows that a forecast is made from."""
+    reach: tuple[float, float] = (0.0, 1.0)
+    """The lowest and highest probabilities for which the model has quantiles."""
 
     @abstractmethod
     def answer(self, query: ForecastQuery) -> list[Forecast]:
@@ -48,16 +52,6 @@ class ForecastModel(ABC):
     ) -> list[Forecast]:
         """Forecast the next `h` rows of each series; see `ForecastQuery` for the arguments."""
         return self.answer(ForecastQuery(panel, h, probabilities, paths, future, seed))
-
-    @property
-    def lookback(self) -> int:
-        """Number of rows that a forecast is made from."""
-        return 1
-
-    @property
-    def reach(self) -> tuple[float, float]:
-        """The lowest and highest probabilities for which the model has quantiles."""
-        return 0.0, 1.0
 
     def power(self, series: Series) -> float:
         """Return the Box-Cox power of a series; on its scale, errors do not depend on the level."""

@@ -153,7 +153,6 @@ class Fitting(NamedTuple):
         return cls(rows, [range(0)] * len(rows), [PLAIN] * len(rows))
 
 
-@dataclass(eq=False)
 class RidgeBaseline(ForecastModel):
     """One linear map for all series, each standardised by its training rows; gaps repeat the row before.
 
@@ -161,10 +160,11 @@ class RidgeBaseline(ForecastModel):
     on the validation rows, for each series and step.
     """
 
-    found: RidgeMap
-    scales: dict[str, Scale]
-    deviations: dict[str, Array]  # by series: [h], standardised
-    name: str = NAME
+    name = NAME
+
+    def __init__(self, found: RidgeMap, scales: dict[str, Scale], deviations: dict[str, Array]) -> None:
+        self.found, self.scales, self.lookback = found, scales, len(found.weights)
+        self.deviations = deviations  # by series: [h], standardised
 
     @classmethod
     def fit(cls, panel: Panel, h: int, fitting: Fitting) -> RidgeBaseline:
@@ -188,11 +188,6 @@ class RidgeBaseline(ForecastModel):
         spreads = np.where(counts[:, None] > 0, squares / np.maximum(counts, 1)[:, None], shared)
         deviations = {one.unique_id: np.sqrt(own) for one, own in zip(panel.series, spreads, strict=True)}
         return cls(found, scales, deviations)
-
-    @property
-    def lookback(self) -> int:
-        """Number of rows that a forecast is made from."""
-        return len(self.found.weights)
 
     def forecast_from(self, series: Series, origins: NDArray[np.int64]) -> Array:
         """Return the forecasts from each origin, [n, h], on the standardised scale of the series.

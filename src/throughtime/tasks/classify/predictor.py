@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +42,11 @@ class Classifier(TextClassifier, TextPredictor):
     assets: TextAssets
     config: ClassifyConfig
 
+    def __init__(self, model: SequenceClassifier, assets: TextAssets, config: ClassifyConfig) -> None:
+        super().__init__(model, assets, config)
+        self.labels, self.max_length = assets.known_labels, config.max_length
+        self.label_names = self.labels.names
+
     @classmethod
     def prepare(cls, config: ClassifyConfig, dataset: Dataset) -> tuple[ClassifyConfig, TextAssets]:
         """Collect the labels, and build the vocabulary of the training texts."""
@@ -73,21 +78,6 @@ class Classifier(TextClassifier, TextPredictor):
     def initialise_weights(self) -> None:
         """Start from the frequencies of the labels in the training data."""
         self.model.expect(torch.tensor(self.labels.frequencies))
-
-    @property
-    def labels(self) -> Labels:
-        """The labels of the training data."""
-        return self.assets.known_labels
-
-    @property
-    def label_names(self) -> Sequence[str]:
-        """The labels, in the order of the network's outputs."""
-        return self.labels.names
-
-    @property
-    def max_length(self) -> int:
-        """The maximum number of tokens of a text that are read."""
-        return self.config.max_length
 
     @torch.inference_mode()
     def _compute(self, ids: Ids, lengths: Ids) -> NDArray[np.float32]:

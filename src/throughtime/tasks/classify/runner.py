@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from throughtime.errors import InputError
 from throughtime.results import Classified, Progress
 from throughtime.runtime.runner import Ids, TextRunner, batches, normalise, pad
+from throughtime.runtime.session import ExportFolder
 from throughtime.text.codec import Codec
 from throughtime.text.texts import check_texts
 
@@ -22,16 +23,8 @@ class TextClassifier(ABC):
     """A classifier of whole texts, trained or exported."""
 
     codec: Codec
-
-    @property
-    @abstractmethod
-    def label_names(self) -> Sequence[str]:
-        """The labels, in the order of the network's outputs."""
-
-    @property
-    @abstractmethod
-    def max_length(self) -> int:
-        """The maximum number of tokens of a text that are read."""
+    label_names: Sequence[str]  # in the order of the network's outputs
+    max_length: int  # the maximum number of tokens of a text that are read
 
     @abstractmethod
     def _compute(self, ids: Ids, lengths: Ids) -> NDArray[np.float32]:
@@ -69,16 +62,9 @@ class TextClassifier(ABC):
 class ClassifierRunner(TextClassifier, TextRunner):
     """An exported classifier."""
 
-    @property
-    def label_names(self) -> Sequence[str]:
-        """The labels, in the order of the network's outputs."""
-        names: list[str] = self.settings["labels"]
-        return names
-
-    @property
-    def max_length(self) -> int:
-        """The maximum number of tokens of a text that are read."""
-        return int(self.settings["max_length"])
+    def __init__(self, folder: ExportFolder) -> None:
+        super().__init__(folder)
+        self.label_names, self.max_length = self.settings["labels"], self.settings["max_length"]
 
     def _compute(self, ids: Ids, lengths: Ids) -> NDArray[np.float32]:
         (log_probs,) = self.session.run(["log_probs"], {"ids": ids, "lengths": lengths})

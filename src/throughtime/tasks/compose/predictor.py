@@ -48,6 +48,11 @@ class Composer(TextWriter):
     assets: TextAssets
     config: ComposeConfig
 
+    def __init__(self, model: ConditionedLanguageModel, assets: TextAssets, config: ComposeConfig) -> None:
+        super().__init__(model, assets, config)
+        self.labels = assets.labels  # None if it writes from vectors
+        self.width = config.vector_size or 0  # the length of the vectors
+
     @classmethod
     def prepare(cls, config: ComposeConfig, dataset: Dataset) -> tuple[ComposeConfig, TextAssets]:
         """Collect the labels, and build the vocabulary of the training texts."""
@@ -80,16 +85,6 @@ class Composer(TextWriter):
         if isinstance(self.model.encoder, VectorCondition):
             vectors = torch.tensor([one.vector for one in dataset.records("train")])
             self.model.encoder.standardise(vectors)
-
-    @property
-    def labels(self) -> Labels | None:
-        """The labels that the model writes from; None if it writes from vectors."""
-        return self.assets.labels
-
-    @property
-    def width(self) -> int:
-        """The length of the vectors; 0 if the model writes from labels."""
-        return self.config.vector_size or 0
 
     @property
     def specials(self) -> Specials:

@@ -54,6 +54,7 @@ class SeriesForecaster(Predictor, ForecastModel):
     def __init__(self, model: Forecaster, assets: PanelScaling, config: ForecastConfig) -> None:
         super().__init__(model, assets, config)
         self.scaling, self.name = assets, str(config.model)
+        self.lookback, self.reach = model.lookback, model.head.reach
         self.data_notes: tuple[str, ...] = ()
 
     @classmethod
@@ -248,16 +249,6 @@ class SeriesForecaster(Predictor, ForecastModel):
     def has_own_intervals(self) -> bool:
         """Whether the intervals of forecasts come from the head and are not conformal."""
         return self.model.head.probabilistic and self.config.intervals == "head"
-
-    @property
-    def lookback(self) -> int:
-        """Number of rows that a forecast is made from."""
-        return self.model.lookback
-
-    @property
-    def reach(self) -> tuple[float, float]:
-        """The lowest and highest probabilities for which the model has quantiles."""
-        return self.model.head.reach
 
     def scaled_arrays(self, panel: Panel) -> tuple[PanelArrays, list[Scale]]:
         """Return the scaled series and the scale of each; the columns must be those of training."""

@@ -28,10 +28,7 @@ WORD_TOKENIZERS = frozenset(TOKENIZERS) - frozenset(SUBWORDS)
 class SentenceTagger(ReadsTexts, ABC):
     """A tagger, trained or exported."""
 
-    @property
-    @abstractmethod
-    def characters(self) -> Vocabulary:
-        """The letters of the training data."""
+    characters: Vocabulary  # the letters of the training data
 
     @abstractmethod
     def tag_words(

@@ -17,11 +17,10 @@ from throughtime.results import Evaluation, Tagged, TaggedWord
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.tag.answers import LIKELY, SentenceTagger, TagCounts, build_answer
-from throughtime.tasks.tag.codec import TagCodec, TaggerAssets, TagLanguage, load_languages
+from throughtime.tasks.tag.codec import TagCodec, TaggerAssets, load_languages
 from throughtime.tasks.tag.config import TagConfig
 from throughtime.tasks.tag.network import SequenceTagger
 from throughtime.text.texts import check_sentences, several
-from throughtime.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from throughtime.data.batching.sequences import TaggedBatch
@@ -39,6 +38,12 @@ class Tagger(SentenceTagger, Predictor):
     model: SequenceTagger
     assets: TaggerAssets
     config: TagConfig
+
+    def __init__(self, model: SequenceTagger, assets: TaggerAssets, config: TagConfig) -> None:
+        super().__init__(model, assets, config)
+        self.codec, self.languages = assets
+        self.characters = self.codec.characters
+        self.chunked = is_chunked(self.codec.tags)  # whether the tags mark chunks, as B-PER and I-PER do
 
     @classmethod
     def prepare(cls, config: TagConfig, dataset: Dataset) -> tuple[TagConfig, TaggerAssets]:
@@ -64,26 +69,6 @@ class Tagger(SentenceTagger, Predictor):
             readers=[language.reader for language in assets.languages],
             **config.arguments_for(SequenceTagger),
         )
-
-    @property
-    def codec(self) -> TagCodec:
-        """The vocabularies of words, letters, tags and labels."""
-        return self.assets.codec
-
-    @property
-    def characters(self) -> Vocabulary:
-        """The letters of the training data."""
-        return self.codec.characters
-
-    @property
-    def languages(self) -> tuple[TagLanguage, ...]:
-        """The language models whose states describe the words."""
-        return self.assets.languages
-
-    @property
-    def chunked(self) -> bool:
-        """Whether the tags mark chunks, as B-PER and I-PER do."""
-        return is_chunked(self.codec.tags)
 
     @torch.no_grad()
     def tag_words(

@@ -28,22 +28,17 @@ class TaggerRunner(SentenceTagger, TextRunner):
 
     def __init__(self, folder: ExportFolder) -> None:
         self.session, self.settings = folder.session("model"), folder.settings
-        words, characters, tags = (
+        words, self.characters, tags = (
             Vocabulary.load(folder.path / f"{name}.txt") for name in ("words", "characters", "tags")
         )
         settings = {name: self.settings[name] for name in ("lowercase", "max_characters", "vectors")}
-        self.reader = WordReader(words, characters, **settings)
+        self.reader = WordReader(words, self.characters, **settings)
         self.tags, self.chain = list(tags), Chain(self.settings["chain"])
         self.labels = list(Vocabulary.load(folder.path / "labels.txt")) if self.settings["labelled"] else []
         self.languages = [
             LanguageReader(Codec.load(folder.path / f"language-{number}"), **options)
             for number, options in enumerate(self.settings["languages"])
         ]
-
-    @property
-    def characters(self) -> Vocabulary:
-        """The letters of the training data."""
-        return self.reader.characters
 
     def tag_words(
         self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
