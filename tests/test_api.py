@@ -152,9 +152,10 @@ def test_a_model_of_python_objects_is_evaluated_on_their_test_split():
 
 
 def small_classifier(config, assets):
-    from throughtime.tasks.classify.network import build
+    from throughtime.tasks.classify.network import build_classifier
 
-    return build(len(assets.codec.vocabulary), len(assets.labels), hidden_size=4, embedding_size=4)
+    config = config.model_copy(update={"hidden_size": 4, "embedding_size": 4})
+    return build_classifier(config, len(assets.codec.vocabulary), len(assets.labels))
 
 
 def test_a_classifier_with_an_own_network_is_trained_loaded_continued_and_saved(data, tmp_path):

@@ -6,12 +6,14 @@ import pytest
 import torch
 
 from throughtime.layers.pooling import POOLINGS
-from throughtime.tasks.classify.network import build
+from throughtime.tasks.classify.config import ClassifyConfig
+from throughtime.tasks.classify.network import build_classifier
 
 
-def small(**settings):
+def small(unknown_id=None, **settings):
     torch.manual_seed(1)
-    return build(12, 3, **{"embedding_size": 6, "hidden_size": 5, **settings})
+    config = ClassifyConfig(data="", embedding_size=6, hidden_size=5, **settings)
+    return build_classifier(config, 12, 3, unknown_id=unknown_id)
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])

@@ -7,12 +7,14 @@ import torch
 
 from throughtime.search.beam import Beam
 from throughtime.search.generate import generate
-from throughtime.tasks.compose.network import LabelCondition, VectorCondition, build
+from throughtime.tasks.compose.config import ComposeConfig
+from throughtime.tasks.compose.network import LabelCondition, VectorCondition, build_composer
 
 
 def small(condition, **settings):
     torch.manual_seed(2)
-    return build(condition, 9, bos_id=1, hidden_size=7, **settings).double().eval()
+    config = ComposeConfig(data="", hidden_size=7, **settings)
+    return build_composer(config, condition, 9, bos_id=1).double().eval()
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])

@@ -10,7 +10,12 @@ from torch.nn import functional
 from throughtime.errors import InputError
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import IGNORED, SoftmaxHead
-from throughtime.tasks.fill.network import MaskedSteps, MaskedTokens, build
+from throughtime.tasks.fill.config import FillConfig
+from throughtime.tasks.fill.network import MaskedSteps, MaskedTokens, build_filler
+
+
+def build(**settings):
+    return build_filler(FillConfig(data="", **{"num_layers": 1, **settings}), 20, mask_id=1)
 
 
 def stack_outputs(model):
@@ -78,7 +83,7 @@ def test_the_gathered_softmax_is_the_full_one_at_the_hidden_steps():  # R67
 @pytest.mark.parametrize("layers", [1, 3])
 def test_the_answer_leaks_at_no_depth(layers):
     torch.manual_seed(3)
-    model = build(20, mask_id=1, embedding_size=8, hidden_size=8, num_layers=layers).eval()
+    model = build(embedding_size=8, hidden_size=8, num_layers=layers).eval()
     ids, places = torch.randint(2, 20, (6, 1)), torch.tensor([3])
     other, neighbour = ids.clone(), ids.clone()
     other[3] = 2 + (ids[3] - 1) % 18
@@ -137,7 +142,7 @@ def test_a_place_is_the_same_step_in_both_layouts(batch_first):  # R67
 
 def test_a_padded_batch_is_each_row_alone():
     torch.manual_seed(5)
-    model = build(20, mask_id=1, embedding_size=8, hidden_size=8, num_layers=2, layer_norm=True).eval()
+    model = build(embedding_size=8, hidden_size=8, num_layers=2, layer_norm=True).eval()
     ids, lengths = torch.randint(2, 20, (6, 2)), torch.tensor([6, 3])
     both = model.log_probs(ids, torch.tensor([2 * 4, 2 * 1 + 1]), lengths)
     torch.testing.assert_close(both[:1], model.log_probs(ids[:, :1], torch.tensor([4])))
@@ -145,7 +150,7 @@ def test_a_padded_batch_is_each_row_alone():
 
 
 def test_a_tied_output_is_the_embedding():
-    tied, free = (build(20, mask_id=1, embedding_size=8, hidden_size=6, tied=tied) for tied in (True, False))
+    tied, free = (build(embedding_size=8, hidden_size=6, tied=tied) for tied in (True, False))
     assert tied.head.weight is tied.embedding.weight
     assert free.head.weight.shape == (20, 12)
     assert isinstance(free.projection, nn.Identity)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from throughtime.config import Effect, architecture
 from throughtime.train.config import Precision, Schedule, Share, TrainingConfig
+
+if TYPE_CHECKING:
+    from throughtime.layers.stack import Stack
 
 MIN_PIECES, MAX_PIECES, WORDS_PER_PIECE = 1_000, 8_000, 20
 
@@ -96,6 +99,13 @@ class StackConfig(TrainingConfig):
 
     schedule: Schedule = "cosine"
     precision: Precision = "auto"
+
+    def build_stack(self, input_size: int, **options: Any) -> Stack:
+        """Build the recurrent layers; `options` of `Stack` replace the settings of the same name."""
+        from throughtime.layers.stack import Stack
+
+        settings = {**self.arguments_for(Stack), "dropout": self.hidden_dropout, **options}  # type: ignore[attr-defined]
+        return Stack(input_size=input_size, **settings)
 
 
 class TextConfig(StackConfig):

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from throughtime.layers.dropout import check_probability
 from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.pooling import POOLINGS, Pooling
-from throughtime.layers.stack import Stack
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.seq2seq import RecurrentEncoder
+from throughtime.tasks.classify.config import ClassifyConfig
 
 
 class SequenceClassifier(nn.Module):
@@ -19,7 +19,7 @@ class SequenceClassifier(nn.Module):
     Training replaces the share `word_dropout` of the tokens by `unknown_id`, so that the model learns what to
     do with unknown words; None if the vocabulary has no unknown token.
 
-    >>> model = build(30, 3, hidden_size=16, embedding_size=8)
+    >>> model = build_classifier(ClassifyConfig(data="", hidden_size=16, embedding_size=8), 30, 3)
     >>> ids, lengths = torch.zeros(5, 2, dtype=torch.long), torch.tensor([5, 0])
     >>> model.log_probs(ids, lengths).shape
     torch.Size([2, 3])
@@ -64,46 +64,15 @@ class SequenceClassifier(nn.Module):
         return ids.masked_fill(torch.rand(ids.shape, device=ids.device) < self.word_dropout, self.unknown_id)
 
 
-def build(
-    vocabulary_size: int,
-    labels: int,
-    *,
-    unknown_id: int | None = None,
-    cell: str = "lstm",
-    embedding_size: int = 128,
-    hidden_size: int = 128,
-    num_layers: int = 1,
-    bidirectional: bool = True,
-    pooling: str = "max",
-    residual: bool = False,
-    layer_norm: bool = False,
-    word_dropout: float = 0.0,
-    embedding_dropout: float = 0.0,
-    hidden_dropout: float = 0.0,
-    output_dropout: float = 0.0,
-    weight_drop: float = 0.0,
+def build_classifier(
+    config: ClassifyConfig, vocabulary_size: int, labels: int, *, unknown_id: int | None = None
 ) -> SequenceClassifier:
-    """Build a classifier with Xavier initialisation; `hidden_size` is that of one direction."""
-    stack = Stack(
-        cell,
-        embedding_size,
-        hidden_size,
-        num_layers,
-        bidirectional=bidirectional,
-        dropout=hidden_dropout,
-        weight_drop=weight_drop,
-        residual=residual,
-        layer_norm=layer_norm,
-    )
-    embedding = nn.Embedding(vocabulary_size, embedding_size)
-    encoder = RecurrentEncoder(embedding, stack, dropout=embedding_dropout)
+    """Build the network that the settings describe, with Xavier initialisation."""
+    stack = config.build_stack(config.embedding_size)
+    embedding = nn.Embedding(vocabulary_size, config.embedding_size)
+    encoder = RecurrentEncoder(embedding, stack, dropout=config.embedding_dropout)
+    pooling = POOLINGS[config.pooling](encoder.output_size)
+    dropouts = {"word_dropout": config.word_dropout, "output_dropout": config.output_dropout}
     return initialise_network_(
-        SequenceClassifier(
-            encoder,
-            POOLINGS[pooling](encoder.output_size),
-            labels,
-            unknown_id=unknown_id,
-            word_dropout=word_dropout,
-            output_dropout=output_dropout,
-        )
+        SequenceClassifier(encoder, pooling, labels, unknown_id=unknown_id, **dropouts)
     )

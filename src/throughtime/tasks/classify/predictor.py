@@ -17,7 +17,7 @@ from throughtime.results import Evaluation
 from throughtime.runtime.runner import Ids
 from throughtime.tasks.base import Progress
 from throughtime.tasks.classify.config import ClassifyConfig
-from throughtime.tasks.classify.network import SequenceClassifier, build
+from throughtime.tasks.classify.network import SequenceClassifier, build_classifier
 from throughtime.tasks.classify.runner import TextClassifier
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.labels import Labels, labelled_texts
@@ -71,9 +71,7 @@ class Classifier(TextClassifier, TextPredictor):
     def build_network(cls, config: ClassifyConfig, assets: TextAssets) -> SequenceClassifier:
         """Build the network that a configuration describes."""
         words = assets.codec.vocabulary
-        return build(
-            len(words), len(assets.known_labels), unknown_id=words.unk_id, **config.arguments_for(build)
-        )
+        return build_classifier(config, len(words), len(assets.known_labels), unknown_id=words.unk_id)
 
     def initialise_weights(self) -> None:
         """Start from the frequencies of the labels in the training data."""

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from throughtime.cells.base import State
 from throughtime.layers.embedding import initialise_network_
-from throughtime.layers.stack import Stack
 from throughtime.models.decoders import ContextDecoder
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.seq2seq import Bridge, Encoded, Encoder, EncoderDecoder
 from throughtime.search.generate import Memory
+from throughtime.tasks.compose.config import ComposeConfig
 
 
 class LabelCondition(Encoder):
@@ -85,50 +85,30 @@ class ConditionedLanguageModel(EncoderDecoder):
         return torch.full((len(prompts),), self.bos_id, device=source.device), state, memory
 
 
-def build(
-    condition: LabelCondition | VectorCondition,
-    vocabulary_size: int,
-    *,
-    bos_id: int,
-    cell: str = "lstm",
-    embedding_size: int = 256,
-    hidden_size: int = 256,
-    num_layers: int = 1,
-    fed: bool = True,
-    tied: bool = True,
-    layer_norm: bool = False,
-    embedding_dropout: float = 0.0,
-    hidden_dropout: float = 0.0,
-    output_dropout: float = 0.0,
+def build_composer(
+    config: ComposeConfig, condition: LabelCondition | VectorCondition, vocabulary_size: int, *, bos_id: int
 ) -> ConditionedLanguageModel:
-    """Build a model with Xavier initialisation.
+    """Build the network that the settings describe, with Xavier initialisation.
 
     The condition gives the first state of every layer and, with `fed`, is an input at each step too. With
     `tied`, the embedding is also the weights of the output layer, and its size is `hidden_size`.
 
-    >>> model = build(LabelCondition(3, 8), 20, bos_id=1, embedding_size=16, hidden_size=16)
+    >>> model = build_composer(ComposeConfig(data="", hidden_size=16), LabelCondition(3, 8), 20, bos_id=1)
     >>> labels, texts = torch.tensor([[0, 2]]), torch.ones(5, 2, dtype=torch.long)
     >>> model.log_probs(labels, torch.ones(2), texts).shape
     torch.Size([5, 2, 20])
     """
-    embedding = nn.Embedding(vocabulary_size, hidden_size if tied else embedding_size)
-    stack = Stack(
-        cell,
-        embedding.embedding_dim + (condition.output_size if fed else 0),
-        hidden_size,
-        num_layers,
-        dropout=hidden_dropout,
-        layer_norm=layer_norm,
-    )
+    embedding = nn.Embedding(vocabulary_size, config.hidden_size if config.tied else config.embedding_size)
+    stack = config.build_stack(embedding.embedding_dim + (condition.output_size if config.fed else 0))
     decoder = ContextDecoder(
         stack,
         embedding,
-        context="last" if fed else None,
+        context="last" if config.fed else None,
         context_size=condition.output_size,
         bridge=Bridge(condition.state_sizes, stack.state_sizes),
-        dropout=embedding_dropout,
-        output_dropout=output_dropout,
+        dropout=config.embedding_dropout,
+        output_dropout=config.output_dropout,
     )
-    weight = cast(nn.Parameter, embedding.weight) if tied else None
+    weight = cast(nn.Parameter, embedding.weight) if config.tied else None
     head = SoftmaxHead(stack.output_size, vocabulary_size, weight=weight)
     return initialise_network_(ConditionedLanguageModel(condition, decoder, head, bos_id=bos_id))

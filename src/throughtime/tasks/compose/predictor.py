@@ -23,7 +23,7 @@ from throughtime.tasks.compose.network import (
     ConditionedLanguageModel,
     LabelCondition,
     VectorCondition,
-    build,
+    build_composer,
 )
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.labels import Labels, labelled_texts
@@ -78,7 +78,7 @@ class Composer(TextWriter):
         words = assets.codec.vocabulary
         if words.bos_id is None:
             raise InputError("tokens", f"{config.tokens!r} has no <bos>; choose another tokenizer")
-        return build(condition, len(words), bos_id=words.bos_id, **config.arguments_for(build))
+        return build_composer(config, condition, len(words), bos_id=words.bos_id)
 
     def adapt_to(self, dataset: Dataset) -> None:
         """Learn the mean and the scale of the vectors."""

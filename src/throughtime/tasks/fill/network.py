@@ -12,6 +12,7 @@ from throughtime.layers.dropout import check_probability
 from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import SoftmaxHead
+from throughtime.tasks.fill.config import FillConfig
 
 
 class MaskedModel(nn.Module, ABC):
@@ -107,47 +108,17 @@ class MaskedSteps(MaskedModel):
         return x.flatten(0, 1).index_fill(0, self.flat_places(x, places), 0.0).view_as(x)
 
 
-def build(
-    vocabulary_size: int,
-    *,
-    mask_id: int,
-    cell: str = "lstm",
-    embedding_size: int = 256,
-    hidden_size: int = 256,
-    num_layers: int = 1,
-    tied: bool = True,
-    layer_norm: bool = False,
-    embedding_dropout: float = 0.0,
-    hidden_dropout: float = 0.0,
-    output_dropout: float = 0.0,
-) -> MaskedTokens:
-    """Build a model of hidden tokens with Xavier initialisation; `hidden_size` is that of one direction.
+def build_filler(config: FillConfig, vocabulary_size: int, *, mask_id: int) -> MaskedTokens:
+    """Build the network that the settings describe, with Xavier initialisation.
 
     With `tied`, the embedding is also the weights of the softmax, and the states of both directions are
     projected to its size.
     """
-    embedding = nn.Embedding(vocabulary_size, embedding_size)
-    stack = Stack(
-        cell,
-        embedding_size,
-        hidden_size,
-        num_layers,
-        bidirectional=True,
-        dropout=hidden_dropout,
-        layer_norm=layer_norm,
-    )
+    embedding = nn.Embedding(vocabulary_size, config.embedding_size)
+    stack = config.build_stack(config.embedding_size, bidirectional=True)
+    weight = cast(nn.Parameter, embedding.weight) if config.tied else None
     head = SoftmaxHead(
-        embedding_size if tied else stack.output_size,
-        vocabulary_size,
-        weight=cast(nn.Parameter, embedding.weight) if tied else None,
+        config.embedding_size if config.tied else stack.output_size, vocabulary_size, weight=weight
     )
-    return initialise_network_(
-        MaskedTokens(
-            embedding,
-            stack,
-            head,
-            mask_id=mask_id,
-            embedding_dropout=embedding_dropout,
-            output_dropout=output_dropout,
-        )
-    )
+    dropouts = {"embedding_dropout": config.embedding_dropout, "output_dropout": config.output_dropout}
+    return initialise_network_(MaskedTokens(embedding, stack, head, mask_id=mask_id, **dropouts))

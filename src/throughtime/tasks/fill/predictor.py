@@ -19,7 +19,7 @@ from throughtime.tasks.base import Progress
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.fill.config import FillConfig
 from throughtime.tasks.fill.filling import BlankFiller, Partial
-from throughtime.tasks.fill.network import MaskedTokens, build
+from throughtime.tasks.fill.network import MaskedTokens, build_filler
 from throughtime.tasks.texts import TextAssets, TextPredictor, build_codec
 from throughtime.text.blanks import mask_of
 from throughtime.text.texts import several
@@ -68,7 +68,7 @@ class Filler(BlankFiller, TextPredictor):
     def build_network(cls, config: FillConfig, assets: TextAssets) -> MaskedTokens:
         """Build the network that a configuration describes."""
         codec = assets.codec
-        return build(len(codec.vocabulary), mask_id=mask_of(codec), **config.arguments_for(build))
+        return build_filler(config, len(codec.vocabulary), mask_id=mask_of(codec))
 
     @property
     def refuses_generation(self) -> str | None:

@@ -26,15 +26,7 @@ def _initial(config: TranslateConfig) -> str:
 
 
 def _build_stack(config: TranslateConfig, input_size: int) -> Stack:
-    return Stack(
-        config.cell,
-        input_size,
-        config.hidden_size,
-        config.num_layers,
-        dropout=config.hidden_dropout,
-        layer_norm=config.layer_norm,
-        initial=_initial(config),
-    )
+    return config.build_stack(input_size, bidirectional=False, initial=_initial(config))
 
 
 def _output_size(config: TranslateConfig) -> int:
@@ -133,15 +125,7 @@ def build_translator(
     target = nn.Embedding(target_vocabulary, config.embedding_size)
     source = target if shared_embedding else nn.Embedding(source_vocabulary, config.embedding_size)
     width = max(1, config.hidden_size // 2 if config.bidirectional else config.hidden_size)
-    stack = Stack(
-        config.cell,
-        config.embedding_size,
-        config.encoder_size or width,
-        config.num_layers,
-        bidirectional=config.bidirectional,
-        dropout=config.hidden_dropout,
-        layer_norm=config.layer_norm,
-    )
+    stack = config.build_stack(config.embedding_size, hidden_size=config.encoder_size or width)
     encoder = RecurrentEncoder(
         source, stack, dropout=config.embedding_dropout, output_dropout=config.encoder_dropout
     )
