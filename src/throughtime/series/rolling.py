@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import count, islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,11 +104,7 @@ class PastWindows:
 
     def windows(self, part: slice) -> PastWindows:
         """Return some of the windows."""
-        quantiles = {p: values[part] for p, values in self.quantiles.items()}
-        y, mean, change, powers = (
-            values[part] for values in (self.y, self.mean, self.recent_change, self.powers)
-        )
-        return PastWindows(self.series, y, mean, quantiles, change, self.season, powers)
+        return _combine([self], lambda arrays: arrays[0][part])
 
     def on_power_scale(self) -> PastWindows:
         """Return the windows on the scale of the powers, where errors do not depend on the level."""
@@ -147,11 +145,15 @@ def roll(
 
 def join_windows(windows: Sequence[PastWindows]) -> PastWindows:
     """Concatenate windows."""
-    first = windows[0]
-    parts = [(one.y, one.mean, one.recent_change, one.powers) for one in windows]
-    y, mean, change, powers = (np.concatenate(each) for each in zip(*parts, strict=True))
-    quantiles = {p: np.concatenate([one.quantiles[p] for one in windows]) for p in first.quantiles}
-    return PastWindows(first.series, y, mean, quantiles, change, first.season, powers)
+    return _combine(windows, np.concatenate)
+
+
+def _combine(windows: Sequence[PastWindows], function: Callable[[list[Array]], Array]) -> PastWindows:
+    """Apply a function to every array of some windows."""
+    names = ("y", "mean", "recent_change", "powers")
+    arrays: dict[str, Any] = {name: function([getattr(one, name) for one in windows]) for name in names}
+    arrays["quantiles"] = {p: function([one.quantiles[p] for one in windows]) for p in windows[0].quantiles}
+    return replace(windows[0], **arrays)
 
 
 def gather_window(
@@ -236,12 +238,18 @@ def windows_before(
         raise InputError("earlier_windows", problem)
     rows = min(len(series) for series in panel.series) - history
     room = rolling.room(rows if unseen is None else min(rows, unseen))
-    earlier = wanted or max(needed, min(MOST_EARLIER, room))
+    earlier = wanted or max(1, needed, min(MOST_EARLIER, room))
     rolling.check(panel, history, earlier)
     if wanted is not None:
         return wanted
-    most = min(rolling.room(rows), max(MOST_EARLIER, 2 * needed))
-    return _enough(rolling, panel, earlier, most, needed, shared)
+    # Gaps in the data may take more windows.
+    most = max(earlier, min(rolling.room(rows), max(MOST_EARLIER, 2 * needed)))
+    tested, short = observed_values(rolling, panel), list[int]()
+    for counts in islice(_scores_before(rolling, panel, shared), earlier - 1, most):
+        short.append(int((tested & (counts < needed)).sum()))
+        if not short[-1]:
+            break
+    return earlier + short.index(min(short))
 
 
 def scores_before(rolling: Rolling, panel: Panel, earlier: int, shared: bool = False) -> Counts:
@@ -252,16 +260,24 @@ def scores_before(rolling: Rolling, panel: Panel, earlier: int, shared: bool = F
     >>> scores_before(Rolling(n_windows=1, step_size=1, h=1), panel, earlier=4).ravel()
     array([3])
     """
-    observed = _observed(panel, rolling.with_earlier(earlier).cuts[0])
+    return next(islice(_scores_before(rolling, panel, shared), earlier - 1, None))
+
+
+def _scores_before(rolling: Rolling, panel: Panel, shared: bool) -> Iterator[Counts]:
+    """The same for 1, 2, ... earlier windows."""
     counts = np.zeros((rolling.n_windows, len(panel.series), rolling.h), dtype=np.int64)
-    for back in range(earlier):
-        counts += _scored(rolling, observed, back, shared)
-    return counts
+    for window in count(rolling.gap):
+        scored = observed_values(rolling, panel, lag=rolling.step_size * window)
+        counts = counts + (scored.sum(axis=1, keepdims=True) if shared else scored)
+        yield counts
 
 
-def observed_values(rolling: Rolling, panel: Panel) -> NDArray[np.bool_]:
-    """Return which of the tested values were observed, [W, S, h]."""
-    return _cut(_observed(panel, rolling.cuts[0]), rolling.cuts, rolling.h)
+def observed_values(rolling: Rolling, panel: Panel, lag: int = 0) -> NDArray[np.bool_]:
+    """Return which values `lag` rows before the tested ones were observed, [W, S, h]."""
+    starts = [-lag - cut for cut in rolling.cuts]
+    return np.stack(
+        [[~np.isnan(one.y[len(one) + start :][: rolling.h]) for one in panel.series] for start in starts]
+    )
 
 
 def last_windows(
@@ -291,36 +307,3 @@ def count_scores(rolling: Rolling, panel: Panel, shared: bool) -> Counts:
     """Count the observed values that these windows forecast, [S, h], or [h] over all series."""
     counts: Counts = observed_values(rolling, panel).sum(axis=(0, 1) if shared else 0)
     return counts
-
-
-def _enough(rolling: Rolling, panel: Panel, earlier: int, most: int, needed: int, shared: bool) -> int:
-    """The number of windows, from `earlier` up to `most`, that gives enough scores to the tested values."""
-    counts, tested = scores_before(rolling, panel, earlier, shared), observed_values(rolling, panel)
-    short, found = int((tested & (counts < needed)).sum()), earlier
-    observed = _observed(panel, rolling.with_earlier(max(most, earlier)).cuts[0])
-    for back in range(earlier, most):
-        if not short:
-            break
-        counts += _scored(rolling, observed, back, shared)
-        still = int((tested & (counts < needed)).sum())
-        if still < short:
-            short, found = still, back + 1
-    return found
-
-
-def _scored(rolling: Rolling, observed: NDArray[np.bool_], back: int, shared: bool) -> Counts:
-    """1 for values with a score from the window `back` before the last one that has ended, else 0."""
-    lag = rolling.step_size * (rolling.gap + back)
-    scored: Counts = _cut(observed, [cut + lag for cut in rolling.cuts], rolling.h).astype(np.int64)
-    return scored.sum(axis=1, keepdims=True) if shared else scored
-
-
-def _observed(panel: Panel, rows: int) -> NDArray[np.bool_]:
-    """Which of the last rows of each series have a value, [S, rows]."""
-    return np.stack([~np.isnan(series.y[len(series) - rows :]) for series in panel.series])
-
-
-def _cut(observed: NDArray[np.bool_], cuts: Sequence[int], h: int) -> NDArray[np.bool_]:
-    """The `h` rows after each origin, [W, S, h]."""
-    rows = observed.shape[1]
-    return np.stack([observed[:, rows - cut : rows - cut + h] for cut in cuts])

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from throughtime.errors import InputError
+from throughtime.results import Scored
+from throughtime.text.texts import check_text, check_texts
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from throughtime.data.datasets import Dataset
     from throughtime.folder import ModelFolder
     from throughtime.text.codec import Codec
@@ -95,6 +99,24 @@ class Framing:
         """The text that one id adds to the ids before it; nothing while a character is incomplete."""
         text, longer = (self.codec.decode(ids).rstrip(TORN) for ids in (before, [*before, one]))
         return longer[len(text) :] if longer.startswith(text) else longer
+
+    def score(
+        self,
+        texts: str | Sequence[str],
+        prompt: str,
+        log_probs: Callable[[list[list[int]]], Iterable[NDArray[Any]]],
+    ) -> list[Scored]:
+        """Score each text after a prompt; `log_probs` gives ln P of every id of some sequences."""
+        texts = check_texts(texts)
+        if prompt and self.backward:
+            raise InputError("prompt", "needs a model that reads from left to right; leave it out")
+        before, words = self.ids(check_text(prompt, "prompt"), end=False), self.codec.vocabulary
+        sequences = [[*before, *self.ids(text)[self.given :]] for text in texts]
+        found, skip = iter(log_probs([ids for ids in sequences if ids])), len(before)
+        return [
+            Scored(text, tuple(words.tokens(ids[skip:])), tuple(next(found)[skip:].tolist() if ids else ()))
+            for text, ids in zip(texts, sequences, strict=True)
+        ]
 
     def characters(self, texts: Iterable[str]) -> int:
         """The number of characters of some texts; the end of a line counts as one."""

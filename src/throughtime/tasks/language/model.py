@@ -58,18 +58,7 @@ class LanguageModel(TextWriter):
         tokens are not counted. A model of a stream has no token for the end of a text, so an empty text has
         no tokens to score.
         """
-        texts = check_texts(texts)
-        if prompt and self.framing.backward:
-            raise InputError("prompt", "needs a model that reads from left to right; leave it out")
-        before = self.framing.ids(check_text(prompt, "prompt"), end=False)
-        sequences = [[*before, *self.framing.ids(text)[self.framing.given :]] for text in texts]
-        skip, words = len(before), self.codec.vocabulary
-        found = iter(self.model.log_probs([ids for ids in sequences if ids]))
-        log_probs = [next(found)[skip:].tolist() if ids else [] for ids in sequences]
-        return [
-            Scored(text, tuple(words.tokens(ids[skip:])), tuple(own))
-            for text, ids, own in zip(texts, sequences, log_probs, strict=True)
-        ]
+        return self.framing.score(texts, prompt, self.model.log_probs)
 
     def likelihood(self, dataset: Dataset, split: str) -> Likelihood:
         """The likelihood of a split; a stream is scored as one sequence."""

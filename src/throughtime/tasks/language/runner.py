@@ -14,6 +14,7 @@ from throughtime.runtime.draws import Draws
 from throughtime.runtime.runner import TextRunner, batches, pad
 from throughtime.runtime.search import ArraySampling, WritingOptions, choose_search
 from throughtime.runtime.session import ExportFolder
+from throughtime.tasks.language.framing import Framing
 from throughtime.text.texts import check_texts
 
 NOTHING = -1
@@ -30,28 +31,14 @@ class LanguageModelRunner(TextRunner):
     def __init__(self, folder: ExportFolder) -> None:
         super().__init__(folder)
         self.generation: dict[str, Any] = self.settings["generation"]
+        marked, backward = self.settings["begin_id"] is not None, self.settings["backward"]
+        self.framing = Framing(self.codec, marked, backward, running=True)
         self._states = self.session.numbered("state", self.session.inputs)
         self._next = self.session.numbered("next", self.session.outputs)
 
     def score(self, texts: str | Sequence[str], *, prompt: str = "") -> list[Scored]:
         """Score each text: the log-probability of each of its tokens, after the prompt if there is one."""
-        texts, end = check_texts(texts), self.settings["end_id"]
-        if prompt and self.settings["backward"]:
-            raise InputError("prompt", "needs a model that reads from left to right; leave it out")
-        before, given = self._ids(prompt), int(self.settings["begin_id"] is not None)
-        sequences = [[*before, *self._ids(text)[given:], *([] if end is None else [end])] for text in texts]
-        skipped = len(before)
-        found = {number: np.empty(0) for number, ids in enumerate(sequences) if not ids}
-        for chosen in batches(sequences, TEXTS_PER_BATCH):
-            found.update(zip(chosen, self._log_probs([sequences[one] for one in chosen]), strict=True))
-        return [
-            Scored(
-                text,
-                tuple(self.codec.vocabulary.tokens(ids[skipped:])),
-                tuple(found[number][skipped:].tolist()),
-            )
-            for number, (text, ids) in enumerate(zip(texts, sequences, strict=True))
-        ]
+        return self.framing.score(texts, prompt, self._log_probs)
 
     def generate(
         self,
@@ -90,7 +77,7 @@ class LanguageModelRunner(TextRunner):
         prompts, found = check_texts(prompts, "prompts"), []
         for number, prompt in enumerate(prompts):
             draws = Draws(seed, np.full(each, number), np.arange(each))
-            found.append(self._continue(self._ids(prompt), cap, sampling, draws))
+            found.append(self._continue(self.framing.ids(prompt, end=False), cap, sampling, draws))
             if progress is not None:
                 progress(len(found), len(prompts))
         return found
@@ -114,21 +101,10 @@ class LanguageModelRunner(TextRunner):
             if over.all():
                 break
         found = [
-            Generated(self._text([*ids, *own]), float(total), bool(ended))
+            Generated(self.framing.text([*ids, *own]), float(total), bool(ended))
             for own, total, ended in zip(written, totals, over, strict=True)
         ]
         return with_alternatives(sorted(found, key=lambda one: -one.log_prob))
-
-    def _ids(self, text: str) -> list[int]:
-        """The ids of a text, without an end mark."""
-        ids = self.codec.encode(text)
-        if self.settings["backward"]:
-            ids.reverse()
-        begin = self.settings["begin_id"]
-        return ids if begin is None else [begin, *ids]
-
-    def _text(self, ids: list[int]) -> str:
-        return self.codec.decode(ids[::-1] if self.settings["backward"] else ids)
 
     def _first(self, rows: int) -> list[Array]:
         return [
@@ -151,6 +127,13 @@ class LanguageModelRunner(TextRunner):
 
     def _log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Array]:
         """ln P of every id given the ids before it."""
+        found: dict[int, Array] = {}
+        for chosen in batches(sequences, TEXTS_PER_BATCH):
+            found.update(zip(chosen, self._log_probs_of([sequences[one] for one in chosen]), strict=True))
+        return [found[number] for number in range(len(sequences))]
+
+    def _log_probs_of(self, sequences: Sequence[Sequence[int]]) -> list[Array]:
+        """The same for one batch."""
         ids, lengths = pad(sequences)
         rows, state = len(sequences), self._first(len(sequences))
         nothing = np.full((1, rows), NOTHING)

@@ -39,24 +39,15 @@ class TranslatorRunner(TextRunner):
         num_return_sequences: int = 1,
         max_length: int | None = None,
         search: str = "beam",
-        prefix: str = "",
-        forbid: Sequence[str] = (),
-        require: Sequence[str] = (),
-        no_repeat_ngram: int | None = None,
-        min_length: int = 0,
-        copy_unknown: bool = False,
-        align: bool = False,
         progress: Progress | None = None,
-        **search_options: Any,
+        **options: Any,
     ) -> list[Translation]:
         """Translate one text or several; returns one answer per text, with other translations inside it.
 
         A long text is translated sentence by sentence. `search` is "beam" or "greedy"; constraints,
-        alignments and other strategies need the trained model.
+        alignments and other strategies are `options` that only the trained model has.
         """
-        constraints = {"prefix": prefix, "forbid": forbid, "require": require, "min_length": min_length}
-        constraints |= {"no_repeat_ngram": no_repeat_ngram, "copy_unknown": copy_unknown, "align": align}
-        needed = [name for name, value in (constraints | search_options).items() if value]
+        needed = [name for name, value in options.items() if value]
         if search not in ("beam", "greedy"):
             needed.insert(0, "search")
         if needed:
