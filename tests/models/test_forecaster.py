@@ -14,7 +14,7 @@ from throughtime.tasks.forecast.network import (
     LatentAutoregression,
     RecursiveForecaster,
 )
-from throughtime.tasks.forecast.networks import RecurrentNetwork, SegmentNetwork, Window, WindowNetwork
+from throughtime.tasks.forecast.window_networks import RecurrentNetwork, SegmentNetwork, Window, WindowNetwork
 
 LOOKBACK, HORIZON, BATCH = 12, 5, 3
 

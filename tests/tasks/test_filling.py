@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from throughtime.tasks.fill.filling import Partial, best_first
+from throughtime.tasks.fill.runner import Partial, best_first
 
 BLANK = 99
 # Three words in a row. The first alone is likeliest 0, the last alone likeliest 3, but never both together.

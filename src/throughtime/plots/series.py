@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from throughtime.series.stationarity import Drift
-    from throughtime.tasks.forecast.k_steps import KSteps, SeriesKSteps
+    from throughtime.tasks.forecast.evaluation import KSteps, SeriesKSteps
 
 _TIME, _DAY, _MONTH, _YEAR = "%H:%M", "%d %b", "%b", "%Y"
 

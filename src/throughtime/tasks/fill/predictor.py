@@ -18,8 +18,8 @@ from throughtime.results import Evaluation
 from throughtime.tasks.base import Progress
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.fill.config import FillConfig
-from throughtime.tasks.fill.filling import BlankFiller, Partial
 from throughtime.tasks.fill.network import MaskedTokens, build_filler
+from throughtime.tasks.fill.runner import BlankFiller, Partial
 from throughtime.tasks.texts import TextAssets, TextPredictor, build_codec
 from throughtime.text.blanks import mask_of
 from throughtime.text.texts import several

@@ -1,14 +1,133 @@
-"""An exported model that fills blanks, without torch."""
+"""Filling blanks without torch: what a trained model and its export share, and the export itself.
+
+Several blanks of a sentence are filled together: the most certain one first, then the others given it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from throughtime.errors import InputError
+from throughtime.results import Filling, Progress, with_alternatives
 from throughtime.runtime.runner import TextRunner, normalise, pad
-from throughtime.tasks.fill.filling import BlankFiller, Partial
+from throughtime.text.blanks import BLANK, Blanks, token_text
+from throughtime.text.codec import Codec
+from throughtime.text.texts import check_texts
+
+ROWS_AT_ONCE = 256
+
+
+class Partial(NamedTuple):
+    """A sentence with some blanks filled: its ids, the places still blank, ln P of the filled ones."""
+
+    ids: tuple[int, ...]
+    blanks: tuple[int, ...]
+    log_prob: float = 0.0
+
+
+Guess = Callable[[Sequence[Partial], int], tuple[list[list[float]], list[list[int]]]]
+"""From partial fillings and a number of words to ln P of the most likely words at each blank, and these."""
+
+
+class BlankFiller(ABC):
+    """A model that fills blanks, trained or exported."""
+
+    codec: Codec
+    sentences_per_batch: int
+
+    def fill(
+        self,
+        texts: str | Sequence[str],
+        *,
+        k: int = 5,
+        num_beams: int = 10,
+        progress: Progress | None = None,
+    ) -> list[Filling]:
+        """Fill the blanks of each text, written `___` or `[MASK]`: the best way and k - 1 alternatives.
+
+        The blanks of a text are filled together, the most certain one first (see `best_first`), with a beam
+        of `num_beams` partial fillings, or k if that is more. An empty text stays empty; any other text
+        without a blank is refused.
+        """
+        for name, value in (("k", k), ("num_beams", num_beams)):
+            if value < 1:
+                raise InputError(name, f"is {value}, expected 1 or more")
+        texts = check_texts(texts)
+        blanks = [Blanks.of(text, self.codec) for text in texts if text.strip()]
+        found: list[Filling] = []
+        for first in range(0, len(blanks), self.sentences_per_batch):
+            block = blanks[first : first + self.sentences_per_batch]
+            sentences = [Partial(one.ids, one.places) for one in block]
+            beams = best_first(sentences, self._guess, max(k, num_beams))
+            for one, own in zip(block, beams, strict=True):
+                fillings = [self._filling(one, partial) for partial in own[:k]]
+                found.append(with_alternatives(fillings or [Filling(one.text, (), 0.0)]))
+            if progress is not None:
+                progress(len(found), len(blanks))
+        rest = iter(found)
+        return [next(rest) if text.strip() else Filling(text, (), 1.0) for text in texts]
+
+    @abstractmethod
+    def _guess(self, partials: Sequence[Partial], width: int) -> tuple[list[list[float]], list[list[int]]]:
+        """ln P of the most likely words at each blank, without special tokens, and their ids."""
+
+    def _read_part(self, text: str) -> str:
+        """The text without its blanks, about which no warning is due."""
+        return BLANK.sub(" ", text)
+
+    def _filling(self, blanks: Blanks, partial: Partial) -> Filling:
+        words = [partial.ids[place] for place in blanks.places]
+        tokens = tuple(token_text(word, self.codec).strip(" ") for word in words)
+        return Filling(blanks.fill(words, self.codec), tokens, math.exp(partial.log_prob))
+
+
+def best_first(sentences: Sequence[Partial], guess: Guess, width: int) -> list[list[Partial]]:
+    """Find the most likely fillings of each sentence, best first, with a beam of `width` partial fillings.
+
+    Each step fills the most certain blank of each partial filling, the one whose best word has the highest
+    probability, with each of its `width` best words; then the model reads the sentences again. The order of
+    the blanks may differ between fillings, but follows from the filling: none is found twice, and the
+    probabilities of all possible fillings (products of conditional probabilities in that order) sum to 1.
+    """
+    beams = [[sentence] for sentence in sentences]
+    while open_beams := [number for number, beam in enumerate(beams) if beam and beam[0].blanks]:
+        partials = [partial for number in open_beams for partial in beams[number]]
+        grown = iter(_fill_surest(partials, guess, width))
+        for number in open_beams:
+            candidates = [one for _ in beams[number] for one in next(grown)]
+            beams[number] = sorted(candidates, key=lambda one: -one.log_prob)[:width]
+    return beams
+
+
+def _fill_surest(partials: Sequence[Partial], guess: Guess, width: int) -> list[list[Partial]]:
+    """Fill the most certain blank of each partial filling with each of its `width` best words."""
+    found: list[list[Partial]] = [[] for _ in partials]
+    order = sorted(range(len(partials)), key=lambda number: len(partials[number].ids))  # little padding
+    for first in range(0, len(order), ROWS_AT_ONCE):
+        chosen = order[first : first + ROWS_AT_ONCE]
+        values, words = guess([partials[number] for number in chosen], width)
+        row = 0
+        for number in chosen:
+            partial = partials[number]
+            rows = range(row, row + len(partial.blanks))
+            row = rows.stop
+            surest = max(rows, key=lambda one: values[one][0])
+            place = partial.blanks[surest - rows.start]
+            found[number] = [
+                Partial(
+                    (*partial.ids[:place], word, *partial.ids[place + 1 :]),
+                    tuple(blank for blank in partial.blanks if blank != place),
+                    partial.log_prob + log_prob,
+                )
+                for word, log_prob in zip(words[surest], values[surest], strict=True)
+                if log_prob > -math.inf
+            ]
+    return found
 
 
 class FillerRunner(BlankFiller, TextRunner):

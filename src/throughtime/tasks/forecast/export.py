@@ -19,8 +19,8 @@ from throughtime.tasks.forecast.network import (
     LatentAutoregression,
     NetworkForecaster,
 )
-from throughtime.tasks.forecast.networks import RecurrentNetwork, SegmentNetwork, Window, WindowNetwork
 from throughtime.tasks.forecast.predictor import SeriesForecaster
+from throughtime.tasks.forecast.window_networks import RecurrentNetwork, SegmentNetwork, Window, WindowNetwork
 
 BATCHES = (1, 3, 17)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +13,18 @@ from torch.nn.functional import dropout, pad
 from throughtime.errors import InputError
 from throughtime.layers.dropout import check_probability
 from throughtime.layers.stack import Stack
-from throughtime.tasks.forecast.heads import ForecastHead
-from throughtime.tasks.forecast.networks import Window, run_after_warm_up
+from throughtime.series.panels import PanelScaling
+from throughtime.tasks.forecast.config import ForecastConfig
+from throughtime.tasks.forecast.heads import ForecastHead, GaussianHead, PointHead, QuantileHead, StudentHead
+from throughtime.tasks.forecast.window_networks import (
+    RecurrentNetwork,
+    SegmentNetwork,
+    Window,
+    WindowNetwork,
+    run_after_warm_up,
+)
 
+Built = TypeVar("Built")
 NORMALISATIONS = ("none", "last", "mean", "standard")
 LEAST_SPREAD = 0.01
 """Minimum spread, in units of the whole series, so that a nearly constant window does not amplify noise."""
@@ -228,3 +237,41 @@ class LatentAutoregression(Forecaster):
     def _inputs(self, values: Tensor, known: Tensor) -> Tensor:
         """Join a value with the known columns of the next row."""
         return torch.cat([values.unsqueeze(-1), known], dim=-1)
+
+
+def build_forecaster(config: ForecastConfig, scaling: PanelScaling) -> Forecaster:
+    """Build the network that a configuration describes."""
+    head, recursive = _head(config), config.strategy == "recursive"
+    sizes = {"width": head.width, "known": scaling.known_columns, "past": len(config.past)}
+
+    def build(kind: Callable[..., Built], **arguments: Any) -> Built:
+        return kind(**{**config.arguments_for(kind), **arguments})
+
+    if config.model == "recurrent":
+        inputs = 1 + sizes["known"] + sizes.pop("past")
+        stack = Stack(
+            config.cell, inputs, config.hidden_size, config.num_layers, dropout=config.hidden_dropout
+        )
+        shared = {"stack": stack, "warm_up": config.warm_up or 0}
+        if recursive:
+            return build(LatentAutoregression, head=head, **shared)
+        network: nn.Module = build(RecurrentNetwork, **shared, **sizes)
+    elif config.model == "segment":
+        network = build(SegmentNetwork, series=scaling.numbered, **sizes)
+    else:
+        hidden_sizes = (config.hidden_size,) * config.num_layers if config.model == "mlp" else ()
+        horizon = 1 if recursive else config.horizon
+        network = build(WindowNetwork, horizon=horizon, hidden_sizes=hidden_sizes, **sizes)
+    if recursive:
+        return build(RecursiveForecaster, network=network, head=head)
+    # A linear model is a linear map already.
+    highway = config.highway and config.model != "linear"
+    return build(DirectForecaster, network=network, head=head, highway=highway)
+
+
+def _head(config: ForecastConfig) -> ForecastHead:
+    if config.head == "point":
+        return PointHead(config.loss)
+    if config.head == "quantiles":
+        return QuantileHead(config.probabilities)
+    return GaussianHead() if config.head == "gaussian" else StudentHead()

@@ -1,9 +1,10 @@
-"""Forecasts of a trained network: scaled windows in; means, quantiles and paths in original units out."""
+"""Forecasts of a trained network: panels in; means, quantiles and paths in original units out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,22 +12,72 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from throughtime.data.batching.series import PanelArrays, PanelBatch, PanelBatches, PanelWindows
+from throughtime.data.panel import Panel, Series, Times
 from throughtime.errors import InputError
 from throughtime.layers.devices import matmul_precision
-from throughtime.results import Forecast, Progress
+from throughtime.results import Forecast, Progress, format_times
+from throughtime.runtime.forecast import History, read_histories
 from throughtime.series.protocol import ForecastQuery
 from throughtime.series.scaling import Scale, unscale_forecasts
-from throughtime.tasks.forecast.inputs import future_columns
 from throughtime.tasks.forecast.network import Forecaster
-from throughtime.tasks.forecast.networks import Window
+from throughtime.tasks.forecast.window_networks import Window
 
 if TYPE_CHECKING:
+    from throughtime.tasks.forecast.config import ForecastConfig
     from throughtime.tasks.forecast.predictor import SeriesForecaster
 
 Array = NDArray[np.float64]
 ROWS_AT_ONCE = 4_096
 """Number of series, or of paths of some series, that go through the model together."""
 WINDOWS_AT_ONCE = 1_024
+PlainSeries = Mapping[str, Sequence[float]] | Sequence[History]
+"""Values by series name, oldest first; or a list of `History`, which can hold further columns."""
+
+
+def panels_of(
+    given: Mapping[str, Any] | Sequence[Any], known: tuple[str, ...], past: tuple[str, ...]
+) -> tuple[Panel, Panel | None]:
+    """Return the series, and a panel of their known columns that includes the rows to forecast.
+
+    Times are positions, starting at 0. `known` and `past` are the columns that the model reads.
+
+    >>> panel, future = panels_of([History("shop", [3.0, 1.0], known=[[0], [1], [1]])], ("sale",), ())
+    >>> panel.series[0].known.ravel(), future.series[0].ds
+    (array([0., 1.]), array([0, 1, 2]))
+    """
+    series, future = [], []
+    for one in read_histories(given):
+        rows = len(one.y)
+        ahead = one.columns("known", len(known), rows, known)
+        before = one.columns("past", len(past), rows, past)[:rows]
+        series.append(replace(Series.of(one.unique_id, one.y), known=ahead[:rows], past=before))
+        future.append(replace(Series.of(one.unique_id, np.full(len(ahead), np.nan)), known=ahead))
+    panel = Panel(tuple(series), None, known, past, undated=True)
+    return panel, Panel(tuple(future), None, known, undated=True) if known else None
+
+
+def future_columns(series: Series, ds: Times, h: int, names: Sequence[str], future: Panel | None) -> Array:
+    """Return the known columns at the times `ds` after a series; the first `h` rows must be complete.
+
+    If `future` has a single series, it is used for all.
+    """
+    known = np.full((len(ds), len(names)), np.nan)
+    if not names:
+        return known
+    if future is None:
+        raise InputError("future", f"is missing: the model needs {', '.join(names)} of the rows to forecast")
+    given = future.by_name().get(series.unique_id)
+    if given is None and len(future.series) == 1:
+        given = future.series[0]
+    if given is None:
+        raise InputError("future", f"has no rows for series {series.unique_id!r}")
+    _, here, there = np.intersect1d(ds, given.ds, return_indices=True)
+    known[here] = given.known[there]
+    absent = np.flatnonzero(np.isnan(known[:h]).any(axis=1))
+    if len(absent):
+        where = f"series {series.unique_id!r} at {format_times(ds)[absent[0]]}"
+        raise InputError("future", f"lacks {', '.join(names)} for {where}")
+    return known
 
 
 @torch.no_grad()
@@ -150,3 +201,29 @@ def window_of(batch: PanelBatch) -> Window:
 def to_array(values: Tensor) -> Array:
     """Convert a tensor to an array of float64."""
     return values.double().cpu().numpy()
+
+
+def describe_unusual_series(config: ForecastConfig, panel: Panel) -> list[str]:
+    """Return sentences about series that are too short to be split, and about constant ones."""
+    training = config.timeline.part_of_each("train", panel)
+    short = [one.unique_id for one in panel.series if not config.timeline.cuts(len(one))]
+    constant = [
+        one.unique_id
+        for one, rows in zip(panel.series, training, strict=True)
+        if _constant(one.y[: rows.stop])
+    ]
+    notes = []
+    if short:
+        notes.append(f"Too short for valid_size and test_size, used for training only: {_listed(short)}.")
+    if constant:
+        notes.append(f"Constant in the training rows, so not scaled: {_listed(constant)}.")
+    return notes
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
+
+
+def _constant(values: Array) -> bool:
+    present = values[~np.isnan(values)]
+    return bool(len(present) and (present == present[0]).all())

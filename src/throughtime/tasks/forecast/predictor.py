@@ -30,12 +30,15 @@ from throughtime.series.ridge import Fitting
 from throughtime.series.scaling import Scale
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
-from throughtime.tasks.forecast.build import build_forecaster, describe_unusual_series
 from throughtime.tasks.forecast.config import ForecastConfig
-from throughtime.tasks.forecast.inputs import PlainSeries, panels_of
-from throughtime.tasks.forecast.k_steps import KSteps, predict_k_steps
-from throughtime.tasks.forecast.network import Forecaster
-from throughtime.tasks.forecast.prediction import predict_panel
+from throughtime.tasks.forecast.evaluation import KSteps, evaluate_windows, predict_k_steps
+from throughtime.tasks.forecast.network import Forecaster, build_forecaster
+from throughtime.tasks.forecast.prediction import (
+    PlainSeries,
+    describe_unusual_series,
+    panels_of,
+    predict_panel,
+)
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -263,8 +266,6 @@ class SeriesForecaster(Predictor, ForecastModel):
         self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
     ) -> Evaluation:
         """Measure the errors on every window of a split, beside those of baselines on the same windows."""
-        from throughtime.tasks.forecast.report import evaluate_windows
-
         refuse_options(options, (), "is for models of text, and this model forecasts")
         return evaluate_windows(self, dataset, split, progress)
 
