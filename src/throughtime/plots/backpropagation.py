@@ -29,9 +29,7 @@ def gradients(curves: Sequence[Curve], clip: float, *, path: Path | str | None =
     with figure(3.9 * len(gains) if len(gains) > 1 else 5.5, 6.4, path=path) as drawing:
         rows = drawing.subplots(2, len(gains), sharex=True, sharey="row", squeeze=False)
         for gain, column in zip(gains, rows.T, strict=True):
-            chosen = [curve for curve in curves if curve.gain == gain]
-            _norms(column[0], chosen, colours)
-            _clipping(column[1], chosen, colours)
+            _draw_curves(column[0], column[1], [curve for curve in curves if curve.gain == gain], colours)
             kind = "small" if gain < 1 else "large"
             column[0].set_title(f"{kind} recurrent weights (gain {gain:g})")
             column[1].set_xlabel("lag $T - t$, in steps")
@@ -46,22 +44,17 @@ def gradients(curves: Sequence[Curve], clip: float, *, path: Path | str | None =
     return drawing
 
 
-def _norms(axes: Any, curves: Sequence[Curve], colours: dict[str, str]) -> None:
-    axes.set(yscale="log", ylim=_LIMITS, yticks=_TICKS)
-    axes.axhline(1, color=INK, linewidth=0.8)
+def _draw_curves(norms: Any, added: Any, curves: Sequence[Curve], colours: dict[str, str]) -> None:
+    """Draw the norms, and below them a step's share of the gradient before and after clipping."""
+    for axes in (norms, added):
+        axes.set(yscale="log", ylim=_LIMITS, yticks=_TICKS)
+        axes.axhline(1, color=INK, linewidth=0.8)
     for curve in curves:
-        style = _DRAWN if curve.keep is None and _gated(curve, curves) else _OPEN
-        axes.plot(curve.norms, color=colours[curve.cell], linestyle=style)
-
-
-def _clipping(axes: Any, curves: Sequence[Curve], colours: dict[str, str]) -> None:
-    axes.set(yscale="log", ylim=_LIMITS, yticks=_TICKS)
-    axes.axhline(1, color=INK, linewidth=0.8)
-    for curve in curves:
-        if curve.keep is None and _gated(curve, curves):
-            continue
-        axes.plot(curve.added, color=colours[curve.cell], alpha=_PALE)
-        axes.plot(curve.added_clipped, color=colours[curve.cell], linestyle=_CLIPPED)
+        look, as_drawn = {"color": colours[curve.cell]}, curve.keep is None and _gated(curve, curves)
+        norms.plot(curve.norms, linestyle=_DRAWN if as_drawn else _OPEN, **look)
+        if not as_drawn:
+            added.plot(curve.added, alpha=_PALE, **look)
+            added.plot(curve.added_clipped, linestyle=_CLIPPED, **look)
 
 
 def _gated(curve: Curve, curves: Sequence[Curve]) -> bool:

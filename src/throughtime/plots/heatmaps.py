@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from throughtime.inspection.gates import LayerGates
+    from throughtime.results import Alignment, Translation
 
 # Both colour maps work for the colour-blind and in grey: 0 to 1 dark to light, -1 to 1 through white.
 _OPEN, _SIGNED = "cividis", "PuOr_r"
@@ -27,26 +28,8 @@ Weights = tuple[Sequence[str], Sequence[str], Sequence[Sequence[float]]]
 """Source words, target words, and a row of weights for each target word."""
 
 
-class Alignment(Protocol):
-    """Words of both sides, and the weights of the source words [target words][source words]."""
-
-    @property
-    def source(self) -> Sequence[str]: ...  # noqa: D102
-    @property
-    def target(self) -> Sequence[str]: ...  # noqa: D102
-    @property
-    def weights(self) -> Sequence[Sequence[float]]: ...  # noqa: D102
-
-
-class Answer(Protocol):
-    """A translation with its alignment, or None if it was not requested."""
-
-    @property
-    def alignment(self) -> Alignment | None: ...  # noqa: D102
-
-
 def attention(
-    answer: Answer | Alignment | Weights,
+    answer: Translation | Alignment | Weights,
     *,
     title: str = "What each word attended to",
     path: Path | str | None = None,
@@ -83,7 +66,7 @@ def attention(
     return drawing
 
 
-def _weights(answer: Answer | Alignment | Weights) -> Weights:
+def _weights(answer: Translation | Alignment | Weights) -> Weights:
     if isinstance(answer, tuple):
         return answer
     alignment: Any = getattr(answer, "alignment", answer)

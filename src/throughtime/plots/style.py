@@ -147,11 +147,10 @@ def complete_fonts(figure: Figure) -> str:
 
 
 def _lacking(text: Text) -> set[str]:
-    from matplotlib.font_manager import findfont, get_font
+    from matplotlib.font_manager import findfont
 
-    font = get_font(findfont(text.get_fontproperties()))
     drawn = {letter for letter in text.get_text() if unicodedata.category(letter)[0] not in _UNDRAWN}
-    return drawn - _held(font, drawn)
+    return drawn - _held(str(findfont(text.get_fontproperties())), drawn)
 
 
 def _families(wanted: Collection[str]) -> tuple[list[str], set[str]]:
@@ -179,13 +178,10 @@ def _known_families(wanted: Collection[str]) -> dict[str, set[str]]:
     """The characters that each family known to matplotlib has."""
     from matplotlib.font_manager import fontManager
 
-    files: dict[str, set[str]] = {}
     holds: dict[str, set[str]] = {}
     for entry in fontManager.ttflist:
         if entry.style == "normal" and not entry.name.startswith(_BOXES):
-            if entry.fname not in files:
-                files[entry.fname] = _held_by_file(entry.fname, wanted)
-            held = files[entry.fname]
+            held = _held(entry.fname, wanted)
             # The bold face may lack a character of the regular one: it must be in all faces.
             holds[entry.name] = holds.get(entry.name, held) & held
     return {name: held for name, held in holds.items() if held}
@@ -197,21 +193,18 @@ def _learn_new_fonts(wanted: Collection[str]) -> None:
 
     known = {entry.fname for entry in fontManager.ttflist}
     for file in findSystemFonts():
-        if file not in known and _held_by_file(file, wanted):
+        if file not in known and _held(file, wanted):
             fontManager.addfont(file)
 
 
-def _held_by_file(file: str, wanted: Collection[str]) -> set[str]:
+def _held(file: str, letters: Collection[str]) -> set[str]:
+    """The characters that a font has; bitmap fonts, such as coloured emoji, cannot be drawn."""
     from matplotlib.ft2font import FT2Font
 
     try:
-        return _held(FT2Font(file), wanted)
+        font = FT2Font(file)
     except (OSError, RuntimeError):  # deleted since it was listed, or not a font
         return set()
-
-
-def _held(font: Any, letters: Collection[str]) -> set[str]:
-    """The characters that a font has; bitmap fonts, such as coloured emoji, cannot be drawn."""
     return {letter for letter in letters if font.get_char_index(ord(letter))} if font.scalable else set()
 
 

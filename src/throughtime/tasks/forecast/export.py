@@ -37,8 +37,13 @@ def build_export(forecaster: SeriesForecaster) -> Exported:
             "calendar", "is on, but exports read no dates; train again with calendar columns in known"
         )
     known, past = scaling.known_columns, len(config.past)
+
+    def graphs(int8: bool) -> dict[str, Graph]:
+        step = {"step": _step_graph(model, known, int8)} if isinstance(model, LatentAutoregression) else {}
+        return {"model": _model_graph(model, known, past, int8), **step}
+
     return Exported(
-        lambda int8: _graphs(model, known, past, int8),
+        graphs,
         {
             "lookback": model.lookback,
             "horizon": model.horizon,
@@ -60,55 +65,41 @@ def build_export(forecaster: SeriesForecaster) -> Exported:
     )
 
 
-def _graphs(model: Forecaster, known: int, past: int, int8: bool) -> dict[str, Graph]:
-    if isinstance(model, LatentAutoregression):
-        return {"model": _reading_graph(model, known, int8), "step": _step_graph(model, known, int8)}
-    assert isinstance(model, NetworkForecaster)
-    return {"model": _window_graph(model, known, past, int8)}
+def _model_graph(model: Forecaster, known: int, past: int, int8: bool) -> Graph:
+    """From windows to the outputs for normalised values, the level, and the state if there is one.
 
-
-def _window_graph(model: NetworkForecaster, known: int, past: int, int8: bool) -> Graph:
-    """From windows to the outputs [rows, B, width] for normalised values, and the level."""
+    The outputs are [rows, B, width]; a model with a state has those of the next row, [B, width].
+    """
     graph = Graph("forecaster", int8=int8)
-    values = graph.input("values", "float32", [model.lookback, "batch"])
-    offset, spread = _level(graph, model, values)
-    normalised = graph.op("Div", graph.op("Sub", values, offset), spread)
+    lookback, width = model.lookback, model.head.width
+    values = graph.input("values", "float32", [lookback, "batch"])
+    latent = model if isinstance(model, LatentAutoregression) else None
+    offset, spread = _level(graph, model, graph.slice(values, 0, latent.warm_up, 0) if latent else values)
+    ahead = 0 if latent else model.trained_rows
     window = GraphWindow(
-        normalised,
-        graph.input("known", "float32", [model.lookback + model.trained_rows, "batch", known])
-        if known
-        else None,
-        graph.input("past", "float32", [model.lookback, "batch", past]) if past else None,
+        graph.op("Div", graph.op("Sub", values, offset), spread),
+        graph.input("known", "float32", [lookback + ahead, "batch", known]) if known else None,
+        graph.input("past", "float32", [lookback, "batch", past]) if past else None,
         graph.input("numbers", "int64", ["batch"]) if _numbered(model) else None,
     )
-    outputs = graph_network(graph, model.network, window, model.lookback)
-    if isinstance(model, DirectForecaster) and model.highway is not None:
-        centre = graph.linear(graph.op("Transpose", normalised), model.highway.weight, model.highway.bias)
-        centre = graph.op("Unsqueeze", graph.op("Transpose", centre), graph.axes(-1))
-        before, after = model.head.centre, model.head.width - model.head.centre - 1
-        outputs = graph.op("Add", outputs, graph.op("Pad", centre, graph.axes(0, 0, before, 0, 0, after)))
-    graph.output(outputs, "outputs", "float32", [model.trained_rows, "batch", model.head.width])
+    if latent:
+        found, state = latent.stack.graph(graph, columns(graph, window, lookback))
+        last = graph.op("Gather", found, graph.constant(-1, "int64"), axis=0)
+        outputs = graph.linear(last, latent.readout.weight, latent.readout.bias)
+        graph.output(outputs, "outputs", "float32", ["batch", width])
+        graph.state_outputs("state", state, latent.stack.state_sizes)
+    else:
+        assert isinstance(model, NetworkForecaster)
+        outputs = graph_network(graph, model.network, window, lookback)
+        if isinstance(model, DirectForecaster) and model.highway is not None:
+            flat = graph.op("Transpose", window.values)
+            centre = graph.op("Transpose", graph.linear(flat, model.highway.weight, model.highway.bias))
+            padding = graph.axes(0, 0, model.head.centre, 0, 0, width - model.head.centre - 1)
+            centre = graph.op("Pad", graph.op("Unsqueeze", centre, graph.axes(-1)), padding)
+            outputs = graph.op("Add", outputs, centre)
+        graph.output(outputs, "outputs", "float32", [ahead, "batch", width])
     graph.output(offset, "offset", "float32", ["batch"])
     graph.output(spread, "spread", "float32", ["batch"])
-    return graph
-
-
-def _reading_graph(model: LatentAutoregression, known: int, int8: bool) -> Graph:
-    """From windows to the outputs [B, width] of the next row, the level, and the state."""
-    graph = Graph("forecaster", int8=int8)
-    values = graph.input("values", "float32", [model.lookback, "batch"])
-    offset, spread = _level(graph, model, graph.slice(values, 0, model.warm_up, 0))
-    normalised = graph.op("Div", graph.op("Sub", values, offset), spread)
-    rows = graph.input("known", "float32", [model.lookback, "batch", known]) if known else None
-    outputs, state = model.stack.graph(
-        graph, columns(graph, GraphWindow(normalised, rows, None, None), model.lookback)
-    )
-    last = graph.op("Gather", outputs, graph.constant(-1, "int64"), axis=0)
-    outputs = graph.linear(last, model.readout.weight, model.readout.bias)
-    graph.output(outputs, "outputs", "float32", ["batch", model.head.width])
-    graph.output(offset, "offset", "float32", ["batch"])
-    graph.output(spread, "spread", "float32", ["batch"])
-    graph.state_outputs("state", state, model.stack.state_sizes)
     return graph
 
 
@@ -258,8 +249,9 @@ def _level(graph: Graph, model: Forecaster, values: str) -> tuple[str, str]:
     return offset, spread
 
 
-def _numbered(model: NetworkForecaster) -> bool:
-    return isinstance(model.network, SegmentNetwork) and model.network.series is not None
+def _numbered(model: Forecaster) -> bool:
+    network = getattr(model, "network", None)
+    return isinstance(network, SegmentNetwork) and network.series is not None
 
 
 def _head(head: forecast_heads.ForecastHead) -> dict[str, Any]:
@@ -282,43 +274,28 @@ def _cases(model: Forecaster, known: int, past: int, numbered: int) -> Iterator[
     def drawn(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=draws)
 
+    def case(part: str, given: dict[str, Tensor], expected: dict[str, Tensor]) -> Case:
+        used = {"known": known, "past": past, "numbers": _numbered(model)}
+        inputs = {name: value for name, value in given.items() if used.get(name, True)}
+        return Case.of(part, f"{batch} x {rows}", inputs, expected)
+
+    rows = model.lookback
     for batch in BATCHES:
-        what = f"{batch} x {model.lookback}"
-        values = drawn(model.lookback, batch)
-        columns_known = drawn(model.lookback + model.horizon, batch, known)
+        values = drawn(rows, batch)
+        columns_known = drawn(rows + model.horizon, batch, known)
         numbers = torch.randint(-1, numbered, (batch,), generator=draws)
-        window = Window(values, columns_known, drawn(model.lookback, batch, past), numbers)
-        if isinstance(model, LatentAutoregression):
-            yield from _stateful_cases(model, window, what, draws)
+        window = Window(values, columns_known, drawn(rows, batch, past), numbers)
+        given = window._asdict()
+        if not isinstance(model, LatentAutoregression):
+            _, outputs, level = model(window)
+            given["known"] = columns_known[: rows + model.trained_rows]
+            yield case("model", given, {"outputs": outputs, **level._asdict()})
             continue
-        assert isinstance(model, NetworkForecaster)
-        _, outputs, level = model(window)
-        given = {"values": values}
-        if known:
-            given["known"] = columns_known[: model.lookback + model.trained_rows]
-        if past:
-            given["past"] = window.past
-        if _numbered(model):
-            given["numbers"] = numbers
-        expected = {"outputs": outputs, "offset": level.offset, "spread": level.spread}
-        yield Case.of("model", what, given, expected)
-
-
-def _stateful_cases(
-    model: LatentAutoregression, window: Window, what: str, draws: torch.Generator
-) -> Iterator[Case]:
-    level = model.level(window.values[: model.warm_up])
-    inputs = model._inputs(level.remove(window.values), window.known[1 : model.lookback + 1])
-    outputs, state = model.stack(inputs)
-    given = {"values": window.values}
-    if window.known.shape[-1]:
-        given["known"] = window.known[1 : model.lookback + 1]
-    expected = {"outputs": model.readout(outputs[-1]), "offset": level.offset, "spread": level.spread}
-    yield Case.of("model", what, given, {**expected, **number_names("state", state)})
-    value = torch.randn(window.values.shape[1], generator=draws)
-    last, reached = model.stack.step(model._inputs(value, window.known[-1]), state)
-    given = {"value": value, **number_names("state", state)}
-    if window.known.shape[-1]:
-        given["known"] = window.known[-1]
-    expected = {"outputs": model.readout(last), **number_names("next", reached)}
-    yield Case.of("step", what, given, expected)
+        level = model.level(values[: model.warm_up])
+        read, state = model.stack(model._inputs(level.remove(values), columns_known[1 : rows + 1]))
+        expected = {"outputs": model.readout(read[-1]), **level._asdict(), **number_names("state", state)}
+        yield case("model", {"values": values, "known": columns_known[1 : rows + 1]}, expected)
+        value = drawn(batch)
+        last, reached = model.stack.step(model._inputs(value, columns_known[-1]), state)
+        given = {"value": value, "known": columns_known[-1], **number_names("state", state)}
+        yield case("step", given, {"outputs": model.readout(last), **number_names("next", reached)})
