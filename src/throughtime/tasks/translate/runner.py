@@ -40,14 +40,14 @@ class TranslatorRunner(TextRunner):
         max_length: int | None = None,
         search: str = "beam",
         progress: Progress | None = None,
-        **options: Any,
+        **search_options: Any,
     ) -> list[Translation]:
         """Translate one text or several; returns one answer per text, with other translations inside it.
 
         A long text is translated sentence by sentence. `search` is "beam" or "greedy"; constraints,
-        alignments and other strategies are `options` that only the trained model has.
+        alignments and other strategies, the `search_options`, need the trained model.
         """
-        needed = [name for name, value in options.items() if value]
+        needed = [name for name, value in search_options.items() if value]
         if search not in ("beam", "greedy"):
             needed.insert(0, "search")
         if needed:
