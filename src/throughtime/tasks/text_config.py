@@ -11,6 +11,7 @@ from throughtime.config import Effect, architecture
 from throughtime.train.config import Precision, Schedule, Share, TrainingConfig
 
 if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
     from throughtime.layers.stack import Stack
 
 MIN_PIECES, MAX_PIECES, WORDS_PER_PIECE = 1_000, 8_000, 20
@@ -133,3 +134,13 @@ def choose_max_size(given: int | None, tokens: str, texts: Iterable[str]) -> int
         max(text.count(" ") + 1, len(text.encode()) // 9 if not text.isascii() else 0) for text in texts
     )
     return max(MIN_PIECES, min(MAX_PIECES, words // WORDS_PER_PIECE))
+
+
+def follow_suggestions(config: Any, dataset: Dataset) -> dict[str, str]:
+    """The settings for reading text: those that are given, and for the others what the data suggest."""
+    tokens = config.tokens or dataset.tokens
+    return {
+        "tokens": tokens,
+        "normaliser": config.normaliser or dataset.normaliser_for(tokens),
+        "layout": config.layout or dataset.layout,
+    }

@@ -11,7 +11,7 @@ from pydantic import Field
 from throughtime.config import Effect, architecture, initialisation, one_of, only_with
 from throughtime.models.widths import layer_widths, tied_widths
 from throughtime.tasks import text_config as shared
-from throughtime.tasks.language.framing import Framing, follow_suggestions
+from throughtime.tasks.language.framing import Framing
 from throughtime.train.config import LearningRate, OutputBias, Precision, Share
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class LanguageConfig(shared.TextConfig):
 
     def settled(self, dataset: Dataset) -> LanguageConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""
-        return self.model_copy(update=follow_suggestions(dataset, self.tokens, self.normaliser, self.layout))
+        return self.model_copy(update=shared.follow_suggestions(self, dataset))
 
     def frame(self, codec: Codec) -> Framing:
         """The framing with which a model with this vocabulary reads text."""

@@ -14,8 +14,6 @@ from throughtime.text.texts import check_text, check_texts
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from throughtime.data.datasets import Dataset
-    from throughtime.folder import ModelFolder
     from throughtime.text.codec import Codec
 
 WINDOW = 24
@@ -37,8 +35,8 @@ class Framing:
     backward: bool = False
     running: bool = False
 
-    def save(self, folder: ModelFolder) -> None:
-        """Write the vocabulary and the tokenizer; the configuration holds the rest."""
+    def save(self, folder: Any) -> None:
+        """Write vocabulary and tokenizer to a `ModelFolder`; the configuration holds the rest."""
         self.codec.save(folder.path)
 
     @property
@@ -126,15 +124,3 @@ class Framing:
         if mark is None:
             raise InputError(f"the vocabulary has no <{role}> token, which a model of marked lines needs")
         return mark
-
-
-def follow_suggestions(
-    dataset: Dataset, tokens: str | None, normaliser: str | None, layout: str | None
-) -> dict[str, str]:
-    """The settings for reading text: those that are given, and for the others what the data suggest."""
-    chosen = tokens or dataset.tokens
-    return {
-        "tokens": chosen,
-        "normaliser": normaliser or dataset.normaliser_for(chosen),
-        "layout": layout or dataset.layout,
-    }

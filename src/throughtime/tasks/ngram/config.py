@@ -10,7 +10,7 @@ from throughtime.config import Config
 from throughtime.errors import InputError
 from throughtime.ngram.smoothing import Smoothing, build_smoothing
 from throughtime.tasks import text_config as shared
-from throughtime.tasks.language.framing import Framing, follow_suggestions
+from throughtime.tasks.language.framing import Framing
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -45,7 +45,7 @@ class NgramConfig(Config):
 
     def settled(self, dataset: Dataset) -> NgramConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""
-        return self.model_copy(update=follow_suggestions(dataset, self.tokens, self.normaliser, self.layout))
+        return self.model_copy(update=shared.follow_suggestions(self, dataset))
 
     def frame(self, codec: Codec) -> Framing:
         """The framing with which a model with this vocabulary reads text."""
