@@ -8,6 +8,7 @@ import pytest
 
 from throughtime.cells import CELLS
 from throughtime.data.datasets import open_dataset
+from throughtime.search.strategies import STRATEGIES
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.predictor import RecurrentLanguage
 from throughtime.tasks.ngram.config import NgramConfig
@@ -76,6 +77,31 @@ def test_what_machines_read(throughtime, runs):
     assert [len(one["nearest"]) for one in near["neighbours"]] == [2, 2, 2]
 
 
+@pytest.mark.parametrize("run", ["en-fr", "english", "counted"])
+def test_all_searches_side_by_side(throughtime, runs, run):  # R100, R101, R102
+    words = ("inspect", runs / run, "one two", "--searches", "--max-length", 2, "--num-beams", 2)
+    found = throughtime(*words, "--json").json
+    assert [row["search"] for row in found["rows"]] == list(STRATEGIES)
+    assert (found["max_length"], found["seed"]) == (2, 0)
+    shown = throughtime(*words)
+    assert (shown.code, shown.err) == (0, "")
+    lines = shown.out.splitlines()
+    for row in found["rows"]:
+        [line] = [line for line in lines if line.startswith(f"{row['search']} ")]
+        assert f"{row['hypotheses']:,}" in line.split()
+        assert row["steps"] > 0
+        assert row["text"] is None or f"{row['log_prob']:.2f}".replace("-", "−") in line.split()
+    long = throughtime("inspect", runs / run, "one two", "--searches").out
+    [line] = [line for line in long.splitlines() if line.startswith("exhaustive ")]
+    assert "cannot run" in line
+
+
+def test_an_unknown_script_is_pointed_out(throughtime, runs):  # R120
+    ran = throughtime("inspect", runs / "en-fr", "今天", "--searches", "--json")
+    assert [one for one in ran.json["warnings"] if "Chinese" in one]
+    assert ran.err.count("\n") == 1
+
+
 def test_options_may_come_first_and_the_command_may_be_named(throughtime, runs):
     first = throughtime("inspect", "--gates", runs / "english", "one", "--json")
     named = throughtime("inspect", "model", runs / "english", "one", "--gates", "--json")
@@ -94,17 +120,21 @@ def test_one_layer_with_all_its_gates(throughtime, runs, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["{english}", "one"], "english: is a language model; choose what to see: --gates or --embedding"),
-        (["{english}"], "english: is a language model; choose what to see: --gates or --embedding"),
-        (["{en-fr}"], "a translator; choose what to see: --attention, --beam, --gates or --embedding"),
+        (["{english}", "one"], "choose what to see: --searches, --gates or --embedding"),
+        (["{english}"], "choose what to see: --searches, --gates or --embedding"),
+        (["{en-fr}"], "see: --attention, --beam, --searches, --gates or --embedding"),
         (["{en-fr}", "one", "--gates", "--beam"], "--beam and --gates: can be seen one at a time"),
-        (["{english}", "one", "--beam"], "is a language model without beam; it has --gates and --embedding"),
-        (["{plain}", "one", "--gates"], "is a language model without gates; it has --embedding"),
-        (["{one-vector}", "one", "--attention"], "without attention; it has --beam, --gates and --embedding"),
-        (["{counted}", "one", "--gates"], "is a language model that has none of these views"),
+        (["{english}", "one", "--beam"], "without beam; it has --searches, --gates and --embedding"),
+        (["{plain}", "one", "--gates"], "without gates; it has --searches and --embedding"),
+        (["{one-vector}", "one", "--attention"], "without attention; it has --beam, --searches, --gates"),
+        (["{counted}", "one", "--gates"], "is a language model without gates; it has --searches"),
         (["{english}", "--gates"], 'english "a sentence" --gates`'),
         (["{english}", "one", "--gates", "--plot", "g.gif"], "g.gif: is not a picture"),
         (["{en-fr}", "", "--attention"], "sentence: is empty"),
+        (["{en-fr}", "one", "--gates", "--num-beams", "2"], "--num-beams: goes with --beam or --searches"),
+        (["{en-fr}", "one", "--beam", "--max-length", "2"], "--max-length: goes with --searches"),
+        (["{en-fr}", "one", "--searches", "--plot", "g.png"], "--plot: goes with --attention, --beam"),
+        (["{en-fr}", "", "--searches"], "sentence: is empty"),
         (["nowhere", "one", "--gates"], "nowhere: no such model folder"),
         (["gradientz"], "No such command 'gradientz'"),
     ],
@@ -116,7 +146,7 @@ def test_mistakes_get_one_sentence(throughtime, runs, words, sentence):
     assert len(ran.err.strip().splitlines()) == 1
 
 
-VIEWS = ("--attention", "--beam", "--gates", "--embedding")
+VIEWS = ("--attention", "--beam", "--searches", "--gates", "--embedding")
 
 
 @pytest.mark.parametrize(
@@ -125,18 +155,19 @@ VIEWS = ("--attention", "--beam", "--gates", "--embedding")
         ("en-fr", VIEWS),
         ("one-vector", VIEWS[1:]),
         ("english", VIEWS[2:]),
-        ("plain", VIEWS[3:]),
-        ("counted", ()),
+        ("plain", ("--searches", "--embedding")),
+        ("counted", ("--searches",)),
     ],
 )
 def test_help_for_a_run_offers_the_views_of_its_model(throughtime, runs, run, offered):
     told = throughtime("inspect", runs / run, "--help").out
-    assert [view for view in VIEWS if f"{view} " in told] == list(offered)
-    assert ("--num-beams" in told) == ("--beam" in offered)
+    assert [view for view in VIEWS if f" {view}  " in told] == list(offered)
+    assert ("--num-beams" in told) == ("--searches" in offered)
+    assert ("--plot" in told) == (run != "counted")
     assert ("--layer" in told) == ("--gates" in offered)
     assert ("--side" in told) == ("--embedding" in offered)
     general = throughtime("inspect", "model", "--help").out
-    assert [view for view in VIEWS if f"{view} " in general] == list(VIEWS)
+    assert [view for view in VIEWS if f" {view}  " in general] == list(VIEWS)
 
 
 @pytest.mark.parametrize("cell", CELLS)

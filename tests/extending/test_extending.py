@@ -127,6 +127,9 @@ def test_a_search_strategy_translates(outside, translator):
     (longer,) = outside("translate", translator, *words, "--json").json["translations"]
     assert len(longer["text"].split()) >= 9, longer
     assert "stubborn" in outside("translate", "--help").out
+    rows = outside("inspect", translator, "two three", "--searches", "--json").json["rows"]
+    [stubborn] = [row for row in rows if row["search"] == "stubborn"]
+    assert stubborn["text"] == found["text"]
 
 
 def test_a_measure_evaluates(outside, translator):

@@ -10,9 +10,16 @@ from throughtime.errors import InputError
 from throughtime.inspection import VIEWS, find_views
 from throughtime.inspection.embeddings import embedding_map
 from throughtime.inspection.gates import unit_gates
+from throughtime.inspection.searches import compare_searches
 from throughtime.inspection.translation import attention, beam_tree
 
-SEE = {"attention": attention, "beam": beam_tree, "gates": unit_gates, "embedding": embedding_map}
+SEE = {
+    "attention": attention,
+    "beam": beam_tree,
+    "searches": compare_searches,
+    "gates": unit_gates,
+    "embedding": embedding_map,
+}
 
 
 def composer(folder, **settings):
@@ -27,9 +34,9 @@ def composer(folder, **settings):
     [
         (untrained.translator, {}, VIEWS),
         (untrained.translator, {"structure": "state-only", "tied": False}, VIEWS[1:]),
-        (untrained.translator, {"cell": "rnn"}, ("attention", "beam", "embedding")),
-        (untrained.language, {}, ("gates", "embedding")),
-        (untrained.language, {"cell": "rnn-relu"}, ("embedding",)),
+        (untrained.translator, {"cell": "rnn"}, ("attention", "beam", "searches", "embedding")),
+        (untrained.language, {}, ("searches", "gates", "embedding")),
+        (untrained.language, {"cell": "rnn-relu"}, ("searches", "embedding")),
         (untrained.filler, {}, ("gates", "embedding")),
         (untrained.tagger, {}, ("gates", "embedding")),
         (untrained.classifier, {}, ("gates", "embedding")),

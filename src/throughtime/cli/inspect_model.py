@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.inputs import load_model, task_of
+from throughtime.cli.inputs import load_model, one_line, task_of
 from throughtime.cli.options import Device, Plot, Run, check_pictures, option, refuse
-from throughtime.cli.output import BOLD, Outcome, as_command, build_table, draw_figure
+from throughtime.cli.output import BOLD, Outcome, as_command, build_table, draw_figure, warn
 from throughtime.cli.usage import RunFirst, is_run
 from throughtime.errors import InputError, ThroughtimeError
+from throughtime.runtime import LARGEST_SEED
 from throughtime.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -26,8 +27,16 @@ if TYPE_CHECKING:
 VIEW = "What to show"
 NEIGHBOURS = 4
 SHOWN_UNITS = 4
-BELONGS = {"num_beams": "beam", "layer": "gates", "neighbours": "embedding", "side": "embedding"}
-"""The view that each of the other options belongs to."""
+BELONGS = {
+    "num_beams": ("beam", "searches"),
+    "max_length": ("searches",),
+    "seed": ("searches",),
+    "layer": ("gates",),
+    "neighbours": ("embedding",),
+    "side": ("embedding",),
+    "plot": ("attention", "beam", "gates", "embedding"),
+}
+"""The views that each of the other options belongs to."""
 
 
 class InspectsRun(RunFirst):
@@ -48,8 +57,8 @@ class InspectsRun(RunFirst):
                 offered = find_views(load_model(Path(run), "cpu"))
                 params: list[Any] = self.params  # options, and arguments that are never hidden
                 for param in params:
-                    view = BELONGS.get(param.name, param.name)
-                    param.hidden = view in VIEWS and view not in offered
+                    belongs = set(BELONGS.get(param.name, [param.name]))
+                    param.hidden = belongs <= {*VIEWS} and belongs.isdisjoint(offered)
                 what = f"is {TASKS[task_of(Path(run))].title}"
                 self.help = f"{run} {what}, and has {_offer(offered)}." if offered else _none(run, what)
         super().format_help(ctx, formatter)
@@ -65,13 +74,26 @@ def inspect_model(
     beam: Annotated[
         bool, option("Translators: what the beam kept and cut, and why.", "--beam", panel=VIEW)
     ] = False,
+    searches: Annotated[
+        bool, option("Translators, language models: all searches side by side.", "--searches", panel=VIEW)
+    ] = False,
     gates: Annotated[
         bool, option("Gates of every unit through time: which units remember.", "--gates", panel=VIEW)
     ] = False,
     embedding: Annotated[
         bool, option("Nearest neighbours of the words, and a map of them.", "--embedding", panel=VIEW)
     ] = False,
-    num_beams: Annotated[int | None, option("With --beam: number of beams.", min=1, max=50)] = None,
+    num_beams: Annotated[
+        int | None, option("With --searches, --beam: number of beams.", min=1, max=50)
+    ] = None,
+    max_length: Annotated[
+        int | None,
+        option("With --searches: maximum number of tokens of a result; 20 after a prompt.", min=1, max=1000),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        option("With --searches: seed of the random numbers; 0 by default.", min=0, max=LARGEST_SEED),
+    ] = None,
     layer: Annotated[
         int | None, option("With --gates: show all gates of this layer; 1 is the first.", min=1)
     ] = None,
@@ -92,16 +114,20 @@ def inspect_model(
 
       throughtime inspect model runs/en-fr "My mother is reading." --beam --plot beam.png
 
+      throughtime inspect runs/en-fr "My mother is reading." --searches
+
       throughtime inspect runs/english "she reads a letter" --gates --plot gates.png
 
       throughtime inspect runs/english "mother garden red" --embedding --plot words.png
     """
-    views = {"attention": attention, "beam": beam, "gates": gates, "embedding": embedding}
+    views = {"attention": attention, "beam": beam, "searches": searches, "gates": gates}
+    views["embedding"] = embedding
     chosen = [view for view, given in views.items() if given]
-    others = {"num_beams": num_beams, "layer": layer, "neighbours": neighbours, "side": side}
+    others: dict[str, Any] = {"num_beams": num_beams, "max_length": max_length, "seed": seed, "layer": layer}
+    others |= {"neighbours": neighbours, "side": side, "plot": plot if searches else None}
     for name, value in others.items():
-        if not views[BELONGS[name]]:
-            refuse(f"goes with --{BELONGS[name]}; leave it out", **{name: value})
+        if not any(views[view] for view in BELONGS[name]):
+            refuse(f"goes with {_offer([*BELONGS[name]], 'or')}; leave it out", **{name: value})
     check_pictures(plot)
     model = load_model(run, device)
     _check_view(run, model, chosen)
@@ -114,10 +140,14 @@ def inspect_model(
             outcome = _attention(model, sentence, plot)
         elif beam:
             outcome = _beam(model, sentence, num_beams, plot)
+        elif searches:
+            outcome = _searches(model, sentence, max_length, num_beams, seed or 0)
         elif gates:
             outcome = _gates(model, sentence, layer, plot)
         else:
             outcome = _embedding(model, sentence, neighbours or NEIGHBOURS, side, plot)
+    if sentence:
+        warn(model.input_warnings([sentence]))
     return Outcome({"run": str(run), "sentence": sentence, **outcome.values}, outcome.shown)
 
 
@@ -202,6 +232,28 @@ def _tree_shown(tree: BeamTree) -> list[RenderableType]:
     best = tree.results[0]
     note = "* marks the way to the best. Why each was kept or cut is in --json and on the page of `serve`."
     return [f"{escape(best.text)}  (beam of {tree.width}, score {signed(best.score)})", "", table, "", note]
+
+
+def _searches(model: Any, sentence: str, max_length: int | None, num_beams: int | None, seed: int) -> Outcome:
+    from rich.text import Text
+
+    from throughtime.inspection.searches import compare_searches
+    from throughtime.text.texts import signed
+
+    found = compare_searches(model, sentence, max_length=max_length, num_beams=num_beams, seed=seed)
+    table = build_table("search", ">ln P", ">score", ">model steps", ">hypotheses", "text", **BOLD)
+    for row in found.rows:
+        numbers = [row.log_prob, row.score]
+        cells = ["-" if number is None else signed(number) for number in numbers]
+        cut = " …" if row.ended is False else ""
+        text = f"cannot run: {row.note}" if row.text is None else f"{one_line(row.text)}{cut}"
+        table.add_row(row.search, *cells, f"{row.steps:,}", f"{row.hypotheses:,}", Text(text))
+    notes = [f"{row.search}: {row.note}" for row in found.rows if row.note and row.text is not None]
+    columns = (
+        "score is what a search ranks its results by; hypotheses is how many the model continued in all its "
+        f"steps. … marks a text that was cut at {found.max_length} tokens."
+    )
+    return Outcome(found.to_dict(), [table, "", *notes, columns])
 
 
 def _gates(model: Any, sentence: str, layer: int | None, plot: Path | None) -> Outcome:

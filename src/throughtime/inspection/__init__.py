@@ -6,18 +6,20 @@ from typing import Any
 
 from throughtime.errors import InputError
 
-VIEWS = ("attention", "beam", "gates", "embedding")
+VIEWS = ("attention", "beam", "searches", "gates", "embedding")
 """The views of a trained model that `throughtime inspect` can show."""
 
 
 def find_views(model: Any) -> list[str]:
-    """List the views that a loaded model has; a model of counts or of series has none."""
+    """List the views that a loaded model has; a model of series has none."""
     from throughtime.inspection.embeddings import tables
     from throughtime.inspection.gates import check_gates
+    from throughtime.inspection.searches import check_searchable
     from throughtime.inspection.translation import check_attention, require_translator
 
     found = []
-    for view, check in zip(VIEWS, (check_attention, require_translator, check_gates, tables), strict=True):
+    checks = (check_attention, require_translator, check_searchable, check_gates, tables)
+    for view, check in zip(VIEWS, checks, strict=True):
         try:
             check(model)
         except InputError:

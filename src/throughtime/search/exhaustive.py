@@ -86,10 +86,11 @@ class Exhaustive:
 
     def _refuse(self, sentences: int, vocabulary: int) -> None:
         if sentences * vocabulary**self.max_length > MOST_SEQUENCES:
+            each = f" for each of {sentences} sentences" if sentences > 1 else ""
             raise InputError(
                 "exhaustive search",
-                f"would try {vocabulary}^{self.max_length} sequences for each of {sentences} sentences, over "
-                f"{MOST_SEQUENCES:,} in total; lower the maximum length, or use exact or beam search",
+                f"would try {vocabulary}^{self.max_length} sequences{each}, more than {MOST_SEQUENCES:,} in "
+                "total; lower the maximum length, or use exact or beam search",
             )
 
 

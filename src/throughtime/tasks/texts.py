@@ -14,7 +14,7 @@ from throughtime.text.input_warnings import ReadsTexts
 
 if TYPE_CHECKING:
     from throughtime.folder import ModelFolder
-    from throughtime.search.generate import Constraint, Finished, Moment, Strategy
+    from throughtime.search.generate import Constraint, Finished, Moment, StepModel, Strategy
     from throughtime.tasks.labels import Labels
 
 PROMPTS_AT_ONCE = 64
@@ -118,10 +118,12 @@ class TextWriter(TextPredictor):
         constraints: Callable[[int], list[Constraint]] | None = None,
         progress: Progress | None = None,
         watch: Callable[[Moment], None] | None = None,
+        model: StepModel | None = None,
     ) -> list[list[Finished]]:
         """Search in batches of prompts, and return the results of each prompt, best first.
 
         `constraints` is called with the number of prompts in each batch, `watch` at every step of the search.
+        `model` is run in place of the predictor's own.
         """
         from throughtime.layers.devices import matmul_precision
         from throughtime.search.generate import generate
@@ -133,7 +135,7 @@ class TextWriter(TextPredictor):
                 strategy.first_sentence = first
             with matmul_precision("float32"):
                 found += generate(
-                    self.model,
+                    model or self.model,
                     batch,
                     strategy,
                     max_new_tokens=self._length(max_new_tokens),

@@ -203,8 +203,12 @@ class SentenceTranslator(ReadsTexts):
         keep_attention: bool = False,
         progress: Progress | None = None,
         watch: Callable[[Moment], None] | None = None,
+        model: StepModel | None = None,
     ) -> list[Found]:
-        """Search for translations of source ids in batches of similar length; returns them in input order."""
+        """Search for translations of source ids in batches of similar length; returns them in input order.
+
+        `model` is run in place of `step_model`.
+        """
         found: dict[int, Found] = {}
         codec, end_id = self.codecs.target, self.codecs.end_id
         # Prefix and required words come on top of the length that follows from the source.
@@ -225,7 +229,7 @@ class SentenceTranslator(ReadsTexts):
                 most = usual + extra
                 steps.clear()
                 results = generate(
-                    self.step_model,
+                    model or self.step_model,
                     [prompts[number] for number in batch],
                     search(most),
                     max_new_tokens=most,
