@@ -42,14 +42,14 @@ def test_the_table_decides(cell, trains, batch, ragged, monkeypatch):
     for best, other in (("native", "fused"), ("fused", "native")):
         speeds = {best: [1.0] * 8, other: [2.0] * 8}
         speeds[best][column], speeds[other][column] = 2.0, 1.0
-        monkeypatch.setitem(SPEED, type(cell), {name: tuple(row) for name, row in speeds.items()})
+        monkeypatch.setitem(SPEED, cell.equations, {name: tuple(row) for name, row in speeds.items()})
         with torch.set_grad_enabled(trains):
             assert rank_backends(cell, x, lengths)[0] == best
 
 
 def test_what_cannot_get_a_gradient_is_not_training(monkeypatch):
     cell, x = GRU(3, 4), torch.zeros(64, 2, 3)
-    monkeypatch.setitem(SPEED, GRU, {"fused": (2.0,) * 4 + (0.5,) * 4, "native": (1.0,) * 8})
+    monkeypatch.setitem(SPEED, "gru", {"fused": (2.0,) * 4 + (0.5,) * 4, "native": (1.0,) * 8})
     assert choose_backend(cell, x, None, None).name == "fused"
     assert choose_backend(cell.requires_grad_(False), x, None, None).name == "native"
     assert choose_backend(cell, x.requires_grad_(), None, None).name == "fused"

@@ -82,7 +82,7 @@ def test_bfloat16_runs_its_state_in_float32():
 def direct(cell, projected, h, **chosen):
     kind = KINDS[projected.dtype]
     return linear_scan.Scan.apply(
-        projected, h, None, None, linear_scan.Settings(linear_scan.CELLS[type(cell)], kind, 0, **chosen)
+        projected, h, None, None, linear_scan.Settings(linear_scan.CELLS[cell.equations], kind, 0, **chosen)
     )
 
 
@@ -92,7 +92,11 @@ def direct(cell, projected, h, **chosen):
 def test_half_types_through_whole_tiles_and_a_part_of_one(make, dtype):
     torch.manual_seed(1)
     cell = make(3, 10)
-    projected = torch.randn(44, 2, linear_scan.PARTS[linear_scan.CELLS[make]] * 10).to(dtype).requires_grad_()
+    projected = (
+        torch.randn(44, 2, linear_scan.PARTS[linear_scan.CELLS[make.equations]] * 10)
+        .to(dtype)
+        .requires_grad_()
+    )
     h = torch.randn(2, 10, requires_grad=True)
     weight, last_weight = torch.randn(44, 2, 10).to(dtype), torch.randn(2, 10)
 
@@ -109,7 +113,7 @@ def test_half_types_through_whole_tiles_and_a_part_of_one(make, dtype):
 @pytest.mark.parametrize("make", [MinGRU, MinLSTM])
 def test_gates_far_out_neither_overflow_nor_hide_nan(make):
     cell, far = make(1, 2), torch.tensor([-1000.0, -90.0, -20.0, 0.0, 20.0, 90.0, 1000.0])
-    gates = torch.cartesian_prod(*[far] * (linear_scan.PARTS[linear_scan.CELLS[make]] - 1))
+    gates = torch.cartesian_prod(*[far] * (linear_scan.PARTS[linear_scan.CELLS[make.equations]] - 1))
     gates = gates.reshape(len(gates), 1, -1).repeat_interleave(2, dim=-1)
     projected = torch.cat([gates, torch.linspace(-2, 2, len(gates))[:, None, None].expand(-1, 1, 2)], -1)
     projected, h = projected.contiguous().requires_grad_(), torch.ones(1, 2)

@@ -8,7 +8,7 @@ import pytest
 
 from throughtime.data.datasets import open_dataset
 from throughtime.text.codec import Codec
-from throughtime.text.unicode import script_of
+from throughtime.text.texts import script_of
 
 ENGLISH = [
     "The cat sleeps on the chair.",

@@ -9,8 +9,8 @@ import torch
 from torch.optim import lr_scheduler
 
 from throughtime.errors import InputError
-from throughtime.train.config import TrainingConfig
-from throughtime.train.schedules import SCHEDULES, Standing, rate
+from throughtime.train.config import SCHEDULES, TrainingConfig
+from throughtime.train.schedules import Standing, rate
 
 LR = 0.7
 

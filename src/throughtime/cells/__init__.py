@@ -14,10 +14,10 @@ from throughtime.registry import Registry
 if TYPE_CHECKING:
     from throughtime.cells.base import Cell as Cell
     from throughtime.cells.base import State as State
+    from throughtime.cells.base import scratch_ as scratch_
+    from throughtime.cells.base import xavier_ as xavier_
     from throughtime.cells.elman import RNN as RNN
     from throughtime.cells.gru import GRU as GRU
-    from throughtime.cells.initialise import scratch_ as scratch_
-    from throughtime.cells.initialise import xavier_ as xavier_
     from throughtime.cells.lstm import LSTM as LSTM
     from throughtime.cells.minimal import LinearCell as LinearCell
     from throughtime.cells.minimal import MinGRU as MinGRU
@@ -48,10 +48,9 @@ CELLS = Registry[Callable[..., "Cell"]](
 
 def __getattr__(name: str) -> Any:
     for module, names in (
-        ("base", ("Cell", "State")),
+        ("base", ("Cell", "State", "scratch_", "xavier_")),
         ("elman", ("RNN",)),
         ("gru", ("GRU",)),
-        ("initialise", ("scratch_", "xavier_")),
         ("lstm", ("LSTM",)),
         ("minimal", ("LinearCell", "MinGRU", "MinLSTM")),
         ("variants", ("CoupledLSTM", "LayerNormLSTM", "MogrifierLSTM", "ProjectedLSTM")),

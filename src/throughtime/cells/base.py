@@ -1,4 +1,4 @@
-"""The base class of cells: the equations of one step, split so that the input needs one matrix product."""
+"""The base class of cells, and ways to draw first weights other than the uniform ones of cells."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -70,6 +70,13 @@ class Cell(nn.Module, ABC):
     each equal part of a result, or () for a result that is not shown."""
     keeping_gate: str | None = None
     """The name of the gate that multiplies the old state: one of `gates`, or "1 - " and one of them."""
+    equations: ClassVar[str] = ""
+    """The name by which backends know the equations of this class; a subclass may differ and has none."""
+
+    def __init_subclass__(cls, *, equations: str = "") -> None:
+        """`class GRU(Cell, equations="gru")` sets the name."""
+        super().__init_subclass__()
+        cls.equations = equations
 
     def __init__(
         self, input_size: int, hidden_size: int, *, initial: str = "zero", state_sizes: tuple[int, ...] = ()
@@ -214,3 +221,51 @@ class Cell(nn.Module, ABC):
         bound = self.hidden_size**-0.5
         for weight in self.weights().values():
             nn.init.uniform_(weight, -bound, bound)
+
+
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
+
+
+@torch.no_grad()
+def scratch_(module: AnyModule, std: float = 0.01) -> AnyModule:
+    """Draw every matrix from N(0, std^2) and set the biases to zero; gains and learned states are unchanged.
+
+    >>> layer = scratch_(nn.Linear(3, 2))
+    >>> layer.bias.tolist()
+    [0.0, 0.0]
+    """
+    for matrix in _matrices_with_biases_zeroed(module):
+        nn.init.normal_(matrix, 0.0, std)
+    return module
+
+
+@torch.no_grad()
+def xavier_(module: AnyModule) -> AnyModule:
+    """Draw every matrix from U(-a, a) with a^2 = 6 / (fan in + fan out), and set the biases to zero.
+
+    A cell has its gates in one tensor; each gate counts as a matrix of its own, as in the equations.
+    """
+    for matrix in _matrices_with_biases_zeroed(module):
+        nn.init.xavier_uniform_(matrix)
+    return module
+
+
+def _matrices_with_biases_zeroed(module: nn.Module) -> Iterator[Tensor]:
+    for part in module.modules():
+        for name, weight in part.named_parameters(recurse=False):
+            if name.startswith("bias"):
+                weight.zero_()
+            elif weight.dim() >= 2:
+                yield from _matrices(part, weight)
+        if isinstance(part, nn.Embedding) and part.padding_idx is not None:
+            part.weight[part.padding_idx].zero_()
+
+
+def _matrices(part: nn.Module, weight: Tensor) -> Iterator[Tensor]:
+    """The matrices of the equations that are in one tensor."""
+    if isinstance(part, Cell) and weight.dim() == 3:
+        yield from weight.unbind()
+    elif isinstance(part, Cell | nn.RNNBase) and weight.shape[0] % part.hidden_size == 0:
+        yield from weight.split(part.hidden_size)
+    else:
+        yield weight

@@ -16,7 +16,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu"
 GRAPH_ACTIVATIONS = {"tanh": "Tanh", "relu": "Relu"}
 
 
-class RNN(Cell):
+class RNN(Cell, equations="rnn"):
     r"""The plain recurrent network.
 
     .. math:: h_t = \phi(W_{ih} x_t + b + W_{hh} h_{t-1})

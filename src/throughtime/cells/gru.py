@@ -14,7 +14,7 @@ from throughtime.errors import unknown
 RESETS = ("after", "before")
 
 
-class GRU(Cell):
+class GRU(Cell, equations="gru"):
     r"""The gated recurrent unit.
 
     .. math::

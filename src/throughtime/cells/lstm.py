@@ -9,7 +9,7 @@ from torch.nn.functional import linear
 from throughtime.cells.base import Cell, GraphOperator, GraphState, Ops, State
 
 
-class LSTM(Cell):
+class LSTM(Cell, equations="lstm"):
     r"""Long short-term memory.
 
     .. math::

@@ -42,7 +42,7 @@ class LinearCell(Cell):
         return super().graph_problem()
 
 
-class MinGRU(LinearCell):
+class MinGRU(LinearCell, equations="mingru"):
     r"""The minimal gated recurrent unit (Feng et al., 2024): a GRU whose gates see the input only.
 
     .. math::
@@ -72,7 +72,7 @@ class MinGRU(LinearCell):
         return decay, ops.op("Mul", ops.op("Sigmoid", z), candidate)
 
 
-class MinLSTM(LinearCell):
+class MinLSTM(LinearCell, equations="minlstm"):
     r"""The minimal LSTM (Feng et al., 2024): forget and input gate see the input only and add up to 1.
 
     .. math::

@@ -95,7 +95,7 @@ class LayerNormLSTM(Cell):
         return ops.op("Mul", o, ops.op("Tanh", ops.layer_norm(c, w["gain_c"], w["bias_c"]))), c
 
 
-class ProjectedLSTM(Cell):
+class ProjectedLSTM(Cell, equations="lstm-projected"):
     r"""An LSTM whose output is a smaller projection of its memory (Sak et al., 2014): torch's `proj_size`.
 
     .. math:: h_t = W_{hr} (o_t \tanh(c_t)) \in \mathbb{R}^P

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 from torch import Tensor, nn
 
-from throughtime.cells.initialise import xavier_
+from throughtime.cells.base import xavier_
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout
 
 from throughtime.cells.base import Cell, GraphState, Ops, State
-from throughtime.cells.building import Builder, build_cell
 from throughtime.errors import InputError
 from throughtime.layers.dropout import check_probability, variational_dropout
-from throughtime.layers.layer import Layer, are_bare
+from throughtime.layers.layer import Builder, Layer, are_bare, build_cell
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.choice import LAYERED
 from throughtime.recurrence.native import alike

@@ -14,8 +14,7 @@ from typing import Any
 from throughtime.errors import InputError
 from throughtime.metrics.measures import Measure
 from throughtime.text.languages import BY_CODE, BY_NAME
-from throughtime.text.texts import check_text, check_texts
-from throughtime.text.unicode import count_scripts
+from throughtime.text.texts import check_text, check_texts, count_scripts
 
 CHINESE, JAPANESE, KOREAN, WITHOUT_SPACES = "Chinese", "Japanese", "Korean", "without spaces"
 """The ways of writing that BLEU must treat specially."""

@@ -22,8 +22,6 @@ import torch
 from torch import Tensor
 
 from throughtime.cells.base import Cell, State
-from throughtime.cells.gru import GRU
-from throughtime.cells.lstm import LSTM
 from throughtime.recurrence.layout import scratch
 
 
@@ -124,9 +122,9 @@ Gates = type[GRUGates] | type[LSTMGates]
 
 def gates_of(cell: Cell) -> Gates | None:
     """The equations of this cell, or None if it is not supported."""
-    if type(cell) is GRU and cell.reset == "after":
+    if cell.equations == "gru" and getattr(cell, "reset", "") == "after":
         return GRUGates
-    return LSTMGates if type(cell) is LSTM else None
+    return LSTMGates if cell.equations == "lstm" else None
 
 
 def additive_scores(query: Tensor, keys: Tensor, energy: Tensor, seen: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import Dirichlet
 from throughtime.text.languages import Language, find_language
-from throughtime.text.unicode import count_scripts, script_of
+from throughtime.text.texts import count_scripts, script_of
 
 ORDER = 3
 STRENGTHS = (1.0, 5.0, 5.0)

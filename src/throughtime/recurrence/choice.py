@@ -9,9 +9,6 @@ import torch
 from torch import Tensor
 
 from throughtime.cells.base import Cell
-from throughtime.cells.elman import RNN
-from throughtime.cells.gru import GRU
-from throughtime.cells.lstm import LSTM
 from throughtime.recurrence.backend import Backend
 from throughtime.registry import Registry
 
@@ -32,14 +29,14 @@ every backend that is slower wherever both can run. `auto` uses these; others ar
 
 GPU_ONLY = ("persistent", "linear")
 
-SPEED: dict[type[Cell], dict[str, tuple[float, ...]]] = {
+SPEED: dict[str, dict[str, tuple[float, ...]]] = {
     # training:  many rows   one row     inference:  many rows   one row
     #            full ragged full ragged             full ragged full ragged
-    GRU: {
+    "gru": {
         "native": (1.00, 0.99, 1.01, 1.06, 0.99, 0.97, 0.98, 1.04),
         "fused": (1.19, 1.79, 3.04, 3.01, 0.94, 0.98, 1.00, 1.04),
     },
-    RNN: {
+    "rnn": {
         "native": (1.01, 0.98, 1.06, 1.31, 0.98, 0.91, 1.02, 1.08),
         "fused": (1.27, 1.83, 2.78, 4.41, 1.08, 1.08, 0.96, 1.01),
     },
@@ -88,11 +85,12 @@ def choose_for_layers(layers: Sequence[Sequence[Cell]], x: Tensor) -> Backend:
 def rank_backends(cell: Cell, x: Tensor, lengths: Tensor | None) -> Sequence[str]:
     """Return the names of all backends, the fastest for such a call first, whether they can run it or not.
 
+    >>> from throughtime.cells import GRU
     >>> cell, x = GRU(4, 8), torch.zeros(5, 3, 4)
     >>> rank_backends(cell, x, None)
     ['fused', 'native', 'persistent', 'linear', 'associative', 'reference']
     """
-    speed = SPEED.get(type(cell)) if x.device.type == "cpu" else None
+    speed = SPEED.get(cell.equations) if x.device.type == "cpu" else None
     if speed is None:
         return BACKENDS.own
     column = 4 * (not _trains(cell, x)) + 2 * (x.shape[1] == 1) + (lengths is not None)
@@ -109,7 +107,7 @@ def _pays_from(name: str, cell: Cell, x: Tensor, trains: bool, layers: int) -> i
         return sys.maxsize
     if name == "associative":
         return ASSOCIATIVE_FROM
-    return FEW if name == "fused" or (name == "native" and isinstance(cell, LSTM)) else 0
+    return FEW if name == "fused" or (name == "native" and cell.equations == "lstm") else 0
 
 
 def _trains(cell: Cell, x: Tensor) -> bool:

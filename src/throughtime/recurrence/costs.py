@@ -72,7 +72,7 @@ def nearest(rows: list[list[Any]], hidden: int, batch: int, layers: int = 1) -> 
 def use(cell: Cell, dtype: torch.dtype, trains: bool) -> str:
     """Return the name under which figures of such calls are stored."""
     reset = getattr(cell, "reset", "after")
-    name = type(cell).__name__.lower() + ("-before" if reset == "before" else "")
+    name = (cell.equations or type(cell).__name__) + ("-before" if reset == "before" else "")
     return f"{name} {str(dtype).removeprefix('torch.')} {'trained' if trains else 'forward'}"
 
 

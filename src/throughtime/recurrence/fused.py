@@ -15,8 +15,6 @@ import torch
 from torch import Tensor
 
 from throughtime.cells.base import Cell, State
-from throughtime.cells.elman import RNN
-from throughtime.cells.gru import GRU
 from throughtime.recurrence import layout as memory
 from throughtime.recurrence.backend import Result, first_order
 from throughtime.recurrence.layout import InputGradients, Layout, Part
@@ -37,11 +35,11 @@ class Fused:
 
     def refuses(self, cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None) -> str | None:
         """It knows the plain network with tanh or relu, and the GRU in both forms."""
-        if type(cell) is GRU:
+        if cell.equations == "gru":
             return None
-        if type(cell) is not RNN:
+        if cell.equations != "rnn":
             return "it knows the equations of RNN and GRU only"
-        if cell.activation not in ("tanh", "relu"):
+        if getattr(cell, "activation", "") not in ("tanh", "relu"):
             return "of the activations it knows tanh and relu only"
         return None
 
@@ -55,8 +53,8 @@ class Fused:
         w = cell.weights()
         weights = (w["weight_ih"], w["weight_hh"], w["bias"], w.get("bias_hn"))
         equations: Elman | ResetAfter | ResetBefore
-        if isinstance(cell, RNN):
-            equations = Elman(rectified=cell.activation == "relu")
+        if cell.equations == "rnn":
+            equations = Elman(rectified=getattr(cell, "activation", "") == "relu")
         else:
             equations = ResetAfter() if "bias_hn" in w else ResetBefore()
         outputs, last = _Fused.apply(equations, layout, carry, x, state[0], *weights)  # type: ignore[no-untyped-call]

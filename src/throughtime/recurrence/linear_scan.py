@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from throughtime.cells.base import Cell, State
-from throughtime.cells.minimal import MinGRU, MinLSTM
 from throughtime.kernels.elements import KINDS, Kind
 from throughtime.recurrence.backend import Result, first_order
 from throughtime.recurrence.persistent_plan import LANES
@@ -18,7 +17,7 @@ from throughtime.recurrence.persistent_plan import LANES
 if TYPE_CHECKING:
     from throughtime.kernels import driver
 
-CELLS: dict[type[Cell], int] = {MinGRU: 0, MinLSTM: 1}
+CELLS = {"mingru": 0, "minlstm": 1}
 PARTS = (2, 3)
 """Numbers that each cell takes in for one of its state."""
 FILES = ("primitives.cuh", "elements.cuh", "linear.cu")
@@ -87,13 +86,13 @@ class LinearScan:
         """It needs an NVIDIA GPU, and minGRU or minLSTM."""
         if x.device.type != "cuda":
             return "it runs on NVIDIA GPUs only"
-        if type(cell) not in CELLS:
+        if cell.equations not in CELLS:
             return "it knows the equations of minGRU and minLSTM only"
         if x.dtype not in KINDS:
             return f"it knows float32, bfloat16 and float16, not {x.dtype}"
         if cell.hidden_size % 2:
             return "it takes units in pairs, and their number is odd"
-        if x.shape[1] * cell.hidden_size * PARTS[CELLS[type(cell)]] * x.dtype.itemsize >= 2**31:
+        if x.shape[1] * cell.hidden_size * PARTS[CELLS[cell.equations]] * x.dtype.itemsize >= 2**31:
             return "one step of the whole batch is larger than 2 GB"
         from throughtime.kernels import driver
 
@@ -108,7 +107,7 @@ class LinearScan:
             state[0].to(torch.float32),
             None if lengths is None else lengths.to(torch.int32),
             None if carry is None else carry.to(torch.float32).contiguous(),
-            Settings(CELLS[type(cell)], KINDS[x.dtype], x.get_device()),
+            Settings(CELLS[cell.equations], KINDS[x.dtype], x.get_device()),
         )
         return Result(outputs, (last.to(x.dtype),))
 

@@ -13,14 +13,18 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from throughtime.cells.base import Cell, State
-from throughtime.cells.elman import RNN
-from throughtime.cells.gru import GRU
-from throughtime.cells.lstm import LSTM
-from throughtime.cells.variants import ProjectedLSTM
 from throughtime.recurrence.backend import Result
 
 FAR = 1e4
 """A sum at which every sigmoid is exactly 0 or 1, in every floating type, and which float16 still holds."""
+
+
+FUNCTIONS: dict[str, Callable[..., tuple[Tensor, ...]]] = {
+    "rnn": torch.rnn_tanh,
+    "gru": torch.gru,
+    "lstm": torch.lstm,
+    "lstm-projected": torch.lstm,
+}
 
 
 class Native:
@@ -32,14 +36,13 @@ class Native:
         """torch has kernels for few cells, and its backward pass cannot be changed."""
         if carry is not None:
             return "torch's kernels cannot multiply the gradient between steps (carry)"
-        if type(cell) is RNN:
-            known = cell.activation in ("tanh", "relu")
-            return None if known else "torch's plain network knows the activations tanh and relu only"
-        if type(cell) is GRU:
-            return None if cell.reset == "after" else "torch's GRU resets after the product only"
-        if type(cell) in (LSTM, ProjectedLSTM):
-            return None
-        return "torch has no kernel for this cell"
+        if cell.equations not in FUNCTIONS:
+            return "torch has no kernel for this cell"
+        if getattr(cell, "activation", "tanh") not in ("tanh", "relu"):
+            return "torch's plain network knows the activations tanh and relu only"
+        if getattr(cell, "reset", "after") != "after":
+            return "torch's GRU resets after the product only"
+        return None
 
     def run(
         self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
@@ -66,7 +69,7 @@ def run_layers(
     if lengths is None:
         outputs, *last = kernel(x, entering, weights)
         return Result(outputs, _flat(last))
-    if x.device.type == "cpu" and len(cells) == 1 and isinstance(cells[0], LSTM | ProjectedLSTM):
+    if x.device.type == "cpu" and len(cells) == 1 and FUNCTIONS[cells[0].equations] is torch.lstm:
         return _frozen(kernel, weights, x, entering, lengths)
     return _packed(kernel, weights, x, entering, lengths)
 
@@ -74,6 +77,7 @@ def run_layers(
 def alike(layers: Sequence[Sequence[Cell]]) -> bool:
     """Whether all cells are of one kind and size, as the layers of one module of torch's are.
 
+    >>> from throughtime.cells import LSTM
     >>> alike([[LSTM(3, 4)], [LSTM(4, 4)]]), alike([[LSTM(3, 4)], [LSTM(4, 5)]])
     (True, False)
     """
@@ -94,14 +98,9 @@ Kernel = Callable[[Tensor | PackedSequence, Stacked, list[Tensor]], tuple[Tensor
 
 def _kernel(cell: Cell, layers: int, bidirectional: bool) -> Kernel:
     """Return torch's function for this number of layers of such cells."""
-    function: Callable[..., tuple[Tensor, ...]]
-    projected = isinstance(cell, ProjectedLSTM)
-    if projected or isinstance(cell, LSTM):
-        function = torch.lstm
-    elif isinstance(cell, GRU):
-        function = torch.gru
-    else:
-        function = torch.rnn_relu if getattr(cell, "activation", "") == "relu" else torch.rnn_tanh
+    relu = getattr(cell, "activation", "") == "relu"
+    function = torch.rnn_relu if relu else FUNCTIONS[cell.equations]
+    projected = cell.equations == "lstm-projected"
 
     def call(x: Tensor | PackedSequence, state: Stacked, weights: list[Tensor]) -> tuple[Tensor, ...]:
         hidden: Any = state if len(state) > 1 else state[0]

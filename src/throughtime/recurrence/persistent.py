@@ -12,9 +12,6 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from throughtime.cells.base import Cell, State
-from throughtime.cells.elman import RNN
-from throughtime.cells.gru import GRU
-from throughtime.cells.lstm import LSTM
 from throughtime.kernels.elements import KINDS, Kind, widened
 from throughtime.recurrence import costs, persistent_layer
 from throughtime.recurrence.backend import Result, first_order
@@ -181,15 +178,14 @@ def _changed(allow_tf32: bool) -> Iterator[None]:
         torch.backends.cuda.matmul.allow_tf32 = not allow_tf32
 
 
-FORMS: dict[tuple[type[Cell], str], Form] = {
-    (RNN, "tanh"): Form.TANH,
-    (RNN, "relu"): Form.RELU,
-    (GRU, "after"): Form.GRU_AFTER,
-    (GRU, "before"): Form.GRU_BEFORE,
-    (LSTM, ""): Form.LSTM,
+FORMS: dict[tuple[str, Any], Form] = {
+    ("rnn", "tanh"): Form.TANH,
+    ("rnn", "relu"): Form.RELU,
+    ("gru", "after"): Form.GRU_AFTER,
+    ("gru", "before"): Form.GRU_BEFORE,
+    ("lstm", ""): Form.LSTM,
 }
-VARIED: dict[type[Cell], str] = {RNN: "activation", GRU: "reset"}
-"""The attribute that selects the equations of a cell with several variants."""
+"""The kernel for each cell with its `activation` or `reset`."""
 
 
 class Persistent:
@@ -268,9 +264,8 @@ def run_layers(
 
 def form_of(cell: Cell) -> Form | None:
     """Return the equations of a cell, or None if the kernels do not have them."""
-    varied = VARIED.get(type(cell))
-    variant = getattr(cell, varied) if varied is not None else ""
-    return FORMS.get((type(cell), variant)) if isinstance(variant, str) else None
+    variant = getattr(cell, "activation", None) or getattr(cell, "reset", "")
+    return FORMS.get((cell.equations, variant))
 
 
 def kind_of(x: Tensor) -> Kind | None:

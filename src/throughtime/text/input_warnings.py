@@ -14,9 +14,8 @@ from typing import Any
 
 from throughtime.errors import InputError
 from throughtime.text.subword import SubwordTokenizer
-from throughtime.text.texts import check_texts
+from throughtime.text.texts import check_texts, common_scripts, count_scripts, script_name
 from throughtime.text.tokenizer import Tokenizer
-from throughtime.text.unicode import common_scripts, count_scripts, script_name
 from throughtime.text.vocabulary import Vocabulary
 
 KNOWN_SCRIPT = 0.0005

@@ -1,10 +1,12 @@
-"""Checks of texts, splitting of long texts, and formatting of lines and numbers."""
+"""Checks of texts, splitting of long texts, formatting of lines and numbers, and the scripts of letters."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from throughtime.errors import InputError
 
@@ -168,3 +170,67 @@ def align_columns(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
         ).rstrip()
         for row in rows
     ]
+
+
+# Scripts have the names that Unicode gives them.
+_WIDTHS = ("FULLWIDTH ", "HALFWIDTH ")
+_ALIASES = {
+    "IDEOGRAPHIC": "CJK",
+    "KATAKANA-HIRAGANA": "KATAKANA",
+    "FEMININE": "LATIN",
+    "MASCULINE": "LATIN",
+    "MICRO": "GREEK",
+}
+_CALLED = {"CJK": "Chinese characters", "HIRAGANA": "Japanese kana", "KATAKANA": "Japanese kana"}
+
+
+@lru_cache(maxsize=1 << 16)
+def script_of(character: str) -> str:
+    """Return the script of a letter, the first word of its Unicode name; "" for other characters.
+
+    >>> script_of("é"), script_of("я"), script_of("你"), script_of("ア"), script_of("7")
+    ('LATIN', 'CYRILLIC', 'CJK', 'KATAKANA', '')
+    """
+    if not character.isalpha():
+        return ""
+    name = unicodedata.name(character, "")
+    for width in _WIDTHS:
+        name = name.removeprefix(width)
+    first = name.partition(" ")[0]
+    return _ALIASES.get(first, first)
+
+
+def count_scripts(text: str) -> Counter[str]:
+    """Count the letters of each script in a text.
+
+    >>> dict(count_scripts("это: 7 cats"))
+    {'CYRILLIC': 3, 'LATIN': 4}
+    """
+    counts: Counter[str] = Counter()
+    for character, count in Counter(text).items():
+        if script := script_of(character):
+            counts[script] += count
+    return counts
+
+
+def script_name(script: str) -> str:
+    """Return the name of a script for messages.
+
+    >>> script_name("CJK"), script_name("CYRILLIC")
+    ('Chinese characters', 'Cyrillic letters')
+    """
+    return _CALLED.get(script, f"{script.title()} letters")
+
+
+def common_scripts(words: Iterable[str], share: float) -> frozenset[str]:
+    """Find the scripts of at least this share of the words that have letters.
+
+    >>> sorted(common_scripts(["cat", "dog", "bird", "кот"], 0.3))
+    ['LATIN']
+    """
+    total, counts = 0, Counter[str]()
+    for word in words:
+        scripts = {script_of(character) for character in word} - {""}
+        total += bool(scripts)
+        counts.update(scripts)
+    return frozenset(script for script, count in counts.items() if count >= share * total)

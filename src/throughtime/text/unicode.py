@@ -1,4 +1,4 @@
-"""A tokenizer for any script, with rules for the spaces between tokens, and the scripts of letters.
+"""A tokenizer for any script, with rules for the spaces between tokens.
 
 Each character has a class, written as one letter, so that one pattern over the string of classes splits any
 text. Tokens contain no spaces; `_gap` restores them by rule. A text and its round trip differ in spaces only.
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from throughtime.text.tokenizer import Tokenizer
@@ -188,67 +186,3 @@ def _gap(left: _Piece, right: _Piece, french: bool) -> str:
     if (left.token in _TAKES_NUMBER and right.first == "d") or (left.token == "#" and right.first in "wd"):
         return ""
     return " "
-
-
-# Scripts have the names that Unicode gives them.
-_WIDTHS = ("FULLWIDTH ", "HALFWIDTH ")
-_ALIASES = {
-    "IDEOGRAPHIC": "CJK",
-    "KATAKANA-HIRAGANA": "KATAKANA",
-    "FEMININE": "LATIN",
-    "MASCULINE": "LATIN",
-    "MICRO": "GREEK",
-}
-_CALLED = {"CJK": "Chinese characters", "HIRAGANA": "Japanese kana", "KATAKANA": "Japanese kana"}
-
-
-@lru_cache(maxsize=1 << 16)
-def script_of(character: str) -> str:
-    """Return the script of a letter, the first word of its Unicode name; "" for other characters.
-
-    >>> script_of("é"), script_of("я"), script_of("你"), script_of("ア"), script_of("7")
-    ('LATIN', 'CYRILLIC', 'CJK', 'KATAKANA', '')
-    """
-    if not character.isalpha():
-        return ""
-    name = unicodedata.name(character, "")
-    for width in _WIDTHS:
-        name = name.removeprefix(width)
-    first = name.partition(" ")[0]
-    return _ALIASES.get(first, first)
-
-
-def count_scripts(text: str) -> Counter[str]:
-    """Count the letters of each script in a text.
-
-    >>> dict(count_scripts("это: 7 cats"))
-    {'CYRILLIC': 3, 'LATIN': 4}
-    """
-    counts: Counter[str] = Counter()
-    for character, count in Counter(text).items():
-        if script := script_of(character):
-            counts[script] += count
-    return counts
-
-
-def script_name(script: str) -> str:
-    """Return the name of a script for messages.
-
-    >>> script_name("CJK"), script_name("CYRILLIC")
-    ('Chinese characters', 'Cyrillic letters')
-    """
-    return _CALLED.get(script, f"{script.title()} letters")
-
-
-def common_scripts(words: Iterable[str], share: float) -> frozenset[str]:
-    """Find the scripts of at least this share of the words that have letters.
-
-    >>> sorted(common_scripts(["cat", "dog", "bird", "кот"], 0.3))
-    ['LATIN']
-    """
-    total, counts = 0, Counter[str]()
-    for word in words:
-        scripts = {script_of(character) for character in word} - {""}
-        total += bool(scripts)
-        counts.update(scripts)
-    return frozenset(script for script, count in counts.items() if count >= share * total)

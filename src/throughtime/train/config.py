@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from throughtime.config import Config, Effect, architecture, one_of, only_with
+from throughtime.registry import Registry
 from throughtime.runtime import LARGEST_SEED
+
+SCHEDULES = Registry[Callable[..., float]](
+    "schedule",
+    "throughtime.schedules",
+    {
+        "constant": "throughtime.train.schedules:constant",
+        "step": "throughtime.train.schedules:step",
+        "plateau": "throughtime.train.schedules:plateau",
+        "cosine": "throughtime.train.schedules:cosine",
+        "one-cycle": "throughtime.train.schedules:one_cycle",
+    },
+)
+"""From the settings and the `Standing` of a training to the factor on `lr`."""
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -20,7 +35,7 @@ BatchSize = Annotated[int, Field(ge=1, description="number of rows of one batch,
 LearningRate = Annotated[float, Field(gt=0, description="learning rate; `--find-lr` suggests one")]
 Schedule = Annotated[
     str,
-    one_of("throughtime.train.schedules:SCHEDULES"),
+    one_of("throughtime.train.config:SCHEDULES"),
     Field(description="constant, step, plateau, cosine or one-cycle"),
 ]
 Precision = Annotated[

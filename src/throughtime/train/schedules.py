@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from throughtime.registry import Registry
-from throughtime.train.config import TrainingConfig
+from throughtime.train.config import SCHEDULES, TrainingConfig
 
 
 @dataclass(frozen=True)
@@ -31,10 +29,6 @@ class Standing:
     def last(self) -> int:
         """The number of the last update."""
         return self.steps_per_epoch * self.epochs - 1
-
-
-Schedule = Callable[[TrainingConfig, Standing], float]
-"""The factor on `lr`."""
 
 
 def rate(config: TrainingConfig, standing: Standing) -> float:
@@ -93,16 +87,3 @@ def one_cycle(config: TrainingConfig, standing: Standing) -> float:
 def _half_cosine(first: float, final: float, done: float, whole: float) -> float:
     progress = min(1.0, done / whole) if whole > 0 else 0.0
     return final + (first - final) * (1 + math.cos(math.pi * progress)) / 2
-
-
-SCHEDULES = Registry[Schedule](
-    "schedule",
-    "throughtime.schedules",
-    {
-        "constant": "throughtime.train.schedules:constant",
-        "step": "throughtime.train.schedules:step",
-        "plateau": "throughtime.train.schedules:plateau",
-        "cosine": "throughtime.train.schedules:cosine",
-        "one-cycle": "throughtime.train.schedules:one_cycle",
-    },
-)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from throughtime.cells import LSTM
-from throughtime.cells.initialise import scratch_, xavier_
+from throughtime.cells.base import scratch_, xavier_
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision

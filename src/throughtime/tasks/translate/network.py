@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from torch import nn
 
-from throughtime.cells.building import build_cell
 from throughtime.config import build_config
 from throughtime.errors import InputError, unknown
 from throughtime.layers.attention import ATTENTIONS
 from throughtime.layers.embedding import initialise_network_
+from throughtime.layers.layer import build_cell
 from throughtime.layers.stack import Stack
 from throughtime.models.decoders import AttentionDecoder, ContextDecoder
 from throughtime.models.heads import SoftmaxHead
