@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from throughtime.data.filters import LENGTHS, PairFilters
+from throughtime.data.convert import LENGTHS, PairFilters
 from throughtime.data.records import Pair
 from throughtime.errors import InputError
 

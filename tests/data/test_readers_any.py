@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from throughtime.data.datasets import open_dataset
 from throughtime.data.memory import RECORDS
-from throughtime.data.readers import READERS, reader_for
-from throughtime.data.readers.guess import guess_reader
+from throughtime.data.readers import READERS, guess_reader, reader_for
 from throughtime.data.readers.texts import PlainText
 from throughtime.data.records import Line, Observation
 from throughtime.data.source import BadRecords

@@ -16,7 +16,7 @@ from throughtime.files import path_exists
 from throughtime.text.texts import several
 
 if TYPE_CHECKING:
-    from throughtime.data.filters import PairFilters
+    from throughtime.data.convert import PairFilters
     from throughtime.data.source import BadRecords
 
 FILTERS = "Filters for pairs"
@@ -72,8 +72,7 @@ def convert(
 
     Example: throughtime data convert train.en train.fr --out train.tsv --max-ratio 2 --drop-duplicates
     """
-    from throughtime.data.convert import check_output, write_records
-    from throughtime.data.filters import LENGTHS, PairFilters
+    from throughtime.data.convert import LENGTHS, PairFilters, check_output, write_records
     from throughtime.errors import unknown
 
     check_output(out, force)

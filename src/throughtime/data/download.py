@@ -10,7 +10,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
 
 from throughtime.errors import ThroughtimeError
 from throughtime.files import sha256_of
@@ -27,10 +26,6 @@ class ChecksumError(ThroughtimeError):
 
 class UnreachableError(ThroughtimeError):
     """The server cannot be found or does not answer."""
-
-
-class _BrokenOffError(Exception):
-    """The connection ended early; the bytes received are kept for the next attempt."""
 
 
 def wrong_sum(address: str, found: str, expected: str) -> str:
@@ -64,7 +59,7 @@ def download(
         _fetch(address, part, progress, timeout, attempts, pause)
         if sha256 is not None and sha256_of(part) != sha256 and resumed:
             # The kept bytes may belong to another version than the rest: start again.
-            _truncate(part)
+            part.write_bytes(b"")
             _fetch(address, part, progress, timeout, attempts, pause)
         if sha256 is not None and (found := sha256_of(part)) != sha256:
             part.unlink()
@@ -84,9 +79,7 @@ def _fetch(
         except urllib.error.HTTPError as error:
             with error:
                 if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                    _truncate(
-                        part
-                    )  # more bytes are kept than the server has, so they belong to another version
+                    part.write_bytes(b"")  # it is longer than the server's file: another version
                 elif error.code < http.HTTPStatus.INTERNAL_SERVER_ERROR:
                     raise ThroughtimeError(
                         f"{address}: the server answered {error.code} {error.reason}."
@@ -97,7 +90,7 @@ def _fetch(
             if attempt == attempts or isinstance(error.reason, socket.gaierror | ConnectionRefusedError):
                 raise UnreachableError(problem) from error
             reason = problem
-        except (_BrokenOffError, http.client.HTTPException, OSError) as error:
+        except (http.client.HTTPException, OSError) as error:
             reason = f"broke off ({str(error) or type(error).__name__}); run again to continue from there"
         if attempt == attempts:
             raise ThroughtimeError(f"{address}: {reason}.")
@@ -113,10 +106,12 @@ def _fetch_rest(address: str, part: Path, progress: Progress | None, timeout: fl
     if start:
         request.add_header("Range", f"bytes={start}-")
     with urllib.request.urlopen(request, timeout=timeout) as response:
-        if start and not _continues(response, start):
-            _truncate(part)
+        # Many servers send everything, not only what follows the first `start` bytes.
+        sent = str(response.headers.get("Content-Range", ""))
+        if response.status != http.HTTPStatus.PARTIAL_CONTENT or not sent.startswith(f"bytes {start}-"):
+            part.write_bytes(b"")
             start = 0
-        expected = _length(response)
+        expected: int | None = response.length
         total = None if expected is None else start + expected
         received = 0
         with part.open("ab") as file:
@@ -126,31 +121,17 @@ def _fetch_rest(address: str, part: Path, progress: Progress | None, timeout: fl
                 if progress is not None:
                     progress(start + received, total)
     if expected is not None and received < expected:
-        raise _BrokenOffError(f"{start + received} of {total} bytes arrived")
-
-
-def _continues(response: Any, start: int) -> bool:
-    """Return whether the server sends only what follows the first `start` bytes; many send everything."""
-    sent = str(response.headers.get("Content-Range", ""))
-    return response.status == http.HTTPStatus.PARTIAL_CONTENT and sent.startswith(f"bytes {start}-")
-
-
-def _length(response: Any) -> int | None:
-    """Return the number of bytes of this answer, or None if the server does not tell."""
-    length = response.headers.get("Content-Length")
-    return int(length) if length is not None and length.isdigit() else None
-
-
-def _truncate(part: Path) -> None:
-    with part.open("wb"):
-        pass
+        raise ConnectionError(f"{start + received} of {total} bytes arrived")
 
 
 @contextlib.contextmanager
 def _alone(part: Path) -> Iterator[None]:
     """Let one process at a time write `part`: all ranks of a training run need the same file."""
     with part.open("ab") as file:
-        _lock(file)
+        with contextlib.suppress(ImportError):  # Windows has no such lock; the checksum protects the result
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
         # Another process may have renamed or removed the file while this one waited.
         part.touch()
         try:
@@ -158,11 +139,3 @@ def _alone(part: Path) -> Iterator[None]:
         finally:
             if part.exists() and part.stat().st_size == 0:
                 part.unlink()
-
-
-def _lock(file: IO[bytes]) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows has no such lock; the checksum still protects the result
-        return
-    fcntl.flock(file, fcntl.LOCK_EX)

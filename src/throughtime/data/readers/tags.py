@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from throughtime.data.readers.guess import SLOT_FILES
+from throughtime.data.readers import SLOT_FILES
 from throughtime.data.readers.pairs import parallel_lines
 from throughtime.data.records import Kind, Tagged
 from throughtime.data.source import BadRecords, lines_or_errors
