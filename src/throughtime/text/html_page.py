@@ -179,52 +179,31 @@ def _space(characters: Iterable[str]) -> int:
     return sum(map(len, takewhile(lambda one: decode_entities(one).isspace(), characters)))
 
 
-class _Piece(NamedTuple):
-    """A token before untouched elements are joined; it ends where the next one starts."""
+class _Open(NamedTuple):
+    """An element that has not ended yet: its name, and the index of its start tag among the tokens."""
 
-    start: int
-    kind: Kind  # START and END also for elements that separate sentences
-    name: str = ""
-    untouched: bool = False  # raw text, or by its attribute translate="no"
-
-
-def split_html(source: str) -> list[Token]:
-    """The tokens of a page. An element that is not translated is one token, including its content.
-
-    >>> [(token.kind.value, token.source) for token in split_html('<p>a <b title="x > y">c</b><br>')]
-    ... # doctest: +NORMALIZE_WHITESPACE
-    [('break', '<p>'), ('text', 'a '), ('start', '<b title="x > y">'), ('text', 'c'), ('end', '</b>'),
-     ('break', '<br>')]
-    """
-    pieces = _pieces_of(source)
-    ends = _ends(pieces)
-    starts = [piece.start for piece in pieces] + [len(source)]
-    tokens: list[Token] = []
-    place = 0
-    while place < len(pieces):
-        _, kind, name, untouched = pieces[place]
-        end = ends[place]
-        if end > place and (untouched or name in UNTOUCHED):
-            kind = Kind.ATOM if name in INLINE else Kind.BREAK
-        else:
-            end = place + 1
-            if kind in (Kind.START, Kind.END) and name not in INLINE:
-                kind = Kind.BREAK
-        tokens.append(Token(kind, source[starts[place] : starts[end]], name))
-        place = end
-    return tokens
+    name: str
+    index: int
+    untouched: bool  # raw text, or by its attribute translate="no"
 
 
 class _Parser(HTMLParser):
-    """Parses a page from `start` on, and appends its pieces to `pieces`."""
+    """Collects the tokens of a page; each ends where the next one starts.
 
-    def __init__(self, pieces: list[_Piece], start: int, titles_end: int) -> None:
+    An element that is not translated becomes one token when it ends. If it has translate="no" and no end tag,
+    it ends where the element around it ends, or at a start tag that implies its end.
+    """
+
+    def __init__(self, titles_end: int) -> None:
         super().__init__(convert_charrefs=False)
-        self.pieces, self.start, self.titles_end = pieces, start, titles_end
+        self.start, self.titles_end = 0, titles_end
+        self.tokens: list[tuple[int, Kind, str]] = []  # position, kind and name
+        self.stack: list[_Open] = []
+        self.names: Counter[str] = Counter()  # of the elements on the stack
 
     @property
     def place(self) -> int:
-        """The position of the parser in the page, which is given to it as one line."""
+        """The position of the parser in the page, which is given to it as one line from `start` on."""
         return self.start + self.getpos()[1]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -233,7 +212,10 @@ class _Parser(HTMLParser):
             self.handle_startendtag(tag, attrs)
             return
         translate = next((value or "" for name, value in attrs if name == "translate"), "")
-        self._add(Kind.START, tag, translate.strip().lower() == "no" or tag in RAW - {"title"})
+        self._add(Kind.START if tag in INLINE else Kind.BREAK, tag)
+        untouched = translate.strip().lower() == "no" or tag in RAW - {"title"}
+        self.stack.append(_Open(tag, len(self.tokens) - 1, untouched))
+        self.names[tag] += 1
         if tag in RAW:
             self.set_cdata_mode(tag)
 
@@ -245,85 +227,75 @@ class _Parser(HTMLParser):
         """An end tag; a void element has none."""
         if tag in VOID:
             self.handle_startendtag(tag, [])
-        else:
-            self._add(Kind.END, tag)
+            return
+        if self.names[tag]:
+            while self.stack[-1].name != tag:
+                self.end_element()
+            if self.end_element(own_tag=True):
+                return
+        self.tokens.append((self.place, Kind.END if tag in INLINE else Kind.BREAK, tag))
+
+    def end_element(self, own_tag: bool = False) -> bool:
+        """End the innermost element; return whether it is not translated, and therefore one token now."""
+        name, index, untouched = self.stack.pop()
+        self.names[name] -= 1
+        joined = untouched or (own_tag and name in UNTOUCHED)
+        if joined:
+            kind = Kind.ATOM if name in INLINE else Kind.BREAK
+            self.tokens[index:] = [(self.tokens[index][0], kind, name)]
+        return joined
 
     def handle_data(self, data: str) -> None:
         """A text."""
-        if not self.pieces or self.pieces[-1].kind is not Kind.TEXT:
+        if not self.tokens or self.tokens[-1][1] is not Kind.TEXT:
             self._add(Kind.TEXT)
 
     def handle_comment(self, data: str) -> None:
-        """A comment or an instruction."""
+        """A comment, an instruction or a declaration."""
         self._add(Kind.ATOM)
 
     handle_pi = handle_comment
-
-    def handle_decl(self, decl: str) -> None:
-        """A declaration."""
-        self._add(Kind.ATOM)
+    handle_decl = handle_comment
 
     def set_cdata_mode(self, elem: str, **options: Any) -> None:
         """Read raw text: in the same elements by all releases of Python, and no title that never ends."""
         if elem in RAW and (elem != "title" or self.place < self.titles_end):
             super().set_cdata_mode(elem)
 
-    def _add(self, kind: Kind, name: str = "", untouched: bool = False) -> None:
-        self.pieces.append(_Piece(self.place, kind, name, untouched))
+    def _add(self, kind: Kind, name: str = "") -> None:
+        if name and self.stack and name in ENDED_BY.get(self.stack[-1].name, ()):
+            self.end_element()
+        self.tokens.append((self.place, kind, name))
 
 
-def _pieces_of(source: str) -> list[_Piece]:
-    """Parse a copy of the page in which every character keeps its position.
+def split_html(source: str) -> list[Token]:
+    """The tokens of a page. An element that is not translated is one token, including its content.
 
-    The copy has no entities and only one line. It has neither markup that releases of Python treat in
-    different ways (<![x) nor markup that the parser drops (</>). The parser stops at unterminated markup.
+    The parser reads a copy in which every character keeps its position, without entities and in one line. The
+    copy has neither markup that releases of Python treat in different ways (<![x) nor markup that the parser
+    drops (</>). The parser stops at unterminated markup.
+
+    >>> [(token.kind.value, token.source) for token in split_html('<p>a <b title="x > y">c</b><br>')]
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [('break', '<p>'), ('text', 'a '), ('start', '<b title="x > y">'), ('text', 'c'), ('end', '</b>'),
+     ('break', '<br>')]
     """
     copy = source.translate({ord("&"): "_", ord("\n"): " "}).replace("<![", "<!_").replace("</>", "<!>")
-    titles_end = max((found.start() for found in _TITLE_END.finditer(source)), default=0)
-    pieces: list[_Piece] = []
-    start = 0
+    parser = _Parser(max((found.start() for found in _TITLE_END.finditer(source)), default=0))
     for _ in range(UNFINISHED):
-        parser = _Parser(pieces, start, titles_end)
-        parser.feed(copy[start:])
+        parser.feed(copy[parser.start :])
         if parser.place == len(source):
             break
         if parser.cdata_elem or copy.startswith("<!--", parser.place):
             parser.handle_comment("")  # raw text or a comment: it extends to the end of the page
             break
         parser.handle_data("<")
-        start = parser.place + 1
-    return pieces
-
-
-def _ends(pieces: list[_Piece]) -> list[int]:
-    """For each start tag the index after its element; its own index for other pieces and unclosed elements.
-
-    An element without an end tag that has translate="no" ends where the element around it ends, or at a start
-    tag that implies its end.
-    """
-    ends = list(range(len(pieces)))
-    stack: list[int] = []
-    names: Counter[str] = Counter()
-
-    def close(end: int) -> None:
-        last = stack.pop()
-        names[pieces[last].name] -= 1
-        if pieces[last].untouched:
-            ends[last] = end
-
-    for place, piece in enumerate(pieces):
-        opens = piece.name and piece.kind is not Kind.END
-        if opens and stack and piece.name in ENDED_BY.get(pieces[stack[-1]].name, ()):
-            close(place)
-        if piece.kind is Kind.START:
-            stack.append(place)
-            names[piece.name] += 1
-        elif piece.kind is Kind.END and names[piece.name]:
-            while pieces[stack[-1]].name != piece.name:
-                close(place)
-            ends[stack[-1]] = place + 1
-            names[piece.name] -= 1
-            stack.pop()
-    while stack:
-        close(len(pieces))
-    return ends
+        parser.start = parser.place + 1
+        parser.reset()
+    while parser.stack:
+        parser.end_element()
+    ends = [*(start for start, _, _ in parser.tokens[1:]), len(source)]
+    return [
+        Token(kind, source[start:end], name)
+        for (start, kind, name), end in zip(parser.tokens, ends, strict=False)
+    ]
