@@ -189,7 +189,8 @@ def _open_path(
     languages = tuple(language_of(path.name) or "" for path in files) if len(files) == 2 else ()
     built = reader_for(files) if reader is None else build_reader(reader)
     if labelled:
-        columns = _label_columns(built, files, source, target)
+        table = text_suffix(files[0]) in TABLES and built.kind not in ("described", "tags")
+        columns = label_columns(files[0], source, target) if table else None
         if columns is not None:
             built = _labelled_reader(columns)
         return Dataset(name, built, splits, label_columns=columns, bad=bad)
@@ -210,15 +211,6 @@ def _open_path(
 
 def _labelled_reader(columns: tuple[str, str]) -> Reader:
     return build_reader("labelled", dict(zip(("text", "label"), columns, strict=True)))
-
-
-def _label_columns(
-    built: Reader, files: tuple[Path, ...], text: str | None, label: str | None
-) -> tuple[str, str] | None:
-    """Return the columns of texts and labels; None if the files are not a table with such columns."""
-    if text_suffix(files[0]) not in TABLES or built.kind in ("described", "tags"):
-        return None
-    return label_columns(files[0], text, label)
 
 
 def _in_direction(paths: list[Path], source: str | None, target: str | None) -> list[Path]:

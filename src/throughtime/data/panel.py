@@ -67,8 +67,7 @@ class Frequency:
             return np.asarray(np.datetime64(first, "ns") + steps.astype("timedelta64[s]"))
         month, steps = np.datetime64(first, "M"), steps.astype("timedelta64[M]")
         if self.month_end:
-            ends = (month + steps + np.timedelta64(1, "M")).astype("datetime64[D]") - np.timedelta64(1, "D")
-            return np.asarray(ends.astype("datetime64[ns]"))
+            return _month_ends(month + steps)
         into = np.datetime64(first, "ns") - month.astype("datetime64[ns]")
         return np.asarray((month + steps).astype("datetime64[ns]") + into)
 
@@ -84,15 +83,11 @@ class Frequency:
 
     def __str__(self) -> str:
         """The step in words."""
-        count, name = self.step, str(self.unit)
-        if self.unit != "second":
-            if self.unit == "month" and self.step % 12 == 0:
-                count, name = self.step // 12, "year"
-            elif self.unit == "month" and self.step == 3:
-                count, name = 1, "quarter"
-        else:
-            size = max(size for size in _NAMES if self.step % size == 0)
-            count, name = self.step // size, _NAMES[size]
+        sizes = {"second": _NAMES, "month": {1: "month", 12: "year"}}.get(self.unit, {1: "position"})
+        if self.unit == "month" and self.step == 3:
+            return "quarter"
+        size = max(size for size in sizes if self.step % size == 0)
+        count, name = self.step // size, sizes[size]
         return name if count == 1 else f"{count} {name}s"
 
 
@@ -109,7 +104,7 @@ def infer_frequency(times: list[Times]) -> Frequency | None:
     if known[0].dtype.kind != "M":
         step = _usual(np.concatenate([np.diff(ds) for ds in known]))
         return None if step == 1 else Frequency(step, "position")
-    month_end = all(_at_month_end(ds) for ds in known)
+    month_end = all((_month_ends(ds.astype("datetime64[M]")) == ds).all() for ds in known)
     if month_end or all(_on_one_day(ds) for ds in known):
         return Frequency(_usual(np.concatenate([np.diff(_months(ds)) for ds in known])), "month", month_end)
     nanoseconds = _usual(np.concatenate([np.diff(ds).astype(np.int64) for ds in known]))
@@ -152,10 +147,10 @@ def _on_one_day(ds: Times) -> bool:
     return bool((into == into[0]).all())
 
 
-def _at_month_end(ds: Times) -> bool:
-    following = ds.astype("datetime64[M]") + np.timedelta64(1, "M")
-    ends = following.astype("datetime64[D]") - np.timedelta64(1, "D")
-    return bool((ends.astype("datetime64[ns]") == ds).all())
+def _month_ends(months: Times) -> Times:
+    """Return the last day of each month, `datetime64[M]`."""
+    ends = (months + np.timedelta64(1, "M")).astype("datetime64[D]") - np.timedelta64(1, "D")
+    return np.asarray(ends.astype("datetime64[ns]"))
 
 
 def _usual(steps: NDArray[np.int64]) -> int:
@@ -286,13 +281,8 @@ def _spread(series: Series, rows: NDArray[np.int64], grid: Frequency) -> Series:
         spread[rows] = values
         return spread
 
-    return Series(
-        series.unique_id,
-        grid.grid(series.ds[0], count),
-        wide(series.y),
-        wide(series.known),
-        wide(series.past),
-    )
+    known, past = wide(series.known), wide(series.past)
+    return Series(series.unique_id, grid.grid(series.ds[0], count), wide(series.y), known, past)
 
 
 def _lacking(series: Series, absent: NDArray[np.int64]) -> str:

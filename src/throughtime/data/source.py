@@ -175,7 +175,7 @@ def text_suffix(path: Path | str) -> str:
     >>> text_suffix("train.tsv.gz"), text_suffix("fra-eng.zip"), text_suffix("fra-eng.zip!fra.txt")
     ('.tsv', '', '.txt')
     """
-    return _unpacked_name(path).suffix.lower()
+    return unpacked_name(path).suffix.lower()
 
 
 def text_stem(path: Place | str) -> str:
@@ -184,10 +184,11 @@ def text_stem(path: Place | str) -> str:
     >>> text_stem("data/rain.csv.gz"), text_stem("series.zip!daily/rain.csv")
     ('rain', 'rain')
     """
-    return _unpacked_name(str(path)).stem
+    return unpacked_name(str(path)).stem
 
 
-def _unpacked_name(path: Path | str) -> Path:
+def unpacked_name(path: Path | str) -> Path:
+    """Return a path without the suffixes of packing."""
     path = Path(path)
     while path.suffix.lower() in PACKED_SUFFIXES:
         path = path.with_suffix("")

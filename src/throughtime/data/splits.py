@@ -6,22 +6,15 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from throughtime.data.source import unpacked_name
 from throughtime.errors import InputError
 
 SPLITS = ("train", "valid", "test")
 HELDOUT = ("valid", "test")
-ALIASES = {
-    "train": "train",
-    "training": "train",
-    "valid": "valid",
-    "validation": "valid",
-    "val": "valid",
-    "dev": "valid",
-    "test": "test",
-}
+_NAMES = {"train": "train training", "valid": "valid validation val dev", "test": "test"}
+ALIASES = {alias: split for split, aliases in _NAMES.items() for alias in aliases.split()}
 # Last suffixes that are not languages.
 FORMATS = frozenset({"txt", "tsv", "csv", "jsonl", "tokens", "conll", "conllu", "tags", "text"})
-PACKED = frozenset({"gz", "xz", "zip"})
 
 
 def bounds(split: str, count: int) -> tuple[int, int]:
@@ -79,10 +72,8 @@ def language_of(name: str) -> str | None:
     >>> language_of("train.lc.norm.tok.en"), language_of("train.fr.gz"), language_of("train.tsv")
     ('en', 'fr', None)
     """
-    suffixes = name.split(".")[1:]
-    while suffixes and suffixes[-1].lower() in PACKED:
-        suffixes.pop()
-    return suffixes[-1] if suffixes and suffixes[-1].lower() not in FORMATS else None
+    suffix = unpacked_name(name).suffix[1:]
+    return suffix if suffix and suffix.lower() not in FORMATS else None
 
 
 def folder_splits(folder: Path) -> dict[str, dict[str, Path]]:

@@ -180,10 +180,10 @@ def _space(characters: Iterable[str]) -> int:
 
 
 class _Open(NamedTuple):
-    """An element that has not ended yet: its name, and the index of its start tag among the tokens."""
+    """An element that has not ended yet: its name, and the number of its start tag among the tokens."""
 
     name: str
-    index: int
+    start: int
     untouched: bool  # raw text, or by its attribute translate="no"
 
 
@@ -237,12 +237,12 @@ class _Parser(HTMLParser):
 
     def end_element(self, own_tag: bool = False) -> bool:
         """End the innermost element; return whether it is not translated, and therefore one token now."""
-        name, index, untouched = self.stack.pop()
+        name, start, untouched = self.stack.pop()
         self.names[name] -= 1
         joined = untouched or (own_tag and name in UNTOUCHED)
         if joined:
             kind = Kind.ATOM if name in INLINE else Kind.BREAK
-            self.tokens[index:] = [(self.tokens[index][0], kind, name)]
+            self.tokens[start:] = [(self.tokens[start][0], kind, name)]
         return joined
 
     def handle_data(self, data: str) -> None:
@@ -251,11 +251,14 @@ class _Parser(HTMLParser):
             self._add(Kind.TEXT)
 
     def handle_comment(self, data: str) -> None:
-        """A comment, an instruction or a declaration."""
+        """A comment or an instruction."""
         self._add(Kind.ATOM)
 
     handle_pi = handle_comment
-    handle_decl = handle_comment
+
+    def handle_decl(self, decl: str) -> None:
+        """A declaration."""
+        self._add(Kind.ATOM)
 
     def set_cdata_mode(self, elem: str, **options: Any) -> None:
         """Read raw text: in the same elements by all releases of Python, and no title that never ends."""

@@ -247,16 +247,12 @@ class ShuffledWindows(Batches[RaggedIds, BatchType]):
         return RaggedIds.chunks(windows[order], self._batch_size)
 
 
-class BucketOptions(TypedDict, total=False):
+class BucketOptions(WindowOptions, total=False):
     """Options of all batches of similar lengths: see `Buckets` and `Batches`."""
 
     batch_size: int | None
     max_tokens: int | None
     jitter: float
-    shuffle: bool
-    seed: int
-    rank: int
-    world_size: int
 
 
 class BucketedBatches(Batches[RaggedIds, BatchType]):

@@ -20,9 +20,11 @@ DATE_PARTS = re.compile(
     re.ASCII,
 )
 """Three numbers in any order, optionally followed by a time of day."""
-MONTHS = (
-    "january february march april may june july august september october november december"
-).split()  # not those of strptime, which depend on the locale
+_MONTHS = "january february march april may june july august september october november december"
+MONTHS = {"sept": 9} | {
+    word: number for number, name in enumerate(_MONTHS.split(), 1) for word in (name, name[:3])
+}
+"""Months by name, full or short; those of strptime depend on the locale."""
 NAMED = re.compile(
     r"(?:(?P<day>\d{1,2})[ -](?P<month>[A-Za-z]{3,9})\.?(?:,? |-)"
     r"|(?P<first>[A-Za-z]{3,9})\.?(?: (?P<second>\d{1,2}),? |[ -]))(?P<year>\d{4})"
@@ -99,18 +101,17 @@ def check_date_format(date_format: str) -> str:
     throughtime.errors.InputError: date_format: is '%d.%m', which has no year; add %Y, as in %d.%m.%Y
     """
     one, other = datetime(2003, 4, 5, 6, 7, 8), datetime(2014, 4, 5, 6, 7, 8)
+    problem = "which has no year; add %Y, as in %d.%m.%Y"
     try:
         written = one.strftime(date_format)
         # The year is looked for first: newer versions of Python warn about reading a date without one.
-        has_year = written != other.strftime(date_format)
-        if has_year:
+        if written != other.strftime(date_format):
             datetime.strptime(written, date_format)
+            problem = ""
     except ValueError as error:
-        problem = f"is {date_format!r}, which strptime refuses ({error}); write it like %d.%m.%Y"
-        raise InputError("date_format", problem) from None
-    if not has_year:
-        problem = f"is {date_format!r}, which has no year; add %Y, as in %d.%m.%Y"
-        raise InputError("date_format", problem)
+        problem = f"which strptime refuses ({error}); write it like %d.%m.%Y"
+    if problem:
+        raise InputError("date_format", f"is {date_format!r}, {problem}")
     return date_format
 
 
@@ -178,17 +179,12 @@ def named_date(text: str) -> datetime | None:
     found = NAMED.fullmatch(text.strip())
     if found is None:
         return None
-    word = (found["month"] or found["first"]).lower()
-    months = [
-        number
-        for number, name in enumerate(MONTHS, 1)
-        if word in (name, name[:3]) or word == "sept" == name[:4]
-    ]
+    month = MONTHS.get((found["month"] or found["first"]).lower(), 0)
     try:
-        day = datetime(int(found["year"]), months[0], int(found["day"] or found["second"] or 1))
+        day = datetime(int(found["year"]), month, int(found["day"] or found["second"] or 1))
         clock = [int(part) for part in (found["clock"] or "0:0").split(":")]
         return day.replace(hour=clock[0], minute=clock[1], second=sum(clock[2:]))
-    except (ValueError, IndexError):
+    except ValueError:
         return None
 
 

@@ -250,9 +250,14 @@ def _blocks(path: Path) -> Iterator[list[Numbered]]:
 
 def _card(where: str, lines: list[Numbered]) -> Flashcard | InputError:
     values: list[str] = []
-    for field, (number, line) in zip(Flashcard._fields, lines, strict=False):
+    for field, (number, line) in zip((*Flashcard._fields, END), lines, strict=False):
         if isinstance(line, InputError):
             return line
+        if field == END:
+            if line != END:
+                problem = f"is one line too many, expected {END!r}, found {line[:40]!r}"
+                return InputError(where, problem, line=number)
+            continue
         name, mark, value = line.partition(": ")
         if name != field or not mark:
             found = "the end of the record" if line == END else repr(line[:40])
@@ -264,11 +269,4 @@ def _card(where: str, lines: list[Numbered]) -> Flashcard | InputError:
     if len(values) < len(Flashcard._fields):
         problem = f"ends the file within a record, expected '{Flashcard._fields[len(values)]}: ...' after it"
         return InputError(where, problem, line=lines[-1][0])
-    for number, line in lines[len(values) : len(values) + 1]:
-        if isinstance(line, InputError):
-            return line
-        if line != END:
-            return InputError(
-                where, f"is one line too many, expected {END!r}, found {line[:40]!r}", line=number
-            )
     return Flashcard(*values)
