@@ -47,7 +47,7 @@ def test_plain_input_is_answered_in_silence(runs, task, throughtime):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_strange_script_is_answered_with_a_warning(runs, task, throughtime):
+def test_a_strange_script_is_answered_with_a_warning(runs, task, throughtime):  # R120
     ran = throughtime(*asked(runs, task, CHINESE))
     assert ran.code == 0
     assert ran.out
@@ -195,7 +195,7 @@ def test_a_tie_by_dropped_punctuation_is_told(notes, throughtime):
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_swapped_columns_are_pointed_out_and_training_goes_on(swapped, tmp_path, throughtime):
+def test_swapped_columns_are_pointed_out_and_training_goes_on(swapped, tmp_path, throughtime):  # R120
     english = [
         f"the {animal} is in the garden with my {person}"
         for animal in ("dog", "cat", "old horse")

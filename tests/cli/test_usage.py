@@ -45,9 +45,16 @@ def written(error: str) -> list[str]:
         ("--keep", ["--set", "keep=VALUE"]),
         ("--keep --resume", ["--set", "keep=VALUE"]),
         ("--keep 3 --out x --clip=2", ["--set", "keep=3", "--set", "clip=2"]),
+        ("--hidden_dropout 0.1", ["--set", "hidden_dropout=0.1"]),
+        ("--dropout 0.1", ["--set", "hidden_dropout=0.1"]),
+        ("--drop-out=0.1", ["--set", "hidden_dropout=0.1"]),
+        ("--embed-size 8", ["--set", "embedding_size=8"]),
+        ("--batch_size 8 --clip 2", ["--batch-size", "8", "--set", "clip=2"]),
+        ("--learning-rate 1e-3", ["--lr", "1e-3"]),
+        ("--layers 2", ["--num-layers", "2"]),
     ],
 )
-def test_a_setting_given_as_an_option_is_told_the_way_that_works(throughtime, words, expected):
+def test_a_setting_given_as_an_option_is_told_the_way_that_works(throughtime, words, expected):  # R120
     ran = throughtime("train", "translate", "--data", "pairs.tsv", *shlex.split(words))
     assert ran.code == 2
     assert len(ran.err.splitlines()) == 1
@@ -69,6 +76,13 @@ def test_the_told_way_works(throughtime):
     ran = throughtime("train", "translate", "--clip", 3, "--embedding-size", 64, "--show-config")
     told = throughtime("train", "translate", *written(ran.err), "--show-config", "--json")
     assert (told.json["clip"], told.json["embedding_size"]) == (3, 64)
+
+
+def test_all_settings_that_an_option_may_mean_are_named(throughtime):  # R120
+    error = throughtime("train", "translate", "--dropout", 0.1).err
+    kind = TASKS["translate"].part("config")
+    assert all(name in error for name in kind.model_fields if name.endswith("_dropout"))
+    assert "No such option: --dropout" in throughtime("train", "ngram", "--dropout", 0.1).err
 
 
 def test_what_is_no_setting_is_told_the_nearest_option(throughtime):
@@ -183,7 +197,7 @@ def test_every_command_that_reads_a_run_checks_the_order():
     assert {name for name, one in trained.items() if isinstance(one, TakesSettings)} == set(TASKS)
 
 
-def test_an_error_names_an_option_only_where_there_is_one(throughtime, runs, tmp_path):
+def test_an_error_names_an_option_only_where_there_is_one(throughtime, runs, tmp_path):  # R120
     level = throughtime("forecast", runs["forecaster"], "--level", 0.95)
     assert level.err.startswith("error: --level: 0.95 is below 1")
     sentence = throughtime("inspect", runs["translator"], "", "--beam")

@@ -28,7 +28,7 @@ def test_every_python_block_names_its_source_and_each_cell_is_quoted() -> None:
 
 
 def test_the_examples_give_the_same_numbers_as_torch() -> None:
-    # R35, R55, R57
+    # R35, R38, R55, R57
     found = doctest.testfile(str(PAGE), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert found.attempted >= 20
     assert found.failed == 0

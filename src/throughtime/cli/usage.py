@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import re
 import shlex
@@ -16,6 +17,10 @@ from throughtime.errors import InputError
 from throughtime.files import path_exists
 
 LONGEST = 60
+SIMILAR = 0.8
+"""Minimum similarity, from 0 to 1, of an unknown option to the setting that is suggested for it."""
+OTHER_NAMES = {"learning_rate": "lr", "drop_out": "dropout"}
+"""Settings by names that other programs have for them."""
 STRAY = ("--label", "--data", "--out")
 """Options whose value may be given as an argument by mistake, the most probable first."""
 _NUMBER = re.compile(r"-[0-9.]")
@@ -90,28 +95,39 @@ class TakesSettings(Command):
         return super().default_of(param) if field is None or field.is_required() else field.default
 
     def _refuse(self, words: list[str], wrong: str) -> None:
-        """Refuse settings that were given as options, if the option that is wrong is one."""
+        """Refuse settings that were given as options, if the option that is wrong is one or nearly one."""
         fields = getattr(self.callback, "task").part("config").model_fields  # noqa: B009
         options = {one for param in self.params for one in param.opts}
         meant: dict[str, str] = {}
+        near: list[str] = []
         for place, word in enumerate(words):
             option, _, given = word.partition("=")
             if word == "--":
                 break
-            if not option.startswith("-") or option in options:
+            if not option.startswith("-") or option in options or option in meant:
                 continue
             key, off = _setting(option, fields)
-            if key is not None and option not in meant:
+            if key is None and option == wrong:
+                near = _near_settings(option, fields)
+                key = next(iter(near), None)
+            if key is not None:
                 after = given if "=" in word else _following(words[place + 1 :])
-                meant[option] = f"{key}={_value(after, fields[key].annotation, off)}"
+                value = _value(after, fields[key].annotation, off)
+                own = f"--{key.replace('_', '-')}"
+                meant[option] = f"{own} {shlex.quote(value)}" if own in options else _set(key, value)
         if wrong not in meant:
             return
+        write = f"write `{' '.join(meant.values())}`"
+        if near:
+            others = f" (similar: {', '.join(near[1:])})" if near[1:] else ""
+            raise InputError(wrong, f"is not an option, but {near[0]} is a setting: {write}{others}")
         several = len(meant) > 1
-        raise InputError(
-            ", ".join(meant),
-            f"{'are settings' if several else 'is a setting'} of the task, which --set takes: write "
-            f"`{' '.join(f'--set {shlex.quote(one)}' for one in meant.values())}`",
-        )
+        what = "are settings" if several else "is a setting"
+        raise InputError(", ".join(meant), f"{what} of the task: {write}")
+
+
+def _set(key: str, value: str) -> str:
+    return f"--set {shlex.quote(f'{key}={value}')}"
 
 
 def _setting(option: str, fields: dict[str, Any]) -> tuple[str | None, bool]:
@@ -121,6 +137,25 @@ def _setting(option: str, fields: dict[str, Any]) -> tuple[str | None, bool]:
         return key, False
     rest = key.removeprefix("no_")
     return (rest, True) if rest in fields and _is_truth(fields[rest].annotation) else (None, False)
+
+
+def _near_settings(option: str, fields: dict[str, Any]) -> list[str]:
+    """The settings that an option may mean: those with its words in their names, or the most similar one.
+
+    >>> _near_settings("--dropout", {"lr": 1, "output_dropout": 1, "hidden_dropout": 1})
+    ['hidden_dropout', 'output_dropout']
+    >>> _near_settings("--embed-size", {"batch_size": 1, "embedding_size": 1}), _near_settings("--zzz", {})
+    (['embedding_size'], [])
+    """
+    key = option.lstrip("-").replace("-", "_")
+    key = OTHER_NAMES.get(key, key)
+    words = set(key.split("_"))
+    # --dropout and --size most often mean the hidden layers, --layers and --beams a number.
+    found = sorted(
+        (name for name in fields if words <= set(name.split("_"))),
+        key=lambda name: not name.startswith(("hidden_", "num_")),
+    )
+    return found or difflib.get_close_matches(key, fields, 1, SIMILAR)
 
 
 def _following(words: list[str]) -> str | None:

@@ -128,6 +128,7 @@ class RecurrentLanguageModel(nn.Module):
     ) -> Read:
         """Read ids [T, B]; the output at t depends on all ids up to and including t.
 
+        Ids [B, T] are read as `model(ids.T)`, and `.outputs.transpose(0, 1)` has the batch first again.
         `carry` and `sliding` only affect gradients: see `carries` and `scan_sliding`.
         """
         x = self._drop(self.embed(ids), self.input_dropout)

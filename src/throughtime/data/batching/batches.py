@@ -17,7 +17,9 @@ from throughtime.errors import InputError
 
 @dataclass(frozen=True)
 class Batch:
-    """Time-major tensors that move between devices together.
+    """Time-major tensors, [time, batch, ...], that move between devices together.
+
+    `batch.inputs.transpose(0, 1)` has the batch first.
 
     `count` is the number of real targets in the whole batch, over all processes. Each process divides the sum
     over its own rows by this count; the gradients of all processes then add up to that of a single process.
